@@ -20,7 +20,7 @@ function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormEl
   heading.textContent = 'Try it';
   form.append(heading);
   for (const { dataset } of operation.querySelectorAll<HTMLElement>('tr[data-name]'))
-    form.append(fieldOf(operation, dataset['name'] ?? '', dataset['in'] ?? ''));
+    form.append(fieldOf(operation, dataset['name'] ?? '', dataset['in'] ?? '', dataset));
   form.append(fieldOf(operation, 'token', 'token'));
   if (body !== undefined) form.append(body.element);
   const send = document.createElement('button');
@@ -32,19 +32,28 @@ function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormEl
   return form;
 }
 
-function fieldOf(operation: HTMLElement, name: string, place: string): HTMLElement {
+/** Creates the field for a parameter: a list if `choices` has its values, otherwise a line of text. */
+function fieldOf(
+  operation: HTMLElement,
+  name: string,
+  place: string,
+  { required, choices }: Partial<Record<string, string>> = {},
+): HTMLElement {
   const field = document.createElement('div');
   field.className = 'field';
   const label = document.createElement('label');
-  const input = document.createElement('input');
+  const input = document.createElement(choices === undefined ? 'input' : 'select');
+  if (input instanceof HTMLSelectElement)
+    for (const choice of ['', ...(choices ?? '').split(' ')]) input.add(new Option(choice));
+  else input.type = place === 'token' ? 'password' : 'text';
   input.id = `${operation.id}-${place}-${name}`;
   input.className = 'input';
   input.dataset['name'] = name;
   input.dataset['in'] = place;
-  input.type = place === 'token' ? 'password' : 'text';
   input.autocomplete = 'off';
   label.htmlFor = input.id;
-  label.textContent = place === 'token' ? 'Token' : `${name} (${place})`;
+  label.textContent =
+    place === 'token' ? 'Token' : `${name} (${place}${required === undefined ? '' : ', required'})`;
   field.append(label, input);
   return field;
 }
@@ -53,7 +62,7 @@ function requestOf(operation: HTMLElement, form: HTMLFormElement, body: BodyFiel
   const headers = new Headers({ Accept: 'application/json' });
   const query = new URLSearchParams();
   let filled = (operation.dataset['path'] ?? '').slice(1);
-  for (const { dataset, value } of form.querySelectorAll<HTMLInputElement>('input[data-in]')) {
+  for (const { dataset, value } of form.querySelectorAll<HTMLInputElement | HTMLSelectElement>('[data-in]')) {
     const name = dataset['name'] ?? '';
     if (dataset['in'] === 'path') filled = filled.replace(`{${name}}`, () => encodeURIComponent(value));
     else if (value === '') continue;

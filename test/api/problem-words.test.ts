@@ -20,7 +20,7 @@ t.test('the page of a problem leads to the parts of the site', async (t) => {
   const html = await response.text();
   t.match(html, /<h1>Page not found<\/h1>/);
   for (const path of ['console', 'console/runs', 'docs', '']) {
-    const style = path === '' ? 'brand' : 'button';
+    const style = path === '' ? 'brand' : path === 'console' ? 'button primary' : 'button';
     t.match(html, `<a class="${style}" href="/waybill/${path}">`);
   }
 });

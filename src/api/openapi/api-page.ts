@@ -92,6 +92,7 @@ function operationView(path: string, method: string, operation: Operation): Oper
       required: required === true,
       about: inlines(about),
       form: formOf(schema),
+      choices: choicesOf(schema),
     })),
     body: requestBody && { about: inlines(requestBody.description), media: bodyView(requestBody.content) },
     responses: Object.entries(responses)
@@ -134,6 +135,12 @@ function bodyView(content: Record<string, MediaType>): object[] {
 }
 
 /** Summarizes a parameter's schema, such as `integer, minimum 1, maximum 500, default 50`. */
+/** Returns the values of a parameter that has only a few. */
+function choicesOf({ type, enum: choices }: JsonSchema): string[] {
+  if (Array.isArray(choices)) return choices.map(String);
+  return type === 'boolean' ? ['true', 'false'] : [];
+}
+
 function formOf({ type, enum: choices, ...rest }: JsonSchema): string {
   const words = Array.isArray(choices)
     ? [`one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`]

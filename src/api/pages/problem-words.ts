@@ -5,9 +5,13 @@ import type { Problem } from '../http/answer/problem.ts';
 export interface ProblemWords {
   heading: string;
   text: string;
+  /** False if the text leaves out what went wrong, because it is the same for every error of a status. */
+  isExplained: boolean;
 }
 
-const byCode: Partial<Record<ErrorCode, ProblemWords>> = {
+type Words = Omit<ProblemWords, 'isExplained'>;
+
+const byCode: Partial<Record<ErrorCode, Words>> = {
   run_not_found: {
     heading: 'Run not found',
     text: 'This run does not exist, or its record has expired. The list of runs shows the retained ones.',
@@ -39,7 +43,7 @@ const byCode: Partial<Record<ErrorCode, ProblemWords>> = {
   },
 };
 
-const byStatus: Readonly<Record<number, ProblemWords>> = {
+const byStatus: Readonly<Record<number, Words>> = {
   400: {
     heading: 'This request is invalid',
     text: 'The address or the form has a value that is not allowed.',
@@ -60,14 +64,17 @@ const byStatus: Readonly<Record<number, ProblemWords>> = {
   503: { heading: 'Temporarily unavailable', text: 'The server is busy or stopping. Try again in a minute.' },
 };
 
-const fallback: ProblemWords = {
+const fallback: Words = {
   heading: 'Something went wrong',
   text: 'The server failed to answer. Try again. If it fails again, report the request id to its operator.',
 };
 
 /** Returns the text for an error code. If there is none, returns the text for its status. */
 export function wordsOf({ code, status, title }: Pick<Problem, 'code' | 'status' | 'title'>): ProblemWords {
-  const known = byCode[code] ?? byStatus[status];
-  if (known !== undefined) return known;
-  return status >= 500 ? fallback : { heading: title, text: 'The server did not accept this request.' };
+  const known = byCode[code];
+  if (known !== undefined) return { ...known, isExplained: true };
+  const words =
+    byStatus[status] ??
+    (status >= 500 ? fallback : { heading: title, text: 'The server did not accept this request.' });
+  return { ...words, isExplained: false };
 }

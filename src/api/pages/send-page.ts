@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { describeFinding } from '../../core/lib/errors.ts';
 import type { ProblemPage } from '../http/answer/problem.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
@@ -63,6 +64,9 @@ export function publicPage(
   });
 }
 
+/** The navigation entry that helps with an error, if it is not the first one. */
+const mainLinks: Partial<Record<ErrorCode, string>> = { run_not_found: 'runs' };
+
 /**
  * Renders an error as an HTML page. The page has the same code, status, hint and request id as the JSON
  * document.
@@ -71,16 +75,22 @@ export function problemPage(site: Site): ProblemPage {
   return ({ title, status, code, detail, hint, instance, retryable, findings = [] }) => {
     // `detail` already ends with the hint, but the page shows it separately.
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
-    const words = wordsOf({ code, status, title });
+    const { isExplained, ...words } = wordsOf({ code, status, title });
+    const isUnknownPath = code === 'not_found' && message === 'there is nothing under this path';
     const html = renderPage(site, {
       title: words.heading,
       template: 'pages/problem',
       view: {
         ...words,
-        links: site.nav.map(({ label, path }) => ({ label, href: `${site.basePath}${path}` })),
+        ...(code === 'not_found' && !isUnknownPath ? { heading: 'Not found' } : {}),
+        links: site.nav.map(({ id, label, path }) => ({
+          ...{ label, href: `${site.basePath}${path}` },
+          isMain: id === (mainLinks[code] ?? site.nav[0]?.id),
+        })),
         ...{ title, status, code, message, hint: hint ?? null, retryable },
-        // Its message and hint are for programs, and repeat the heading.
-        isUnknownPath: code === 'not_found' && message === 'there is nothing under this path',
+        // Its hint is for programs.
+        isUnknownPath,
+        isExplained: isUnknownPath || isExplained,
         requestId: instance.replace(/^urn:uuid:/, ''),
         findings: findings.map(describeFinding),
       },

@@ -196,7 +196,7 @@ export function requireAdminToken(token: Token, { adminToken }: Pick<OperatorAcc
     hint:
       adminToken === null
         ? 'name the variable that holds it in server.admin_token_env'
-        : 'use the token of server.admin_token_env',
+        : 'use the admin token',
   });
 }
 

@@ -30,7 +30,6 @@ export function showProblem(
   const isRefused = code !== undefined && count > 0;
   const head = isRefused ? `Not accepted: ${count} ${count === 1 ? 'finding' : 'findings'}` : detail;
   notice.append(element('strong', '', head));
-  if (code !== undefined) notice.append(element('code', 'small', code));
   const list = element('ul', 'findings');
   for (const one of findings) {
     const item = element('li', '');
@@ -40,6 +39,9 @@ export function showProblem(
     list.append(item);
   }
   notice.append(list);
+  if (isRefused)
+    notice.append(element('p', 'small', 'Nothing was published. Fix the bundle, then choose it again.'));
+  if (code !== undefined) notice.append(element('code', 'small', code));
   place.replaceChildren(notice);
   if (manifest !== null) place.append(manifestWith(manifest, findings));
   notice.tabIndex = -1;

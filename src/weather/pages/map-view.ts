@@ -4,32 +4,23 @@ import { type PlaceData } from '../records/observation-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { converterOf } from '../units.ts';
 import type { UnknownPart } from '../values.ts';
-import { alertColour, alertRank, temperatureColour } from './colours.ts';
+import { alertLine } from './alert-line.ts';
+import { alertRank, temperatureColour } from './colours.ts';
 import { apart, type MapContent, type MapStation } from './map-layers.ts';
 import { type MapQuery, queryText, unitsText } from './map-query.ts';
 import { overlaps, states, wholeCountry } from './map-shapes.ts';
 import { dataOf } from './section.ts';
-import {
-  ageOf,
-  moment,
-  type Paragraph,
-  paragraphsOf,
-  plural,
-  quantity,
-  skyOf,
-  temperatureUnit,
-  unknown,
-} from './words.ts';
+import { ageOf, moment, plural, skyOf, temperatureUnit, unknown, wholeDegrees } from './words.ts';
 
 /** Renders the map page. */
 export function mapView(content: MapContent, base: string): Page {
   const { query, now, state, frame, areas, found, stations } = content;
   const here = `${base}weather/`;
-  const where = state?.name ?? 'United States';
   const scale = frame.width / wholeCountry.width;
   const title = `Weather in ${state?.name ?? 'the United States'}`;
   const listedAlerts = query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query) : null;
   const totalAlerts = dataOf(content.alerts)?.total ?? 0;
+  const toLine = lineMaker(content, here);
   const dots = (share: number) =>
     apart(content.shown, frame, share).map((each) => dotOf(each, { query, here, frame, share }));
   return {
@@ -42,7 +33,7 @@ export function mapView(content: MapContent, base: string): Page {
     crumbs: state === null ? [] : [weatherCrumb(query, here), { label: state.name }],
     view: {
       title,
-      where,
+      where: state?.name ?? 'United States',
       here,
       state: query.state,
       q: query.q,
@@ -73,8 +64,8 @@ export function mapView(content: MapContent, base: string): Page {
       legend: [...areas].reverse(),
       dots: dots(wideShare),
       total: stations.length,
-      found: found?.map((place) => lineOf(place, { query, here, now })) ?? null,
-      listed: state === null ? null : stations.map((place) => lineOf(place, { query, here, now })),
+      found: found?.map(toLine) ?? null,
+      listed: state === null ? null : stations.map(toLine),
       alerts: listedAlerts,
       totalAlerts,
       hasShortList: hasShortList(listedAlerts, totalAlerts),
@@ -217,19 +208,21 @@ interface DotPlace {
 
 function dotOf({ place, at, observation }: MapStation, { query, here, frame, share }: DotPlace) {
   const celsius = observation?.temperature ?? null;
-  const converted = celsius === null ? null : converterOf(query.units).temperature(celsius);
-  const temperature =
-    converted === null
-      ? unknown
-      : quantity(Math.round(converted), converterOf(query.units).units.temperature);
+  const temperature = temperatureText(observation, query);
   const sky = observation === null ? null : skyOf(observation);
   return {
     ...insideOf(frame, at, (share * frame.width) / 2),
     colour: celsius === null ? '#d5dae0' : temperatureColour(celsius),
-    figure: converted === null ? '' : String(Math.round(converted)).replace('-', '−'),
-    title: [place.name ?? place.id, temperature, sky].filter((part) => part !== null).join(', '),
+    figure: temperature?.split('\u00a0')[0] ?? '',
+    title: [place.name ?? place.id, temperature ?? unknown, sky].filter((part) => part !== null).join(', '),
     href: stationHref(place.id, query, here),
   };
+}
+
+function temperatureText(observation: MapStation['observation'], { units }: MapQuery): string | null {
+  const celsius = observation?.temperature ?? null;
+  const { temperature, units: names } = converterOf(units);
+  return celsius === null ? null : wholeDegrees(temperature(celsius), names.temperature);
 }
 
 /** Moves a dot that the edge of the map would cut off. `radius` is in the units of the frame. */
@@ -239,15 +232,17 @@ function insideOf(frame: MapContent['frame'], [x, y]: MapStation['at'], radius: 
   return { x: within(x, frame.left, frame.width), y: within(y, frame.top, frame.height) };
 }
 
-function lineOf(place: PlaceData, { query, here, now }: { query: MapQuery; here: string; now: Date }) {
-  const { id, name, state, newestAt } = place;
-  return {
+/** Returns a function that prepares a station for a list. */
+function lineMaker({ query, now, shown }: MapContent, here: string) {
+  const observations = new Map(shown.map((one) => [one.place.id, one.observation]));
+  return ({ id, name, state, newestAt }: PlaceData) => ({
     id,
     name: name ?? id,
     state,
     href: stationHref(id, query, here),
+    temperature: temperatureText(observations.get(id) ?? null, query),
     age: newestAt === null ? 'has reported nothing' : `${ageOf(new Date(newestAt), now)} ago`,
-  };
+  });
 }
 
 export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here: string): string {
@@ -267,33 +262,6 @@ function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
   const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
   // For the whole country there can be hundreds, so list only the first few.
   return sorted.slice(0, state === null ? 25 : maxListed).map((alert) => alertLine(alert));
-}
-
-/**
- * Prepares an alert for a page. Its end is shown in `timeZone`, which defaults to the time zone of the
- * alert's area.
- */
-export function alertLine(
-  alert: AlertData,
-  timeZone: string | null = textHelpers.zoneOf(alert.zones, alert.geometry),
-) {
-  const { event, severity, headline, areaDescription, description, instruction } = alert;
-  return {
-    event,
-    severity,
-    colour: alertColour(event),
-    // Most headlines repeat the kind of the alert, its end and its sender.
-    headline: headline?.toLowerCase().startsWith(event.toLowerCase()) === true ? null : headline,
-    area: areaDescription,
-    paragraphs: [...paragraphsOf(instruction).map(asInstruction), ...paragraphsOf(description)],
-    until: alert.endsAt ?? alert.expiresAt,
-    untilText: moment(alert.endsAt ?? alert.expiresAt, timeZone),
-    sender: alert.senderName,
-  };
-}
-
-function asInstruction(paragraph: Paragraph, index: number): Paragraph & { isInstruction: boolean } {
-  return { ...paragraph, label: index === 0 ? 'What to do' : paragraph.label, isInstruction: true };
 }
 
 /**

@@ -15,12 +15,12 @@ import {
   type PlaceData,
 } from '../records/observation-fields.ts';
 import type { UnitSystem } from '../units.ts';
+import { alertLine } from './alert-line.ts';
 import { outlookColour } from './colours.ts';
 import { daysOf, halfDaysOf, zoneOf } from './forecast-view.ts';
 import type { UnplacedAlert } from './map-layers.ts';
 import { queryText, unitsText } from './map-query.ts';
 import { states } from './map-shapes.ts';
-import { alertLine } from './map-view.ts';
 import { meteogram } from './meteogram.ts';
 import { dataOf, type Section } from './section.ts';
 import {
@@ -250,15 +250,17 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
     const of = (hazard: string) => data.risk?.find((each) => each.hazard === hazard);
     const category = of('categorical');
     const label = category?.category ?? null;
+    const unknown: string[] = [];
     const chances = ['tornado', 'wind', 'hail', 'any_severe'].flatMap((hazard) => {
       const risk = of(hazard);
       if (risk === undefined || risk.state === 'none') return [];
       const name = hazard.replace('_', ' ');
       // Without thunderstorms, there are no severe ones.
       if (category?.state === 'none' || category?.reason === 'not_covered') return [];
-      if (risk.state === 'unknown') return risk.reason === 'not_covered' ? [] : [`${name} unknown`];
-      return risk.probability === null ? [] : [`${name} ${risk.probability}%`];
+      if (risk.state === 'unknown' && risk.reason !== 'not_covered') unknown.push(name);
+      return risk.state === 'unknown' || risk.probability === null ? [] : [`${name} ${risk.probability}%`];
     });
+    if (unknown.length > 0) chances.push(`${unknown.join(', ')} unknown`);
     return {
       day: dayName(data.day),
       text: categoryText(category),
@@ -269,7 +271,7 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
   return risks.reduce<typeof risks>((merged, one) => {
     const last = merged.at(-1);
     if (last?.text !== one.text || one.chances !== '' || last.chances !== '') return [...merged, one];
-    return [...merged.slice(0, -1), { ...last, day: `${last.day}, ${one.day.toLowerCase()}` }];
+    return [...merged.slice(0, -1), { ...last, day: `${last.day} and ${one.day.toLowerCase()}` }];
   }, []);
 }
 

@@ -211,6 +211,6 @@ async function placeOf(weather: WeatherService, id: string): Promise<PlaceData> 
   const place = data?.stations.find((each) => each.id === asked);
   if (place !== undefined) return place;
   throw new WaybillError('not_found', 'there is no weather station of this name', {
-    hint: 'the map of the weather leads to every station that is known here',
+    hint: 'search the weather map for a station',
   });
 }

@@ -64,7 +64,8 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
     view: {
       ...catalogView(answer, prefix, visit.parts.clock.now()),
       ...{ id, pipelineId, here, prefix },
-      placement: placementOf(destination),
+      ...{ placement: placementOf(destination), publicBaseUrl: destination.public_base_url },
+      pipelinePath: paths.pipeline(pipelineId),
       herePath: (path: string) => withQuery(here, { path }),
       at: (path: string, more: Record<string, string> = {}) =>
         withQuery(here, { path, release: asked.release, ...more }),
@@ -112,6 +113,7 @@ export const verifyAction: PageRoute<ConsoleParts> = {
           template: 'verify',
           crumbs: crumbsTo(pipelineId, id, 'Verification'),
           view: {
+            ...{ destinationId: id, backPath: withQuery(paths.destination(pipelineId, id), { path }) },
             reports: answer.reports.map((one) => ({
               ...one,
               outputsText: plural(one.verified, 'output'),

@@ -138,7 +138,7 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): Release
     isCurrent: one.isCurrent,
     notes: [
       ...(one.isCurrent ? ['current'] : []),
-      ...(one.isLastGood ? ['rollback target'] : []),
+      ...(one.isLastGood ? ['last good'] : []),
       ...(one.isRolledBack ? ['rolled back'] : []),
       ...(one.isBeingRemoved ? ['being removed'] : []),
       ...one.channels.map((name) => `channel ${name}`),

@@ -107,7 +107,7 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
       tone: 'warning',
       heading: 'Paused',
       runId: null,
-      text: paused.reason ?? 'No reason was given.',
+      text: `${paused.reason === null ? 'No reason was given' : sentence(paused.reason).replace(/\.$/, '')}. Since ${momentOf(paused.since).text}, no run starts.`,
       failedRunId: error?.runId ?? null,
     };
   const about = { runId: last?.run_id ?? null, failedRunId: null };
@@ -115,8 +115,11 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
     return {
       ...about,
       tone: 'neutral',
-      heading: 'No run is retained',
-      text: 'There was none yet, or its record has expired.',
+      heading: 'No runs yet',
+      text:
+        state.source.backend === 'http_upload'
+          ? 'The first upload starts a run.'
+          : 'Start a run to publish what the source holds.',
     };
   const since = `Accepted ${ageText(last.accepted_at, now)}.`;
   if (last.finished_at === null)
@@ -178,13 +181,17 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
     };
   });
   const failed = shown.filter(({ status }) => status === 'failed').length;
-  return { width, height, bars, failed, total: shown.length, about: aboutOf(shown, failed, durations) };
+  return { width, height, bars, failed, total: shown.length, about: aboutOf(shown, failed, now) };
 }
 
-function aboutOf(shown: readonly RunRecord[], failed: number, durations: readonly number[]): string {
+/** Describes the runs that have ended. */
+function aboutOf(shown: readonly RunRecord[], failed: number, now: Date): string {
   if (shown.length === 0) return 'No runs yet.';
-  const median = percentileOf(durations, 0.5);
-  return `${failed} of ${plural(shown.length, 'run')} failed, median ${durationText(median)}`;
+  const ended = shown.filter((run) => run.finished_at !== null);
+  if (ended.length === 0) return 'No run has ended yet.';
+  const durations = ended.flatMap((run) => durationOf(run, now) ?? []);
+  const median = durations.length === 0 ? '' : `, median ${durationText(percentileOf(durations, 0.5))}`;
+  return `${failed} of ${plural(ended.length, 'run')} failed${median}`;
 }
 
 function round(value: number): number {
