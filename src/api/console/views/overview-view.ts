@@ -105,9 +105,9 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
   if (paused !== null)
     return {
       tone: 'warning',
-      heading: 'Paused',
+      heading: `Paused since ${momentOf(paused.since).text}`,
       runId: null,
-      text: `${paused.reason === null ? 'No reason was given' : sentence(paused.reason).replace(/\.$/, '')}. Since ${momentOf(paused.since).text}, no run starts.`,
+      text: sentence(paused.reason ?? 'No reason was given.'),
       failedRunId: error?.runId ?? null,
     };
   const about = { runId: last?.run_id ?? null, failedRunId: null };
