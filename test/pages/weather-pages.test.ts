@@ -117,7 +117,7 @@ t.test('a bad day is shown as it is: in part, across 180°, without a place, as 
   t.match(shemya, /<strong>Where:<\/strong> Western Aleutians\./);
   t.match(shemya, /until <time [^>]*>Tue 20 Jan 20:00 HAST</);
   t.match(shemya, /Test, not a warning: Tsunami Warning/);
-  t.match(shemya, /Today<\/strong> Not covered by this outlook/, 'SPC outlines the contiguous states alone');
+  t.match(shemya, /Today:<\/strong> Not covered by this outlook/, 'SPC outlines the contiguous states alone');
   t.match(await page('weather/?day=1'), /arrived in part\. Not known yet: tornado, wind, hail\./);
   t.match(await page('weather/'), /Not on the map, because their areas are unknown: Flood Watch/);
   t.match(await page('weather/?day=1&state=AK'), /issued Tue 20 Jan 07:30 AKST/, 'the time of the state');
