@@ -138,7 +138,11 @@ t.test('without script every action that the console has is done by a form', asy
   await page.goto(releases);
   await older.getByText('Roll back…').click();
   const words = (await page.locator('#confirm').innerText()).replace(/\s+/g, ' ');
-  t.match(words, new RegExp(`^Roll back site\\? From .*${newest} .* To .*${former} `), 'a rollback is confirmed');
+  t.match(
+    words,
+    new RegExp(`^Roll back site\\? From .*${newest} .* To .*${former} `),
+    'a rollback is confirmed',
+  );
   t.match(words, `Later runs skip the bundle of ${newest} until you promote it.`);
   t.match(words, /Changes for readers: \d+ added, \d+ changed, \d+ removed/);
   await page.getByRole('button', { name: `Roll back to ${former}` }).click();

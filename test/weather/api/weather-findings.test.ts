@@ -73,7 +73,7 @@ finding('an outlook that has arrived in part never reads as "no storms"', async 
       otherIssues === undefined ? { newerIssuedAt: String } : { newerIssuedAt: String, otherIssues },
     );
     const page = await get('/weather/stations/KMID');
-    t.match(page, /Today<\/strong> HIGH/);
+    t.match(page, /Today:<\/strong> HIGH/);
     t.notMatch(page, /No thunderstorms expected/);
   }
   const [high] = whole;
