@@ -46,7 +46,7 @@ t.test('without script everything can be read, folded at first, with its content
 
 t.test('tries a read request in the page, and shows status, headers and body of the response', async (t) => {
   const page = await open({}, '#listRuns');
-  await page.locator('#listRuns').getByLabel('pipeline_id (path)').fill('maps');
+  await page.locator('#listRuns').getByLabel('pipeline_id (path, required)').fill('maps');
   await page.locator('#listRuns').getByLabel('Token').fill(tokens.maps);
   await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
   const answer = page.locator('#listRuns').getByLabel('Answer', { exact: true });
@@ -81,7 +81,7 @@ t.test(
 
     await page.goto(`${url}#uploadBundle`);
     const upload = page.locator('#uploadBundle');
-    await upload.getByLabel('pipeline_id (path)').fill('maps');
+    await upload.getByLabel('pipeline_id (path, required)').fill('maps');
     await upload.getByLabel('Token').fill(tokens.maps);
     const seen = page.waitForRequest((request) => request.url().endsWith('/pipelines/maps/upload'));
     await upload.getByLabel('Content-Type').selectOption('application/gzip');
