@@ -12,17 +12,30 @@ function openTarget(): void {
   target.scrollIntoView();
 }
 
-/** Creates the form for a request, with fields for the parameters, the token and the body. */
+/** Turns the description of a request into a form: each parameter gets a control next to its text. */
 function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormElement {
   const form = document.createElement('form');
-  form.className = 'stack tight';
-  const heading = document.createElement('h3');
-  heading.textContent = 'Try it';
-  form.append(heading);
-  for (const { dataset } of operation.querySelectorAll<HTMLElement>('tr[data-name]'))
-    form.append(fieldOf(operation, dataset['name'] ?? '', dataset['in'] ?? '', dataset));
-  form.append(fieldOf(operation, 'token', 'token'));
+  form.className = 'try stack';
+  form.append(...(operation.querySelector('.try')?.childNodes ?? []));
+  const head = form.querySelector('.parameters thead tr');
+  if (head !== null) {
+    const column = document.createElement('th');
+    column.scope = 'col';
+    column.textContent = 'Value';
+    head.append(column);
+  }
+  for (const row of form.querySelectorAll<HTMLElement>('tr[data-name]')) {
+    const cell = document.createElement('td');
+    cell.append(controlOf(row.dataset));
+    row.append(cell);
+  }
   if (body !== undefined) form.append(body.element);
+  if (operation.dataset['access'] !== undefined) {
+    const token = document.createElement('input');
+    Object.assign(token, { type: 'password', autocomplete: 'off', className: 'input' });
+    Object.assign(token.dataset, { name: 'token', in: 'token' });
+    form.append(labelled(token, `${operation.id}-token`, 'Token'));
+  }
   const send = document.createElement('button');
   send.className = 'button primary';
   send.textContent = 'Send';
@@ -32,37 +45,31 @@ function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormEl
   return form;
 }
 
-/** Creates the field for a parameter: a list if `choices` has its values, otherwise a line of text. */
-function fieldOf(
-  operation: HTMLElement,
-  name: string,
-  place: string,
-  { required, choices }: Partial<Record<string, string>> = {},
-): HTMLElement {
-  const field = document.createElement('div');
-  field.className = 'field';
-  const label = document.createElement('label');
-  const input = document.createElement(choices === undefined ? 'input' : 'select');
-  if (input instanceof HTMLSelectElement)
-    for (const choice of ['', ...(choices ?? '').split(' ')]) input.add(new Option(choice));
-  else input.type = place === 'token' ? 'password' : 'text';
-  input.id = `${operation.id}-${place}-${name}`;
-  input.className = 'input';
-  input.dataset['name'] = name;
-  input.dataset['in'] = place;
-  input.autocomplete = 'off';
-  label.htmlFor = input.id;
-  label.textContent =
-    place === 'token' ? 'Token' : `${name} (${place}${required === undefined ? '' : ', required'})`;
-  field.append(label, input);
-  return field;
+/** Creates the control for a parameter: a choice if it has few values, and otherwise a text field. */
+function controlOf(row: DOMStringMap): HTMLElement {
+  const { name = '', in: place = '', choices = '', preset = '', example = '' } = row;
+  const isRequired = 'required' in row;
+  const control = document.createElement(choices === '' ? 'input' : 'select');
+  control.className = 'input';
+  control.required = isRequired;
+  Object.assign(control.dataset, { name, in: place });
+  control.setAttribute('aria-label', `${name} (${place})`);
+  if (control instanceof HTMLInputElement) {
+    control.autocomplete = 'off';
+    control.placeholder = preset === '' ? example && `e.g. ${example}` : preset;
+    return control;
+  }
+  if (!isRequired) control.add(new Option(preset === '' ? '–' : `${preset} (default)`, ''));
+  for (const choice of choices.split(' '))
+    if (choice !== preset || isRequired) control.add(new Option(choice));
+  return control;
 }
 
 function requestOf(operation: HTMLElement, form: HTMLFormElement, body: BodyField | undefined): Request {
   const headers = new Headers({ Accept: 'application/json' });
   const query = new URLSearchParams();
   let filled = (operation.dataset['path'] ?? '').slice(1);
-  for (const { dataset, value } of form.querySelectorAll<HTMLInputElement | HTMLSelectElement>('[data-in]')) {
+  for (const { dataset, value } of form.querySelectorAll<HTMLInputElement>('[data-in].input')) {
     const name = dataset['name'] ?? '';
     if (dataset['in'] === 'path') filled = filled.replace(`{${name}}`, () => encodeURIComponent(value));
     else if (value === '') continue;
@@ -107,7 +114,20 @@ function addForm(operation: HTMLElement): void {
         (error: unknown) => (answer.textContent = `No answer: ${String(error)}`),
       );
   });
-  operation.querySelector('.try')?.append(form);
+  operation.querySelector('.try')?.replaceWith(form);
+  if (isSecureContext) addCopyButton(operation);
+}
+
+function addCopyButton(operation: HTMLElement): void {
+  const example = operation.querySelector('.example');
+  const button = document.createElement('button');
+  Object.assign(button, { type: 'button', className: 'button copy', textContent: 'Copy' });
+  button.addEventListener('click', () => {
+    void navigator.clipboard
+      .writeText(example?.querySelector('pre')?.textContent ?? '')
+      .then(() => (button.textContent = 'Copied'));
+  });
+  example?.append(button);
 }
 
 // Skip event streams. They never end, so there is no complete response to show.
@@ -197,7 +217,7 @@ function fileInput(): HTMLInputElement {
 
 function labelled(control: HTMLElement, id: string, text: string): HTMLElement {
   const field = document.createElement('div');
-  field.className = 'field';
+  field.className = 'field part';
   const label = document.createElement('label');
   control.id = id;
   label.htmlFor = id;

@@ -99,6 +99,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   pipeline_not_found: 2,
   pipeline_takes_uploads: 1,
   alert_not_found: 1,
+  station_not_found: 1,
   run_not_found: 1,
   run_finished: 1,
   run_not_finished: 1,

@@ -14,13 +14,17 @@ t.test('every problem has words for people, without codes, settings or routes', 
   t.end();
 });
 
-t.test('the page of a problem leads to the parts of the site', async (t) => {
+t.test('the page of a problem names the address, and leads on', async (t) => {
   const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
   const response = await fetch(`${origin}/waybill/nowhere`, { headers: { accept: 'text/html' } });
   const html = await response.text();
   t.match(html, /<h1>Page not found<\/h1>/);
-  for (const path of ['console', 'console/runs', 'docs', '']) {
-    const style = path === '' ? 'brand' : path === 'console' ? 'button primary' : 'button';
-    t.match(html, `<a class="${style}" href="/waybill/${path}">`);
-  }
+  for (const link of [
+    '<a class="button primary" href="/waybill/console">Go to Console',
+    '<a href="/waybill/console/runs">Runs',
+    '<a href="/waybill/docs">API',
+    '<a class="brand" href="/waybill/">',
+    '<code>/waybill/nowhere</code>',
+  ])
+    t.match(html, link);
 });

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import { errorTable } from '../../core/lib/error-codes.ts';
 import { statusOf } from '../http/answer/error-status.ts';
 import type {
@@ -5,11 +6,13 @@ import type {
   MediaType,
   OpenApiDocument,
   Operation,
+  Parameter,
   RequestBody,
   ResponseObject,
 } from '../http/route.ts';
 import type { Page } from '../pages/render-page.ts';
 import { publicCodes } from './components.ts';
+import { exampleOf } from './example.ts';
 
 /**
  * Renders an OpenAPI document as an HTML page, with a table of contents, a collapsible section with a `curl`
@@ -28,12 +31,15 @@ export function apiPage(document: OpenApiDocument): Page {
 
 function pageView({ info, tags, paths, components }: OpenApiDocument): Page['view'] {
   const operations = Object.entries(paths).flatMap(([path, item]) =>
-    Object.entries(item).map(([method, operation]) => operationView(path, method, operation)),
+    Object.entries(item).map(([method, operation]) =>
+      operationView(path, { method, operation, schemas: components.schemas }),
+    ),
   );
   const [about = [], ...rules] = paragraphs(info.description);
   return {
     about,
     rules,
+    hasTokens: operations.some(({ access }) => access !== null),
     // A path that needs no token, for the first example. The standalone weather reader has no health check.
     first: '/healthz' in paths ? '/healthz' : '/openapi.json',
     tags: tags.map(({ name, description }) => ({
@@ -49,6 +55,7 @@ function pageView({ info, tags, paths, components }: OpenApiDocument): Page['vie
 
 interface OperationView extends Record<string, unknown> {
   tag: string;
+  access: string | null;
 }
 
 /** Returns the errors that clients can get, grouped by status. */
@@ -72,7 +79,13 @@ const tones: Readonly<Record<string, string>> = {
   delete: 'failure',
 };
 
-function operationView(path: string, method: string, operation: Operation): OperationView {
+interface OperationParts {
+  method: string;
+  operation: Operation;
+  schemas: Readonly<Record<string, JsonSchema>>;
+}
+
+function operationView(path: string, { method, operation, schemas }: OperationParts): OperationView {
   const { operationId, tags, summary, description, parameters, requestBody, responses, security } = operation;
   return {
     id: operationId,
@@ -86,14 +99,7 @@ function operationView(path: string, method: string, operation: Operation): Oper
     summary,
     about: paragraphs(description ?? ''),
     access: security.length === 0 ? null : security.length === 1 ? 'needs a token' : 'may need a token',
-    parameters: (parameters ?? []).map(({ name, in: place, required, description: about, schema }) => ({
-      name,
-      place,
-      required: required === true,
-      about: inlines(about),
-      form: formOf(schema),
-      choices: choicesOf(schema),
-    })),
+    parameters: (parameters ?? []).map(parameterView),
     body: requestBody && { about: inlines(requestBody.description), media: bodyView(requestBody.content) },
     responses: Object.entries(responses)
       .filter(([status]) => status < '400')
@@ -102,11 +108,45 @@ function operationView(path: string, method: string, operation: Operation): Oper
         about: paragraphs(response.description),
         headers: Object.keys(response.headers ?? {}),
         media: mediaView(response.content ?? {}),
+        example: answerExample(response, schemas),
+        name: STATUS_CODES[status] ?? '',
       })),
     problems: Object.entries(responses)
       .filter(([status]) => status >= '400')
-      .map(([status, response]) => ({ status, codes: codesOf(response) })),
+      .map(([status, response]) => ({
+        ...{ status, name: STATUS_CODES[status] ?? '' },
+        codes: codesOf(response).map((code) => ({ code, about: inlines(reasonOf(code, response)) })),
+      })),
   };
+}
+
+function parameterView({ name, in: place, required, description, schema, example }: Parameter): object {
+  const choices = schema['type'] === 'boolean' ? [true, false] : (schema['enum'] ?? []);
+  return {
+    ...{ name, place, required: required === true, about: inlines(description), form: formOf(schema) },
+    choices: (choices as unknown[]).map(String).join(' '),
+    preset: schema['default'] === undefined ? '' : String(schema['default']),
+    example: example === undefined ? '' : String(example),
+  };
+}
+
+/** Returns the JSON of a response as text; null if it has none or its schema describes no properties. */
+function answerExample(
+  { content = {} }: ResponseObject,
+  schemas: Readonly<Record<string, JsonSchema>>,
+): string | null {
+  const schema = content['application/json']?.schema;
+  const example = schema === undefined ? null : exampleOf(schema, schemas);
+  return example === null || typeof example !== 'object' || Object.keys(example).length === 0
+    ? null
+    : JSON.stringify(example, null, 2);
+}
+
+/** Returns what the response says about a code: its description has a paragraph for each. */
+function reasonOf(code: string, { description }: ResponseObject): string {
+  const start = `\`${code}\`: `;
+  const paragraph = description.split('\n\n').find((each) => each.startsWith(start));
+  return paragraph?.slice(start.length) ?? '';
 }
 
 /** Returns the error codes of a response, taken from the schema of its problem document. */
@@ -135,12 +175,6 @@ function bodyView(content: Record<string, MediaType>): object[] {
 }
 
 /** Summarizes a parameter's schema, such as `integer, minimum 1, maximum 500, default 50`. */
-/** Returns the values of a parameter that has only a few. */
-function choicesOf({ type, enum: choices }: JsonSchema): string[] {
-  if (Array.isArray(choices)) return choices.map(String);
-  return type === 'boolean' ? ['true', 'false'] : [];
-}
-
 function formOf({ type, enum: choices, ...rest }: JsonSchema): string {
   const words = Array.isArray(choices)
     ? [`one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`]
@@ -194,7 +228,7 @@ function curlExample(
       ? []
       : [`-X ${method.toUpperCase()}`];
   const body = bodyOf(requestBody);
-  return ['curl', ...verb, ...token, ...headers, ...body, url].join(' ');
+  return [`curl ${url}`, ...verb, ...token, ...headers, ...body].join(' \\\n  ');
 }
 
 function bodyOf(body: RequestBody | undefined): string[] {

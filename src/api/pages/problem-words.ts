@@ -5,16 +5,20 @@ import type { Problem } from '../http/answer/problem.ts';
 export interface ProblemWords {
   heading: string;
   text: string;
-  /** False if the text leaves out what went wrong, because it is the same for every error of a status. */
-  isExplained: boolean;
+  /** The entry of the navigation that leads on. The default is the first one. */
+  next?: string;
 }
 
-type Words = Omit<ProblemWords, 'isExplained'>;
-
-const byCode: Partial<Record<ErrorCode, Words>> = {
+const byCode: Partial<Record<ErrorCode, ProblemWords>> = {
   run_not_found: {
     heading: 'Run not found',
-    text: 'This run does not exist, or its record has expired. The list of runs shows the retained ones.',
+    text: 'This run does not exist, or its record has expired. The list of runs shows those that are kept.',
+    next: 'runs',
+  },
+  station_not_found: {
+    heading: 'Station not found',
+    text: 'There is no weather station of this name. Enter a code such as KNYC, or the start of a name.',
+    next: 'weather',
   },
   pipeline_not_found: {
     heading: 'Pipeline not found',
@@ -43,7 +47,7 @@ const byCode: Partial<Record<ErrorCode, Words>> = {
   },
 };
 
-const byStatus: Readonly<Record<number, Words>> = {
+const byStatus: Readonly<Record<number, ProblemWords>> = {
   400: {
     heading: 'This request is invalid',
     text: 'The address or the form has a value that is not allowed.',
@@ -64,17 +68,19 @@ const byStatus: Readonly<Record<number, Words>> = {
   503: { heading: 'Temporarily unavailable', text: 'The server is busy or stopping. Try again in a minute.' },
 };
 
-const fallback: Words = {
+const fallback: ProblemWords = {
   heading: 'Something went wrong',
   text: 'The server failed to answer. Try again. If it fails again, report the request id to its operator.',
 };
 
+/** Reports whether the text is specific to this error code, so that it is a reason by itself. */
+export function hasOwnWords(code: ErrorCode): boolean {
+  return byCode[code] !== undefined;
+}
+
 /** Returns the text for an error code. If there is none, returns the text for its status. */
 export function wordsOf({ code, status, title }: Pick<Problem, 'code' | 'status' | 'title'>): ProblemWords {
-  const known = byCode[code];
-  if (known !== undefined) return { ...known, isExplained: true };
-  const words =
-    byStatus[status] ??
-    (status >= 500 ? fallback : { heading: title, text: 'The server did not accept this request.' });
-  return { ...words, isExplained: false };
+  const known = byCode[code] ?? byStatus[status];
+  if (known !== undefined) return known;
+  return status >= 500 ? fallback : { heading: title, text: 'The server did not accept this request.' };
 }

@@ -1,9 +1,8 @@
 import type { ServerResponse } from 'node:http';
-import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { describeFinding } from '../../core/lib/errors.ts';
 import type { ProblemPage } from '../http/answer/problem.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
-import { wordsOf } from './problem-words.ts';
+import { hasOwnWords, wordsOf } from './problem-words.ts';
 import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
@@ -64,37 +63,35 @@ export function publicPage(
   });
 }
 
-/** The navigation entry that helps with an error, if it is not the first one. */
-const mainLinks: Partial<Record<ErrorCode, string>> = { run_not_found: 'runs' };
-
 /**
  * Renders an error as an HTML page. The page has the same code, status, hint and request id as the JSON
  * document.
  */
 export function problemPage(site: Site): ProblemPage {
-  return ({ title, status, code, detail, hint, instance, retryable, findings = [] }) => {
+  return ({ title, status, code, detail, hint, instance, retryable, findings = [] }, path) => {
     // `detail` already ends with the hint, but the page shows it separately.
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
-    const { isExplained, ...words } = wordsOf({ code, status, title });
-    const isUnknownPath = code === 'not_found' && message === 'there is nothing under this path';
+    const words = wordsOf({ code, status, title });
     const html = renderPage(site, {
       title: words.heading,
       template: 'pages/problem',
+      ...(code === 'station_not_found' ? { styles: ['weather'], nav: 'weather' } : {}),
       view: {
         ...words,
-        ...(code === 'not_found' && !isUnknownPath ? { heading: 'Not found' } : {}),
-        links: site.nav.map(({ id, label, path }) => ({
-          ...{ label, href: `${site.basePath}${path}` },
-          isMain: id === (mainLinks[code] ?? site.nav[0]?.id),
-        })),
-        ...{ title, status, code, message, hint: hint ?? null, retryable },
-        // Its hint is for programs.
-        isUnknownPath,
-        isExplained: isUnknownPath || isExplained,
+        next: site.nav.find(({ id }) => id === words.next) ?? site.nav[0] ?? null,
+        hasSearch: code === 'station_not_found',
+        ...{ title, status, code, path, retryable, message: asSentence(message) },
+        hint: hint === undefined ? null : asSentence(hint),
+        // The message for programs is the reason, unless it only repeats the heading.
+        isReason: status < 500 && !hasOwnWords(code) && message !== 'there is nothing under this path',
         requestId: instance.replace(/^urn:uuid:/, ''),
         findings: findings.map(describeFinding),
       },
     });
     return { html, headers: pageHeaders };
   };
+}
+
+function asSentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.$/, '')}.`;
 }

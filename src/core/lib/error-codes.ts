@@ -348,6 +348,7 @@ export const errorTable = {
     about: 'The pipeline publishes uploads, so it has no source to read.',
   },
   alert_not_found: { retryable: false, about: 'The weather alert does not exist, or was removed.' },
+  station_not_found: { retryable: false, about: 'The weather station does not exist.' },
   run_not_found: { retryable: false, about: 'The run does not exist, or its record has expired.' },
   run_not_finished: {
     retryable: true,

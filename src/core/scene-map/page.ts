@@ -86,7 +86,7 @@ interface PageView extends Record<string, unknown> {
 }
 
 function participantRule(index: number): string {
-  return `main:has(#p${index}:checked) :is(.scene,.bar):not(.p${index}){display:none}`;
+  return `main:has(#p${index}:checked) :is(.scene,.bar,.finding):not(.p${index}){display:none}`;
 }
 
 function sceneView(
@@ -148,7 +148,7 @@ function clean(text: string): string {
 const minBarWidth = 0.05;
 /** The height of a lane, in pixels. */
 const laneHeight = 30;
-const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
+const barHeight = 24;
 /** The width that a number needs for each digit, in percent. It depends on the size of the screen. */
 const roomForDigit = { wide: 0.75, middling: 1.5, phone: 3.2 };
 
@@ -162,6 +162,14 @@ interface Timeline {
   middle: number;
   last: number;
   bars: readonly Bar[];
+  /** Gaps between scenes, and segments that are in two scenes. */
+  bands: readonly Band[];
+}
+
+interface Band {
+  x: string;
+  width: string;
+  title: string;
 }
 
 interface Bar {
@@ -179,14 +187,13 @@ interface Label {
   x: string;
   y: number;
   /**
-   * With `above`, the label is above the bar. On small screens, labels with `narrow` or `middling` are
-   * hidden.
+   * On small screens, labels with `narrow` or `middling` are hidden.
    */
   classes: string;
 }
 
 /**
- * Lays out the bars to scale along the scope. A bar's lane shows the mode, and its height shows the
+ * Lays out the bars to scale along the scope. A bar's lane shows the mode, and its style shows the
  * confidence. Anything outside the scope is cut off, so that one distant id does not squeeze all the other
  * bars.
  */
@@ -199,31 +206,37 @@ function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timelin
     const left = Math.min(clamp((scene.start_segment_id - first) * scale), 100 - minBarWidth);
     const right = clamp((scene.end_segment_id - first + 1) * scale);
     const width = Math.max(right - left, minBarWidth);
-    const height = barHeights[scene.boundary_confidence];
-    const bottom = (modes.indexOf(scene.primary_mode) + 1) * laneHeight - 3;
-    const bar = { number: index + 1, y: bottom - height, height, classes: classesOf(scene) };
+    const y = modes.indexOf(scene.primary_mode) * laneHeight + 3;
+    const classes = `${classesOf(scene)} ${scene.boundary_confidence.toLowerCase()}`;
     return {
-      ...{ ...bar, x: left.toFixed(3), width: width.toFixed(3) },
-      label: labelOf(index + 1, { left, width, bottom, height }),
+      ...{ number: index + 1, y, height: barHeight, classes, x: left.toFixed(3), width: width.toFixed(3) },
+      label: labelOf(index + 1, { left, width, y }),
     };
   });
-  return { laneHeight, first, middle: Math.round((first + last) / 2), last, bars };
+  const bands = map.scenes.slice(1).flatMap((scene, index): Band[] => {
+    const end = map.scenes[index]?.end_segment_id ?? 0;
+    const start = scene.start_segment_id;
+    if (start === end + 1) return [];
+    const [from, to] = start > end ? [end + 1, start - 1] : [start, end];
+    const left = clamp((from - first) * scale);
+    const width = clamp((to - first + 1) * scale) - left;
+    if (width <= 0) return [];
+    const title = `Segments ${from} to ${to}: ${start > end ? 'in no scene' : 'in two scenes'}`;
+    return [{ x: left.toFixed(3), width: width.toFixed(3), title }];
+  });
+  return { laneHeight, first, middle: Math.round((first + last) / 2), last, bars, bands };
 }
 
 function labelOf(
   number: number,
-  { left, width, bottom, height }: { left: number; width: number; bottom: number; height: number },
+  { left, width, y: top }: { left: number; width: number; y: number },
 ): Label | null {
   const room = width / String(number).length;
   if (room < roomForDigit.wide) return null;
-  const isAbove = height < barHeights.Medium;
-  const classes = [
-    ...(isAbove ? ['above'] : []),
-    ...(room < roomForDigit.middling ? ['narrow'] : room < roomForDigit.phone ? ['middling'] : []),
-  ];
+  const classes = room < roomForDigit.middling ? 'narrow' : room < roomForDigit.phone ? 'middling' : '';
   // The baseline. In a font size of 11 pixels, digits are 8 pixels high.
-  const y = isAbove ? bottom - height - 3 : bottom - (height - 8) / 2;
-  return { x: (left + width / 2).toFixed(3), y, classes: classes.join(' ') };
+  const y = top + (barHeight + 8) / 2;
+  return { x: (left + width / 2).toFixed(3), y, classes };
 }
 
 function clamp(x: number): number {

@@ -135,6 +135,20 @@ const categories: Readonly<Record<string, string>> = {
   MDT: '#e06666',
   HIGH: '#ee99ee',
 };
+const levels = ['MRGL', 'SLGT', 'ENH', 'MDT', 'HIGH'];
+
+/** Returns the level of a category of severe storms, from 1 to 5; null for any other area. */
+export function riskLevel(label: string): number | null {
+  const index = levels.indexOf(label);
+  return index === -1 ? null : index + 1;
+}
+
+/** Returns the name of a category. `words` is the provider's text, such as `Slight Risk`. */
+export function riskName(label: string, words: string | null): string {
+  // The provider calls it `General Thunderstorms Risk`, but it is the absence of a risk of severe ones.
+  return label === 'TSTM' ? 'Thunderstorms, not severe' : (words ?? label);
+}
+
 const colour = /^#[0-9a-f]{6}$/i;
 
 /** Returns the area's own color if it is valid, or else the default color of its category. */

@@ -1,7 +1,7 @@
 import type { WeatherService } from '../api/service.ts';
 import { type AlertData, type AlertsData, type ConvectiveOutlookData } from '../records/family-fields.ts';
 import { type ObservationData, type PlaceData } from '../records/observation-fields.ts';
-import { alertColour, alertRank, outlookColour } from './colours.ts';
+import { alertColour, alertRank, outlookColour, riskLevel, riskName } from './colours.ts';
 import type { MapQuery } from './map-query.ts';
 import { isWithin, type MapFrame, type StateOutline, type ZoneShapes } from './map-shapes.ts';
 import { outlinePath, type Point, projected } from './projection.ts';
@@ -16,6 +16,8 @@ export interface MapContent {
   /** All stations in the selected state, or in the whole country. */
   stations: readonly PlaceData[];
   shown: readonly MapStation[];
+  /** The latest observations in a state, by the id of their station. Empty for the whole country. */
+  observed: ReadonlyMap<string, ObservationData>;
   /** The stations that match the search; null if there is no search. */
   found: readonly PlaceData[] | null;
   alerts: Section<AlertsData>;
@@ -97,6 +99,10 @@ interface MapArea {
   shape: string;
   /** The number of alerts; null for outlooks. */
   count: number | null;
+  /** The level of an outlook's category, from 1 to 5; null for any other area. */
+  level: number | null;
+  /** True for thunderstorms that are not severe, which are drawn faintly. */
+  isFaint: boolean;
 }
 
 /** Groups alerts by event. The most important ones come last, because they are drawn on top. */
@@ -127,7 +133,7 @@ export async function alertAreas(
       label: event,
       colour: alertColour(event),
       shape: [...shapes].join(''),
-      count,
+      ...{ count, level: null, isFaint: false },
     }));
   return { areas, drawn };
 }
@@ -139,10 +145,10 @@ export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): M
       ({ hazard, kind }) => (hazard === 'categorical' || hazard === 'any_severe') && kind !== 'intensity',
     )
     .map(({ label, labelText, fill, geometry }) => ({
-      label: labelText ?? label,
+      label: riskName(label, labelText),
       colour: outlookColour({ label, fill }),
       shape: geometry === null ? '' : outlinePath(geometry, least),
-      count: null,
+      ...{ count: null, level: riskLevel(label), isFaint: label === 'TSTM' },
     }));
 }
 

@@ -46,7 +46,7 @@ const layouts = {
   wide: { width: 960, left: 44, right: 948, maxHours: Infinity, hasDirections: true },
   phone: { width: 296, left: 38, right: 288, maxHours: 24, hasDirections: false },
 } as const satisfies Record<string, Layout>;
-const height = 344;
+const height = 326;
 const panels = { temperature: { top: 72, bottom: 200 }, precipitation: { top: 230, bottom: 284 } };
 const everyHours = 3;
 /** Half the width of a label below the chart, and the width of the name of a day. */

@@ -5,7 +5,6 @@ import {
   type ForecastDiscussionData,
   type HourlyForecastData,
   type NarrativeForecastData,
-  type OutlookRiskData,
   type WeatherStoriesData,
 } from '../records/family-fields.ts';
 import {
@@ -15,20 +14,20 @@ import {
   type PlaceData,
 } from '../records/observation-fields.ts';
 import type { UnitSystem } from '../units.ts';
-import { alertLine } from './alert-line.ts';
-import { outlookColour } from './colours.ts';
 import { daysOf, halfDaysOf, zoneOf } from './forecast-view.ts';
 import type { UnplacedAlert } from './map-layers.ts';
+import { mayApply } from './map-notices.ts';
 import { queryText, unitsText } from './map-query.ts';
 import { states } from './map-shapes.ts';
+import { alertLine } from './map-view.ts';
 import { meteogram } from './meteogram.ts';
 import { dataOf, type Section } from './section.ts';
+import { stormsOf } from './storm-view.ts';
 import {
   ageOf,
   cloudsOf,
   iconOf,
   moment,
-  plural,
   quantity,
   readableQuantity,
   skyOf,
@@ -91,7 +90,7 @@ export function stationView(content: StationContent, base: string): Page {
       },
       present: presentOf(content),
       alerts: alertsOf(alerts, { place, now, unplaced: content.unplaced }),
-      risks: risksOf(content.outlooks),
+      storms: stormsOf(content.outlooks, { now, timeZone: place.timeZone }),
       hourly: {
         notice: noticeOf(hourly, hasForecast ? 'hourly forecast' : 'forecast', now),
         pictures:
@@ -177,7 +176,7 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   const notice: Notice | null = isStale
     ? {
         status: 'warning',
-        text: `This is stale: the station reported last ${ageOf(observedAt, now)} ago.`,
+        text: `Old report: the station last reported ${ageOf(observedAt, now)} ago.`,
       }
     : null;
   const { units } = shown;
@@ -209,91 +208,36 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
 function alertsOf(
   section: Section<AlertsData>,
   { place, now, unplaced }: Pick<StationContent, 'place' | 'now' | 'unplaced'>,
-): { notices: Notice[]; list: object[]; tests: string[] } {
+): { notices: Notice[]; list: object[]; asides: string[] } {
   const data = dataOf(section);
   const notice = noticeOf(section, 'list of alerts', now);
   const list = (data?.alerts ?? []).map((alert) => alertLine(alert, place.timeZone));
-  const tests = (data?.tests ?? []).map(({ event, areaDescription }) => `${event}: ${areaDescription}`);
-  const notices = [notice, unplacedNotice(section, unplaced)].filter((one) => one !== null);
-  if (data !== null && notices.length === 0 && list.length === 0)
+  const uncertain = uncertainText(section, unplaced);
+  const asides = [
+    ...(uncertain === null ? [] : [uncertain]),
+    ...(data?.tests ?? []).map(
+      ({ event, areaDescription }) => `Test, not a warning: ${event} (${areaDescription}).`,
+    ),
+  ];
+  const notices = notice === null ? [] : [notice];
+  if (data !== null && notice === null && uncertain === null && list.length === 0)
     notices.push({ status: 'neutral', text: 'No alert is in force here.' });
-  return { notices, list, tests };
+  return { notices, list, asides };
 }
 
 /**
- * Returns a notice about alerts that might apply here. It is shown in addition to those that certainly do.
+ * Returns a sentence about alerts that might apply here. It comes after those that certainly do.
  */
-function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAlert[]): Notice | null {
+function uncertainText(section: Section<AlertsData>, named: readonly UnplacedAlert[]): string | null {
   const unplaced = dataOf(section)?.unplaced ?? 0;
   const others = unplaced - named.length;
   const names = [
     ...named.map(({ event, areaDescription }) => `${event} (${areaDescription})`),
     ...(named.length > 0 && others > 0 ? [`${others} more`] : []),
   ];
-  if (unplaced > 0)
-    return {
-      status: 'warning',
-      text: `${plural(unplaced, 'more alert')} of unknown area may apply here${names.length === 0 ? '' : `: ${names.join(', ')}`}.`,
-    };
+  if (unplaced > 0) return `${mayApply(unplaced)}${names.length === 0 ? '' : `: ${names.join(', ')}`}.`;
   const isUnknown = section.kind === 'read' && section.unknown.some(({ field }) => field === 'alerts');
-  return isUnknown ? { status: 'warning', text: 'Some alerts cannot be read; one may hold here.' } : null;
-}
-
-function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] {
-  const isPresent = (section: Section<ConvectiveOutlookData>): boolean =>
-    section.kind === 'read' && section.data !== null && !section.stale;
-  if (!sections.some(isPresent)) return [];
-  const risks = sections.map((section, index) => {
-    const data = dataOf(section);
-    if (data === null || !isPresent(section))
-      return { day: dayName(index + 1), text: 'Risk unknown', colour: null, chances: '' };
-    const of = (hazard: string) => data.risk?.find((each) => each.hazard === hazard);
-    const category = of('categorical');
-    const label = category?.category ?? null;
-    const unknown: string[] = [];
-    const chances = ['tornado', 'wind', 'hail', 'any_severe'].flatMap((hazard) => {
-      const risk = of(hazard);
-      if (risk === undefined || risk.state === 'none') return [];
-      const name = hazard.replace('_', ' ');
-      // Without thunderstorms, there are no severe ones.
-      if (category?.state === 'none' || category?.reason === 'not_covered') return [];
-      if (risk.state === 'unknown' && risk.reason !== 'not_covered') unknown.push(name);
-      return risk.state === 'unknown' || risk.probability === null ? [] : [`${name} ${risk.probability}%`];
-    });
-    if (unknown.length > 0) chances.push(`${unknown.join(', ')} unknown`);
-    return {
-      day: dayName(data.day),
-      text: categoryText(category),
-      colour: label === null ? null : outlookColour({ label, fill: null }),
-      chances: chances.join(', '),
-    };
-  });
-  return risks.reduce<typeof risks>((merged, one) => {
-    const last = merged.at(-1);
-    if (last?.text !== one.text || one.chances !== '' || last.chances !== '') return [...merged, one];
-    return [...merged.slice(0, -1), { ...last, day: `${last.day} and ${one.day.toLowerCase()}` }];
-  }, []);
-}
-
-/** Names a day of the outlooks as the tabs of the map do. */
-function dayName(day: number): string {
-  return ['Today', 'Tomorrow'][day - 1] ?? `Day ${day}`;
-}
-
-function categoryText(category: OutlookRiskData | undefined): string {
-  if (category === undefined) return 'Risk unknown';
-  const { state, reason, categoryText: words, category: label } = category;
-  if (reason === 'not_covered') return 'Not covered by this outlook';
-  switch (state) {
-    case 'outlined':
-      return words ?? label ?? 'Thunderstorms are possible';
-    case 'none':
-      return 'No thunderstorms expected';
-    case 'unknown':
-      return label === null
-        ? 'Risk unknown: the outlook has arrived in part'
-        : `${words ?? label} or higher: the outlook has arrived in part`;
-  }
+  return isUnknown ? 'Some alerts cannot be read; one may hold here.' : null;
 }
 
 /**

@@ -116,6 +116,7 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
 const maxPlaces = 100_000;
 const maxFound = 50;
 const maxAlerts = 500;
+const maxListedAgeMs = 3 * 60 * 60_000;
 
 /** Creates the map page. Throws the reader's error if the stations cannot be read. */
 async function mapPage(
@@ -135,6 +136,9 @@ async function mapPage(
       ? null
       : ((await weather.record('stations', { q: query.q, limit: maxFound })).data?.stations ?? []);
   const shown = await observed(weather, spread(stations, frame), now);
+  const since = new Date(now.getTime() - maxListedAgeMs);
+  const ids = state === null ? [] : stations.map(({ id }) => id);
+  const inState = await weather.newestObservations(ids, since);
   const alerts = await sectionOf(weather, 'alerts', { area: query.state, limit: maxAlerts });
   const outlook =
     query.day === null
@@ -146,7 +150,10 @@ async function mapPage(
       ? await alertAreas(dataOf(alerts)?.alerts ?? [], zoneShapes, least)
       : { areas: shownOutlook === null ? [] : outlookAreas(shownOutlook, least), drawn: [] };
   return mapView(
-    { query, now, state, frame, stations, shown, found, alerts, outlook, areas, drawnAlerts: drawn },
+    {
+      ...{ query, now, state, frame, stations, shown, observed: inState },
+      ...{ found, alerts, outlook, areas, drawnAlerts: drawn },
+    },
     base,
   );
 }
@@ -156,8 +163,8 @@ const hours = 48;
 const outlookDays = [1, 2, 3];
 
 /**
- * Creates the page of a station. Throws `not_found` if there is no such station, and the reader's errors if
- * the station cannot be looked up.
+ * Creates the page of a station. Throws `station_not_found`, and the reader's errors if the station cannot be
+ * looked up.
  */
 async function stationPage(
   { weather, base }: { weather: WeatherService; base: string },
@@ -210,7 +217,7 @@ async function placeOf(weather: WeatherService, id: string): Promise<PlaceData> 
   const { data } = isOne ? await weather.record('stations', { q: asked, limit: 500 }) : { data: null };
   const place = data?.stations.find((each) => each.id === asked);
   if (place !== undefined) return place;
-  throw new WaybillError('not_found', 'there is no weather station of this name', {
-    hint: 'search the weather map for a station',
+  throw new WaybillError('station_not_found', 'there is no weather station of this name', {
+    hint: 'search for a code such as KNYC, or for the start of a name, on the map of the weather',
   });
 }

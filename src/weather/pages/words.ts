@@ -55,7 +55,7 @@ export function windOf(
   return `${capital(from ?? unknown)} at ${quantity(windSpeed, unit, 0)}${gusts}`;
 }
 
-/** Describes wind in a forecast: `West 8 to 16 km/h`, or `Calm`. */
+/** Describes wind in a forecast: `NNW 8 to 16 km/h`, or `Calm`. */
 export function forecastWindOf(
   wind: { windDirection: string | null; windSpeedMin: number | null; windSpeedMax: number | null },
   unit: string,
@@ -63,7 +63,7 @@ export function forecastWindOf(
   const { windDirection, windSpeedMin, windSpeedMax } = wind;
   if (windSpeedMax === null) return unknown;
   if (windSpeedMax === 0) return 'Calm';
-  const from = windDirection === null ? '' : `${capital(directionOf(windDirection) ?? windDirection)} `;
+  const from = windDirection === null ? '' : `${windDirection} `;
   const least = windSpeedMin === null ? null : windSpeedMin.toFixed(0);
   const range = least === null || least === windSpeedMax.toFixed(0) ? '' : `${least} to `;
   return `${from}${range}${quantity(windSpeedMax, unit, 0)}`;
@@ -87,6 +87,17 @@ export function ageOf(from: Date, now: Date): string {
   if (minutes < 120) return plural(minutes, 'minute');
   if (minutes < 48 * 60) return plural(Math.floor(minutes / 60), 'hour');
   return plural(Math.floor(minutes / (24 * 60)), 'day');
+}
+
+/** Returns the weekday of a day in the future: `Thursday`. */
+export function weekday(now: Date, daysAhead: number, timeZone: string | null): string {
+  const day = new Date(now.getTime() + daysAhead * 24 * 60 * minuteMs);
+  return day.toLocaleDateString('en-US', { weekday: 'long', timeZone: timeZone ?? 'UTC' });
+}
+
+/** Joins words: `tornadoes, wind and hail`. */
+export function joined(words: readonly string[]): string {
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }
 
 export function plural(count: number, noun: string): string {

@@ -25,7 +25,7 @@ t.test('wind is said in words', (t) => {
   t.equal(windOf({ ...wind, windDirection: null, windGust: null }, 'mph'), 'Variable at 15\u00a0mph');
   t.equal(windOf({ ...wind, windSpeed: null }, 'mph'), 'Gusts to 30\u00a0mph', 'a gust without a wind');
   const forecast = { windDirection: 'W', windSpeedMin: 5, windSpeedMax: 10 };
-  t.equal(forecastWindOf(forecast, 'mph'), 'West 5 to 10\u00a0mph');
+  t.equal(forecastWindOf(forecast, 'mph'), 'W 5 to 10\u00a0mph');
   t.equal(forecastWindOf({ ...forecast, windSpeedMax: null }, 'mph'), '–');
   t.end();
 });

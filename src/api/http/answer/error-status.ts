@@ -107,6 +107,7 @@ export const statusOf: Record<ErrorCode, number> = {
   pipeline_not_found: 404,
   pipeline_takes_uploads: 409,
   alert_not_found: 404,
+  station_not_found: 404,
   run_not_found: 404,
   run_finished: 409,
   run_not_finished: 409,

@@ -116,8 +116,11 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
   };
 }
 
-/** Renders a problem as an HTML page. Also returns the headers that the page needs. */
-export type ProblemPage = (problem: Problem) => { html: string; headers: Readonly<Record<string, string>> };
+/** Renders a problem as an HTML page. `path` was requested. Also returns the headers that the page needs. */
+export type ProblemPage = (
+  problem: Problem,
+  path: string,
+) => { html: string; headers: Readonly<Record<string, string>> };
 
 /** The dependencies of `sendProblem`. */
 export interface ProblemPorts {
@@ -157,7 +160,8 @@ export async function sendProblem(
   if (retryAfter !== undefined) res.setHeader('Retry-After', retryAfter);
   const form = context.problemForm ?? (prefersPage(req.headers.accept) ? 'html' : 'json');
   if (context.problemForm !== undefined || problemPage !== undefined) res.appendHeader('Vary', 'Accept');
-  const body = putOn(res, problem, form, problemPage);
+  const page = form === 'html' ? problemPage?.(problem, pathOf(req)) : undefined;
+  const body = putOn(res, problem, { form, page });
   res.statusCode = problem.status;
   if (hasPendingBody(req)) await endAfterDrain(req, res, body, clock);
   else res.end(body);
@@ -166,17 +170,19 @@ export async function sendProblem(
 function putOn(
   res: ServerResponse,
   problem: Problem,
-  form: ProblemForm,
-  problemPage: ProblemPage | undefined,
+  { form, page }: { form: ProblemForm; page: ReturnType<ProblemPage> | undefined },
 ): Buffer {
-  const isPage = form === 'html' && problemPage !== undefined;
-  const made = isPage ? problemPage(problem) : null;
   const written = form === 'html' ? 'json' : form;
-  const body = made === null ? problemBody(problem, written) : Buffer.from(made.html);
-  res.setHeader('Content-Type', problemMediaTypes[isPage ? 'html' : written]);
+  const body = page === undefined ? problemBody(problem, written) : Buffer.from(page.html);
+  res.setHeader('Content-Type', problemMediaTypes[page === undefined ? written : 'html']);
   res.setHeader('Content-Length', body.length);
-  for (const [name, value] of Object.entries(made?.headers ?? {})) res.setHeader(name, value);
+  for (const [name, value] of Object.entries(page?.headers ?? {})) res.setHeader(name, value);
   return body;
+}
+
+/** Returns the requested path without its query, which can contain secrets. */
+function pathOf({ url = '', originalUrl = url }: IncomingMessage & { originalUrl?: string }): string {
+  return originalUrl.split('?', 1)[0] ?? '';
 }
 
 /** Errors whose cause is logged for the operator but not shown to the client. */

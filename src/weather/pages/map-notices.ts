@@ -1,0 +1,108 @@
+import type { UnknownPart } from '../values.ts';
+import type { MapContent } from './map-layers.ts';
+import { dataOf } from './section.ts';
+import { ageOf, joined, plural } from './words.ts';
+
+/** The notices of the map page. */
+
+interface Notice {
+  status: 'warning' | 'failure' | 'neutral';
+  text: string;
+}
+
+/**
+ * Returns notices about problems with the data. Also says that no alerts are in force, but only if that is
+ * certain.
+ */
+export function noticesOf(content: MapContent): Notice[] {
+  const { outlook, shown, stations } = content;
+  const notices = [
+    ...sectionNotices(content),
+    ...(outlook === null ? alertNotices(content) : outlookNotices(outlook)),
+  ];
+  if (stations.length === 0) notices.push({ status: 'neutral', text: 'No weather station is known here.' });
+  else if (shown.length === 0)
+    notices.push({
+      status: 'warning',
+      text: 'No station has reported in the last three hours: there is no present weather to show.',
+    });
+  return notices;
+}
+
+function sectionNotices({ alerts, outlook, now, query }: MapContent): Notice[] {
+  const section = outlook ?? alerts;
+  const what = outlook === null ? 'Alerts' : 'The outlook';
+  if (section.kind === 'refused') return [{ status: 'failure', text: `${what}: ${section.why}` }];
+  if (section.data === null) {
+    const text =
+      outlook === null
+        ? 'No poll of alerts is known, so that nothing can be said of them.'
+        : 'No outlook is known for this day.';
+    return [{ status: 'warning', text }];
+  }
+  if (section.stale && section.asOf !== null) {
+    const text = `${what} shown here are stale: they are ${ageOf(section.asOf, now)} old. Look elsewhere for what holds now.`;
+    return [{ status: 'warning', text }];
+  }
+  const isQuiet =
+    alerts.kind === 'read' &&
+    outlook === null &&
+    alerts.data?.total === 0 &&
+    (alerts.data.unplaced ?? 0) === 0 &&
+    alerts.unknown.length === 0;
+  if (!isQuiet) return [];
+  return [{ status: 'neutral', text: `No alert is in force${query.state === null ? '' : ' here'}.` }];
+}
+
+function outlookNotices(outlook: NonNullable<MapContent['outlook']>): Notice[] {
+  if (outlook.kind !== 'read' || outlook.unknown.length === 0) return [];
+  if (hazardsUnknown(outlook.unknown) !== null) return [];
+  const text = 'This outlook has arrived in part: there may be a higher risk than is shown.';
+  return [{ status: 'warning', text }];
+}
+
+/** Alerts that are certain are in the list. These notices are about the others, so they are quiet. */
+function alertNotices({ alerts, drawnAlerts }: MapContent): Notice[] {
+  const data = dataOf(alerts);
+  if (data === null) return [];
+  const drawn = new Set(drawnAlerts);
+  const unplaced = data.alerts.filter(({ id }) => !drawn.has(id));
+  const elsewhere = data.unplaced ?? 0;
+  const texts = [
+    ...(unplaced.length > 0
+      ? [`Not on the map, because their areas are unknown: ${namesOf(unplaced)}.`]
+      : []),
+    ...(elsewhere > 0 ? [`${mayApply(elsewhere)}.`] : []),
+    ...(data.tests.length > 0 ? [`Tests, which are not warnings: ${namesOf(data.tests)}.`] : []),
+    ...(data.total > data.alerts.length
+      ? [`Shown are the ${data.alerts.length} most severe of ${data.total} alerts.`]
+      : []),
+  ];
+  return texts.map((text) => ({ status: 'neutral', text }));
+}
+
+/** Hazards that the map does not show, but the station pages do. */
+const otherHazards = ['tornado', 'wind', 'hail'];
+
+/** Returns a sentence if only hazards are unknown that the map does not show anyway; otherwise null. */
+export function hazardsUnknown(unknown: readonly UnknownPart[]): string | null {
+  const others = otherHazards.filter((hazard) => unknown.some(({ field }) => field === hazard));
+  if (others.length === 0 || unknown.length > others.length) return null;
+  return `The chances of ${joined(others)} are not known yet.`;
+}
+
+const maxNamed = 10;
+
+/** Lists up to ten alerts with their areas: `Flood Watch (Kings; Queens), …`. */
+function namesOf(alerts: readonly { event: string; areaDescription: string }[]): string {
+  const names = alerts
+    .slice(0, maxNamed)
+    .map(({ event, areaDescription }) => `${event} (${areaDescription})`);
+  const others = alerts.length - names.length;
+  return `${names.join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
+}
+
+/** Begins a sentence about alerts without a place: `1 alert may apply here, but its area is unknown`. */
+export function mayApply(count: number): string {
+  return `${plural(count, 'alert')} may apply here, but ${count === 1 ? 'its area is' : 'their areas are'} unknown`;
+}
