@@ -110,17 +110,30 @@ t.test('a bad day is shown as it is: in part, across 180°, without a place, as 
   const bad = await startWeatherPages(t, undefined, badDay);
   const page = async (path: string): Promise<string> => (await fetch(bad + path)).text();
   const meridian = await page('weather/stations/KMEI');
-  t.match(meridian, /High Risk<.*level 5 of 5.*The chance of tornadoes, damaging wind and large hail is not known yet/s);
-  t.match(meridian, /class="alert failure".*>Tornado Warning<.*>Extreme<.*1 alert may apply here, but its area is unknown: Flood Watch \(Lauderdale; Clarke\)/s);
+  t.match(
+    meridian,
+    /High Risk<.*level 5 of 5.*The chance of tornadoes, damaging wind and large hail is not known yet/s,
+  );
+  t.match(
+    meridian,
+    /class="alert failure".*>Tornado Warning<.*>Extreme<.*1 alert may apply here, but its area is unknown: Flood Watch \(Lauderdale; Clarke\)/s,
+  );
   t.match(meridian, /<use href="#icon-thunder"\/><\/svg>.*<span class="sky">Thunderstorm and Rain/);
   const shemya = await page('weather/stations/PASY');
   t.match(shemya, /<strong>Where:<\/strong> Western Aleutians\./);
   t.match(shemya, /until <time [^>]*>Tue 20 Jan 20:00 HAST</);
   t.match(shemya, /Test, not a warning: Tsunami Warning/);
   t.match(shemya, /Not covered by this outlook/, 'SPC outlines the contiguous states alone');
-  t.match(await page('weather/?day=1'), /High Risk of severe storms today<.*level 5 of 5.*The chances of tornado, wind and hail are not known yet\./s);
+  t.match(
+    await page('weather/?day=1'),
+    /High Risk of severe storms today<.*level 5 of 5.*The chances of tornado, wind and hail are not known yet\./s,
+  );
   t.match(await page('weather/'), /Not on the map, because their areas are unknown: Flood Watch/);
-  t.match(await page('weather/?day=1&state=AK'), /Issued<\/dt><dd>Tue 20 Jan 07:30 AKST/, 'the time of the state');
+  t.match(
+    await page('weather/?day=1&state=AK'),
+    /Issued<\/dt><dd>Tue 20 Jan 07:30 AKST/,
+    'the time of the state',
+  );
 });
 
 t.test('stale data is said to be stale, and never that there is no alert', async (t) => {

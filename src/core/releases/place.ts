@@ -175,6 +175,8 @@ export function unknownName(
 ): WaybillError {
   return new WaybillError(code, `there is no ${what} named "${name}"${where === '' ? '' : ` ${where}`}`, {
     hint:
-      known.length === 0 ? (noneYet[code] ?? 'nothing has been published there: publish first') : suggestion(name, known),
+      known.length === 0
+        ? (noneYet[code] ?? 'nothing has been published there: publish first')
+        : suggestion(name, known),
   });
 }
