@@ -125,9 +125,15 @@ function parameterView({ name, in: place, required, description, schema, example
   return {
     ...{ name, place, required: required === true, about: inlines(description), form: formOf(schema) },
     choices: (choices as unknown[]).map(String).join(' '),
-    preset: schema['default'] === undefined ? '' : String(schema['default']),
-    example: example === undefined ? '' : String(example),
+    preset: textOf(schema['default']),
+    example: textOf(example),
   };
+}
+
+/** Formats the default or an example of a parameter. Returns an empty string if there is none. */
+function textOf(value: unknown): string {
+  if (value === undefined) return '';
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** Returns the JSON of a response as text; null if it has none or its schema describes no properties. */
