@@ -22,7 +22,7 @@ export function stormsOf(
   at: { now: Date; timeZone: string | null },
 ): { risks: object[]; note: string | null; isUrgent: boolean } {
   const present = outlooks.filter(isPresent);
-  if (present.length === 0) return { risks: [], note: 'No outlook is available.', isUrgent: false };
+  if (present.length === 0) return { risks: [], note: 'No outlook is known.', isUrgent: false };
   if (present.every((outlook) => categoryOf(dataOf(outlook))?.reason === 'not_covered'))
     return { risks: [], note: 'Not covered by this outlook of the contiguous states.', isUrgent: false };
   const risks = outlooks
