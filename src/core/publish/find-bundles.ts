@@ -33,9 +33,9 @@ const webAppKeys = ['short_name', 'icons', 'start_url', 'display', 'manifest_ver
 
 /**
  * Finds the bundles in a pipeline's source. Each directory with a manifest is one; with `manifest: auto`, the
- * source directory itself is the only one if it has no manifest, and its manifest is generated. Files that have not changed since
- * the last call are not read again. A dry run leaves the digest cache alone. Throws the same errors as
- * `discoverBundles`.
+ * source directory itself is the only one if it has no manifest, and its manifest is generated. Files that
+ * have not changed since the last call are not read again. A dry run leaves the digest cache alone. Throws
+ * the same errors as `discoverBundles`.
  */
 export async function findBundles(
   context: Pick<CoreContext, 'clock' | 'log' | 'cacheDirectory' | 'signal'>,

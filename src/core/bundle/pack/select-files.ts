@@ -73,10 +73,10 @@ export interface Selection {
 
 /**
  * Selects files by these patterns and the directory's `.waybillignore`. `manifest.json` and its signature are
- * not included, unless the manifest is content, because it is not a bundle's. Excluded directories are not listed. If a selected file may not be in a bundle because it
- * is a link, a special file, a secret, or has a path that the receiver would refuse, the result has a finding
- * for it. Throws `usage` if `.waybillignore` is not a text file, and the storage's error if a directory
- * cannot be listed.
+ * not included, unless the manifest is content, because it is not a bundle's. Excluded directories are not
+ * listed. If a selected file may not be in a bundle because it is a link, a special file, a secret, or has a
+ * path that the receiver would refuse, the result has a finding for it. Throws `usage` if `.waybillignore` is
+ * not a text file, and the storage's error if a directory cannot be listed.
  */
 export async function selectFiles(
   storage: Storage,

@@ -136,7 +136,7 @@ const fileInTheWay = {
 };
 
 function faultOfLink(component: string): { what: string; hint: string } {
-  const what = `is a symbolic link to "${readlinkSync(component)}", where there is no directory`;
+  const what = `is a symbolic link to "${readlinkSync(component)}", which does not lead to a directory`;
   return {
     what,
     hint: 'create or mount that directory, or correct the path',

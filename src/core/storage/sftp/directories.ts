@@ -198,7 +198,7 @@ async function inTheWay(
   const to = target === null ? '' : ` to "${target}"`;
   return new WaybillError(
     isMissing ? 'storage_unavailable' : 'storage_permanent',
-    `${root.label}: "${here}" is a symbolic link${to}, where there is no directory`,
+    `${root.label}: "${here}" is a symbolic link${to}, which does not lead to a directory`,
     {
       hint: 'create or mount that directory on the server, or correct the path',
     },
