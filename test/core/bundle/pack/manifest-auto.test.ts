@@ -318,7 +318,7 @@ t.test('a directory with a manifest is the bundle that the manifest describes', 
   t.same(readdirSync(publisher.web).sort(), ['.publisher.json', 'index.html']);
 });
 
-t.test('the manifest.json of a web app is published, and that of a bundle is not', async (t) => {
+t.test('the manifest.json of a web app is published like any other file', async (t) => {
   const webApp = '{"name": "Maps", "short_name": "Maps", "icons": [], "start_url": "."}';
   const source = localSource(t, { 'index.html': 'home', 'manifest.json': webApp });
   const publisher = new Publisher(source, placeOf(source));
