@@ -1,4 +1,5 @@
 import type { Command, Help, Option } from 'commander';
+import { wrapped } from '../src/cli/output/terminal.ts';
 import { makeProgram, textAfterHelp } from '../src/cli/program.ts';
 
 /** Options with the same text in at least this many commands are described once, above all commands. */
@@ -96,9 +97,8 @@ function isEvident(text: string, names: readonly string[]): boolean {
 
 /** Returns the text below the options, without the exit codes: the page has a table of them. */
 function helpTextOf(command: Command): string {
-  return textAfterHelp(command)
-    .replace(/(^|\n\n)Exit codes:.*?(?=\n\n|$)/s, '')
-    .trim();
+  const text = textAfterHelp(command).replace(/(^|\n\n)Exit codes:.*?(?=\n\n|$)/s, '');
+  return wrapped(text.trim(), 80);
 }
 
 function sentence(text: string): string {

@@ -61,8 +61,13 @@ function details(command: Command, heading: '.SH' | '.SS'): string[] {
   const after = textAfterHelp(command);
   return [
     ...(items.length === 0 ? [] : [`${heading} OPTIONS`, ...items]),
-    ...(after === '' ? [] : [`${heading} DETAILS`, '.nf', plain(after), '.fi']),
+    ...(after === '' ? [] : [`${heading} DETAILS`, ...after.split('\n\n').flatMap(paragraph)]),
   ];
+}
+
+/** Lists and examples keep their lines. */
+function paragraph(text: string): string[] {
+  return text.includes('\n') ? ['.PP', '.nf', plain(text), '.fi'] : ['.PP', plain(text)];
 }
 
 function argument(each: Argument): string {

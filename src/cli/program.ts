@@ -107,9 +107,8 @@ export function asksForJson(argv: readonly string[]): boolean {
   );
 }
 
-const exitCodesText = `
-Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage,
-configuration or secrets.`;
+const exitCodesText =
+  '\nExit codes: 0 done, 1 something failed (a destination, a validation), 2 usage, configuration or secrets.';
 
 /** Reports whether the help of a command describes its exit codes. */
 function statesExitCodes(command: Command): boolean {

@@ -31,6 +31,15 @@ t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks 
     command.outputHelp();
     return help;
   };
+  // The lines that are broken within a paragraph, each with the word after the break.
+  const brokenProse = (help: string): string[][] =>
+    help
+      .split('\n\n')
+      .filter((paragraph) => !/^ |: {2,}/m.test(paragraph))
+      .map((paragraph) => paragraph.trimEnd().split('\n'))
+      .flatMap((lines) =>
+        lines.slice(1).map((line, index) => [lines[index] ?? '', line.split(' ')[0] ?? '']),
+      );
   for (const command of all(makeProgram())) {
     const words = new Set<string>();
     for (const width of [60, 80, 120]) {
@@ -38,6 +47,8 @@ t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks 
       for (const line of help.split('\n'))
         // A command line or a list of choices is one word.
         t.ok(line.length <= width || !line.trimEnd().slice(2).includes(' '), `${command.name()}: ${line}`);
+      for (const [first, next] of brokenProse(help))
+        t.ok(`${first} ${next}`.length > width, `${command.name()} breaks "${first}" early`);
       if (command.name() !== 'words') t.match(help, /exit codes?/i, command.name());
       words.add(help.split(/\s+/).toSorted().join(' '));
     }

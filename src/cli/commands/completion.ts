@@ -16,9 +16,7 @@ bash:  echo 'source <(waybill completion bash)' >> ~/.bashrc
 zsh:   echo 'source <(waybill completion zsh)' >> ~/.zshrc    after compinit
 fish:  waybill completion fish > ~/.config/fish/completions/waybill.fish
 
-Ids of pipelines, destinations and notifiers come from the file that --config
-names on the line that is being completed, or from the daemon of --to or
-WAYBILL_URL.`,
+Ids of pipelines, destinations and notifiers come from the file that --config names on the line that is being completed, or from the daemon of --to or WAYBILL_URL.`,
     )
     .action(async (shell: string) => exitWith((await import('./complete.ts')).printScript(shell)));
   command

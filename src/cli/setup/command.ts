@@ -138,6 +138,14 @@ export const heading = (name: string, about: string): Entry => ({
   make: () => new Command(name).description(about),
 });
 
+/** Joins the lines of each paragraph, so that it can be wrapped at any width. Lists and examples stay. */
+function unbroken(help: string): string {
+  return help
+    .split('\n\n')
+    .map((paragraph) => (/^ /m.test(paragraph) ? paragraph : paragraph.replaceAll('\n', ' ')))
+    .join('\n\n');
+}
+
 function makeCommand<I>(
   { name, about, inputs, help, signals = 'exit' }: Description<I>,
   load: () => Promise<Handler<I>>,
@@ -150,7 +158,7 @@ function makeCommand<I>(
       made.addArgument(argumentOf(input));
       words.push(key);
     }
-  if (help !== undefined) made.addHelpText('after', `\n${help}`);
+  if (help !== undefined) made.addHelpText('after', `\n${unbroken(help)}`);
   return made.action(async (...given: unknown[]) => {
     const named = Object.fromEntries(words.map((key, index) => [key, given[index]]));
     const options = { ...made.optsWithGlobals(), ...named } as OptionsOf<I> & { format?: string };

@@ -11,8 +11,8 @@ export const serveCommand = described({
     workers: flag('--no-workers', 'run only the API (needs driver: bullmq)'),
     open: flag('--open', 'open the console in the browser once it answers'),
   },
-  help: `With server.queue.driver: bullmq, several hosts can share the work: each runs the
-API and workers (serve), only the API (serve --no-workers) or only workers
+  help: `With server.queue.driver: bullmq, several hosts can share the work: each runs
+the API and workers (serve), only the API (serve --no-workers) or only workers
 (waybill worker).
 
 The log line "listening" has the addresses of the console and the API reference.
@@ -35,8 +35,8 @@ export const workerCommand = described({
       'serve GET /healthz, /readyz, /livez and /metrics here (default: server.worker.listen)',
     ),
   },
-  help: `Every daemon and worker needs the same configuration. server.http.max_concurrency
-limits the runs of this process.
+  help: `Every daemon and worker needs the same configuration.
+server.http.max_concurrency limits the runs of this process.
 
 SIGTERM and SIGINT finish active runs within server.http.shutdown_timeout, and
 return the rest to other workers. After a second signal, which ends the worker
@@ -50,10 +50,10 @@ export const reloadCommand = described({
   name: 'reload',
   about: 'reload the configuration of the daemon',
   inputs: { config, url: operatorUrl, format },
-  help: `Checks the file here first. The daemon then reloads its own file, if the token of
-server.admin_token_env is right. Settings that need a restart are listed. After an
-error, the daemon keeps its configuration. Without a token, or for a worker, use
-kill -HUP or systemctl reload.`,
+  help: `Checks the file here first. The daemon then reloads its own file, if the token
+of server.admin_token_env is right. Settings that need a restart are listed.
+After an error, the daemon keeps its configuration. Without a token, or for a
+worker, use kill -HUP or systemctl reload.`,
 });
 
 export const notifyTestCommand = described({

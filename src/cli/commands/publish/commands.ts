@@ -72,8 +72,8 @@ export const publishCommand = described({
 
 S3 URLs accept ?endpoint=URL, region=NAME and path_style=true. URLs must not
 contain passwords: S3 credentials come from AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or the role of the machine; SSH keys from --ssh-key or the
-SSH agent.
+AWS_SECRET_ACCESS_KEY, or the role of the machine; SSH keys from --ssh-key or
+the SSH agent.
 
 Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
 3 another release stays current, because this one was rolled back.`,
@@ -166,8 +166,8 @@ export const promoteCommand = described({
     sshKey: optional('--ssh-key <file>', 'without --config: private key for SFTP'),
     format,
   },
-  help: `Files that differ from the catalog of <from> are not published, nor is the rest of
-their bundle. Generated files are made again for <to>. See docs/promote.md.
+  help: `Files that differ from the catalog of <from> are not published, nor is the rest
+of their bundle. Generated files are made again for <to>. See docs/promote.md.
 
 Examples:
   waybill promote site/staging archive/live --config waybill.yml
@@ -214,8 +214,8 @@ export const packCommand = described({
     ...bundleInputs,
     format,
   },
-  help: `An existing manifest.json is verified and used unchanged. The same files give the
-same archive on every machine. See docs/producers.md.`,
+  help: `An existing manifest.json is verified and used unchanged. The same files give
+the same archive on every machine. See docs/producers.md.`,
 });
 
 export const validateCommand = described({

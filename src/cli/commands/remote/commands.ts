@@ -105,7 +105,8 @@ export const startCommand = described({
     wait: flag('--no-wait', 'exit once the daemon has accepted the run'),
     timeout,
   },
-  help: `For pipelines that read a local, SFTP or S3 source. For others, use waybill push.
+  help: `For pipelines that read a local, SFTP or S3 source. For others, use waybill
+push.
 
 Exit codes: 0 the run succeeded, 1 it failed, 2 wrong token, pipeline or URL.`,
 });

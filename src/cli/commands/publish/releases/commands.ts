@@ -71,8 +71,8 @@ export const rollbackCommand = described({
     release: optional('[release]', 'id of the release, or a channel (default: the last good one)'),
     dryRun,
   },
-  help: `Runs report the bundle as skip_same (rolled_back) until it has different content,
-or until "releases resume" or "releases promote".
+  help: `Runs report the bundle as skip_same (rolled_back) until it has different
+content, or until "releases resume" or "releases promote".
 
 Example:
   waybill releases rollback --to https://publish.example.org
