@@ -9,7 +9,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { openAdmission } from './admission.ts';
 import { openWatchdog } from './connect.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
-import { lockDirectory } from './directory-lock.ts';
+import { lockDatabase } from './database-lock.ts';
 import { databaseError } from './errors.ts';
 
 /**
@@ -21,7 +21,7 @@ export async function openPglite(
   { clock = systemClock, deadlineMs = 5000 }: { clock?: Clock; deadlineMs?: number } = {},
 ): Promise<WeatherDatabase> {
   await mustHoldDatabase(name, directory);
-  const unlock = await lockDirectory(directory);
+  const unlock = await lockDatabase(directory);
   try {
     const client = await PGlite.create(directory);
     await client.exec(

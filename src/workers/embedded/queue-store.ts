@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
+import { type DirectoryLock, lockDirectory } from '../../core/lib/directory-lock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { syncDirectories } from '../../core/lib/sync.ts';
@@ -15,7 +16,7 @@ import { makeRoot } from '../../core/storage/local/root.ts';
 import type { Journal, StoredRun } from '../memory/journal.ts';
 import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
 import type { Pause } from '../queue/job-queue.ts';
-import { type DirectoryLock, lockDirectory } from '../staging/directory-lock.ts';
+import { queueInUse } from '../staging/claimed-directory.ts';
 import { framed } from './framing.ts';
 import { GroupCommit } from './group-commit.ts';
 import { createLmdb, dataFile, type LmdbFile, openLmdb } from './lmdb-file.ts';
@@ -69,7 +70,9 @@ export async function openQueueStore(options: QueueStoreOptions): Promise<QueueS
   const { directory } = options;
   const lock = await usable(directory, async () => {
     makeRoot(resolve(directory), 0o700);
-    return lockDirectory(directory);
+    const locked = await lockDirectory(directory);
+    if (locked === null) throw queueInUse(directory);
+    return locked;
   });
   try {
     const { file, values } = await usable(directory, () => openAlone(directory, lock));
@@ -92,7 +95,7 @@ async function openAlone(
     const values = statSync(data).size > 0 ? await readQueueFile(data) : new Map<string, string>();
     refuseNewer(data, values.get(versionKey));
     const owner = values.get(ownerKey);
-    if (owner !== undefined) await lock.refuseIfAlive(owner);
+    if (owner !== undefined && (await lock.isAlive(owner))) throw queueInUse(directory);
     const file = openLmdb(data);
     const before = owner === undefined ? undefined : framed(ownerKey, owner);
     const mine = framed(ownerKey, lock.name);

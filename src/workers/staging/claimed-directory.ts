@@ -1,9 +1,9 @@
-import { randomInt } from 'node:crypto';
-import { mkdir, readdir, rm, rmdir } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
-import { hasCode, WaybillError } from '../../core/lib/errors.ts';
-import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
+import { createLockedDirectory } from '../../core/lib/directory-lock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /** A directory that no other process may use until it's released or this process ends. */
 export interface ClaimedDirectory {
@@ -25,12 +25,6 @@ export interface ClaimRequest {
 
 /** The maximum number of processes that can share a parent directory on one machine. */
 const maxProcesses = 64;
-/**
- * The maximum number of attempts. If two processes claim the same directory at the same time, both of them
- * back off and try again.
- */
-const tries = 10;
-const maxPauseMs = 20;
 
 /** Claims all existing directories whose processes have ended. Throws system errors. */
 export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory[]> {
@@ -63,7 +57,7 @@ const pathOf = ({ parent, name }: ClaimRequest, number: number): string =>
 
 async function numbersOf({ parent, name }: ClaimRequest): Promise<number[]> {
   const entries = await readdir(parent, { withFileTypes: true }).catch((error: unknown) => {
-    if (isMissing(error)) return [];
+    if (errnoOf(error) === 'ENOENT') return [];
     throw error;
   });
   const isThere = new Set(entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name));
@@ -78,31 +72,17 @@ async function claim(
   mustBe = false,
 ): Promise<ClaimedDirectory | null> {
   const directory = pathOf(request, number);
-  for (let left = tries; left > 0; left -= 1) {
-    try {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
-      const lock = await lockDirectory(directory);
-      // Both processes may have looked before the other one was listening. A process that sees another one
-      // backs off, so a directory is never used by two of them.
-      if (await lock.isAlone()) return { directory, release: () => release(directory, lock) };
-      await lock.release();
-    } catch (error) {
-      if (hasCode(error, 'queue_unusable') && !mustBe) return null;
-      // The process that was using the directory has just deleted it.
-      if (!isMissing(error)) throw error;
-    }
-    await request.clock.sleep(randomInt(maxPauseMs));
-  }
+  const release = await createLockedDirectory(directory, request.clock);
+  if (release !== null) return { directory, release };
+  if (mustBe) throw queueInUse(directory);
   return null;
 }
 
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
-}
-
-async function release(directory: string, lock: DirectoryLock): Promise<void> {
-  await lock.release();
-  await rmdir(directory).catch(() => undefined); // The directory is not empty.
+/** Returns the error for a directory that another daemon uses. */
+export function queueInUse(directory: string): WaybillError {
+  return new WaybillError('queue_unusable', `another daemon uses the queue in ${directory}`, {
+    hint: 'stop it first, or give each daemon a directory of its own (server.queue.directory)',
+  });
 }
 
 /*

@@ -1,12 +1,9 @@
-import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
 import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { claimDirectory, claimLeft, openScratch } from '../../../src/workers/staging/claimed-directory.ts';
-import { lockDirectory } from '../../../src/workers/staging/directory-lock.ts';
 import { manualClock } from '../manual-clock.ts';
 
 /** Which directory is whose, where several processes of a machine stage in one place. */
@@ -36,23 +33,6 @@ t.test('claims a free directory, whatever its number', async (t) => {
   t.same(await claimLeft(request), [], 'it is taken now');
   for (const one of [first, ...left]) await one.release();
   t.same(readdirSync(request.parent).sort(), ['content-2-old', 'content-4', 'content-x']);
-});
-
-t.test('detects a claim between its check and its lock', async (t) => {
-  // The address of a socket has room for a short path only.
-  const directory = mkdtempSync(path.join(tmpdir(), 'claimed-'));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  const lock = await lockDirectory(directory);
-  t.ok(await lock.isAlone());
-  const other = createServer((socket) => socket.destroy());
-  other.listen(path.join(directory, 'daemon-0123abcd.sock'));
-  await once(other, 'listening');
-  t.notOk(await lock.isAlone());
-  other.close();
-  await once(other, 'close');
-  writeFileSync(path.join(directory, 'daemon-4567abcd.sock'), 'of the dead');
-  t.ok(await lock.isAlone());
-  await lock.release();
 });
 
 t.test('keeps the scratch directory of a live process and removes others, whatever the clock', async (t) => {

@@ -2,7 +2,7 @@ import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { PGlite, Transaction as EmbeddedTransaction } from '@electric-sql/pglite';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { lockDirectory } from '../../database/directory-lock.ts';
+import { lockDatabase } from '../../database/database-lock.ts';
 import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
 
 /**
@@ -14,12 +14,10 @@ export async function openDirectory(
   schema = 'weather',
   { create = true } = {},
 ): Promise<Target> {
-  const unlock = await lockDirectory(directory);
+  if (!create && !(await holdsDatabase(directory))) throw notThere(directory);
+  const unlock = await lockDatabase(directory);
   try {
-    if (!(await holdsDatabase(directory))) {
-      if (!create) throw notThere(directory);
-      await createDatabase(directory);
-    }
+    if (!(await holdsDatabase(directory))) await createDatabase(directory);
     const { PGlite } = await import('@electric-sql/pglite');
     const client = await PGlite.create(directory);
     await client.exec(`set search_path = "${schema}"; set timezone = 'UTC'`);
