@@ -16,11 +16,12 @@ import { pino } from 'pino';
 import { listen } from '../../src/api/http/listen.ts';
 import { run } from '../../src/cli/commands/publish/run.ts';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
-import { columns, makeOutput, plural } from '../../src/cli/output/output.ts';
+import { columns, makeOutput } from '../../src/cli/output/output.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { withReleasers } from '../../src/core/lib/lifecycle.ts';
 import { logControl, silentLog } from '../../src/core/lib/log.ts';
 import { formatSize } from '../../src/core/lib/settings/units.ts';
+import { plural } from '../../src/core/lib/text.ts';
 import { keepProducing } from './live.ts';
 import {
   follow,

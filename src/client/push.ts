@@ -15,7 +15,7 @@ export async function tryBundle(
   const { body } = await connection.askJson({
     method: 'POST',
     path: uploadPath(pipelineId),
-    query: { dry_run: 'true', ...(channel === undefined ? {} : { channel }) },
+    query: { dry_run: 'true', channel },
     headers: headersOf(upload),
     body: upload.open,
   });

@@ -88,7 +88,7 @@ export async function createUpload(
   const answer = await requests.ask({
     ...ask,
     method: 'POST',
-    query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
+    query: { rerun_failed: 'true', channel },
     headers: {
       ...ask.headers,
       ...(size === undefined ? { 'upload-defer-length': '1' } : { 'upload-length': String(size) }),

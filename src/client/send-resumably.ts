@@ -126,15 +126,7 @@ async function begin(
     try {
       const found = fingerprint === null ? null : await findUpload(requests, place, fingerprint);
       const { size } = upload;
-      return (
-        found ??
-        (await createUpload(requests, place, {
-          fingerprint,
-          partial,
-          channel,
-          ...(size === undefined ? {} : { size }),
-        }))
-      );
+      return found ?? (await createUpload(requests, place, { fingerprint, partial, channel, size }));
     } catch (error) {
       if (hasCode(error, 'upload_not_found')) throw busy(error);
       const isRefused = isAny(error, refusals) || (!isPatient && hasCode(error, 'partial_uploads_full'));

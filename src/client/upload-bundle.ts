@@ -74,7 +74,7 @@ async function sendArchive(
     const answer = await connection.askJson({
       method: 'POST',
       path: uploadPath(pipelineId),
-      query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
+      query: { rerun_failed: 'true', channel },
       headers: {
         ...headersOf(upload),
         'idempotency-key': upload.idempotencyKey,

@@ -122,11 +122,7 @@ export async function inContext<T>(context: StartContext, work: () => Promise<T>
     return await work();
   } catch (thrown) {
     const { code, message, hint, cause, findings } = asWaybillError(thrown);
-    throw new WaybillError(code, `${context}: ${message}`, {
-      ...(hint === undefined ? {} : { hint }),
-      cause,
-      findings,
-    });
+    throw new WaybillError(code, `${context}: ${message}`, { hint, cause, findings });
   }
 }
 

@@ -124,7 +124,6 @@ export function fields<const Name extends string>(
   names: Readonly<Record<Name, keyof Units | null>>,
 ): Column<Readonly<Record<Name, Cell>>>[] {
   return (Object.keys(names) as Name[]).map((name) => {
-    const quantity = names[name];
-    return { name, ...(quantity === null ? {} : { quantity }), of: (row) => row[name] };
+    return { name, quantity: names[name] ?? undefined, of: (row) => row[name] };
   });
 }

@@ -135,10 +135,6 @@ export function tookText(ms: number): string {
   return ms < 60_000 ? `${(ms / 1000).toFixed(ms < 95 ? 2 : 1)} s` : formatDuration(ms);
 }
 
-export function plural(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
-}
-
 function lineWriter(
   stream: NodeJS.WriteStream & { fd: number },
   color: boolean,

@@ -1,16 +1,8 @@
 import type { RunRecord } from '../../client/client.ts';
 import { describeFinding, type Finding } from '../../core/lib/errors.ts';
 import { formatSize } from '../../core/lib/settings/units.ts';
-import {
-  columns,
-  localTime,
-  type Output,
-  plural,
-  reasonText,
-  signOf,
-  type Style,
-  tookText,
-} from './output.ts';
+import { plural } from '../../core/lib/text.ts';
+import { columns, localTime, type Output, reasonText, signOf, type Style, tookText } from './output.ts';
 
 type RunError = NonNullable<RunRecord['error']>;
 type RunDestination = RunRecord['destinations'][number];

@@ -74,7 +74,7 @@ export const choiceWithDefault = <const T extends string>(
   choices: readonly T[],
   fallback: NoInfer<T>,
   fallbackText?: string,
-): Input<T> => ({ flags, about, choices, fallback, ...(fallbackText === undefined ? {} : { fallbackText }) });
+): Input<T> => ({ flags, about, choices, fallback, fallbackText });
 
 /** How a command handles SIGINT and SIGTERM. */
 export type Signals =

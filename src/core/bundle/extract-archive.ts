@@ -4,8 +4,7 @@ import { type Disk, waitingDisk, type WriteBehind, writeBehind } from '../lib/di
 import { finding, WaybillError } from '../lib/errors.ts';
 import { neverYield, type YieldToEventLoop } from '../lib/event-loop.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';
-import { foldedPath } from '../lib/text.ts';
-import { quoted } from './archive/archive-errors.ts';
+import { foldedPath, quotedName } from '../lib/text.ts';
 import { decompress } from './archive/gzip.ts';
 import { readTar, type TarEntry } from './archive/tar-reader.ts';
 import { maxPathSegments } from './limits.ts';
@@ -143,7 +142,7 @@ function pathTree({ maxFiles }: ArchiveLimits): {
   };
   const addOne = (path: RelativePath, folded: string): void => {
     const file = files.get(folded);
-    if (file !== undefined) throw unsafe(path, `needs a directory where the file ${quoted(file)} is`);
+    if (file !== undefined) throw unsafe(path, `needs a directory where the file ${quotedName(file)} is`);
     directories.add(folded);
     if (directories.size > maxDirectories)
       throw new WaybillError('too_many_files', `the archive holds more than ${maxDirectories} directories`, {
@@ -157,7 +156,8 @@ function pathTree({ maxFiles }: ArchiveLimits): {
       const earlier = files.get(folded);
       if (earlier !== undefined && folded === manifestName) throw manifestTwice(path, earlier);
       if (earlier === path) throw unsafe(path, 'is there twice');
-      if (earlier !== undefined) throw unsafe(path, `differs from ${quoted(earlier)} only in letter case`);
+      if (earlier !== undefined)
+        throw unsafe(path, `differs from ${quotedName(earlier)} only in letter case`);
       if (directories.has(folded)) throw unsafe(path, 'is a file where a directory is');
       addDirectories(path, folded);
       files.set(folded, path);
@@ -215,13 +215,15 @@ function manifestMissing(files: Iterable<string>): WaybillError {
   const message =
     nested === undefined
       ? `the archive has no ${manifestName} at its root`
-      : `the archive has no ${manifestName} at its root, only ${quoted(nested)}; make it inside the bundle: tar -C DIRECTORY -cf - .`;
+      : `the archive has no ${manifestName} at its root, only ${quotedName(nested)}; make it inside the bundle: tar -C DIRECTORY -cf - .`;
   return invalidBundle('the upload', [finding('error', 'manifest_missing', message, { file: manifestName })]);
 }
 
 function manifestTwice(path: string, earlier: string): WaybillError {
   const message =
-    path === earlier ? 'the archive has it twice' : `the archive has ${quoted(earlier)} and ${quoted(path)}`;
+    path === earlier
+      ? 'the archive has it twice'
+      : `the archive has ${quotedName(earlier)} and ${quotedName(path)}`;
   return invalidBundle('the upload', [finding('error', 'manifest_twice', message, { file: manifestName })]);
 }
 
@@ -244,7 +246,7 @@ export function tooLarge(what: string, maxBytes: number): WaybillError {
 }
 
 function unsafe(name: string, reason: string): WaybillError {
-  return new WaybillError('unsafe_archive_entry', `the archive entry ${quoted(name)} ${reason}`, {
+  return new WaybillError('unsafe_archive_entry', `the archive entry ${quotedName(name)} ${reason}`, {
     hint: 'docs/manifest.md says which paths a bundle may hold',
   });
 }

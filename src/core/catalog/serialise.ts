@@ -256,8 +256,8 @@ function ownerToJson(owner: Owner): object {
 
 function generatedToJson({ contentType, cacheControl, generator }: GeneratedMetadata): object {
   return {
-    ...(contentType === null ? {} : { content_type: contentType }),
-    ...(cacheControl === null ? {} : { cache_control: cacheControl }),
-    ...(generator === null ? {} : { generator }),
+    content_type: contentType ?? undefined,
+    cache_control: cacheControl ?? undefined,
+    generator: generator ?? undefined,
   };
 }

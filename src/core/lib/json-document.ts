@@ -1,3 +1,5 @@
+import { camelCase } from './text.ts';
+
 /**
  * Returns the JSON document of a command or an HTTP response (`schemas/cli-output.schema.json`). Names are
  * changed to snake case one object at a time while writing, since a run can have a hundred thousand objects.
@@ -22,9 +24,6 @@ export function inCamelCase(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inCamelCase);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [
-      key.replaceAll(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase()),
-      inCamelCase(inner),
-    ]),
+    Object.entries(value).map(([key, inner]) => [camelCase(key), inCamelCase(inner)]),
   );
 }

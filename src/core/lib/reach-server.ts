@@ -14,10 +14,10 @@ export async function reachServer(
   const isTls = url.protocol === 'https:' || url.protocol === 'rediss:';
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const port = url.port === '' ? (defaultPorts[url.protocol] ?? 80) : Number(url.port);
-  const options = { host, port, ...(lookup === undefined ? {} : { lookup }) };
+  const options = { host, port, lookup };
   return new Promise((resolve, reject) => {
     const socket: Socket = isTls
-      ? connectTls({ ...options, ...(isIP(host) === 0 ? { servername: host } : {}) })
+      ? connectTls({ ...options, servername: isIP(host) === 0 ? host : undefined })
       : connectPlain(options);
     const release = onAbort(signal, () => socket.destroy(signal.reason as Error));
     socket

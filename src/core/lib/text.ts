@@ -1,9 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 
 /*
- * Formats names that cannot be in a bundle, so that they can be shown in messages. The name of a file can be
- * any bytes, while a bundle only has names in UTF-8. Object keys can have segments that no directory entry
- * could have.
+ * Formats names and numbers for messages, and compares names. The name of a file can be any bytes, while a
+ * bundle only has names in UTF-8. Object keys can have segments that no directory entry could have.
  */
 
 export const noPath = 'is an object key with an empty, "." or ".." segment, which no path names';
@@ -58,6 +57,26 @@ export const printableAscii = /^[\x20-\x7e]*$/;
 export function foldedPath(path: string): string {
   if (printableAscii.test(path)) return path.toLowerCase();
   return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
+}
+
+/** Quotes text for messages: escapes it like a string in JSON, and cuts it after `maxUnits` code units. */
+export function quoted(text: string, maxUnits = 60): string {
+  return JSON.stringify(text.length > maxUnits ? `${text.slice(0, maxUnits)}…` : text);
+}
+
+/** Quotes a name for a message. Only a very long one is cut off. */
+export function quotedName(name: string): string {
+  return quoted(name, 200);
+}
+
+/** Formats a count with its noun: `1 run`, `2 runs`. */
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** Converts a name in snake case to camel case. */
+export function camelCase(name: string): string {
+  return name.replaceAll(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase());
 }
 
 /** Returns a regular expression that matches this text and nothing else, with or without the `u` flag. */

@@ -83,7 +83,7 @@ function weakOwner(entry: string, { uid }: Stats): Weakness {
     path: entry,
     kind: 'owner',
     found: `belongs to ${userName(uid) ?? `user ${uid}`}, and waybill runs as ${userName(user) ?? `user ${user}`}`,
-    remedy: `${user === 0 ? '' : 'sudo '}chown ${userName(user) ?? user} ${quoted(entry)}`,
+    remedy: `${user === 0 ? '' : 'sudo '}chown ${userName(user) ?? user} ${shellQuoted(entry)}`,
   };
 }
 
@@ -98,7 +98,7 @@ function weakMode(entry: string, { mode, uid, gid }: Stats, owners: ReadonlySet<
     path: entry,
     kind: isForEveryone ? 'everyone' : 'group',
     found: `can be written by ${writer} (mode ${rights})`,
-    remedy: `${sudo}chmod ${isForEveryone ? 'go-w' : 'g-w'} ${quoted(entry)}`,
+    remedy: `${sudo}chmod ${isForEveryone ? 'go-w' : 'g-w'} ${shellQuoted(entry)}`,
   };
 }
 
@@ -120,7 +120,7 @@ function lstatIfPossible(entry: string): Stats | null {
 }
 
 /** Quotes a path for use in a shell. */
-function quoted(entry: string): string {
+function shellQuoted(entry: string): string {
   return /^[\w@%+=:,./-]+$/.test(entry) ? entry : `'${entry.replaceAll("'", String.raw`'\''`)}'`;
 }
 

@@ -78,7 +78,7 @@ export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): st
       title: bundle.path,
       content_text: summaryOf(bundle),
       date_modified: bundle.published,
-      ...(bundle.created === null ? {} : { date_published: bundle.created }),
+      date_published: bundle.created ?? undefined,
       [ownMember]: bundle,
     })),
   };

@@ -195,7 +195,7 @@ function candidateOf(
     size,
     digest: digests.get(file) as Digest,
   }));
-  const made = Buffer.from(manifestText(listed, { created, ...(name === undefined ? {} : { name }) }));
+  const made = Buffer.from(manifestText(listed, { created, name }));
   return {
     path: '.',
     directory: '',

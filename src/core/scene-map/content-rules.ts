@@ -1,4 +1,4 @@
-import { quoted } from '../lib/located-json/measure.ts';
+import { quoted } from '../lib/text.ts';
 import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { maxFindings, type PlacelessFinding } from './report.ts';
 import { countSentences, isWithinSentenceLimit } from './sentences.ts';

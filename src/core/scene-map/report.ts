@@ -141,8 +141,7 @@ export function sarifReport(checked: readonly CheckedFile[]): object {
 }
 
 function sarifResult({ severity, code, message, file, pointer, line, column }: Finding): object {
-  const region =
-    line === null ? {} : { region: { startLine: line, ...(column === null ? {} : { startColumn: column }) } };
+  const region = line === null ? undefined : { startLine: line, startColumn: column ?? undefined };
   const uri = (file ?? '').split('/').map(encodeURIComponent).join('/');
   return {
     ruleId: code,
@@ -150,8 +149,8 @@ function sarifResult({ severity, code, message, file, pointer, line, column }: F
     message: { text: message },
     locations: [
       {
-        physicalLocation: { artifactLocation: { uri }, ...region },
-        ...(pointer === null ? {} : { logicalLocations: [{ fullyQualifiedName: pointer }] }),
+        physicalLocation: { artifactLocation: { uri }, region },
+        logicalLocations: pointer === null ? undefined : [{ fullyQualifiedName: pointer }],
       },
     ],
   };

@@ -1,6 +1,7 @@
 import type { ErrorObject } from 'ajv';
 import { distance } from 'fastest-levenshtein';
-import { escapePointer, quoted } from '../lib/located-json/measure.ts';
+import { escapePointer } from '../lib/located-json/measure.ts';
+import { quoted } from '../lib/text.ts';
 import { validate } from './generated/full-validator.js';
 import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts';
 import type { FindingCode, PlacelessFinding } from './report.ts';

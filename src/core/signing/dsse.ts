@@ -1,4 +1,5 @@
 import { sign, verify } from 'node:crypto';
+import { quoted } from '../lib/text.ts';
 import { type KeyId, type Parsed, refuse } from './minisign-text.ts';
 import type { PublicKey } from './public-key.ts';
 import type { SecretKey } from './secret-key.ts';
@@ -58,14 +59,6 @@ function isEnvelope(value: unknown): value is Envelope {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
-}
-
-/**
- * Quotes text for use in a message. Anything beyond 40 characters is cut off, and control characters are
- * escaped.
- */
-function quoted(text: string): string {
-  return JSON.stringify(text.slice(0, 40));
 }
 
 /** Returns the bytes that are signed, in the pre-authentication encoding of DSSE. */

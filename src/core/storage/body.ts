@@ -130,7 +130,7 @@ export async function namingBody<T>(name: string, write: Promise<T>): Promise<T>
     const what = error.message.slice(error.message.lastIndexOf(nameEnds) + nameEnds.length);
     throw new WaybillError('body_mismatch', `"${name}${nameEnds}${what}`, {
       cause: error,
-      ...(error.hint === undefined ? {} : { hint: error.hint }),
+      hint: error.hint,
     });
   }
 }

@@ -30,11 +30,10 @@ export function storageOpener(
 ): OpenStorage {
   return async (location, options) => {
     const { clock, signal } = context;
-    const shared = { clock, ...(signal === undefined ? {} : { signal }) };
     const outage: Outage = {};
     // Opening a silent server takes a minute and is not repeated: a run has its own tries.
     const begun: Outage = { since: clock.monotonic() };
-    const storage = await retry({ policy: opening, outage: begun, ...shared }, () =>
+    const storage = await retry({ policy: opening, outage: begun, clock, signal }, () =>
       backendOf(location).open(location, { ...context, outage }, options),
     );
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>
@@ -47,7 +46,8 @@ export function storageOpener(
     return withRetry(withLog(limited, context.log, clock), {
       policy: calls,
       outage,
-      ...shared,
+      clock,
+      signal,
       onRetry,
     });
   };

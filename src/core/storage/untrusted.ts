@@ -1,4 +1,5 @@
 import { WaybillError } from '../lib/errors.ts';
+import { quotedName } from '../lib/text.ts';
 
 /*
  * Protects waybill from storage servers that are broken or malicious. It limits the size of responses, so
@@ -25,8 +26,6 @@ export const maxNameUnits = 4096;
 /** The maximum number of consecutive pages without a single name. */
 export const maxEmptyPages = 1_000;
 
-const maxQuoted = 200;
-
 /**
  * Counts the names of a listing, which may consist of several calls of `Storage.list`. Without a limit, a
  * server could fill the memory with names.
@@ -50,7 +49,7 @@ export class ListingLimit {
   /** Throws `storage_permanent` if there are more or longer names than fit into memory. */
   add(storage: Labelled, name: string): void {
     if (name.length > maxNameUnits)
-      throw tooLarge(storage, `${quoted(name)} has more than ${maxNameUnits} characters`);
+      throw tooLarge(storage, `${quotedName(name)} has more than ${maxNameUnits} characters`);
     this.#names += 1;
     this.#bytes += isWide.test(name) ? 2 * name.length : name.length;
     if (this.#names > this.#max.names) throw tooLarge(storage, `more than ${this.#max.names} names`);
@@ -78,12 +77,7 @@ export function isName(name: string): boolean {
  */
 export function sizeFrom(storage: Labelled, key: string, size: number | undefined): number {
   if (size !== undefined && Number.isSafeInteger(size) && size >= 0) return size;
-  throw distrusted(storage, `${quoted(key)} has the size ${String(size)}`);
-}
-
-/** Quotes a name from a server for a message. A long name is cut off. */
-export function quoted(name: string): string {
-  return JSON.stringify(name.length > maxQuoted ? `${name.slice(0, maxQuoted)}…` : name);
+  throw distrusted(storage, `${quotedName(key)} has the size ${String(size)}`);
 }
 
 /** `storage_permanent`: we don't trust a server's response. */

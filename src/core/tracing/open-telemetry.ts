@@ -133,15 +133,16 @@ function readable(
 ): ReadableSpan {
   const { name, kind, parent, startedAt, endedAt, attributes, error } = span;
   const { tracestate } = span;
-  const state = tracestate === undefined ? {} : { traceState: createTraceState(tracestate) };
-  const context = { ...contextOf(span), ...state };
+  const traceState = tracestate === undefined ? undefined : createTraceState(tracestate);
+  const context = { ...contextOf(span), traceState };
   return {
     name,
     kind: kinds[kind],
     spanContext: () => context,
-    ...(parent === null
-      ? {}
-      : { parentSpanContext: { ...contextOf(parent), isRemote: kind === 'server' || kind === 'consumer' } }),
+    parentSpanContext:
+      parent === null
+        ? undefined
+        : { ...contextOf(parent), isRemote: kind === 'server' || kind === 'consumer' },
     startTime: hrTime(startedAt),
     endTime: hrTime(endedAt),
     duration: hrTime(endedAt - startedAt),

@@ -113,7 +113,7 @@ async function openNwsSources(
   { target, clock, signal, onResult, random, intervalMs }: FeedOptions & { intervalMs: number | null },
 ): Promise<PolledSource[]> {
   const requests = await openRequests(target);
-  const get = createClient({ ...config, clock, signal, ...(random === undefined ? {} : { random }) });
+  const get = createClient({ ...config, clock, signal, random });
   const polling = { target, requests, get, productsUrl: `${config.baseUrl}/products` };
   const byName = new Map<SourceName, Source[]>();
   for (const source of sourcesOf(config))

@@ -1,7 +1,8 @@
+import { plural } from '../../core/lib/text.ts';
 import type { UnknownPart } from '../values.ts';
 import type { MapContent } from './map-layers.ts';
 import { dataOf } from './section.ts';
-import { ageOf, joined, plural } from './words.ts';
+import { ageOf, joined } from './words.ts';
 
 /** The notices of the map page. */
 

@@ -1,3 +1,4 @@
+import { plural } from '../../core/lib/text.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { converterOf, type UnitSystem } from '../units.ts';
 
@@ -98,10 +99,6 @@ export function weekday(now: Date, daysAhead: number, timeZone: string | null): 
 /** Joins words: `tornadoes, wind and hail`. */
 export function joined(words: readonly string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
-}
-
-export function plural(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /**

@@ -124,7 +124,7 @@ function readOutlook(
       ...reading({ data, lastModified, asOf: run.issuedAt }, notes),
       unknown,
       otherIssues: found.others.map(([field, { issuedAt }]) => ({ field, issuedAt: instant(issuedAt) })),
-      ...(found.newerIssuedAt === null ? {} : { newerIssuedAt: instant(found.newerIssuedAt) }),
+      newerIssuedAt: found.newerIssuedAt === null ? undefined : instant(found.newerIssuedAt),
     };
   });
 }

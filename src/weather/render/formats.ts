@@ -98,10 +98,10 @@ export function renderGeoJson(features: Features | null, meta: AnswerMeta | null
   return JSON.stringify({
     type: 'FeatureCollection',
     data: about,
-    ...(meta === null ? {} : { meta }),
+    meta: meta ?? undefined,
     features: places.map(({ id, geometry, properties }) => ({
       type: 'Feature',
-      ...(id === null ? {} : { id }),
+      id: id ?? undefined,
       geometry: geometry === null ? null : mapGeometry(geometry),
       properties,
     })),

@@ -158,7 +158,7 @@ async function opened(
 }
 
 function asThrown({ code, message, hint, findings }: ErrorRecord): WaybillError {
-  return new WaybillError(code, message, { ...(hint === null ? {} : { hint }), findings });
+  return new WaybillError(code, message, { hint: hint ?? undefined, findings });
 }
 
 function milliseconds(latency: Probe['latencyMs']): string {

@@ -7,10 +7,11 @@ import { silentLog } from '../../../core/lib/log.ts';
 import { inParallel } from '../../../core/lib/parallel.ts';
 import type { Secrets } from '../../../core/lib/secrets.ts';
 import type { KeyPath } from '../../../core/lib/settings/check.ts';
+import { plural } from '../../../core/lib/text.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { backendOf, describeLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import { storageOpener } from '../../../core/storage/open-storage.ts';
-import { columns, type Output, plural } from '../../output/output.ts';
+import { columns, type Output } from '../../output/output.ts';
 import { tryReadableDirectory, tryTemplates, tryWritableDirectory } from './probe-machine.ts';
 import {
   minRoom,

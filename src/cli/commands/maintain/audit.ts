@@ -4,8 +4,8 @@ import { type Act, acts, type AuditRecord, type ChainEnd } from '../../../core/a
 import { type TrailReport, verifyTrail } from '../../../core/audit/verify-trail.ts';
 import { loadConfig } from '../../../core/config/load.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { nearest } from '../../../core/lib/text.ts';
-import { columns, type Output, plural } from '../../output/output.ts';
+import { nearest, plural } from '../../../core/lib/text.ts';
+import { columns, type Output } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { timeOf } from '../../setup/period.ts';
 import type { showAuditCommand, verifyAuditCommand } from './commands.ts';

@@ -1,10 +1,11 @@
 import type { CoreContext } from '../../../core/context.ts';
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
+import { plural } from '../../../core/lib/text.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
 import { rebuildRootIndex } from '../../../core/publish/root-index/root-index.ts';
 import { atDestination } from '../../../core/releases/place.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
-import { type Output, plural } from '../../output/output.ts';
+import { type Output } from '../../output/output.ts';
 import { audited } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';

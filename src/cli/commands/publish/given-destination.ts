@@ -6,7 +6,7 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 export interface DestinationSettings {
   id: string;
   /** `backend`, and the settings of that backend. */
-  settings: Readonly<Record<string, string | number | boolean>>;
+  settings: Readonly<Record<string, string | number | boolean | undefined>>;
 }
 
 interface DestinationDefaults {
@@ -77,11 +77,11 @@ function sftp(text: string, { userName, sshKeyFile }: DestinationDefaults): Dest
     'sftp',
     {
       host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
-      ...(url.port === '' ? {} : { port: Number(url.port) }),
+      port: url.port === '' ? undefined : Number(url.port),
       user: url.username === '' ? userName : decoded(text, url.username),
       path: directory,
     },
-    sshKeyFile === undefined ? {} : { ssh_key_file: sshKeyFile },
+    { ssh_key_file: sshKeyFile },
   );
 }
 
@@ -113,11 +113,8 @@ function s3(text: string): DestinationSettings {
   const prefix = decoded(text, url.pathname).replace(/^\/+/, '');
   return named(
     's3',
-    { bucket, ...(prefix === '' ? {} : { prefix }), ...(endpoint === null ? {} : { endpoint }) },
-    {
-      ...(region === null ? {} : { region }),
-      ...(pathStyle === null ? {} : { path_style: pathStyle === 'true' }),
-    },
+    { bucket, prefix: prefix === '' ? undefined : prefix, endpoint: endpoint ?? undefined },
+    { region: region ?? undefined, path_style: pathStyle === null ? undefined : pathStyle === 'true' },
   );
 }
 

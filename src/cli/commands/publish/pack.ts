@@ -7,7 +7,8 @@ import { idempotencyKeyOf, type PackedBundle } from '../../../core/bundle/pack/p
 import { type Digest, finishDigest, startDigest } from '../../../core/lib/digest.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
-import { type Output, plural } from '../../output/output.ts';
+import { plural } from '../../../core/lib/text.ts';
+import { type Output } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';

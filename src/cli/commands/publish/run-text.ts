@@ -1,6 +1,7 @@
 import { systemClock } from '../../../core/lib/clock.ts';
 import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
+import { plural } from '../../../core/lib/text.ts';
 import type { ChangeReason, Fate } from '../../../core/publish/plan.ts';
 import {
   type ActionResult,
@@ -12,7 +13,7 @@ import {
   type RunResult,
 } from '../../../core/publish/results/result.ts';
 import { unfitCodes } from '../../../core/publish/select-bundles.ts';
-import { columns, type Output, plural, reasonText, signOf, tookText } from '../../output/output.ts';
+import { columns, type Output, reasonText, signOf, tookText } from '../../output/output.ts';
 import type { Io } from '../../setup/command.ts';
 
 /** The number of changes to list for each destination without --verbose. */

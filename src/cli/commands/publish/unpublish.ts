@@ -1,11 +1,12 @@
 import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
 import { errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
+import { plural } from '../../../core/lib/text.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';
 import { atDestination } from '../../../core/releases/place.ts';
 import { exitCodes } from '../../exit-codes.ts';
-import { type Output, plural } from '../../output/output.ts';
+import { type Output } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { type CommandContext, givenBundlePath, onlyDestination, setUpPipeline } from '../../setup/set-up.ts';

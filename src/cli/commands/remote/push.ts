@@ -7,7 +7,8 @@ import { manifestName } from '../../../core/bundle/manifest.ts';
 import type { PackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize, parseSize } from '../../../core/lib/settings/units.ts';
-import { columns, type Output, plural, reasonText, signOf } from '../../output/output.ts';
+import { plural } from '../../../core/lib/text.ts';
+import { columns, type Output, reasonText, signOf } from '../../output/output.ts';
 import { type Bars, newBars, withBars } from '../../output/progress.ts';
 import { printRun, retryNotes } from '../../output/run-record-text.ts';
 import { openPublished } from '../../process/open-browser.ts';
@@ -35,11 +36,8 @@ export async function push(flags: PushFlags, { output, signal }: Io): Promise<nu
   return withRemedies(flags, async () => {
     try {
       const { pipeline: named } = flags;
-      const about = { output, signal, maxRate, beforeNote: bars.pause };
-      const client = await openClient(flags, {
-        ...about,
-        ...(named === undefined ? {} : { pipeline: named }),
-      });
+      const about = { output, signal, maxRate, beforeNote: bars.pause, pipeline: named };
+      const client = await openClient(flags, about);
       const pipeline = await pipelineOfToken(client, named);
       const upload = await prepared(flags, bars);
       for (const warning of upload.warnings) output.warn(warning);
@@ -73,7 +71,10 @@ function pushOptions(
     output.note(text);
   };
   return {
-    ...{ wait, resumable, whole, channel },
+    wait,
+    resumable,
+    whole,
+    channel,
     onPart: ({ files, bytes, ofFiles }) =>
       note(
         `sending ${files} of ${plural(ofFiles, 'file')} (${formatSize(bytes)}): the daemon has the others`,

@@ -1,6 +1,7 @@
 import type { AcceptedRun, Client, Pipeline, RunRecord } from '../../../client/client.ts';
 import { hasCode, WaybillError } from '../../../core/lib/errors.ts';
-import { columns, type Output, plural, type Style } from '../../output/output.ts';
+import { plural } from '../../../core/lib/text.ts';
+import { columns, type Output, type Style } from '../../output/output.ts';
 import { printRun, retryNotes, runLines } from '../../output/run-record-text.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { RemoteFlags } from '../../setup/command-options.ts';
@@ -45,7 +46,7 @@ export async function startRun(flags: OptionsFor<typeof startCommand>, io: Io): 
   const { output } = io;
   const timeoutMs = timeoutOf(flags);
   return withRemedies(flags, async () => {
-    const client = await openClient(flags, { ...io, ...(named === undefined ? {} : { pipeline: named }) });
+    const client = await openClient(flags, { ...io, pipeline: named });
     const pipelineId = await pipelineOfToken(client, named);
     const { runId, position } = await client.runs.start(pipelineId, { channel });
     if (wait) output.note(`accepted as ${runId}; waiting for the result`);

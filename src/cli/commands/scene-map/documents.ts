@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { describeFinding, WaybillError } from '../../../core/lib/errors.ts';
 import { describeFileError } from '../../../core/lib/system-errors.ts';
+import { plural } from '../../../core/lib/text.ts';
 import { readSceneMap, type SceneMapCheck } from '../../../core/scene-map/read-scene-map.ts';
 import { type CheckedFile, maxDocumentBytes } from '../../../core/scene-map/report.ts';
 import type { Transcript, TranscriptOptions } from '../../../core/scene-map/transcript.ts';
@@ -19,10 +20,7 @@ export async function check(
   schemaOnly: boolean,
 ): Promise<SceneMapCheck> {
   const bytes = await readInput(io, file);
-  return readSceneMap(bytes, nameOf(file), {
-    schemaOnly,
-    ...(transcript === undefined ? {} : { transcript }),
-  });
+  return readSceneMap(bytes, nameOf(file), { schemaOnly, transcript });
 }
 
 export async function openTranscript(
@@ -54,7 +52,7 @@ export function textReport(checked: readonly CheckedFile[]): string {
     if (findings.length === 0) lines.push(`${file}: valid`);
     else
       lines.push(
-        `${file}: ${errors > 0 ? 'invalid' : 'valid, breaks content rules'} (${count(errors, 'error')}, ${count(warnings, 'warning')})`,
+        `${file}: ${errors > 0 ? 'invalid' : 'valid, breaks content rules'} (${plural(errors, 'error')}, ${plural(warnings, 'warning')})`,
       );
   }
   return `${printable(lines.join('\n'))}\n`;
@@ -111,10 +109,6 @@ export async function writeOutput(file: string, text: string): Promise<void> {
 
 export function nameOf(file: string): string {
   return file === '-' ? '<stdin>' : file;
-}
-
-export function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
 /** Replaces control characters, which could affect the terminal. */

@@ -1,5 +1,6 @@
+import { plural } from '../../../core/lib/text.ts';
 import { type SceneMapStats, sceneMapStats } from '../../../core/scene-map/stats.ts';
-import { check, count, print, printable, printJson, refuse, type SceneMapIo } from './documents.ts';
+import { check, print, printable, printJson, refuse, type SceneMapIo } from './documents.ts';
 
 /** Implements `waybill scene-map stats`. */
 export async function countFile(io: SceneMapIo, file: string, format: 'text' | 'json'): Promise<void> {
@@ -13,14 +14,14 @@ export async function countFile(io: SceneMapIo, file: string, format: 'text' | '
 
 function textStats(stats: SceneMapStats): string {
   const lines = [
-    `${count(stats.scenes, 'scene')} over ${count(stats.segments, 'segment')} (${stats.first_segment_id} to ${stats.last_segment_id})`,
+    `${plural(stats.scenes, 'scene')} over ${plural(stats.segments, 'segment')} (${stats.first_segment_id} to ${stats.last_segment_id})`,
   ];
   const table = (title: string, rows: [string, { scenes: number; segments: number }][]): void => {
     const width = Math.max(...rows.map(([name]) => name.length));
     lines.push('', title);
     for (const [name, tally] of rows)
       lines.push(
-        `  ${name.padEnd(width)}  ${count(tally.scenes, 'scene')}, ${count(tally.segments, 'segment')}`,
+        `  ${name.padEnd(width)}  ${plural(tally.scenes, 'scene')}, ${plural(tally.segments, 'segment')}`,
       );
   };
   table('Modes', Object.entries(stats.modes));
@@ -31,8 +32,8 @@ function textStats(stats: SceneMapStats): string {
       stats.participants.map((one) => [one.name, one]),
     );
   if (stats.shortest !== null)
-    lines.push('', `Shortest: ${stats.shortest.scene_id}, ${count(stats.shortest.segments, 'segment')}`);
+    lines.push('', `Shortest: ${stats.shortest.scene_id}, ${plural(stats.shortest.segments, 'segment')}`);
   if (stats.longest !== null)
-    lines.push(`Longest: ${stats.longest.scene_id}, ${count(stats.longest.segments, 'segment')}`);
+    lines.push(`Longest: ${stats.longest.scene_id}, ${plural(stats.longest.segments, 'segment')}`);
   return `${lines.join('\n')}\n`;
 }

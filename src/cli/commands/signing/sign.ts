@@ -3,7 +3,7 @@ import path from 'node:path';
 import { manifestName, signatureName } from '../../../core/bundle/manifest.ts';
 import { packDirectory } from '../../../core/bundle/pack/pack-directory.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
-import { plural } from '../../output/output.ts';
+import { plural } from '../../../core/lib/text.ts';
 import { progressBar } from '../../output/progress.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { manifestSigner } from '../../setup/signing-key.ts';

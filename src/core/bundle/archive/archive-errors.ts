@@ -1,16 +1,12 @@
 import type { ErrorCode } from '../../lib/error-codes.ts';
 import { WaybillError } from '../../lib/errors.ts';
-
-/** Quotes a name of an archive. Long ones are cut. */
-export function quoted(name: string): string {
-  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
-}
+import { quotedName } from '../../lib/text.ts';
 
 /** The archive holds something that no bundle may have. */
 export function unsafe(name: string, reason: string): WaybillError {
   return archiveError(
     'unsafe_archive_entry',
-    `the archive entry ${quoted(name)} ${reason}`,
+    `the archive entry ${quotedName(name)} ${reason}`,
     'send regular files and directories only',
   );
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { Header } from 'tar';
-import { escapedName, notUtf8, renameIt } from '../../lib/text.ts';
-import { archiveError, cutShort, malformed, quoted, unsafe } from './archive-errors.ts';
+import { escapedName, notUtf8, quotedName, renameIt } from '../../lib/text.ts';
+import { archiveError, cutShort, malformed, unsafe } from './archive-errors.ts';
 import { readPaxRecords } from './tar-writer.ts';
 
 /** A file or directory in an archive. */
@@ -89,9 +89,10 @@ async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHe
     if (header.type === 'File' || header.type === 'Directory') {
       if ((header.linkpath ?? '') !== '') throw unsafe(claimed, 'is a file that names the target of a link');
       if (isDirectoryByName(header, block) && (size ?? sizeField(block)) !== 0)
-        throw malformed(`the file ${quoted(name ?? claimed)} has content, but its name ends with "/"`);
+        throw malformed(`the file ${quotedName(name ?? claimed)} has content, but its name ends with "/"`);
       const realSize = header.type === 'Directory' ? 0 : (size ?? header.size ?? NaN);
-      if (!Number.isSafeInteger(realSize)) throw malformed(`the size of ${quoted(claimed)} is not a number`);
+      if (!Number.isSafeInteger(realSize))
+        throw malformed(`the size of ${quotedName(claimed)} is not a number`);
       return { header, name: name ?? decodeName(nameBytes(block, claimed)), size: realSize };
     }
     if (metas === maxMetaInARow) throw malformed('too many headers describe one file');
@@ -146,7 +147,7 @@ async function readMeta(source: ByteSource, header: Header, block: Buffer): Prom
 function decodeHeader(block: Buffer, isFirst: boolean, name: string | undefined): Header {
   let header: Header;
   try {
-    header = new Header(block, 0, name === undefined ? {} : { path: name });
+    header = new Header(block, 0, { path: name });
   } catch (cause) {
     throw malformed('a header holds a number that is out of range', cause);
   }
@@ -236,7 +237,7 @@ function typeName({ type }: Header, block: Buffer): string {
     FIFO: 'a named pipe',
     SparseFile: 'a sparse file',
   };
-  return names[type] ?? `of the type ${quoted(String.fromCharCode(block[156] ?? 0))}`;
+  return names[type] ?? `of the type ${quotedName(String.fromCharCode(block[156] ?? 0))}`;
 }
 
 /** Reads a stream of chunks in whatever sizes the caller asks for. Buffers no more than one chunk. */

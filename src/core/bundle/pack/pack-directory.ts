@@ -209,14 +209,14 @@ async function makeManifest(
   const name = options.name ?? (former?.name == null ? options.nameByDefault : undefined);
   const facts: ManifestFacts = {
     created: options.created ?? options.createdByDefault ?? (await newestOf(storage, files)),
-    ...(name === undefined ? {} : { name }),
-    ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
+    name,
+    metadata: options.metadata,
   };
   const digests = await measured(files, findings, options.onBytes);
   if (hasErrors(findings)) throw refused(directory, findings);
   const listed = files.map(({ path: name, size, kind }): MeasuredFile => {
     const digest = digests.get(name) as Digest;
-    return { path: name, size, digest, ...(kind === 'file' ? {} : { kind }) };
+    return { path: name, size, digest, kind: kind === 'file' ? undefined : kind };
   });
   const bytes = Buffer.from(manifestText(listed, facts, former?.document));
   const { manifest, findings: wrong } = parseManifest(bytes, manifestName);

@@ -31,16 +31,16 @@ export function parsePackSettings({
 }: PackSettings): Omit<PackOptions, 'onBytes'> {
   return {
     ...others,
-    ...(name === undefined ? {} : { name: bundleName(name) }),
-    ...(nameByDefault === undefined ? {} : fitName(nameByDefault)),
-    ...(created === undefined ? {} : { created: instant(created) }),
-    ...(createdByDefault === undefined ? {} : { createdByDefault: instant(createdByDefault) }),
+    name: name === undefined ? undefined : bundleName(name),
+    nameByDefault: nameByDefault === undefined ? undefined : fitName(nameByDefault),
+    created: created === undefined ? undefined : instant(created),
+    createdByDefault: createdByDefault === undefined ? undefined : instant(createdByDefault),
   };
 }
 
-function fitName(text: string): Pick<PackOptions, 'nameByDefault'> {
+function fitName(text: string): RelativePath | undefined {
   const verdict = parseRelativePath(text);
-  return verdict.ok ? { nameByDefault: verdict.path } : {};
+  return verdict.ok ? verdict.path : undefined;
 }
 
 function bundleName(text: string): RelativePath {

@@ -221,7 +221,7 @@ class HeldState implements Lease {
     this.check();
     const ifVersion = this.#honoured === 'full' ? this.#version : null;
     try {
-      await this.#storage.remove(stateKey, ifVersion === null ? {} : { ifVersion });
+      await this.#storage.remove(stateKey, { ifVersion: ifVersion ?? undefined });
     } catch (error) {
       throw hasCode(error, 'storage_conflict') ? this.#lose() : error;
     }

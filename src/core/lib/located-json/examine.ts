@@ -1,5 +1,5 @@
+import { quoted } from '../text.ts';
 import { type Frame, JsonBuilder, keyOffset, type Place, placesOf, valueOffset } from './builder.ts';
-import { quoted } from './measure.ts';
 import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokensOf } from './tokens.ts';
 
 export interface JsonLimits {

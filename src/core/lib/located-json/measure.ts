@@ -77,11 +77,3 @@ export function pointerSegments(pointer: string): string[] {
     .slice(1)
     .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
-
-/**
- * Quotes and escapes some text from a document for use in a message. Anything longer than 60 code units is
- * cut off.
- */
-export function quoted(text: string): string {
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 59)}…` : text);
-}

@@ -1,3 +1,4 @@
+import { camelCase } from '../text.ts';
 import type { AcceptedBy, ResolvedBy, Setting } from './setting.ts';
 import type { PathBase } from './values.ts';
 
@@ -38,6 +39,6 @@ function resolveValue({ form, about }: Setting, value: unknown, base: PathBase):
 
 /** Converts the name of a setting: `upload_timeout` becomes `uploadTimeoutMs`. */
 function nameOf(key: string, { about }: Setting): string {
-  const name = key.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  const name = camelCase(key);
   return about.unit === 'ms' ? `${name}Ms` : name;
 }

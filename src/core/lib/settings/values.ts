@@ -187,5 +187,5 @@ function accept<T>(value: T): Verdict<T> {
 }
 
 function refuse(reason: string, expected?: string): Verdict<never> {
-  return { ok: false, reason, ...(expected === undefined ? {} : { expected }) };
+  return { ok: false, reason, expected };
 }

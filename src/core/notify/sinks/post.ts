@@ -131,7 +131,7 @@ function judged({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, c
     return { ok: false, reason: `${reason}: it wants no more events`, retry: false, gone: true };
   const retry = statusCode === 408 || statusCode === 429 || statusCode >= 500;
   const retryAfterMs = retry ? parseRetryAfter(headers['retry-after'], clock.now()) : undefined;
-  return { ok: false, reason, retry, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+  return { ok: false, reason, retry, retryAfterMs };
 }
 
 function redirectedTo(location: string | undefined, origin: string): string {

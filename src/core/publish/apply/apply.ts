@@ -93,22 +93,23 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
   }
 }
 
+interface LeasedOptions extends Omit<AttemptOptions, 'log' | 'signal'> {
+  /** The part of the work to check. Default: all of it. */
+  checked?: Pick<Work, 'writes' | 'removes'>;
+}
+
 /**
  * Checks that nothing is in the way, then applies the work. The caller must hold the lease: nothing is
- * changed once it is lost. Pass `checked` to check only part of the work. Throws the same errors as
- * `refuseObstructed` and `apply`.
+ * changed once it is lost. Throws the same errors as `refuseObstructed` and `apply`.
  */
 export async function applyUnderLease(
   { clock, log, signal }: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
-  storage: Storage,
-  lease: Lease,
   work: Work,
-  options: Pick<AttemptOptions, 'concurrency' | 'duplicate' | 'onBytes' | 'onOutput'>,
-  checked: Pick<Work, 'writes' | 'removes'> = work,
+  { storage, lease, checked = work, ...options }: LeasedOptions,
 ): Promise<Applied> {
   const stateBytes = lease.found.raw?.size ?? 0;
   await refuseObstructed(storage, checked, { stateBytes, isUnderLease: true });
-  return apply(work, { storage: whileHeld(storage, lease), lease, clock, log, signal, ...options });
+  return apply(work, { ...options, storage: whileHeld(storage, lease), lease, clock, log, signal });
 }
 
 /**

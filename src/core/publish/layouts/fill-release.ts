@@ -56,14 +56,15 @@ export async function fillRelease(
     const work = await workIn(target, lease.found, filling);
     if (work === null) return nothingApplied;
     const { id: destinationId, fileConcurrency } = destination;
-    const options = {
+    return applyUnderLease(context, work, {
+      storage: target,
+      lease,
+      checked: unlikeCurrent(release, work),
       concurrency: fileConcurrency,
-      onBytes: (count: number) => onProgress?.({ type: 'bytes', destinationId, count }),
-      onOutput: (path: string) => onProgress?.({ type: 'output', destinationId, path }),
-      duplicate: async (output: PlannedOutput, to: Key) =>
-        duplicated(whileHeld(storage, lease), filling, output, to),
-    };
-    return applyUnderLease(context, target, lease, work, options, unlikeCurrent(release, work));
+      onBytes: (count) => onProgress?.({ type: 'bytes', destinationId, count }),
+      onOutput: (path) => onProgress?.({ type: 'output', destinationId, path }),
+      duplicate: async (output, to) => duplicated(whileHeld(storage, lease), filling, output, to),
+    });
   };
   return decidingUnderLease(context, target, fill);
 }

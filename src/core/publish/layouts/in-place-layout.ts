@@ -130,7 +130,9 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
   async #apply(plan: Plan, lease: Lease): Promise<Applied> {
     const { context, storage, publication, request } = this.#task;
     const { id: destinationId, fileConcurrency } = publication.destination;
-    return applyUnderLease(context, storage, lease, plan, {
+    return applyUnderLease(context, plan, {
+      storage,
+      lease,
       concurrency: fileConcurrency,
       onBytes: (count) => request.onProgress?.({ type: 'bytes', destinationId, count }),
       onOutput: (path) => request.onProgress?.({ type: 'output', destinationId, path }),

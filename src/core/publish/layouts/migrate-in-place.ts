@@ -133,7 +133,9 @@ async function carryOut(
     if (!isUnpublished(lease.found) || (await currentOf(storage)) !== current) return false;
     const plan = await decideOn(lease.found);
     if (!changesDestination(plan.action)) return false;
-    await applyUnderLease(context, storage, lease, plan, {
+    await applyUnderLease(context, plan, {
+      storage,
+      lease,
       concurrency: destination.fileConcurrency,
       duplicate: async ({ path }, to) => {
         const from = joinKey(releaseKey(current), path);

@@ -87,7 +87,7 @@ function publishedBundle(
     .sort((a, b) => compareCodeUnits(a.path, b.path));
   // The original manifest is not published. If that one was generated from a listing, this one is identical
   // to it.
-  const manifest = Buffer.from(manifestText(records, { created, ...(name === null ? {} : { name }) }));
+  const manifest = Buffer.from(manifestText(records, { created, name: name ?? undefined }));
   return {
     ...{ identity: source, path, name, created, files, warnings: [] },
     manifestFile: { digest: digestOf(manifest), body: bytesBody(manifest) },
@@ -141,7 +141,7 @@ function verifiedBody(
     unlikeCatalog(from, [finding('error', code, message, { file: pathWithin(destinationPath, path) })]);
   return {
     size,
-    ...(placeOf === undefined ? {} : { origin: () => placeOf(keyOf(path)) }),
+    origin: placeOf && (() => placeOf(keyOf(path))),
     async *open() {
       const hash = startDigest();
       let read = 0;

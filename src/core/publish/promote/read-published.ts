@@ -84,10 +84,7 @@ function finishedCatalog({ name }: PromotedContent, path: string, read: () => Ca
     catalog = read();
   } catch (error) {
     if (!(error instanceof WaybillError)) throw error;
-    throw new WaybillError(error.code, `${where}: ${error.message}`, {
-      ...(error.hint === undefined ? {} : { hint: error.hint }),
-      cause: error,
-    });
+    throw new WaybillError(error.code, `${where}: ${error.message}`, { hint: error.hint, cause: error });
   }
   if (catalog.pending === null) return catalog;
   throw new WaybillError(

@@ -165,7 +165,8 @@ async function settle(
     if (obstacle !== null) return refusal(index, obstacle);
     if (work === null) return null;
     lease.check();
-    await applyUnderLease(context, root, lease, work, { concurrency: index.destination.fileConcurrency });
+    const concurrency = index.destination.fileConcurrency;
+    await applyUnderLease(context, work, { storage: root, lease, concurrency });
     return null;
   };
   return decidingUnderLease(context, root, underLease);

@@ -228,7 +228,7 @@ export async function removeRelease(
   await decidingUnderLease(context, release, async (lease) => {
     const work = removalOf(lease.found);
     if (work !== null && (await isStill()))
-      await applyUnderLease(context, release, lease, work, { concurrency });
+      await applyUnderLease(context, work, { storage: release, lease, concurrency });
   });
   // No attempt will come back to a removed release, so clean up after the lease now.
   await sweepAbandoned(context, release, (await readState(release)).state);

@@ -73,7 +73,7 @@ export async function unpublish(
     if (lease.found.state.kind === 'absent') throw await notPublished(root, request);
     const work = decideOn(lease.found, request);
     request.orphan?.onDecided?.({ work, stored: lease.found });
-    await applyUnderLease(context, storage, lease, work, { concurrency: request.concurrency });
+    await applyUnderLease(context, work, { storage, lease, concurrency: request.concurrency });
     return reportOf(work, lease.found);
   });
   context.notify?.(unpublishOccurrence(request.owner, report, why));

@@ -123,10 +123,11 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
   return new WaybillError(meaning.code, `${place.label}${what}: ${message}`, {
     // Don't use the SDK's own error, which contains access key ids and the text that was signed.
     cause: new S3AnswerError(failure),
-    ...(meaning.code === 'storage_transient' && retryAfterMs !== undefined
-      ? { retryAfterSeconds: Math.ceil(retryAfterMs / 1000) }
-      : {}),
-    ...(meaning.hint === undefined ? {} : { hint: hintAt(place, meaning.hint) }),
+    retryAfterSeconds:
+      meaning.code === 'storage_transient' && retryAfterMs !== undefined
+        ? Math.ceil(retryAfterMs / 1000)
+        : undefined,
+    hint: meaning.hint === undefined ? undefined : hintAt(place, meaning.hint),
   });
 }
 

@@ -1,7 +1,7 @@
-import { escapedName } from '../../lib/text.ts';
+import { escapedName, quotedName } from '../../lib/text.ts';
 import { type Key, listedKey, nameOf, splitAtOddSegment } from '../key.ts';
 import type { Entry, ListOptions, Storage, UnreadableName } from '../storage.ts';
-import { distrusted, ListingLimit, maxEmptyPages, quoted, sizeFrom } from '../untrusted.ts';
+import { distrusted, ListingLimit, maxEmptyPages, sizeFrom } from '../untrusted.ts';
 import type { BucketClient } from './client.ts';
 import type { ListPage, Upload, UploadPage } from './objects.ts';
 
@@ -120,7 +120,7 @@ function pageCheck(
   return (names) => {
     for (const name of names) {
       if (!name.startsWith(prefix) || name.includes('\0'))
-        throw distrusted(storage, `${quoted(name)} is not below ${JSON.stringify(prefix)}`);
+        throw distrusted(storage, `${quotedName(name)} is not below ${JSON.stringify(prefix)}`);
       limit.add(storage, name);
     }
     emptyPages = names.length === 0 ? emptyPages + 1 : 0;

@@ -76,7 +76,12 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   const remember = options.dryRun !== true;
   const session = { location, label, secrets, log, clock, remember, answerWithinMs };
   const modes = location.modes ?? privateModes;
-  const root = await openRoot(label, location.path, () => openSession(session), modes);
+  const root = await openRoot({
+    label,
+    directory: location.path,
+    modes,
+    connect: () => openSession(session),
+  });
   try {
     await (mustExist ? requireDirectory(root) : requireMakeableRoot(root));
   } catch (error) {
@@ -179,7 +184,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
       this.#directories.withParent(key, async () => {
         const first = await root.connected();
         const connections = { first, sessions: this.#sessions, fileMode: root.modes.file };
-        return writeFile(connections, key, root.at(key), body, write);
+        return writeFile(connections, { key, path: root.at(key) }, body, write);
       }),
     );
   }

@@ -161,7 +161,7 @@ export function cannotMake(
   const code = isRoot && !errorTable[as].retryable ? 'storage_unavailable' : as;
   return new WaybillError(code, `${label}: the directory "${directory}" cannot be created: ${why}`, {
     cause: error,
-    ...(better === undefined ? {} : { hint: better }),
+    hint: better,
   });
 }
 

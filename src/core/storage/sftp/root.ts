@@ -1,10 +1,11 @@
 import path from 'node:path';
 import type { FileEntryWithStats, SFTPWrapper, Stats } from 'ssh2';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
+import { quotedName } from '../../lib/text.ts';
 import { joinKey, type Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
 import type { Entry, EntryType, ListOptions, Storage } from '../storage.ts';
-import { distrusted, isName, ListingLimit, maxEmptyPages, quoted, sizeFrom } from '../untrusted.ts';
+import { distrusted, isName, ListingLimit, maxEmptyPages, sizeFrom } from '../untrusted.ts';
 import { answerOf, isAbsent, requestFailure } from './errors.ts';
 import type { Send, SftpSession } from './session.ts';
 
@@ -17,17 +18,18 @@ export interface ListedEntry {
   attrs: Pick<Stats, 'mode'> & Partial<Pick<Stats, 'size' | 'mtime'>>;
 }
 
-/**
- * Connects, and resolves `directory` relative to the user's home directory. New files and directories get
- * `modes`. Throws the errors of `connect`.
- */
-export async function openRoot(
-  label: string,
-  directory: string,
-  connect: () => Promise<SftpSession>,
-  modes: FileModes,
-): Promise<SftpRoot> {
-  return new SftpRoot(label, directory, modes, connect, await connect());
+export interface RootOptions {
+  label: string;
+  /** Relative to the user's home directory, or absolute. */
+  directory: string;
+  /** The modes of new files and directories. */
+  modes: FileModes;
+  connect: () => Promise<SftpSession>;
+}
+
+/** Connects and opens the root. Throws the errors of `connect`. */
+export async function openRoot(options: RootOptions): Promise<SftpRoot> {
+  return new SftpRoot(options, await options.connect());
 }
 
 /**
@@ -46,13 +48,7 @@ export class SftpRoot {
   #session: Promise<SftpSession>;
   #isClosed = false;
 
-  constructor(
-    label: string,
-    directory: string,
-    modes: FileModes,
-    connect: () => Promise<SftpSession>,
-    first: SftpSession,
-  ) {
+  constructor({ label, directory, modes, connect }: RootOptions, first: SftpSession) {
     this.label = label;
     // The server may return a relative home directory, which must not start at this process's directory.
     this.path = path.posix.resolve('/', first.home, directory);
@@ -233,7 +229,7 @@ export function readDirectory(
     if (emptyAnswers > maxEmptyPages) throw distrusted(storage, 'it lists nothing without an end');
     for (const { filename, attrs } of entries) {
       if (filename === '.' || filename === '..') continue;
-      if (!isName(filename)) throw distrusted(storage, `${quoted(filename)} is not a name of a file`);
+      if (!isName(filename)) throw distrusted(storage, `${quotedName(filename)} is not a name of a file`);
       limit.add(storage, `${directory}/${filename}`);
       const { mode, size, mtime } = attrs;
       found.push({ filename, attrs: { mode, size, mtime } });

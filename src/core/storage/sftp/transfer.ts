@@ -64,6 +64,14 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
   }
 }
 
+/** A file to write. */
+export interface TargetFile {
+  /** Names the file in messages. */
+  key: Key;
+  /** The absolute path on the server. */
+  path: string;
+}
+
 /**
  * Writes a body to a file that is new or gets truncated. Verifies the size and digest of the body, and the
  * size that the server reports in the end. Syncs the file if the server supports that. Throws
@@ -71,16 +79,16 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
  */
 export async function writeFile(
   connections: Connections,
-  name: Key,
-  file: string,
+  file: TargetFile,
   body: Body,
   options: WriteOptions,
 ): Promise<Written> {
   options.signal?.throwIfAborted();
-  if (body.size > chunkBytes) return writeLarge(connections, name, file, body, options);
+  if (body.size > chunkBytes) return writeLarge(connections, file, body, options);
+  const { key, path } = file;
   const { first: session, fileMode } = connections;
-  const { bytes, ...read } = await collect(name, body, options);
-  const handle = await createFile(session, file, fileMode);
+  const { bytes, ...read } = await collect(key, body, options);
+  const handle = await createFile(session, path, fileMode);
   // Don't wait for responses in between, because servers handle the requests for a file in order.
   const outcomes = await Promise.allSettled([
     read.size === 0 ? undefined : writeChunk({ session, handle }, 0, bytes),
@@ -90,39 +98,38 @@ export async function writeFile(
   ]);
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   const [, , stored] = outcomes;
-  if (stored.status === 'fulfilled') await applyMode(session, file, stored.value, fileMode);
+  if (stored.status === 'fulfilled') await applyMode(session, path, stored.value, fileMode);
   // If the server can't sync, this may be the size from before the write, so ask again.
   if (stored.status === 'fulfilled' && stored.value.size !== read.size)
-    requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(file, done))).size, read.size);
+    requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(path, done))).size, read.size);
   return { ...read, version: null };
 }
 
 async function writeLarge(
   { first, sessions, fileMode }: Connections,
-  name: Key,
-  file: string,
+  { key, path }: TargetFile,
   body: Body,
   options: WriteOptions,
 ): Promise<Written> {
-  const handle = await createFile(first, file, fileMode);
+  const handle = await createFile(first, path, fileMode);
   const lanes = new SpreadFile(
     { session: first, handle },
     // Without a sync, the server may not do any work until the file is closed, and ignore the other handles.
     withSync.has(first) ? sessions.inAdditionTo(first, body.size) : [],
     // Open without creating: a different machine at the same address would create a second file.
-    (session) => session.ask((sftp, done) => sftp.open(file, 'r+', done)),
+    (session) => session.ask((sftp, done) => sftp.open(path, 'r+', done)),
     chunksAhead,
   );
   try {
     const read = await writePieces(lanes, body, options);
-    checkBody(name, read, { size: body.size, digest: options.digest });
+    checkBody(key, read, { size: body.size, digest: options.digest });
     // The address may belong to several machines, each of which has to store its part. The first one doesn't
     // report the full size until they have.
     await finishAll(await lanes.settle());
     const [, stored] = await Promise.all([syncFile(first, handle), statOf(first, handle)]);
     requireSize(stored.size, read.size);
     await closeFile(first, handle);
-    await applyMode(first, file, stored, fileMode);
+    await applyMode(first, path, stored, fileMode);
     return { ...read, version: null };
   } catch (error) {
     await closeAll([{ session: first, handle }, ...(await lanes.settle())]);

@@ -1,3 +1,4 @@
+import { quoted } from '../../../core/lib/text.ts';
 import { isInUnitedStates, timeZoneAt } from '../../places/position.ts';
 import { quantity } from './quantities.ts';
 import {
@@ -9,7 +10,6 @@ import {
   type Note,
   oneOf,
   orNoted,
-  quoted,
   required,
   type Row,
   textOf,

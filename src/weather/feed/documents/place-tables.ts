@@ -1,15 +1,8 @@
 import { CsvError, parse } from 'csv-parse/sync';
+import { quoted } from '../../../core/lib/text.ts';
 import { timeZoneAt } from '../../places/position.ts';
 import { placeKeys } from './places.ts';
-import {
-  BrokenDocument,
-  type Loadable,
-  NothingToLoad,
-  type PlaceTable,
-  quoted,
-  type Row,
-  textOf,
-} from './rows.ts';
+import { BrokenDocument, type Loadable, NothingToLoad, type PlaceTable, type Row, textOf } from './rows.ts';
 
 /**
  * Reads places from a CSV file (RFC 4180) whose first line contains column names from the contract. It is

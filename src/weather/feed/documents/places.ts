@@ -1,3 +1,4 @@
+import { quoted } from '../../../core/lib/text.ts';
 import { geometryCheck, timeZoneCheck } from '../../database/cleaner.ts';
 import {
   isInUnitedStates,
@@ -17,7 +18,6 @@ import {
   type Loadable,
   type Note,
   type PlaceTable,
-  quoted,
   readEach,
   required,
   textOf,

@@ -1,3 +1,4 @@
+import { quoted } from '../../../core/lib/text.ts';
 import type { ZoneKind } from '../../places/position.ts';
 
 /**
@@ -202,9 +203,4 @@ export function orNoted<T>(note: Note, read: () => T): T | null {
     note(`${error.message}; read as unknown`);
     return null;
   }
-}
-
-/** Formats a value from a document for use in a message. The result is short and on a single line. */
-export function quoted(text: string): string {
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }

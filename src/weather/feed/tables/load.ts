@@ -109,10 +109,7 @@ export function failure(thrown: unknown): WaybillError {
       : code === '3F000' || code === '42P01'
         ? 'give --create-tables to have the tables made'
         : error.hint;
-  return new WaybillError(error.code, error.message, {
-    ...(hint === undefined ? {} : { hint }),
-    cause: error.cause,
-  });
+  return new WaybillError(error.code, error.message, { hint, cause: error.cause });
 }
 
 type Observed = Loadable & { family: 'observation' };

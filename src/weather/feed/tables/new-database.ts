@@ -11,10 +11,7 @@ const places = ['empty-database.tar.gz', '../../../../dist/weather/feed/tables/e
  */
 export async function newDatabase(directory?: string): Promise<PGlite> {
   const archive = await emptyDatabase();
-  return PGlite.create({
-    ...(directory === undefined ? {} : { dataDir: directory }),
-    ...(archive === undefined ? {} : { loadDataDir: archive }),
-  });
+  return PGlite.create({ dataDir: directory, loadDataDir: archive });
 }
 
 async function emptyDatabase(): Promise<Blob | undefined> {

@@ -1,5 +1,4 @@
 import t from 'tap';
-import { quoted } from '../../../../src/core/bundle/archive/archive-errors.ts';
 import { readTar } from '../../../../src/core/bundle/archive/tar-reader.ts';
 import { tarSize, writeTar } from '../../../../src/core/bundle/archive/tar-writer.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
@@ -216,8 +215,6 @@ t.test('reports each kind of damage by its cause', async (t) => {
     if (after !== undefined) t.equal(seen[0], after);
   }
   t.same(await told(tar(pax({ size: '1'.repeat(15) }), a)), ['the archive is cut short']);
-  t.equal(quoted('x'.repeat(200)), `"${'x'.repeat(200)}"`);
-  t.equal(quoted('x'.repeat(201)), `"${'x'.repeat(200)}…"`);
 });
 
 t.test('padding after the end is passed over up to sixteen mebibytes', async (t) => {

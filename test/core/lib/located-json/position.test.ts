@@ -4,8 +4,8 @@ import {
   escapePointer,
   measureJson,
   pointerSegments,
-  quoted,
 } from '../../../../src/core/lib/located-json/measure.ts';
+import { quoted, quotedName } from '../../../../src/core/lib/text.ts';
 
 t.test('offsets become lines and columns from 1, in UTF-16 code units', async (t) => {
   const positionOf = positionsIn('ab\n\r\n😀x');
@@ -21,7 +21,9 @@ t.test('keys survive the way into a pointer and back', async (t) => {
   t.same(pointerSegments(keys.map((key) => `/${escapePointer(key)}`).join('')), keys);
   t.same(pointerSegments(''), []);
   t.equal(quoted('a\u001b"'), '"a\\u001b\\""');
-  t.equal(quoted('x'.repeat(100)).length, 62);
+  t.equal(quoted('x'.repeat(60)), `"${'x'.repeat(60)}"`);
+  t.equal(quoted('x'.repeat(61)), `"${'x'.repeat(60)}…"`);
+  t.equal(quotedName('x'.repeat(201)), `"${'x'.repeat(200)}…"`);
 });
 
 t.test('the shape of a text counts what is outside strings', async (t) => {

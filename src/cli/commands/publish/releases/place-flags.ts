@@ -55,7 +55,7 @@ export async function atDaemon(
   const path = flags.path === undefined ? undefined : givenBundlePath(flags.path);
   return withRemedies(flags, async () => {
     const { pipeline: named } = flags;
-    const client = await openClient(flags, { ...io, ...(named === undefined ? {} : { pipeline: named }) });
+    const client = await openClient(flags, { ...io, pipeline: named });
     const pipeline = await pipelineOfToken(client, named);
     const destination = await destinationWithReleases(client, pipeline, flags.destination);
     return work({ client, place: { pipeline, destination, path } });

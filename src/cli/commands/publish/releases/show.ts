@@ -3,6 +3,7 @@ import type { DestinationConfig, PipelineConfig } from '../../../../core/config/
 import { WaybillError } from '../../../../core/lib/errors.ts';
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
 import { formatSize } from '../../../../core/lib/settings/units.ts';
+import { plural } from '../../../../core/lib/text.ts';
 import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
 import {
   compareReleases,
@@ -21,7 +22,7 @@ import {
 } from '../../../../core/releases/place.ts';
 import type { ReleaseId } from '../../../../core/releases/release.ts';
 import { readReleases } from '../../../../core/releases/store.ts';
-import { columns, localTime, type Output, plural } from '../../../output/output.ts';
+import { columns, localTime, type Output } from '../../../output/output.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import { givenBundlePath, onlyDestination, setUpPipeline } from '../../../setup/set-up.ts';
 import type { diffCommand, EitherFlags, listCommand, showCommand } from './commands.ts';

@@ -8,6 +8,7 @@ import {
 } from '../../../../core/lib/errors.ts';
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
 import { describeBundlePath } from '../../../../core/lib/paths.ts';
+import { plural } from '../../../../core/lib/text.ts';
 import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
 import { atDestination, notPublished, placeOf, severalPaths } from '../../../../core/releases/place.ts';
@@ -18,7 +19,7 @@ import {
   type SwitchRequest,
 } from '../../../../core/releases/switch.ts';
 import { exitCodes } from '../../../exit-codes.ts';
-import { type Output, plural } from '../../../output/output.ts';
+import type { Output } from '../../../output/output.ts';
 import { audited, auditedAndNotified } from '../../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import { type CommandContext, setUpPipeline } from '../../../setup/set-up.ts';
