@@ -204,7 +204,9 @@ t.test('rolls back and forward, dry and real, and notifies', async (t) => {
     is_changed: false,
   });
 
-  t.match(run('releases', 'resume', ...named), { status: 0, stdout: /^resumed/ });
+  const resumed = run('releases', 'resume', ...named, '--format', 'json');
+  t.match(document(t, resumed), { action: 'resume', is_changed: false, resumed: [second] });
+  t.match(run('releases', 'resume', ...named), { status: 0, stdout: /no release was rolled back/ });
   t.match(run('run').stdout, /replace_catalog/);
   t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 2');
   t.match(run('releases', 'promote', first, ...named), { status: 0, stdout: /^promoted/ });

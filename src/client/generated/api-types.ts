@@ -767,6 +767,10 @@ export interface ReleaseSwitch {
    * The release that readers have now, or in a dry run, would have; null after a failure, and of a drop.
    */
   to: string | null;
+  /**
+   * Only after a resume: the releases that were rolled back, and that a run may publish again.
+   */
+  resumed?: string[];
   is_changed: boolean;
   error: ReleaseSwitchError | null;
   warnings: ReleaseSwitchFinding[];

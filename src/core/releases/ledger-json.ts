@@ -21,7 +21,7 @@ export function serialiseReleases(
 ): Buffer {
   const document = {
     schema_version: ledgerVersion,
-    ...(current === undefined ? {} : { current: current === null ? null : releaseKey(current) }),
+    current: current == null ? current : releaseKey(current),
     updated_at: updatedAt,
     history: ledger.history.map(({ id, activatedAt, leftAt, wasRolledBack }) => ({
       id,

@@ -1,11 +1,6 @@
 import type { LeaseContext } from '../catalog/lease/with-lease.ts';
-import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../lib/errors.ts';
-import { describeBundlePath } from '../lib/paths.ts';
-import type { Occurrence } from '../notify/event.ts';
-import type { Owner } from '../storage/identity.ts';
 import type { Storage } from '../storage/storage.ts';
-import { removeChannel } from './channels.ts';
 import {
   beforeSwitch,
   emptyLedger,
@@ -16,7 +11,6 @@ import {
   rollbackTo,
   rolledBack,
 } from './ledger.ts';
-import { type Place, releaseNamed, unknownName } from './place.ts';
 import type { ReleaseId } from './release.ts';
 import { changeReleases, readReleases, type ReleasesChange } from './store.ts';
 import { type SwitchRefusal, unusable } from './stored-releases.ts';
@@ -40,7 +34,8 @@ interface ActivateOptions extends SwitchOptions {
 
 export type SwitchResult =
   | { outcome: 'switched'; from: ReleaseId | null; to: ReleaseId }
-  | { outcome: 'unchanged'; current: ReleaseId | null }
+  /** `resumed` has the releases whose rollback ended. */
+  | { outcome: 'unchanged'; current: ReleaseId | null; resumed?: readonly ReleaseId[] }
   | { outcome: 'refused'; refusal: SwitchRefusal };
 
 /**
@@ -58,7 +53,7 @@ export async function activate(
     const { current } = releases;
     const isOvertaken = from !== undefined && current !== from && current !== to;
     if (isOvertaken || (await isStill?.()) === false) return refused({ why: 'overtaken', id: to });
-    return switchTo(context, storage, releases, to, null);
+    return switchTo(context, storage, releases, { to });
   });
 }
 
@@ -76,7 +71,7 @@ export async function rollBack(
     const to = target ?? lastGood(releases);
     if (to === null)
       return refused({ why: releases.current === null ? 'no_release' : 'nothing_to_go_back_to' });
-    return switchTo(context, storage, releases, to, rollbackTo(releases, to));
+    return switchTo(context, storage, releases, { to, rollback: rollbackTo(releases, to) });
   });
 }
 
@@ -88,7 +83,7 @@ export async function promote(
   options: SwitchOptions,
 ): Promise<SwitchResult> {
   return deciding(context, storage, options, async (releases) =>
-    releases.current === to ? withoutRollback(releases) : switchTo(context, storage, releases, to, null),
+    releases.current === to ? withoutRollback(releases) : switchTo(context, storage, releases, { to }),
   );
 }
 
@@ -98,7 +93,10 @@ export async function resume(
   storage: Storage,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
-  return decidingIfAny(context, storage, options, async (releases) => withoutRollback(releases));
+  return decidingIfAny(context, storage, options, async (releases) => {
+    const { result, next } = withoutRollback(releases);
+    return { result: { ...result, resumed: rolledBack(releases) }, next };
+  });
 }
 
 type Decision = ReleasesChange<SwitchResult>;
@@ -135,8 +133,7 @@ async function switchTo(
   { clock }: LeaseContext,
   storage: Storage,
   releases: Releases,
-  to: ReleaseId,
-  rollback: Rollback | null,
+  { to, rollback }: { to: ReleaseId; rollback?: Rollback },
 ): Promise<Decision> {
   const { current, foreignTarget, ledger } = releases;
   if (foreignTarget !== null) return refused({ why: 'foreign_pointer', target: foreignTarget });
@@ -147,7 +144,7 @@ async function switchTo(
   const now = clock.now().toISOString();
   return {
     result: { outcome: 'switched', from: current, to },
-    next: { ledger: beforeSwitch(releases, to, now, rollback), current: to },
+    next: { ledger: beforeSwitch(releases, to, now, rollback ?? null), current: to },
   };
 }
 
@@ -220,101 +217,4 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
       };
     }
   }
-}
-
-/*
- * Implements the `releases` commands, and the same operations in the API, for a bundle path.
- */
-
-/** A request to switch releases. If a rollback has no `release`, it goes to the last good one. */
-export type SwitchRequest =
-  | { verb: 'rollback'; release?: string }
-  | { verb: 'promote'; release: string }
-  | { verb: 'resume' }
-  | { verb: 'drop'; channel: string };
-
-/**
- * The release that was current before the switch, and the one that is current now or, in a dry run, would be.
- * Plain data.
- */
-export interface Switched {
-  from: ReleaseId | null;
-  to: ReleaseId | null;
-}
-
-/**
- * Does what the request asks for at a bundle path. If the current release changes, sends a notification.
- * Idempotent. Throws `release_not_found`, `channel_not_found`, `release_unusable` if the switch is refused,
- * and the same errors as `changeReleases`.
- */
-export async function switchAt(
-  context: CoreContext,
-  owner: Owner,
-  place: Place,
-  request: SwitchRequest,
-  options: SwitchOptions,
-): Promise<Switched> {
-  const { destinationPath } = place;
-  if (request.verb === 'drop') return dropChannel(context, place, request.channel, options);
-  const done = await performSwitch(context, place, request, options);
-  if (done.outcome === 'refused') throw switchRefused(done.refusal, describeBundlePath(destinationPath));
-  if (done.outcome === 'unchanged') return { from: done.current, to: done.current };
-  const { from, to } = done;
-  if (!options.dryRun && request.verb !== 'resume')
-    context.notify?.(switchOccurrence(owner, { destinationPath, from, to }, request.verb));
-  return { from, to };
-}
-
-async function dropChannel(
-  context: CoreContext,
-  { storage, destinationPath }: Place,
-  name: string,
-  { dryRun }: SwitchOptions,
-): Promise<Switched> {
-  const { channels, ledger } = await readReleases(storage);
-  const known = ledger.channels.map((channel) => channel.name);
-  if (!known.includes(name)) {
-    const where = `at ${describeBundlePath(destinationPath)}`;
-    throw unknownName('channel_not_found', 'channel', name, known, where);
-  }
-  if (!dryRun) await removeChannel(context, storage, name);
-  return { from: channels.get(name) ?? null, to: null };
-}
-
-async function performSwitch(
-  context: CoreContext,
-  place: Place,
-  request: Exclude<SwitchRequest, { verb: 'drop' }>,
-  options: SwitchOptions,
-): Promise<SwitchResult> {
-  const { storage } = place;
-  switch (request.verb) {
-    case 'rollback': {
-      const { release } = request;
-      const target = release === undefined ? null : await releaseNamed(place, release);
-      return rollBack(context, storage, target, options);
-    }
-    case 'promote':
-      return promote(context, storage, await releaseNamed(place, request.release), options);
-    case 'resume':
-      return resume(context, storage, options);
-  }
-}
-
-/** Returns the event for a switch that a client requested. */
-function switchOccurrence(
-  { pipelineId, destinationId }: Owner,
-  { destinationPath, from, to }: { destinationPath: string; from: ReleaseId | null; to: ReleaseId },
-  verb: 'rollback' | 'promote',
-): Occurrence {
-  return {
-    type: verb === 'rollback' ? 'release.rolled_back' : 'release.activated',
-    data: {
-      pipeline_id: pipelineId,
-      destination_id: destinationId,
-      destination_path: destinationPath,
-      release: to,
-      previous: from,
-    },
-  };
 }

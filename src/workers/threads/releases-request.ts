@@ -14,7 +14,7 @@ import {
   placeOf,
   requireReleasesLayout,
 } from '../../core/releases/place.ts';
-import { switchAt, type Switched } from '../../core/releases/switch.ts';
+import { switchAt, type Switched } from '../../core/releases/switch-at.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
@@ -87,7 +87,7 @@ export async function answerReleases(
       }
       const place = await placeOf(root, destination, named);
       const owner = { pipelineId, destinationId };
-      const switched = await switchAt(context, owner, place, request, request);
+      const switched = await switchAt(context, owner, place, request);
       if (destination.rootIndex) await refreshIndex(context, root, { owner, destination }, place, request);
       return { kind: 'activate', destinationPath: place.destinationPath, ...switched };
     });

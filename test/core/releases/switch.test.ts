@@ -49,7 +49,9 @@ for (const [name, open] of Object.entries(worlds)) {
     t.same(await rollBack(context, storage, null, how), { outcome: 'switched', from: third, to: first });
     t.match(await promote(context, storage, third, how), { outcome: 'switched', to: third });
     t.match(await rollBack(context, storage, first, how), { outcome: 'switched', to: first });
-    t.same(await resume(context, storage, how), { outcome: 'unchanged', current: first });
+    const resumed = [third];
+    t.same(await resume(context, storage, how), { outcome: 'unchanged', current: first, resumed });
+    t.match(await resume(context, storage, how), { resumed: [] }, 'a second time');
     t.match(await activate(context, storage, third, how), { outcome: 'switched', to: third });
   });
 
@@ -102,7 +104,7 @@ for (const [name, open] of Object.entries(worlds)) {
     const dry = { dryRun: true };
     t.same(await rollBack(context, locked, null, dry), { outcome: 'switched', from: second, to: first });
     t.same(await promote(context, locked, first, dry), { outcome: 'switched', from: second, to: first });
-    t.same(await resume(context, locked, dry), { outcome: 'unchanged', current: second });
+    t.same(await resume(context, locked, dry), { outcome: 'unchanged', current: second, resumed: [] });
     t.match(await rollBack(context, locked, first, dry), { outcome: 'switched' });
   });
 }

@@ -12,14 +12,15 @@ import { plural } from '../../../../core/lib/text.ts';
 import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
 import { atDestination, notPublished, placeOf, severalPaths } from '../../../../core/releases/place.ts';
+import { switchRefused } from '../../../../core/releases/switch.ts';
 import {
+  type Switch,
   switchAt,
   type Switched,
-  switchRefused,
   type SwitchRequest,
-} from '../../../../core/releases/switch.ts';
+} from '../../../../core/releases/switch-at.ts';
 import { exitCodes } from '../../../exit-codes.ts';
-import type { Output } from '../../../output/output.ts';
+import { type Output } from '../../../output/output.ts';
 import { audited, auditedAndNotified } from '../../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import { type CommandContext, setUpPipeline } from '../../../setup/set-up.ts';
@@ -55,7 +56,7 @@ export async function promoteRelease(flags: OptionsFor<typeof activateCommand>, 
   return activate(flags, { verb: 'promote', release: flags.release }, io);
 }
 
-type Activation = SwitchRequest & { verb: 'rollback' | 'promote' };
+type Activation = Switch & { verb: 'rollback' | 'promote' };
 
 async function activate(
   flags: EitherFlags & { dryRun: boolean; color: boolean },
@@ -68,29 +69,24 @@ async function activate(
     const { output } = io;
     const { dryRun } = flags;
     const { verb } = request;
+    const print = (outcome: Outcome) => (): void =>
+      printSwitch(output, { ...outcome, request: { ...request, dryRun }, place: `--to ${daemon.to}` });
     const { pipeline: pipelineId, destination: destinationId } = at.place;
     try {
       const release = request.release ?? (await lastGoodAt(at));
-      const done = await at.client.releases.activate(at.place, release, {
-        ...{ rollback: verb === 'rollback', dryRun },
-      });
-      output.result('release-switch', done, () =>
-        printSwitch(
-          request,
-          { ...(inCamelCase(done) as Outcome), error: null },
-          dryRun,
-          output,
-          `--to ${daemon.to}`,
-        ),
+      const rollback = verb === 'rollback';
+      const switched = await at.client.releases.activate(at.place, release, { rollback, dryRun });
+      output.result(
+        'release-switch',
+        switched,
+        print({ ...(inCamelCase(switched) as Outcome), error: null }),
       );
       return 0;
     } catch (error) {
       if (!hasCode(error, 'release_unusable')) throw error;
       const about = { action: verb, dryRun, pipelineId, destinationId };
       const none = { destinationPath: at.place.path ?? '.', from: null, to: null, error: errorRecord(error) };
-      output.result('release-switch', { ...about, ...none, isChanged: false, warnings: [] }, () =>
-        printSwitch(request, none, dryRun, output, `--to ${daemon.to}`),
-      );
+      output.result('release-switch', { ...about, ...none, isChanged: false, warnings: [] }, print(none));
       return 1;
     }
   });
@@ -122,20 +118,17 @@ interface Outcome extends Switched {
   error: ErrorRecord | null;
 }
 
-async function change(
-  options: SwitchOptions,
-  request: SwitchRequest,
-  { output, signal }: Io,
-): Promise<number> {
+async function change(options: SwitchOptions, change: Switch, { output, signal }: Io): Promise<number> {
   const prepared = await setUpPipeline(options, { output, signal, notifies: true });
   const destination = releasesDestination(prepared.pipeline, options);
-  const { outcome, warnings } = await carryOut(prepared, options, request);
   const { dryRun } = options;
+  const request = { ...change, dryRun };
+  const { outcome, warnings } = await carryOut(prepared, options, request);
   const pipelineId = prepared.pipeline.id;
   const about = { action: request.verb, dryRun, pipelineId, destinationId: destination.id };
   const isChanged = outcome.error === null && outcome.from !== outcome.to;
   output.result('release-switch', { ...about, ...outcome, isChanged, warnings }, () =>
-    printSwitch(request, outcome, dryRun, output, placeText(options, about)),
+    printSwitch(output, { ...outcome, request, place: placeText(options, about) }),
   );
   return outcome.error === null ? 0 : 1;
 }
@@ -167,7 +160,7 @@ async function carryOut(
         const place = await placeOf(root, destination, pathOf(options));
         const { destinationPath } = place;
         return outcomeOf(destinationPath, async () => {
-          const switched = await switchAt(context, owner, place, request, { dryRun });
+          const switched = await switchAt(context, owner, place, request);
           const index = { owner, destination };
           found.push(...(await refreshIfListed(context, root, index, [destinationPath], { dryRun })));
           return switched;
@@ -185,7 +178,7 @@ const actOf = {
   drop: 'release.drop',
 } as const;
 
-function factsOf(request: SwitchRequest): Record<string, string> {
+function factsOf(request: Switch): Record<string, string> {
   if (request.verb === 'drop') return { channel: request.channel };
   return 'release' in request && request.release !== undefined ? { release: request.release } : {};
 }
@@ -202,25 +195,28 @@ async function outcomeOf(destinationPath: string, work: () => Promise<Switched>)
 
 const done = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed', drop: 'dropped' } as const;
 
+interface PrintedSwitch extends Outcome {
+  request: SwitchRequest;
+  /** The options that select the same bundle path in another command. */
+  place: string;
+}
+
 function printSwitch(
-  request: SwitchRequest,
-  { destinationPath, from, to, error }: Outcome,
-  dryRun: boolean,
   output: Output,
-  place: string,
+  { request, destinationPath, from, to, resumed = [], error, place }: PrintedSwitch,
 ): void {
   const { data, style } = output;
   if (error !== null) {
     output.failure('failed', error);
     return;
   }
-  const { verb } = request;
+  const { verb, dryRun } = request;
   const where = `target=${destinationPath}`;
   const head = dryRun ? 'dry run' : done[verb];
   const end = dryRun ? '; nothing was changed' : '';
   if (verb === 'resume') {
-    const comes = dryRun ? 'could come' : 'comes';
-    data(`${style.green(head)}  ${where}: the rolled-back release ${comes} back with the next run${end}`);
+    if (resumed.length === 0) data(`${style.green('done')}  ${where}: no release was rolled back`);
+    else data(`${style.green(head)}  ${where}: the next run may publish ${resumed.join(', ')} again${end}`);
     return;
   }
   if (request.verb === 'drop') {
