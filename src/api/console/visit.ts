@@ -11,7 +11,7 @@ import { allows, type Token } from '../http/auth.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from '../http/request/request-body.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
 import type { Handler } from '../http/route.ts';
-import { permitPipeline, requireAdminToken } from '../pipelines/pipeline-access.ts';
+import { permitPipeline, requireAdminToken, requirePipeline } from '../pipelines/pipeline-access.ts';
 import type { PipelineAccess, PipelineSummary } from '../pipelines/pipelines-route.ts';
 import { loginPath } from './paths.ts';
 import type { ConsoleAccess, ConsoleParts } from './ports.ts';
@@ -219,10 +219,9 @@ export function permit(
   { pipelines, adminToken }: PipelineAccess,
 ): PipelineSummary {
   const { scope, admin } = pipelineOperations[operation];
-  return permitPipeline(res, token, {
-    ...{ adminToken: admin ? adminToken : null, id, scope },
-    find: (wanted) => pipelines.find(({ pipeline_id }) => pipeline_id === wanted),
-  });
+  const pipeline = requirePipeline(pipelines.find(({ pipeline_id }) => pipeline_id === id));
+  permitPipeline(res, token, { id, scope, adminToken: admin ? adminToken : null });
+  return pipeline;
 }
 
 /** Reports whether `permit` would allow the action. */

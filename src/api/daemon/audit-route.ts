@@ -13,11 +13,11 @@ import {
   wholeNumber,
 } from '../../core/lib/parameters.ts';
 import type { HttpPorts } from '../http/app.ts';
-import { authenticate, challenge, noteCaller, requireScope } from '../http/auth.ts';
+import { requireScope } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { AuditTarget } from '../http/recorded-acts.ts';
 import { jsonContent, type Route } from '../http/route.ts';
-import { pipelinesOf, type RunAccess } from '../pipelines/pipeline-access.ts';
+import { authenticateCaller, pipelinesOf, type RunAccess, withAdmin } from '../pipelines/pipeline-access.ts';
 
 /* Lists this host's audit trail. */
 
@@ -119,11 +119,8 @@ export const listAuditRoute: Route<AuditPorts> = {
 
 function list(ports: AuditPorts): RequestHandler {
   return async (req, res) => {
-    const { tokens, publishers, adminToken } = ports.configured.get();
-    const known = adminToken === null ? tokens : [...tokens, adminToken];
-    const access = { tokens: known, publishers };
-    const token = challenge(req, res, () => authenticate(req.headers.authorization, access, ports.clock));
-    noteCaller(req, token);
+    const access = ports.configured.get();
+    const token = authenticateCaller(req, res, withAdmin(access), ports.clock);
     requireScope(token, 'audit', res);
     const query = auditQuery.read(req.url);
     const { audit } = ports;
@@ -132,7 +129,7 @@ function list(ports: AuditPorts): RequestHandler {
         hint: 'set `audit: {}` in its configuration, and restart it',
       });
     const { pipeline } = query;
-    const isAdmin = token === adminToken;
+    const isAdmin = token === access.adminToken;
     const named = pipeline.length > 0 ? pipeline : null;
     const page = await readAudit(audit, query, isAdmin ? named : pipelinesOf(token, pipeline, ports));
     const next = nextOfAudit(query, page);

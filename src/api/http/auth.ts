@@ -148,7 +148,13 @@ export function authenticate(
   clock: Pick<Clock, 'now'>,
 ): Token {
   const token = findCaller(header, access);
-  if (!isExpired(token, clock)) return token;
+  requireUnexpired(token, clock);
+  return token;
+}
+
+/** Throws `token_expired` if the token has expired. */
+export function requireUnexpired(token: Token, clock: Pick<Clock, 'now'>): void {
+  if (!isExpired(token, clock)) return;
   throw new WaybillError('token_expired', `the token "${token.id}" has expired`, {
     hint:
       token.publishedBy === undefined

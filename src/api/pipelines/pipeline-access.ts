@@ -5,13 +5,13 @@ import type { Current } from '../../core/lib/current.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import {
-  type AccessTokens,
   allows,
   authenticate,
   challenge,
   findCaller,
   noteCaller,
   requireScope,
+  requireUnexpired,
   type Token,
   type TokenAccess,
 } from '../http/auth.ts';
@@ -27,7 +27,7 @@ export interface RunAccess extends TokenAccess {
   adminToken: Token | null;
 }
 
-/** The codes that `authorizePipeline` throws, apart from those that the route's `access` already implies. */
+/** The codes that `authorizeConfigured` throws, except for those that the route's `access` implies. */
 export const pipelineAccessProblems = [
   'pipeline_not_found',
   'forbidden',
@@ -36,93 +36,83 @@ export const pipelineAccessProblems = [
 ] as const satisfies readonly ErrorCode[];
 
 /**
- * Authorizes a request to a pipeline, and adds the token and the pipeline to its log line. `find` returns
- * what the route needs to know about the pipeline. It returns undefined if the route does not apply to this
- * pipeline, which is an error with the message `unknown`. If `adminToken` is given, it may access every
- * pipeline. Throws `unauthorized`, `token_expired`, `pipeline_not_found`, `forbidden` or
- * `insufficient_scope`; the checks are made in this order.
+ * Authenticates a request, and adds the token to its log line and audit record. Throws `unauthorized` or
+ * `token_expired`.
  */
-export function authorizePipeline<P>(
+export function authenticateCaller(
   req: IncomingMessage,
   res: ServerResponse,
-  {
-    tokens,
-    publishers,
-    clock,
-    adminToken = null,
-    id,
-    scope,
-    find,
-    unknown = 'there is no such pipeline',
-  }: {
-    tokens: readonly Token[];
-    publishers: AccessTokens;
-    clock: Pick<Clock, 'now'>;
-    adminToken?: Token | null;
-    id: string;
-    /** The scope that the token must have. */
-    scope: Scope;
-    find: (id: string) => P | undefined;
-    unknown?: string;
-  },
-): { token: Token; pipeline: P } {
-  const { fields } = requestContext(req);
-  const known = adminToken === null ? tokens : [...tokens, adminToken];
-  const access = { tokens: known, publishers };
+  access: TokenAccess,
+  clock: Pick<Clock, 'now'>,
+): Token {
   const token = challenge(req, res, () => authenticate(req.headers.authorization, access, clock));
   noteCaller(req, token);
-  const pipeline = permitPipeline(res, token, { adminToken, id, scope, find, unknown });
-  fields['pipeline_id'] = id;
-  return { token, pipeline };
+  return token;
+}
+
+/** Adds the admin token to the tokens that can authenticate a request. */
+export function withAdmin({ tokens, publishers, adminToken }: OperatorAccess): TokenAccess {
+  return { tokens: adminToken === null ? tokens : [...tokens, adminToken], publishers };
+}
+
+type ConfiguredAccess = Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>;
+
+/** What authorization depends on. Each request reads the configuration once. */
+interface AuthorizationPorts {
+  configured: Current<ConfiguredAccess>;
+  clock: Pick<Clock, 'now'>;
 }
 
 /**
- * Authorizes a request to a configured pipeline with either the admin token or one of the pipeline's own
- * tokens. Throws the same errors as `authorizePipeline`.
+ * Authorizes a request to a configured pipeline with one of the pipeline's own tokens or, unless
+ * `admitsAdmin` is false, the admin token. Throws `unauthorized`, `token_expired`, `pipeline_not_found`,
+ * `forbidden` or `insufficient_scope`; the checks are made in this order.
  */
 export function authorizeConfigured(
   req: IncomingMessage,
   res: ServerResponse,
-  {
-    configured,
-    clock,
-  }: {
-    configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
-    clock: Pick<Clock, 'now'>;
-  },
+  { configured, clock }: AuthorizationPorts,
   { id, scope, admitsAdmin = true }: { id: string; scope: Scope; admitsAdmin?: boolean },
 ): Token {
-  const { tokens, publishers, adminToken, pipelineIds } = configured.get();
-  const find = (wanted: string): string | undefined => (pipelineIds.has(wanted) ? wanted : undefined);
-  const admin = admitsAdmin ? adminToken : null;
-  return authorizePipeline(req, res, { tokens, publishers, clock, adminToken: admin, id, scope, find }).token;
+  const access = configured.get();
+  const token = authenticateCaller(req, res, admitsAdmin ? withAdmin(access) : access, clock);
+  permitConfigured(req, res, token, { ...access, id, scope });
+  return token;
 }
 
-/**
- * Makes the same checks for a token that has already been authenticated. Throws the same errors as
- * `authorizePipeline`, except for `unauthorized`.
- */
-export function permitPipeline<P>(
+function permitConfigured(
+  req: IncomingMessage,
   res: ServerResponse,
   token: Token,
-  {
-    adminToken,
-    id,
-    scope,
-    find,
-    unknown = 'there is no such pipeline',
-  }: {
-    adminToken: Token | null;
-    id: string;
-    scope: Scope;
-    find: (id: string) => P | undefined;
-    unknown?: string;
-  },
-): P {
-  const pipeline = find(id);
-  if (pipeline === undefined)
-    throw new WaybillError('pipeline_not_found', unknown, { hint: 'check the pipeline id in the path' });
-  if (token === adminToken || allows(token, scope, id)) return pipeline;
+  { pipelineIds, id, scope, adminToken }: ConfiguredAccess & NeededRight,
+): void {
+  requirePipeline(pipelineIds.has(id) ? id : undefined);
+  permitPipeline(res, token, { id, scope, adminToken });
+  requestContext(req).fields['pipeline_id'] = id;
+}
+
+/** Returns the pipeline. Throws `pipeline_not_found` if it is undefined. */
+export function requirePipeline<P>(pipeline: P | undefined, message = 'there is no such pipeline'): P {
+  if (pipeline !== undefined) return pipeline;
+  throw new WaybillError('pipeline_not_found', message, { hint: 'check the pipeline id in the path' });
+}
+
+/** The right that an operation on a pipeline needs. */
+interface NeededRight {
+  id: string;
+  /** The scope that the token must have. */
+  scope: Scope;
+  /** The token that may access every pipeline; null if there is none. */
+  adminToken: Token | null;
+}
+
+/** Throws `forbidden` or `insufficient_scope` if the authenticated token does not permit the operation. */
+export function permitPipeline(
+  res: ServerResponse,
+  token: Token,
+  { id, scope, adminToken }: NeededRight,
+): void {
+  if (token === adminToken || allows(token, scope, id)) return;
   const { person } = token;
   if (!token.pipelines.has(id))
     throw new WaybillError(
@@ -166,25 +156,22 @@ export function authorizeOperator(req: IncomingMessage, res: ServerResponse, acc
 export function authorizePause(
   req: IncomingMessage,
   res: ServerResponse,
-  ports: Parameters<typeof authorizeConfigured>[2],
+  { configured, clock }: AuthorizationPorts,
   id: string,
 ): void {
-  const access = ports.configured.get();
+  const access = configured.get();
   const token = callerOf(req, res, access);
   if (token !== access.adminToken && !token.pipelines.has(id))
     throw new WaybillError('forbidden', `the token "${token.id}" is not for this pipeline`, {
       hint: 'use a token of the pipeline, or the admin token',
     });
-  authorizeConfigured(req, res, ports, { id, scope: 'cancel' });
+  challenge(req, res, () => requireUnexpired(token, clock));
+  permitConfigured(req, res, token, { ...access, id, scope: 'cancel' });
 }
 
-function callerOf(
-  req: IncomingMessage,
-  res: ServerResponse,
-  { tokens, publishers, adminToken }: OperatorAccess,
-): Token {
-  const access = { tokens: adminToken === null ? tokens : [...tokens, adminToken], publishers };
-  const token = challenge(req, res, () => findCaller(req.headers.authorization, access));
+/** Returns the token of a request, even if it has expired. Throws `unauthorized`. */
+function callerOf(req: IncomingMessage, res: ServerResponse, access: OperatorAccess): Token {
+  const token = challenge(req, res, () => findCaller(req.headers.authorization, withAdmin(access)));
   noteCaller(req, token);
   return token;
 }
@@ -209,8 +196,7 @@ export function tokenOfCaller(
   res: ServerResponse,
   { configured, clock }: { configured: Current<TokenAccess>; clock: Pick<Clock, 'now'> },
 ): Token {
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, configured.get(), clock));
-  noteCaller(req, token);
+  const token = authenticateCaller(req, res, configured.get(), clock);
   requireScope(token, 'read', res);
   return token;
 }

@@ -13,7 +13,12 @@ import { withBody } from '../http/request/request-body.ts';
 import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
 import { takeShare } from '../http/request/shares.ts';
 import type { Parameter } from '../http/route.ts';
-import { authorizePipeline, pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
+import {
+  authenticateCaller,
+  permitPipeline,
+  pipelineAccessProblems,
+  requirePipeline,
+} from '../pipelines/pipeline-access.ts';
 import {
   channelQuery,
   idempotencyOf,
@@ -230,7 +235,7 @@ type Outcome = Accepted | { isKept: false; plan: RunResult };
 
 /**
  * Authorizes an upload to the pipeline in the path, whether it is plain or resumable. Throws the same errors
- * as `authorizePipeline`.
+ * as `authorizeConfigured`.
  */
 export function authorizeUpload(
   req: IncomingMessage & { params: { pipelineId: string } },
@@ -238,16 +243,14 @@ export function authorizeUpload(
   { configured, clock }: Pick<UploadPorts, 'configured' | 'clock'>,
 ): { token: Token; pipeline: UploadPipeline } {
   return keepAuthorized(req, () => {
-    const { tokens, publishers, uploadPipelines } = configured.get();
-    return authorizePipeline(req, res, {
-      tokens,
-      publishers,
-      clock,
-      scope: 'upload',
-      id: req.params.pipelineId,
-      find: (id) => uploadPipelines.get(id),
-      unknown: 'there is no such pipeline, or it takes no uploads',
-    });
+    const { pipelineId: id } = req.params;
+    const access = configured.get();
+    const token = authenticateCaller(req, res, access, clock);
+    const found = access.uploadPipelines.get(id);
+    const pipeline = requirePipeline(found, 'there is no such pipeline, or it takes no uploads');
+    permitPipeline(res, token, { id, scope: 'upload', adminToken: null });
+    requestContext(req).fields['pipeline_id'] = id;
+    return { token, pipeline };
   });
 }
 
