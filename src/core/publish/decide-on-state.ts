@@ -8,7 +8,7 @@ import { dependsOnClaims, respectClaim } from './decision/collisions.ts';
 import { decide } from './decision/decide.ts';
 import { observe } from './decision/observe.ts';
 import { refuseUnwanted } from './decision/refusals.ts';
-import { changesDestination, type DecisionInput, type Observation, type Plan } from './plan.ts';
+import { changesDestination, type DecisionBasis, type Observation, type Plan } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
 
 /*
@@ -27,7 +27,7 @@ export type DecideOn = (stored: StoredState) => Promise<Plan>;
 export function decider(
   { storage, root }: { storage: Storage; root: Storage },
   destination: Pick<DestinationConfig, 'location' | 'stale' | 'limits'>,
-  input: Omit<DecisionInput, 'observed'>,
+  input: DecisionBasis,
   { allowRemovals = false, onDecided }: Pick<PublishRequest, 'allowRemovals' | 'onDecided'> = {},
 ): DecideOn {
   let last: { stored: StoredState; observed: Observation; decided: Plan } | undefined;

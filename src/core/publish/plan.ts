@@ -104,8 +104,8 @@ export interface BundleIdentity extends Pick<PublishedBundle, 'source' | 'create
   signedBy?: KeyId;
 }
 
-/** Everything a decision depends on. */
-export interface DecisionInput {
+/** Everything a decision depends on except the observation. */
+export interface DecisionBasis {
   owner: Owner;
   /** The bundle that the outputs come from. */
   bundle: BundleIdentity;
@@ -115,6 +115,10 @@ export interface DecisionInput {
   destinationPath: string;
   /** Sorted by path, without duplicates. */
   planned: readonly PlannedOutput[];
+}
+
+/** Everything a decision depends on. */
+export interface DecisionInput extends DecisionBasis {
   observed: Observation;
 }
 

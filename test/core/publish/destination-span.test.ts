@@ -1,9 +1,9 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
-import { destinationSpan, endSpan } from '../../../src/core/publish/publish-to-destination.ts';
 import { failedResult, plannedResult } from '../../../src/core/publish/results/action-result.ts';
 import type { ActionResult, DestinationResult } from '../../../src/core/publish/results/result.ts';
+import { destinationSpan, endSpan } from '../../../src/core/publish/results/spans.ts';
 import { type FinishedSpan, noTracer, recordingTracer } from '../../../src/core/tracing/span.ts';
 import { owner } from '../../faults/world.ts';
 import { planOf } from '../../support/decisions.ts';

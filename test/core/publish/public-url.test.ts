@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { DestinationConfig } from '../../../src/core/config/config.ts';
-import { publicUrl } from '../../../src/core/publish/publish-to-destination.ts';
+import { publicUrl } from '../../../src/core/publish/results/public-url.ts';
 
 type Destination = Parameters<typeof publicUrl>[0];
 

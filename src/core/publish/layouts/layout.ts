@@ -5,7 +5,7 @@ import type { CoreContext } from '../../context.ts';
 import type { Layout } from '../../releases/release.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { isOvertaken } from '../decision/refusals.ts';
-import type { DecisionInput, Plan, PlannedOutput } from '../plan.ts';
+import type { DecisionBasis, Plan, PlannedOutput } from '../plan.ts';
 import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
 
@@ -118,7 +118,7 @@ export class Candidate {
   }
 
   /** Returns everything a decision depends on except the observation. */
-  input({ force }: Pick<PublishRequest, 'force'>): Omit<DecisionInput, 'observed'> {
+  input({ force }: Pick<PublishRequest, 'force'>): DecisionBasis {
     const { owner, destination, destinationPath } = this.#publication;
     const { identity: source, created, signedBy } = this.#bundle;
     const { workflow } = destination;

@@ -18,7 +18,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { delegate } from '../../storage/wrappers/delegate.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { type DecideOn, decideOnLatest, decider } from '../decide-on-state.ts';
-import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from '../plan.ts';
+import { changesDestination, type DecisionBasis, type Plan, type PlannedOutput } from '../plan.ts';
 import type { Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
 
@@ -92,7 +92,7 @@ export interface MigrationInPlace extends Migration {
 export async function migrationInPlace(
   task: PublicationTask,
   former: FormerRelease,
-  input: Omit<DecisionInput, 'observed'>,
+  input: DecisionBasis,
 ): Promise<MigrationInPlace> {
   const { storage, root, publication } = task;
   const { channels, stored } = former;

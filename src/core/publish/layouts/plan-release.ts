@@ -18,6 +18,7 @@ import { refuseUnwanted } from '../decision/refusals.ts';
 import {
   changesDestination,
   type Damage,
+  type DecisionBasis,
   type DecisionInput,
   type Observation,
   type Plan,
@@ -147,7 +148,7 @@ export async function planRelease(
   storage: Storage,
   snapshot: Snapshot,
   destination: Pick<DestinationConfig, 'stale' | 'limits'>,
-  input: Omit<DecisionInput, 'observed'>,
+  input: DecisionBasis,
   { allowRemovals = false, onDecided }: Pick<PublishRequest, 'allowRemovals' | 'onDecided'>,
 ): Promise<ReleasePlan> {
   const { stored } = snapshot;
@@ -170,7 +171,7 @@ const noGuards = { stale: 'publish', limits: { maxRemoved: null } } as const;
 async function decideAgainst(
   storage: Storage,
   { stored: { state }, base }: Snapshot,
-  input: Omit<DecisionInput, 'observed'>,
+  input: DecisionBasis,
 ): Promise<Plan> {
   const seen: Observation = { ...nothingSeen(state, storage), largestKeptBytes: null };
   const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
@@ -195,7 +196,7 @@ function otherOwner(
  * single owner, because a rollback restores all of it. This owner's release becomes current; the other
  * owner's release is kept in case of a rollback.
  */
-function takeOver(input: Omit<DecisionInput, 'observed'>, seen: Observation, other: string): Plan {
+function takeOver(input: DecisionBasis, seen: Observation, other: string): Plan {
   const plan = decide({ ...input, observed: { ...seen, state: { kind: 'absent' } } });
   const message = `the current release was published by ${other}`;
   const reason = { code: 'release_of_other_owner', message } as const;
@@ -261,7 +262,7 @@ async function heldBackAs(
   storage: Storage,
   { releases, channel }: Snapshot,
   id: ReleaseId,
-  { owner, bundle, planned }: Omit<DecisionInput, 'observed'>,
+  { owner, bundle, planned }: DecisionBasis,
 ): Promise<ReleaseId | null> {
   if (channel !== null) return null;
   for (const held of rolledBack(releases)) {
