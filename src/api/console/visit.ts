@@ -8,6 +8,7 @@ import { retryAfterOf } from '../http/answer/error-status.ts';
 import { prefersPage } from '../http/answer/negotiate.ts';
 import { type Problem, problemOf } from '../http/answer/problem.ts';
 import { allows, type Token } from '../http/auth.ts';
+import { mediaTypeOf } from '../http/request/media-type.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from '../http/request/request-body.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
 import type { Handler } from '../http/route.ts';
@@ -144,8 +145,7 @@ export async function readForm(
   res: ServerResponse,
   ports: MemoryBodyPorts,
 ): Promise<Form> {
-  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
-  if (type !== formType)
+  if (mediaTypeOf(req) !== formType)
     throw new WaybillError('unsupported_media_type', 'this is not what a form of the console sends', {
       hint: `send ${formType}`,
     });

@@ -2,10 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { queryParameters } from './query-parameters.ts';
+import { isJson, mediaTypeOf } from './request/media-type.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from './request/request-body.ts';
 import { jsonContent, type JsonSchema, type RequestBody } from './route.ts';
-
-const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;
 
 /**
  * Reads a request's JSON body, for requests with only a few options. Returns undefined if the body is empty.
@@ -17,8 +16,8 @@ export async function readSmallJson(
   res: ServerResponse,
   ports: MemoryBodyPorts,
 ): Promise<unknown> {
-  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
-  if (type !== '' && !jsonType.test(type)) throw wrongType(res, `"${type}" is not JSON`);
+  const type = mediaTypeOf(req);
+  if (type !== '' && !isJson(type)) throw wrongType(res, `"${type}" is not JSON`);
   const encoding = req.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity')
     throw wrongType(res, 'a Content-Encoding is not taken');

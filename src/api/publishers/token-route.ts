@@ -7,6 +7,7 @@ import { asWaybillError, hasCode, WaybillError } from '../../core/lib/errors.ts'
 import type { Log } from '../../core/lib/log.ts';
 import { publishedBy } from '../../core/publishers/published-by.ts';
 import type { LoginLimit } from '../http/login-limit.ts';
+import { mediaTypeOf } from '../http/request/media-type.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { clientOf } from '../http/request-log.ts';
@@ -171,8 +172,7 @@ async function readForm(
   res: ServerResponse,
   ports: MemoryBodyPorts,
 ): Promise<URLSearchParams> {
-  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
-  if (type !== formType || req.headers['content-encoding'] !== undefined) {
+  if (mediaTypeOf(req) !== formType || req.headers['content-encoding'] !== undefined) {
     res.setHeader('Accept-Post', formType);
     throw new WaybillError('unsupported_media_type', 'the request is not a form', {
       hint: `send ${formType} without a Content-Encoding`,

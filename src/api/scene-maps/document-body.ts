@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { Readable } from 'node:stream';
 import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { isJson, mediaTypeOf } from '../http/request/media-type.ts';
 import { type MemoryBodyPorts, readBody, withBodyInMemory } from '../http/request/request-body.ts';
 
 /** In bytes. The limit is lower than on the command line, because requests share the daemon's memory. */
@@ -30,11 +31,11 @@ export async function readDocument(
   res: ServerResponse,
   ports: MemoryBodyPorts,
 ): Promise<DocumentBody> {
-  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const type = mediaTypeOf(req);
   const encoding = req.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity')
     throw wrongType(res, 'This route takes no Content-Encoding.');
-  if (/^application\/(?:[a-z0-9.-]+\+)?json$/.test(type)) {
+  if (isJson(type)) {
     const document = await readBody(req, res, ports, { maxBytes: maxRequestBytes, tooLong });
     return { document, name: '<body>', transcript: null };
   }

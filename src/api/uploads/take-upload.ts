@@ -9,6 +9,7 @@ import type { Admission } from '../../workers/queue/job-queue.ts';
 import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import type { Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { mediaTypeOf } from '../http/request/media-type.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
 import { takeShare } from '../http/request/shares.ts';
@@ -188,7 +189,7 @@ export function checkMediaType(
   req: IncomingMessage,
   res: ServerResponse,
 ): void {
-  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const type = mediaTypeOf(req);
   const isTaken = mediaTypes.includes(type);
   if (isTaken && req.headers['content-encoding'] === undefined) return;
   res.setHeader('Accept-Post', mediaTypes.join(', '));
