@@ -158,8 +158,8 @@ export function recordRequest(
     const status = res.headersSent ? res.statusCode : null;
     const now = clock.monotonic();
     const seconds = (now - started) / 1000;
-    const sinceAccept = acceptedAt === undefined ? {} : { sinceAccept: (now - acceptedAt) / 1000 };
-    metrics.request({ method: req.method ?? '', route, status, seconds, ...sinceAccept });
+    const sinceAccept = acceptedAt === undefined ? undefined : (now - acceptedAt) / 1000;
+    metrics.request({ method: req.method ?? '', route, status, seconds, sinceAccept });
     if (route === null || !(uploadRoute.test(route) || finishesUpload) || status === 405) return;
     const taken =
       status === 200 ? 'planned' : res.hasHeader('Idempotency-Replayed') ? 'replayed' : 'accepted';

@@ -270,10 +270,7 @@ export function disclosed(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
   const { code, message, hint, cause } = error;
   if (isConcealed(code)) return error;
-  return new WaybillError(code, withoutPaths(message), {
-    ...(hint === undefined ? {} : { hint }),
-    ...(cause === undefined ? {} : { cause }),
-  });
+  return new WaybillError(code, withoutPaths(message), { hint, cause });
 }
 
 function send(res: Response, kind: string, document: object): void {

@@ -157,5 +157,5 @@ function useOf(token: string, { iss = '', jti, exp = 0, iat = 0 }: JWTPayload): 
 }
 
 export function refused(message: string, hint?: string): WaybillError {
-  return new WaybillError('id_token_refused', message, hint === undefined ? {} : { hint });
+  return new WaybillError('id_token_refused', message, { hint });
 }

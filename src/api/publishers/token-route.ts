@@ -219,5 +219,5 @@ function unusable(req: Request, code: string, name: string, expected: string): W
 
 function withOAuthError(req: Request, code: string, message: string, hint?: string): WaybillError {
   requestContext(req).problemMembers = { error: code };
-  return new WaybillError('invalid_request', message, hint === undefined ? {} : { hint });
+  return new WaybillError('invalid_request', message, { hint });
 }

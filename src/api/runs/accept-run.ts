@@ -38,7 +38,7 @@ export function sendAccepted(
   requestContext(req).fields['run_id'] = runId;
   if (replayed) res.setHeader('Idempotency-Replayed', 'true');
   res.status(202).location(`${basePath}runs/${encodeURIComponent(runId)}`);
-  res.json({ run_id: runId, status: 'accepted', ...(position === null ? {} : { position }) });
+  res.json({ run_id: runId, status: 'accepted', position: position ?? undefined });
 }
 
 const form = /^[\x20-\x7e]{1,255}$/;

@@ -194,7 +194,7 @@ export function ask(
     headers: req.headers,
     store: new TusStore(ports.partialUploads),
     uploadId: upload.id,
-    ...(chunks === undefined ? {} : { chunks }),
+    chunks,
   });
 }
 

@@ -147,8 +147,8 @@ export async function planUpload(
     const { directory, bundlePath } = staged;
     // A dry run has no run id, so use the request's id in the thread's log lines.
     const runId = `dry-run.${requestContext(req).id}`;
-    const to = channel === null ? {} : { channel };
-    return plan({ runId, pipelineId: pipeline.id, staged: directory, bundlePath, ...to }, signal);
+    const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath };
+    return plan({ ...job, channel: channel ?? undefined }, signal);
   });
 }
 

@@ -206,8 +206,8 @@ function seen(upload: PartialUpload): Upload {
   return new Upload({
     id,
     offset: offsetOf(upload),
-    ...(length === null ? {} : { size: length }),
-    ...(metadata === null ? {} : { metadata }),
+    size: length ?? undefined,
+    metadata: metadata ?? undefined,
     // The library uses this date to compute when the upload expires.
     creation_date: touchedAt.toISOString(),
   });
