@@ -1,9 +1,10 @@
 import type { Current } from '../core/lib/current.ts';
+import type { EndedSessions } from '../workers/queue/ended-sessions.ts';
+import type { JobQueue } from '../workers/queue/job-queue.ts';
 import type { ConsoleAccess, ConsolePorts, ConsoleSettings } from './console/ports.ts';
 import type { HealthPorts } from './daemon/health-routes.ts';
 import type { ReloadPorts } from './daemon/reload-route.ts';
 import type { NotifierAccess, UndeliveredPorts } from './daemon/undelivered-routes.ts';
-import type { HttpPorts } from './http/app.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
 import type { PipelineAccess, PipelinePorts } from './pipelines/pipelines-route.ts';
@@ -12,7 +13,6 @@ import type { PublisherAccess, Publishers } from './publishers/publishers.ts';
 import type { TokenPorts } from './publishers/token-route.ts';
 import type { LivePorts } from './runs/follow-routes.ts';
 import type { SceneMapPorts } from './scene-maps/scene-map-routes.ts';
-import type { MissingPorts } from './uploads/missing-route.ts';
 import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.ts';
 
 /**
@@ -28,9 +28,7 @@ export interface ApiAccess
 /** The dependencies of all routes. Each feature declares its own, and the daemon or a test provides them. */
 export interface ApiPorts
   extends
-    HttpPorts,
     UploadPorts,
-    MissingPorts,
     Pick<SceneMapPorts, 'sceneMaps'>,
     ResumablePorts,
     LivePorts,
@@ -42,8 +40,8 @@ export interface ApiPorts
     Pick<TokenPorts, 'exchangeLimit'>,
     MetricsPorts,
     HealthPorts {
-  queue: LivePorts['queue'];
-  endedSessions: ConsolePorts['endedSessions'] & TokenPorts['endedSessions'];
+  queue: JobQueue;
+  endedSessions: Omit<EndedSessions, 'close'>;
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
   /** null if there are no weather pages to link to. */

@@ -1,15 +1,13 @@
 import type { RequestHandler } from 'express';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import type { Current } from '../../core/lib/current.ts';
-import type { HttpPorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/app.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
-import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
 import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
 import { authorizeOperator, type RunAccess } from '../pipelines/pipeline-access.ts';
 
-export interface ReloadPorts extends HttpPorts, MemoryBodyPorts {
-  http: HttpPorts['http'];
+export interface ReloadPorts extends RoutePorts {
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken'>>;
   /** Reloads the configuration. Throws `reload_refused`, `queue_unavailable` or `shutting_down`. */
   reload: () => Promise<ReloadReport>;

@@ -1,13 +1,11 @@
 import type { RequestHandler } from 'express';
 import type { Current } from '../../core/lib/current.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
 import type { Undelivered } from '../../core/notify/outbox.ts';
-import type { HttpPorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/app.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
 import { jsonContent, type JsonSchema, type Parameter, type Route } from '../http/route.ts';
 import { authorizeOperator, type OperatorAccess } from '../pipelines/pipeline-access.ts';
@@ -22,9 +20,7 @@ export interface NotifierAccess {
   notifierIds: ReadonlySet<string>;
 }
 
-export interface UndeliveredPorts extends HttpPorts, MemoryBodyPorts {
-  http: HttpPorts['http'];
-  log: Log;
+export interface UndeliveredPorts extends RoutePorts {
   configured: Current<OperatorAccess & NotifierAccess>;
   notifier: Pick<Notifier, 'undelivered' | 'redeliver'>;
   /** Aborted when the daemon begins to shut down. */

@@ -8,6 +8,7 @@ import { crossOrigin } from './answer/cross-origin.ts';
 import { type ProblemPage, type ProblemPorts, sendProblem } from './answer/problem.ts';
 import { type AuditTarget, RecordLimiter, recordTokenUse } from './recorded-acts.ts';
 import { dropUnreadBody } from './request/client-connection.ts';
+import type { MemoryBodyPorts } from './request/request-body.ts';
 import { refusedHead } from './request/request-head.ts';
 import { requestLog } from './request-log.ts';
 import type { Route } from './route.ts';
@@ -26,6 +27,11 @@ export interface HttpPorts {
   audit?: AuditTarget | null;
   /** Renders errors as HTML pages. If absent, browsers get JSON. */
   problemPage?: ProblemPage;
+}
+
+/** The dependencies of routes that read a small body into memory. */
+export interface RoutePorts extends HttpPorts, MemoryBodyPorts {
+  http: HttpPorts['http'];
 }
 
 /**

@@ -1,12 +1,10 @@
 import type { RequestHandler } from 'express';
 import type { Current } from '../../core/lib/current.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
 import type { Pause, PipelineSteering } from '../../workers/queue/job-queue.ts';
-import type { HttpPorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/app.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
 import {
   jsonContent,
@@ -27,9 +25,7 @@ import {
  * need the `cancel` scope, since a token that may cancel every run of a pipeline may just as well delay them.
  */
 
-export interface PausePorts extends HttpPorts, MemoryBodyPorts {
-  http: HttpPorts['http'];
-  log: Log;
+export interface PausePorts extends RoutePorts {
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
   queue: PipelineSteering;
 }

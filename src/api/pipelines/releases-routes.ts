@@ -3,15 +3,13 @@ import type { Current } from '../../core/lib/current.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
-import type { Log } from '../../core/lib/log.ts';
 import { bundlePath, flag, freeText } from '../../core/lib/parameters.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../../workers/threads/releases-request.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
-import type { HttpPorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/app.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { untilLeft } from '../http/request/client-connection.ts';
-import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
 import {
   jsonContent,
@@ -278,9 +276,7 @@ function send(res: Response, kind: string, document: object): void {
 }
 
 /** The dependencies of the release routes. */
-export interface ReleasesPorts extends HttpPorts, MemoryBodyPorts {
-  http: HttpPorts['http'];
-  log: Log;
+export interface ReleasesPorts extends RoutePorts {
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
   /** Lists or switches releases on another thread. Throws the same errors as `PublishingThreads.releases`. */
   releases: (request: ReleasesRequest, signal: AbortSignal) => Promise<ReleasesAnswer>;

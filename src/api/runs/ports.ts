@@ -1,14 +1,10 @@
 import type { Current } from '../../core/lib/current.ts';
-import type { Log } from '../../core/lib/log.ts';
 import type { JobQueue } from '../../workers/queue/job-queue.ts';
-import type { HttpPorts } from '../http/app.ts';
-import type { MemoryBodyPorts } from '../http/request/request-body.ts';
+import type { RoutePorts } from '../http/app.ts';
 import type { RunAccess } from '../pipelines/pipeline-access.ts';
 
 /** The dependencies of the run routes. */
-export interface RunPorts extends HttpPorts, MemoryBodyPorts {
-  http: HttpPorts['http'];
-  log: Log;
+export interface RunPorts extends RoutePorts {
   configured: Current<RunAccess>;
   queue: JobQueue;
   /** Called when a run is cancelled before it starts, to update metrics and send notifications. */

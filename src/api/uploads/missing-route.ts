@@ -10,9 +10,7 @@ import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import type { UploadPorts } from './ports.ts';
 import { authorizeUpload, checkMediaType } from './take-upload.ts';
 
-export interface MissingPorts extends Pick<UploadPorts, 'configured' | 'content'>, MemoryBodyPorts {
-  http: UploadPorts['http'];
-}
+export type MissingPorts = Pick<UploadPorts, 'configured' | 'content' | keyof MemoryBodyPorts>;
 
 /**
  * In bytes. The limit is lower than for a manifest in an archive, because this body is held in memory. A

@@ -8,9 +8,8 @@ import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { ContentStore } from '../../workers/staging/content-store.ts';
 import type { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import type { StagingArea } from '../../workers/staging/staged-directories.ts';
-import type { HttpPorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/app.ts';
 import type { TokenAccess } from '../http/auth.ts';
-import type { BodyPorts } from '../http/request/request-body.ts';
 import type { Shares } from '../http/request/shares.ts';
 
 /** The configured tokens, and the pipelines that receive uploads. Replaced on reload. */
@@ -20,8 +19,7 @@ export interface UploadAccess extends TokenAccess {
 }
 
 /** The dependencies of the upload routes. */
-export interface UploadPorts extends HttpPorts, BodyPorts {
-  http: HttpPorts['http'];
+export interface UploadPorts extends RoutePorts {
   configured: Current<UploadAccess>;
   queue: JobQueue;
   /** Limits how many archives each token can transfer at a time. */

@@ -38,8 +38,8 @@ export interface DaemonOptions extends ProgramOptions {
   workers?: boolean;
 }
 
-/** The open parts of a running daemon. */
-export interface Daemon {
+/** The parts that metrics observe or a reload changes. */
+interface DaemonParts {
   foundation: ProgramContext;
   configured: Replaceable<ApiAccess>;
   metrics: Metrics | null;
@@ -53,9 +53,13 @@ export interface Daemon {
   background: Background;
   scheduler: Scheduler;
   streams: Streams;
+  readiness: Readiness;
+}
+
+/** All open parts of a running daemon. */
+export interface Daemon extends DaemonParts {
   sceneMaps: SceneMapPool;
   endedSessions: EndedSessions;
-  readiness: Readiness;
   shutdown: Shutdown;
   reloader: Reloader;
 }
@@ -172,10 +176,7 @@ function startBackground(
 }
 
 /** Adds gauges for the parts of the daemon. */
-function observe(
-  metrics: Metrics,
-  daemon: Omit<Daemon, 'metrics' | 'reloader' | 'shutdown' | 'sceneMaps' | 'endedSessions'>,
-): void {
+function observe(metrics: Metrics, daemon: DaemonParts): void {
   const { foundation, configured, coordinator, server, streams, readiness, weather } = daemon;
   const { partialUploads, content } = daemon.uploads;
   const { queue, staging } = foundation.config.server;
@@ -197,13 +198,7 @@ function observe(
   metrics.configRead({ succeeded: true, at: foundation.clock.now() });
 }
 
-function reloaderOf(
-  daemon: Pick<
-    Daemon,
-    'foundation' | 'configured' | 'metrics' | 'reporting' | 'coordinator' | 'scheduler' | 'background'
-  >,
-  onReload: DaemonOptions['onReload'],
-): Reloader {
+function reloaderOf(daemon: DaemonParts, onReload: DaemonOptions['onReload']): Reloader {
   const { configured, scheduler, background, reporting } = daemon;
   return new Reloader({
     ...daemon,
