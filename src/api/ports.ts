@@ -23,6 +23,7 @@ export interface ApiAccess
   extends UploadAccess, PipelineAccess, MetricsAccess, NotifierAccess, PublisherAccess {
   publishers: Publishers;
   login: ConsoleAccess['login'];
+  places: ConsoleAccess['places'];
 }
 
 /** The dependencies of all routes. Each feature declares its own, and the daemon or a test provides them. */

@@ -42,6 +42,8 @@ function findElements(): Elements | null {
 
 class UploadForm {
   readonly #elements: Elements;
+  /** The chosen archive or directory; empty if neither is known. */
+  #name = '';
   /** The files to upload. Empty until the user has chosen files and they have been checked. */
   #files: readonly NamedFile[] = [];
   /** Counts how often the user has chosen files. */
@@ -59,6 +61,7 @@ class UploadForm {
     for (const part of form.querySelectorAll<HTMLElement>('[data-without-script]')) part.hidden = true;
     archive.classList.replace('input', 'unseen');
     archive.required = false;
+    this.#setFiles([]);
     chooseChannel(form);
     drop.addEventListener('dragover', (event) => {
       event.preventDefault();
@@ -85,7 +88,8 @@ class UploadForm {
   async #choose({ files, directory }: Chosen): Promise<void> {
     const { form, findings, name } = this.#elements;
     const choice = ++this.#choices;
-    this.#files = [];
+    this.#setFiles([]);
+    this.#name = directory ?? (files.length === 1 ? (files[0]?.path ?? '') : '');
     findings.replaceChildren();
     const refusal = refusalOf(files);
     if (refusal !== null) {
@@ -102,7 +106,7 @@ class UploadForm {
     const limits = { maxBytes: Number(form.dataset['maxBytes']), maxFiles: Number(form.dataset['maxFiles']) };
     const problems = problemsOf(files, { isArchive: isArchive(files), manifest, limits });
     if (problems.length > 0) this.#showInvalid(problems);
-    else this.#files = files;
+    else this.#setFiles(files);
     const note = hiddenNote(files);
     this.#report([summaryOf(files, directory), ...(note === null ? [] : [note])].join('. '));
   }
@@ -149,7 +153,16 @@ class UploadForm {
       return;
     }
     this.#report('');
-    showProblem(findings, problemOf(status, text), manifest);
+    this.#setFiles([]);
+    showProblem(findings, problemOf(status, text), { manifest, name: this.#name });
+  }
+
+  /** Makes the next step the primary button: choosing files, or uploading them. */
+  #setFiles(files: readonly NamedFile[]): void {
+    this.#files = files;
+    const { form } = this.#elements;
+    form.querySelector('#choose')?.classList.toggle('primary', files.length === 0);
+    form.querySelector('#send')?.classList.toggle('primary', files.length > 0);
   }
 
   #report(text: string): void {
@@ -162,7 +175,7 @@ class UploadForm {
 
   #showInvalid(problems: readonly string[]): void {
     const findings = problems.map(plainFinding);
-    showProblem(this.#elements.findings, { detail: 'Not ready to upload', findings }, null);
+    showProblem(this.#elements.findings, { detail: 'Not ready to upload', findings });
   }
 }
 

@@ -256,6 +256,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     ),
     pipelineIds: pipelines,
     notifierIds: new Set(['hook']),
+    places: new Map([...pipelines].map((id) => [id, new Map([['web', `/srv/${id}`]])])),
     sourcePipelines: new Map([['files', ['preview']]]),
     pipelines: [...pipelines].map((id) => ({
       pipeline_id: id,

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { Browser, Page, Request } from 'playwright-core';
 import t, { type Test } from 'tap';
@@ -63,13 +63,14 @@ t.test('without script every action that the console has is done by a form', asy
   await page.waitForURL(/done=started/);
   await daemon.follow(runOf(page));
   await page.reload();
-  t.match(await mainOf(page), /succeeded[^]*published new/);
+  t.match(await mainOf(page), /succeeded[^]*published/);
   await page.getByRole('button', { name: 'Run again' }).click();
   await page.waitForURL(/done=rerun/);
   t.match(await daemon.follow(runOf(page)), { status: 'succeeded', rerun_of: /^library\./ });
+  rmSync(path.join(daemon.root, 'public/shelf/session-41'), { recursive: true });
   await page.goto(`${daemon.base}console/pipelines/library/plan`);
   await page.getByRole('button', { name: 'Make a plan' }).click();
-  t.match(await mainOf(page), /shelf/);
+  t.match(await mainOf(page), /1 publication would change[^]*shelf/);
   await page.getByRole('button', { name: 'Run it as planned' }).click();
   await page.waitForURL(/done=started/);
   t.match(await daemon.follow(runOf(page)), { status: 'succeeded' });
@@ -79,13 +80,14 @@ t.test('without script every action that the console has is done by a form', asy
   const file = { name: 'bundle.tar', mimeType: 'application/x-tar', buffer: archive };
   await page.goto(`${daemon.base}console/pipelines/maps/upload`);
   await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
-  await page.getByRole('button', { name: 'Only plan it' }).click();
-  t.match(await mainOf(page), /Plan\s+Nothing was published[^]*web/);
+  await page.getByRole('button', { name: 'Plan without publishing' }).click();
+  t.match(await mainOf(page), /Plan\s+\d publications would change[^]*A plan publishes nothing[^]*web/);
   await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
   await page.getByRole('button', { name: 'Upload', exact: true }).click();
   await page.waitForURL(/done=uploaded/);
   t.match(await daemon.follow(runOf(page)), { status: 'succeeded', error: null });
   await admin.goto(`${daemon.base}console/pipelines/maps`);
+  await admin.getByText('Pause the pipeline…').click();
   await admin.getByLabel('Reason, shown to producers').fill('the disk is exchanged');
   await admin.getByRole('button', { name: 'Pause the pipeline' }).click();
   await admin.waitForURL(/done=paused/);
@@ -109,18 +111,18 @@ t.test('without script every action that the console has is done by a form', asy
   const choices = page.getByRole('checkbox');
   t.equal(await choices.count(), 3);
   await choices.nth(1).check();
-  await page.getByRole('button', { name: 'Rerun selected' }).click();
+  await page.getByRole('button', { name: 'Run selected again' }).click();
   await page.waitForURL(`${failed.replace(/\?.*/, '')}?status=failed&pipeline=blocked&done=reruns`);
   t.match(await mainOf(page), /The runs are repeated/);
   await page.goto(failed);
-  await page.getByRole('button', { name: /^Rerun failed \(\d\)$/ }).click();
+  await page.getByRole('button', { name: /^Run all failed again \(\d\)$/ }).click();
   await page.waitForURL(/done=reruns/);
 
   // Publishes content, verifies it, removes it and restores it.
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web`);
   t.match(await mainOf(page), /index\.html/);
-  await page.getByRole('button', { name: 'Verify the bytes' }).click();
-  t.match(await mainOf(page), /clean/);
+  await page.getByRole('button', { name: 'Verify all files' }).click();
+  t.match(await mainOf(page), /As published: \d+ files of 1 bundle/);
   const releases = `${daemon.base}console/pipelines/maps/destinations/site/releases`;
   await page.goto(releases);
   const rows = page.locator('tbody tr');
@@ -140,16 +142,16 @@ t.test('without script every action that the console has is done by a form', asy
   const words = (await page.locator('#confirm').innerText()).replace(/\s+/g, ' ');
   t.match(
     words,
-    new RegExp(`^Roll back site\\? From .*${newest} .* To .*${former} `),
+    new RegExp(`^Roll back site to session-1\\? From .*${newest} .* To .*${former} `),
     'a rollback is confirmed',
   );
-  t.match(words, `Later runs skip the bundle of ${newest} until you promote it.`);
-  t.match(words, /Changes for readers: \d+ added, \d+ changed, \d+ removed/);
-  await page.getByRole('button', { name: `Roll back to ${former}` }).click();
+  t.match(words, 'Later runs skip this version of session-1, until you promote it');
+  t.match(words, /Changes for readers: \d+ new, \d+ changed, \d+ removed/);
+  await page.getByRole('button', { name: 'Roll back to session-1' }).click();
   await page.waitForURL(/done=rolled_back/);
   t.match(await mainOf(page), /Rolled back: readers have the chosen release now/);
   t.match(await rows.first().innerText(), former, 'the current release comes first');
-  await page.getByRole('button', { name: `Undo: make ${newest} current again` }).click();
+  await page.getByRole('button', { name: 'Undo: make session-1 current again' }).click();
   await page.waitForURL(/done=promoted/);
   t.match(await rows.filter({ has: page.getByRole('rowheader', { name: newest }) }).innerText(), /current/);
 
@@ -220,6 +222,16 @@ async function wordsOf(page: Page): Promise<string[]> {
     .replace(/WAYBILL=\S+/, 'WAYBILL=')
     .split(/\s+/);
 }
+
+t.test('a page that is not allowed leads to a login with another token', async (t) => {
+  const page = await open(t);
+  t.equal((await page.goto(`${daemon.base}console/admin`))?.status(), 403);
+  t.match(await mainOf(page), /^Not allowed\s+This needs the admin token\./);
+  await page.getByRole('link', { name: 'Log in with another token' }).click();
+  await page.getByLabel('Token').fill(consoleTokens.admin);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByRole('heading', { name: 'Daemon', level: 1 }).waitFor();
+});
 
 t.test("shows a rejection on the form's page", async (t) => {
   const page = await open(t);
@@ -294,14 +306,8 @@ t.test('a bulk rerun checks each run as a single rerun does', async (t) => {
 
 t.test('a channel can be chosen where there is one', async (t) => {
   const page = await open(t);
-  await page.goto(`${daemon.base}console/pipelines/library`);
-  await page.getByLabel('For').selectOption('channel preview');
-  await page.getByRole('button', { name: 'Start a run' }).click();
-  await page.waitForURL(/done=started/);
-  const id = new URL(page.url()).pathname.split('/').at(-1) ?? '';
-  t.match(await daemon.follow(id), { channel: 'preview', status: 'succeeded' });
   await page.goto(`${daemon.base}console/pipelines/library/plan`);
-  await page.getByLabel('For').selectOption('channel preview');
+  await page.getByLabel('Publish for').selectOption('channel preview');
   await page.getByRole('button', { name: 'Make a plan' }).click();
   t.match(await page.locator('main').innerText(), /draft/);
   t.notMatch(await page.locator('main').innerText(), /shelf/);
@@ -309,6 +315,12 @@ t.test('a channel can be chosen where there is one', async (t) => {
   await page.waitForURL(/done=started/);
   const planned = new URL(page.url()).pathname.split('/').at(-1) ?? '';
   t.match(await daemon.follow(planned), { channel: 'preview' });
+  await page.goto(`${daemon.base}console/pipelines/library`);
+  await page.getByLabel('Publish for').selectOption('channel preview');
+  await page.getByRole('button', { name: 'Start a run' }).click();
+  await page.waitForURL(/done=started/);
+  const id = new URL(page.url()).pathname.split('/').at(-1) ?? '';
+  t.match(await daemon.follow(id), { channel: 'preview', status: 'succeeded' });
   await page.goto(`${daemon.base}console/pipelines/maps/upload`);
   const buffer = await daemon.archive({ 'index.html': 'for a preview' }, '2026-11-22T04:00:00Z');
   const file = { name: 'bundle.tar', mimeType: 'application/x-tar', buffer };

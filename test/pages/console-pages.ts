@@ -71,8 +71,8 @@ export const consolePages: PageSet = {
       inDocs: true,
       path: 'console/pipelines/maps/destinations/web',
       prepare: async (page) => {
-        await page.getByRole('button', { name: 'Verify the bytes' }).click();
-        await page.getByText('clean').first().waitFor();
+        await page.getByRole('button', { name: 'Verify all files' }).click();
+        await page.getByText('As published').first().waitFor();
       },
     },
     {
@@ -80,7 +80,7 @@ export const consolePages: PageSet = {
       isState: true,
       path: 'console/pipelines/maps/destinations/site/releases',
       prepare: async (page) => {
-        await page.getByRole('link', { name: 'Changes in' }).first().click();
+        await page.getByRole('link', { name: 'Changes since' }).first().click();
         await page.locator('#compared').waitFor();
       },
     },

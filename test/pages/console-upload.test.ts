@@ -191,7 +191,7 @@ t.test('a directory is planned before it is uploaded', async (t) => {
   const page = await openUpload(t);
   await drop(page, directoryOf({ 'index.html': 'planned' }));
   await page.getByLabel('Name').fill('planned');
-  await page.getByRole('button', { name: 'Only plan it' }).click();
+  await page.getByRole('button', { name: 'Plan without publishing' }).click();
   await page.getByRole('heading', { name: 'Plan', exact: true }).waitFor();
   t.match(await page.locator('main').innerText(), /index\.html/);
   t.notOk(existsSync(path.join(daemon.root, 'public/web/planned')));
@@ -210,7 +210,7 @@ t.test('an archive that is dropped is sent as it is', async (t) => {
 
 t.test('applies the selected channel to dropped files', async (t) => {
   const page = await openUpload(t);
-  await page.getByLabel('For').selectOption('channel preview');
+  await page.getByLabel('Publish for').selectOption('channel preview');
   t.notOk(await page.getByRole('button', { name: 'Upload to channel preview' }).isVisible());
   await drop(page, directoryOf({ 'index.html': 'dropped for a preview' }));
   await send(page);
@@ -248,18 +248,20 @@ t.test('three mistakes of a bundle are shown, each at its place in the manifest'
     }))`);
   t.comment(JSON.stringify(shown));
   t.equal(shown.length, 3, 'three lines');
-  for (const [name, what] of [
-    ['a.txt', /size|bytes/],
-    ['missing.txt', /not in|missing|is not/],
-    ['b.txt', /digest/],
+  for (const [name, below, what] of [
+    ['a.txt', 1, /size|bytes/],
+    ['missing.txt', 0, /not in|missing|is not/],
+    ['b.txt', 1, /digest/],
   ] as const) {
-    const at = lines.findIndex((line) => line.includes(`"${name}"`));
+    // A wrong size or digest is on the line below the path.
+    const at = lines.findIndex((line) => line.includes(`"${name}"`)) + below;
     const line = shown.find(({ number }) => number === at + 1);
     t.equal(line?.text, lines[at], `${name}: the line of the manifest`);
     t.equal(line?.says.length, 1, `${name}: one mistake`);
     t.match(line?.says[0], what, `${name}: which`);
   }
-  t.equal(await page.locator('#upload-findings .findings li').count(), 3);
+  t.equal(await page.locator('#upload-findings .findings li').count(), 0, 'none is listed twice');
+  t.match(await page.locator('#upload-findings').innerText(), /^Not accepted: 3 mistakes in dropped-/);
   t.same(
     [...publishedAt('web').keys()].filter((file) => file.startsWith('mistaken')),
     [],

@@ -68,7 +68,7 @@ t.test('the overview says which pipeline failed, why, who started the run and wh
   t.match(text, /manual start by operator, just now/);
   t.match(
     text,
-    /there are files that waybill did not write \(no \.publisher\.json\).*What to do: Move these files away/,
+    /Files in the way at full There are files that waybill did not write \(no \.publisher\.json\)\. Nothing was changed\. Where: \S+\/public\/full What to do: Move these files away/,
   );
   // The same run would fail again.
   t.notMatch(await attention.getByRole('button', { name: 'Run again' }).getAttribute('class'), /primary/);
@@ -83,7 +83,7 @@ t.test('the overview says which pipeline failed, why, who started the run and wh
   await page.waitForURL(new RegExp(failed.run_id));
   t.match(
     (await page.locator('#outcome').innerText()).replace(/\s+/g, ' '),
-    /^full: .* files that waybill did not write \(no \.publisher\.json\).* What to do: Move these files away.* Accepted .* Failed/,
+    /^Files in the way at full .* What to do: Move these files away.* Then: Run again .* Accepted .* Failed/,
     'the error comes before the stages',
   );
   t.equal(await page.locator('#outcome progress').count(), 0, 'a failed run has no full bar');

@@ -54,11 +54,11 @@ t.test('why did the run of last night fail, and fix it: two clicks and one fix',
   const attention = page.getByRole('region', { name: '1 pipeline failing' });
   t.match(
     await textOf(attention),
-    /blocked .* files that waybill did not write \(no \.publisher\.json\).*What to do: Move these files away.*waybill run --config waybill\.yml --pipeline blocked --destination full --force --dry-run/,
+    /blocked .* Files in the way at full .* Where: \S+\/public\/full What to do: Move these files away.*waybill run --config waybill\.yml --pipeline blocked --destination full --force --dry-run/,
   );
   await click(attention.getByRole('link', { name: 'Open the run of blocked' }));
   const outcome = page.getByRole('region', { name: 'Outcome' });
-  t.match(await textOf(outcome), /full: .* What to do: Move these files away/);
+  t.match(await textOf(outcome), /Files in the way at full .* What to do: Move these files away/);
   // The fix of a destination that contains foreign files.
   rmSync(path.join(daemon.root, 'public/full/index.html'));
   await click(page.getByRole('button', { name: 'Run again' }));
@@ -75,7 +75,7 @@ t.test('roll back production, and undo it: six clicks', async (t) => {
   await click(link(page, 'Releases'));
   const row = page.getByRole('row').filter({ hasText: 'last good' });
   await click(row.getByRole('link', { name: 'Roll back' }));
-  const question = page.getByRole('region', { name: 'Roll back site?' });
+  const question = page.getByRole('region', { name: 'Roll back site to session-1?' });
   t.match(await textOf(question), /From .* current since .* To .* became current .* You can undo this/);
   await click(question.getByRole('button', { name: 'Roll back to' }));
   await page.getByText('Rolled back: readers have the chosen release now.').waitFor();
@@ -109,14 +109,14 @@ t.test('find who published what yesterday: two clicks', async (t) => {
   await click(link(page.getByRole('navigation', { name: 'Main' }), 'Runs'));
   await click(link(page, 'Yesterday'));
   const yesterday = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
-  for (const name of ['From (UTC)', 'To'])
+  for (const name of ['From (UTC)', 'To (UTC)'])
     t.equal(await page.getByLabel(name, { exact: true }).inputValue(), yesterday);
   await page.getByRole('heading', { name: 'No run matches' }).waitFor();
   t.same(effort(), { clicks: 2, pages: 2 });
   // All runs of this test are of today.
   await click(link(page, 'Today'));
   const row = page.getByRole('row').filter({ hasText: 'session-1' }).first();
-  t.match(await textOf(row), /session-1 .* succeeded web updated, site updated operator, upload/);
+  t.match(await textOf(row), /session-1 .* maps .* succeeded web, site: updated operator, upload/);
 });
 
 t.test('add a schedule from the documentation: three clicks and one line', async (t) => {

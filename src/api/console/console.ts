@@ -6,13 +6,7 @@ import type { LoginAttempt } from './openid-login.ts';
 import { accountPage, logoutAction } from './pages/account-pages.ts';
 import { adminPage, formerBoard, redeliverAction, reloadAction } from './pages/admin-page.ts';
 import { auditPage } from './pages/audit-page.ts';
-import {
-  activateAction,
-  destinationPage,
-  openPage,
-  releasesPage,
-  verifyAction,
-} from './pages/destination-pages.ts';
+import { destinationPage, openPage, verifyAction } from './pages/destination-pages.ts';
 import { eventsPage } from './pages/events-page.ts';
 import { loginAction, loginCallback, loginPage, loginStart } from './pages/login-pages.ts';
 import {
@@ -24,6 +18,7 @@ import {
   trendsPage,
 } from './pages/pipeline-pages.ts';
 import { planAction, planPage, runPlanAction } from './pages/plan-page.ts';
+import { activateAction, releasesPage } from './pages/release-pages.ts';
 import { cancelAction, rerunAction, retryAction, runPage } from './pages/run-pages.ts';
 import { rerunManyAction, runsPage } from './pages/runs-page.ts';
 import { uploadAction, uploadPage } from './pages/upload-page.ts';

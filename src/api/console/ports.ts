@@ -22,6 +22,8 @@ import type { Sessions } from './sessions.ts';
 export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAccess {
   /** null if people can only log in with a token. */
   login: ConsoleLogin | null;
+  /** Where the destinations of each pipeline are, such as `/srv/www` or `s3://bucket/www`. No secrets. */
+  places: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
 
 /** The parts of the API that the console depends on. */

@@ -23,14 +23,14 @@ const statuses: Record<RunStatus, Mark> = {
 };
 
 const actions: Record<RunDestination['action'], Mark> = {
-  publish_new: { label: 'published new', tone: 'success', symbol: '+' },
+  publish_new: { label: 'published', tone: 'success', symbol: '+' },
   upsert_additive: { label: 'updated', tone: 'success', symbol: '↑' },
   replace_catalog: { label: 'replaced', tone: 'success', symbol: '⇄' },
   force_replace: { label: 'forced', tone: 'warning', symbol: '!' },
-  skip_same: { label: 'same', tone: 'neutral', symbol: '=' },
-  fail_unmanaged: { label: 'unmanaged', tone: 'failure', symbol: '✕' },
+  skip_same: { label: 'unchanged', tone: 'neutral', symbol: '=' },
+  fail_unmanaged: { label: 'files in the way', tone: 'failure', symbol: '✕' },
   fail_conflict: { label: 'conflict', tone: 'failure', symbol: '✕' },
-  error: { label: 'error', tone: 'failure', symbol: '✕' },
+  error: { label: 'failed', tone: 'failure', symbol: '✕' },
 };
 
 export function statusMark({
@@ -38,7 +38,7 @@ export function statusMark({
   error,
   next_try_at,
 }: Pick<RunRecord, 'status' | 'error' | 'next_try_at'>): Mark {
-  if (next_try_at !== null) return { label: 'waits for its next try', tone: 'warning', symbol: '↻' };
+  if (next_try_at !== null) return { label: 'waits to try again', tone: 'warning', symbol: '↻' };
   if (error?.code === 'superseded') return { label: 'superseded', tone: 'warning', symbol: '◼' };
   if (error?.code === 'cancelled') return { label: 'cancelled', tone: 'warning', symbol: '◼' };
   return statuses[status];
@@ -71,6 +71,12 @@ export function momentOf(iso: string): Moment {
     ...{ day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' },
   });
   return { iso, text: `${date}, ${at.toISOString().slice(11, 19)} UTC` };
+}
+
+/** Formats a time in UTC without the year and the seconds, such as `20 Nov, 02:04`. */
+export function shortMoment(iso: string): string {
+  const { text } = momentOf(iso);
+  return `${text.slice(0, text.indexOf(',') - 5)}, ${iso.slice(11, 16)}`;
 }
 
 export function momentOrNull(iso: string | null): Moment | null {

@@ -48,6 +48,7 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
       account: {
         name: nameOf(visitor),
         href: `${basePath}${paths.account()}`,
+        daemon: visitor.isAdmin ? `${basePath}${paths.admin()}` : null,
         signOut: `${basePath}${paths.logout()}`,
         csrf: visitor.session.csrf,
       },

@@ -230,6 +230,15 @@ export function isAllowed({ token, isAdmin }: Visitor, operation: PipelineOperat
   return (isAdmin && admin) || allows(token, scope, id);
 }
 
+/** Returns where a pipeline's destinations are, for visitors who may control it. Empty for all others. */
+export function placesFor(
+  visitor: Visitor,
+  id: string,
+  { places }: Pick<ConsoleAccess, 'places'>,
+): ReadonlyMap<string, string> {
+  return (isAllowed(visitor, 'pause', id) ? places.get(id) : undefined) ?? new Map();
+}
+
 /** Throws `forbidden` unless the visitor is an admin. */
 export function requireAdmin({ token, isAdmin }: Visitor, access: Pick<ConsoleAccess, 'adminToken'>): void {
   if (isAdmin) return;

@@ -55,7 +55,7 @@ const byStatus: Readonly<Record<number, ProblemWords>> = {
   401: { heading: 'Log in first', text: 'Your session has ended, or you are not logged in.' },
   403: {
     heading: 'Not allowed',
-    text: 'Your token or role does not permit this. The operator of this server can change that.',
+    text: 'The operator of this server decides what a token or a role may do.',
   },
   404: { heading: 'Page not found', text: 'Nothing is at this address. The link may be old or mistyped.' },
   405: { heading: 'Not possible here', text: 'This address does not accept that kind of request.' },

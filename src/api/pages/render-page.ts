@@ -69,6 +69,8 @@ interface Account {
   name: string;
   /** The full path of the user's account page. */
   href: string;
+  /** The full path of the page of the daemon; null if the user may not open it. */
+  daemon: string | null;
   /** The full path to `POST` to when logging out. The form has to contain `csrf`. */
   signOut: string;
   csrf: string;

@@ -80,6 +80,8 @@ export function problemPage(site: Site): ProblemPage {
         ...words,
         next: site.nav.find(({ id }) => id === words.next) ?? site.nav[0] ?? null,
         hasSearch: code === 'station_not_found',
+        // The login page returns to this address, but a form's address cannot be opened.
+        login: status === 403 && isConsole(site, path) ? loginPath(site, path) : null,
         ...{ title, status, code, path, retryable, message: asSentence(message) },
         hint: hint === undefined ? null : asSentence(hint),
         // The message for programs is the reason, unless it only repeats the heading.
@@ -90,6 +92,14 @@ export function problemPage(site: Site): ProblemPage {
     });
     return { html, headers: pageHeaders };
   };
+}
+
+function isConsole({ basePath }: Site, path: string): boolean {
+  return path === `${basePath}console` || path.startsWith(`${basePath}console/`);
+}
+
+function loginPath({ basePath }: Site, next: string): string {
+  return `${basePath}console/login?${new URLSearchParams({ switch: 'yes', next }).toString()}`;
 }
 
 function asSentence(text: string): string {

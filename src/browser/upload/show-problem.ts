@@ -15,54 +15,75 @@ export interface Finding {
 
 const around = 3;
 
+interface Refused {
+  /** The text of the manifest; null if it is not known. */
+  manifest: string | null;
+  /** The archive or directory that was refused; empty if it is not known. */
+  name: string;
+}
+
 /**
- * Shows an error and its findings, each one next to the line in the manifest that it is about. For security,
- * this only creates text nodes and never HTML.
+ * Shows an error and its findings. A finding about a line of the manifest is shown next to that line, and the
+ * others are listed. For security, this only creates text nodes and never HTML.
  */
 export function showProblem(
   place: HTMLElement,
   { detail, code, findings = [] }: Problem,
-  manifest: string | null,
+  { manifest, name }: Refused = { manifest: null, name: '' },
 ): void {
   const notice = element('div', 'notice failure');
-  // The findings are listed below, so just say how many there are.
   const count = findings.length;
   const isRefused = code !== undefined && count > 0;
-  const head = isRefused ? `Not accepted: ${count} ${count === 1 ? 'finding' : 'findings'}` : detail;
-  notice.append(element('strong', '', head));
+  const mistakes = `${count} ${count === 1 ? 'mistake' : 'mistakes'} in ${name === '' ? 'the bundle' : name}`;
+  notice.append(element('strong', '', isRefused ? `Not accepted: ${mistakes}` : detail));
+  if (isRefused)
+    notice.append(element('p', '', 'Nothing was published. Fix the bundle, then choose it again.'));
+  const located = manifest === null ? [] : locate(manifest, findings);
   const list = element('ul', 'findings');
-  for (const one of findings) {
+  for (const one of findings.filter((finding) => !located.some((other) => other.finding === finding))) {
     const item = element('li', '');
     const where = [one.file, one.line, one.column].filter((part) => part !== null).join(':');
     if (where !== '') item.append(element('span', 'place', where), element('br', ''));
     item.append(one.message);
     list.append(item);
   }
-  notice.append(list);
-  if (isRefused)
-    notice.append(element('p', 'small', 'Nothing was published. Fix the bundle, then choose it again.'));
-  if (code !== undefined) notice.append(element('code', 'small', code));
+  if (list.childElementCount > 0) notice.append(list);
+  if (code !== undefined) {
+    const line = element('p', 'small', 'Code ');
+    line.append(element('code', '', code));
+    notice.append(line);
+  }
   place.replaceChildren(notice);
-  if (manifest !== null) place.append(manifestWith(manifest, findings));
+  if (manifest !== null && located.length > 0) place.append(manifestWith(manifest, located));
   notice.tabIndex = -1;
   notice.focus();
 }
 
+interface Located {
+  finding: Finding;
+  /** The number of a line of the manifest. */
+  at: number;
+}
+
+function locate(manifest: string, findings: readonly Finding[]): Located[] {
+  return findings.flatMap((finding) => {
+    const isOfManifest = finding.file === null || finding.file === 'manifest.json';
+    const at = (isOfManifest ? finding.line : null) ?? lineOf(manifest, finding);
+    return at === null ? [] : [{ finding, at }];
+  });
+}
+
 /** Shows the lines of the manifest that the findings are about, with some context. */
-function manifestWith(manifest: string, findings: readonly Finding[]): HTMLElement {
+function manifestWith(manifest: string, located: readonly Located[]): HTMLElement {
   const lines = manifest.split('\n');
-  const located = findings
-    .map((one) => ({ ...one, at: one.line ?? lineOf(manifest, one.pointer) }))
-    .filter(({ at }) => at !== null);
   const shown = new Set(
-    located.flatMap(({ at }) =>
-      Array.from({ length: 2 * around + 1 }, (_, step) => (at ?? 0) - around + step),
-    ),
+    located.flatMap(({ at }) => Array.from({ length: 2 * around + 1 }, (_, step) => at - around + step)),
   );
   const box = element('div', 'manifest');
   box.tabIndex = 0;
   box.setAttribute('role', 'region');
   box.setAttribute('aria-label', 'The manifest');
+  box.append(element('div', 'name', 'manifest.json'));
   let last = 0;
   for (const [index, text] of lines.entries()) {
     const number = index + 1;
@@ -72,17 +93,17 @@ function manifestWith(manifest: string, findings: readonly Finding[]): HTMLEleme
     const here = located.filter(({ at }) => at === number);
     const line = element('div', here.length > 0 ? 'wrong' : '');
     line.append(element('span', 'number', String(number)), text);
-    for (const one of here) line.append(element('span', 'says', one.message));
+    for (const one of here) line.append(element('span', 'says', one.finding.message));
     box.append(line);
   }
   return box;
 }
 
 /**
- * Finds the line in the manifest that a finding is about, by the path of its file. Returns null if there is
- * none.
+ * Finds the line in the manifest that a finding is about, by the path of its file. If the size or the digest
+ * is wrong, it is the line of that. Returns null if there is none.
  */
-function lineOf(manifest: string, pointer: string | null): number | null {
+function lineOf(manifest: string, { pointer, message }: Finding): number | null {
   const match = /^\/files\/(\d+)/.exec(pointer ?? '');
   if (match === null) return null;
   const { files } = safely(manifest);
@@ -90,7 +111,11 @@ function lineOf(manifest: string, pointer: string | null): number | null {
   const path = typeof file === 'string' ? file : file?.path;
   if (path === undefined) return null;
   const at = manifest.indexOf(JSON.stringify(path));
-  return at === -1 ? null : manifest.slice(0, at).split('\n').length;
+  if (at === -1) return null;
+  const key = /\bbytes\b/.test(message) ? '"size"' : /\bdigest\b/.test(message) ? '"digest"' : null;
+  const exact = typeof file === 'string' || key === null ? -1 : manifest.indexOf(key, at);
+  const isInEntry = exact !== -1 && !manifest.slice(at, exact).includes('}');
+  return manifest.slice(0, isInEntry ? exact : at).split('\n').length;
 }
 
 function safely(manifest: string): { files?: (string | { path?: string })[] } {

@@ -11,6 +11,7 @@ import { requireStrongTokens } from '../../core/config/secret-references.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import { requireTrustedKeys } from '../../core/signing/trusted-keys.ts';
+import { describeLocation } from '../../core/storage/backends.ts';
 import type { ReadConfig } from './bootstrap.ts';
 
 /* Determines who may use the API and for what, based on the configuration and the secrets. */
@@ -37,6 +38,7 @@ export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | '
     sourcePipelines: sourcePipelines(config),
     pipelines: summariesOf(config),
     notifierIds: new Set(config.notifiers.map(({ id }) => id)),
+    places: new Map(config.pipelines.map((pipeline) => [pipeline.id, placesOf(pipeline)])),
   };
 }
 
@@ -68,6 +70,11 @@ function uploadPipelines(config: Config): Map<string, UploadPipeline> {
     pipelines.set(id, { id, ...limits, ...rules, channels, destinations });
   }
   return pipelines;
+}
+
+/** Returns where each destination of a pipeline is, without secrets. */
+function placesOf({ destinations }: PipelineConfig): Map<string, string> {
+  return new Map(destinations.map(({ id, location }) => [id, describeLocation(location)]));
 }
 
 /** Returns the channels of each pipeline that has a source. */

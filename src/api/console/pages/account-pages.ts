@@ -3,7 +3,7 @@ import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { ageText, momentOf } from '../record-text.ts';
 import { show } from '../show.ts';
-import { action, page, seenBy, type Visit } from '../visit.ts';
+import { action, isAllowed, page, type PipelineOperation, seenBy, type Visit } from '../visit.ts';
 
 /** Shows which pipelines the visitor may use and for what, with a button that ends all their sessions. */
 export const accountPage: PageRoute<ConsoleParts> = {
@@ -12,7 +12,7 @@ export const accountPage: PageRoute<ConsoleParts> = {
   handle: (parts) =>
     page(parts, (visit) => {
       const { session, token } = visit.visitor;
-      const { person = null, scopes } = token;
+      const { person = null } = token;
       const expires = new Date(session.expiresMs).toISOString();
       show(visit, {
         title: 'Account',
@@ -24,7 +24,8 @@ export const accountPage: PageRoute<ConsoleParts> = {
           pipelines: seenBy(visit.visitor, visit.access).map(({ pipeline_id: id }) => ({
             id,
             href: paths.pipeline(id),
-            rights: person?.roles.get(id) ?? rightsText(visit, id, [...scopes]),
+            role: person?.roles.get(id) ?? null,
+            rights: rightsText(visit, id),
           })),
           expires: { ...momentOf(expires), age: ageText(expires, visit.parts.clock.now()) },
           logoutPath: paths.logout(),
@@ -33,9 +34,20 @@ export const accountPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** Formats a token's scopes. The admin token can control every pipeline, including ones it does not list. */
-function rightsText({ visitor }: Visit<unknown>, id: string, scopes: readonly string[]): string {
-  return visitor.isAdmin && !visitor.token.pipelines.has(id) ? 'admin' : scopes.join(', ');
+const rights: readonly [operation: PipelineOperation, text: string][] = [
+  ['read', 'see runs and files'],
+  ['upload', 'upload bundles'],
+  ['start', 'start runs'],
+  ['rerun', 'repeat and verify runs'],
+  ['cancel', 'cancel and pause'],
+  ['releases', 'switch releases'],
+];
+
+/** Lists what the visitor may do with a pipeline, in words. */
+function rightsText({ visitor }: Visit<unknown>, id: string): string {
+  const allowed = rights.filter(([operation]) => isAllowed(visitor, operation, id));
+  const text = allowed.map(([, words]) => words).join(', ');
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 export const logoutAction: PageRoute<ConsoleParts> = {

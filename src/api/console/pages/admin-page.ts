@@ -5,9 +5,10 @@ import type { PageRoute } from '../../pages/page-routes.ts';
 import { pipelineStates } from '../../pipelines/pipelines-route.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { ageText, type Mark, type Moment, momentOf, triesText } from '../record-text.ts';
+import { ageText, type Mark, type Moment, momentOf, plural, triesText } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { stateMark } from '../views/overview-view.ts';
+import { eventName, failureText } from '../views/run-words.ts';
 import { action, page, requireAdmin, seenBy, type Visit } from '../visit.ts';
 
 const maxEvents = 50;
@@ -30,12 +31,14 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
         id,
         count: events.length,
         events: events.slice(0, maxEvents).map(({ event, tries, reason, givenUpAt }) => ({
-          ...{ type: event.type, tries: triesText(tries), reason, givenUp: momentOf(givenUpAt) },
+          ...{ name: eventName(event.type), tries: triesText(tries) },
+          ...{ reason: failureText(reason), givenUp: momentOf(givenUpAt) },
         })),
       };
     }),
   );
   const { checks } = await parts.readiness.look();
+  const queues = await queuesOf(visit);
   show(visit, {
     title: 'Daemon',
     template: 'admin',
@@ -44,10 +47,14 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       path: paths.admin(),
       auditPath: parts.audit == null ? null : paths.audit(),
       checks: checks.map(checkRow),
+      isHealthy: checks.every(({ state }) => state === 'ok'),
+      health: healthText(checks),
       notifiers,
-      queues: await queuesOf(visit),
+      queues,
+      hasRunning: queues.some(({ running }) => running !== null),
+      hasWaiting: queues.some(({ since }) => since !== null),
       depth: await queue.depth(),
-      kept: await queue.kept(),
+      kept: plural((await queue.kept()).bundles, 'bundle'),
     },
   });
 }
@@ -75,6 +82,19 @@ function checkRow({ name, state, since, detail, hint }: CheckReport): object {
     since: momentOf(since),
     detail: detail ?? null,
     hint: hint ?? null,
+  };
+}
+
+/** Describes checks that are all ok in one line, with the time of the last change. */
+function healthText(checks: readonly CheckReport[]): object {
+  const last =
+    checks
+      .map(({ since }) => since)
+      .sort()
+      .at(-1) ?? null;
+  return {
+    names: checks.map(({ name }) => checkNames[name]),
+    since: last === null ? null : momentOf(last),
   };
 }
 

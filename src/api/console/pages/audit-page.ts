@@ -1,11 +1,12 @@
-import { acts, type AuditRecord } from '../../../core/audit/record.ts';
+import { acts } from '../../../core/audit/record.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { auditQuery, nextOfAudit, readAudit } from '../../daemon/audit-route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { actionMark, dayOf, isAction, type Mark, momentOf, plural, tokenName } from '../record-text.ts';
+import { dayOf } from '../record-text.ts';
 import { show } from '../show.ts';
+import { actNames, auditDays } from '../views/audit-view.ts';
 import { page, requireAdmin, seenBy } from '../visit.ts';
 
 /** Shows this host's audit trail to admins. */
@@ -30,11 +31,14 @@ export const auditPage: PageRoute<ConsoleParts> = {
         template: 'audit',
         crumbs: [{ label: 'Daemon', path: paths.admin() }, { label: 'Audit trail' }],
         view: {
-          records: found.records.map(rowOf),
+          days: auditDays(found.records, await parts.queue.pauses()),
+          filters: filtersText(query),
           path: paths.audit(),
           next: next === null ? null : `${paths.audit()}?${next}`,
           isFirst: before === null,
-          acts,
+          acts: acts
+            .map((id) => ({ id, name: actNames[id] }))
+            .sort((a, b) => a.name.localeCompare(b.name, 'en')),
           pipelines: seenBy(visitor, access).map(({ pipeline_id: id }) => id),
           asked: {
             act: act ?? '',
@@ -48,41 +52,19 @@ export const auditPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-const marks: Readonly<Record<AuditRecord['result'], Mark>> = {
-  done: { label: 'done', tone: 'success', symbol: '✓' },
-  refused: { label: 'refused', tone: 'warning', symbol: '!' },
-  failed: { label: 'failed', tone: 'failure', symbol: '✕' },
-};
-
-function rowOf(record: AuditRecord): object {
-  const { seq, time, act, result, code, actor, address, pipeline_id, destination_id, run_id, detail } =
-    record;
-  const facts = Object.entries(detail)
-    .filter(([, fact]) => fact !== null && fact !== 0)
-    .map(([name, fact]) => factText(name, fact));
-  return {
-    seq,
-    act,
-    time: momentOf(time),
-    result: marks[result],
-    actor: tokenName(actor.id ?? actor.type),
-    address,
-    place: [pipeline_id, destination_id].filter((part) => part !== null).join('/'),
-    run:
-      run_id === null ? null : { short: run_id.slice(run_id.lastIndexOf('.') + 1), href: paths.run(run_id) },
-    facts: [...(code === null ? [] : [code]), ...facts].join(', '),
-  };
-}
-
-type Fact = AuditRecord['detail'][string];
-
-function factText(name: string, fact: Fact): string {
-  if (name === 'path') return fact === '.' ? 'at the root' : `at ${String(fact)}`;
-  if (name === 'action' && isAction(fact)) return actionMark({ action: fact, error: null }).label;
-  const [noun, verb] = name.split('_');
-  if (noun === 'outputs' && verb !== undefined && typeof fact === 'number')
-    return `${plural(fact, 'output')} ${verb}`;
-  return `${name.replaceAll('_', ' ')} ${String(fact)}`;
+/** Names the filters that are set, such as `token or user "none"`. Empty without filters. */
+function filtersText({ act, actor, pipeline, since, until }: ReturnType<typeof auditQuery.read>): string {
+  const given: [string, string | null | undefined][] = [
+    ['token or user', actor],
+    ['action', act === null ? null : actNames[act]],
+    ['pipeline', pipeline[0]],
+    ['from', dayOf(since)],
+    ['to', dayOf(until)],
+  ];
+  return given
+    .filter(([, value]) => value !== null && value !== undefined && value !== '')
+    .map(([name, value]) => `${name} “${value ?? ''}”`)
+    .join(', ');
 }
 
 /** Removes empty parameters. Browsers submit every form field, even the ones left empty. */

@@ -21,7 +21,9 @@ export const loginPage: PageRoute<ConsoleParts> = {
   handle: (parts) =>
     (async (req: Request, res: Response) => {
       const next = afterLogin(parts.http.basePath, nextOf(req));
-      if ((await parts.sessions.find(req)) !== null) res.redirect(303, next);
+      const visitor = await parts.sessions.find(req);
+      const { searchParams } = new URL(req.originalUrl, 'http://localhost');
+      if (visitor !== null && !searchParams.has('switch')) res.redirect(303, next);
       else showLogin(res, parts, { next, flash: flashOf(req.originalUrl) });
     }) as Handler,
 };

@@ -1,5 +1,6 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { startRun } from '../../../workers/queue/start-run.ts';
+import { auditQuery, readAudit } from '../../daemon/audit-route.ts';
 import { originOf, requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { pausePipeline, pauseReason, resumePipeline } from '../../pipelines/pause-routes.ts';
@@ -7,13 +8,13 @@ import { type PipelineState, pipelineStates } from '../../pipelines/pipelines-ro
 import { requireChannel } from '../../runs/accept-run.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { plural } from '../record-text.ts';
+import { plural, tokenName } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { attentionOf } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
 import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
 import { holdingsOf, trendsOf } from '../views/trends.ts';
-import { action, type Form, isAllowed, page, permit, seenBy, type Visit } from '../visit.ts';
+import { action, type Form, isAllowed, page, permit, placesFor, seenBy, type Visit } from '../visit.ts';
 
 /** The number of runs in a pipeline's bar chart. */
 const recentRuns = 30;
@@ -38,7 +39,11 @@ export const overviewPage: PageRoute<ConsoleParts> = {
       const now = clock.now();
       const seen = states.map(({ pipeline_id: id }) => id);
       const recent = await queue.list(seen, { limit: recentActivity });
-      const attention = attentionOf(pipelines, now);
+      const attention = attentionOf(
+        pipelines,
+        now,
+        (id, destination) => placesFor(visitor, id, access).get(destination) ?? null,
+      );
       const cards = overviewView(pipelines, now).map((card) => ({
         ...card,
         href: paths.pipeline(card.id),
@@ -55,6 +60,7 @@ export const overviewPage: PageRoute<ConsoleParts> = {
               href: paths.pipeline(item.pipelineId),
               mayRerun: item.run.rerunnable && isAllowed(visitor, 'rerun', item.pipelineId),
             })),
+            paused: attention.paused.map((item) => ({ ...item, href: paths.pipeline(item.pipelineId) })),
           },
           // The errors of the pipelines that need attention are at the top.
           runs: runLines(recent.runs, now).map((line) =>
@@ -63,6 +69,7 @@ export const overviewPage: PageRoute<ConsoleParts> = {
           runPath: paths.run,
           depth: await depthFor(visit, states),
           runsPath: paths.runs(),
+          undelivered: await undeliveredFor(visit),
           adminPath: paths.admin(),
         },
         follows: {},
@@ -87,6 +94,15 @@ async function depthFor(
   };
 }
 
+/** Counts the events that could not be delivered, for admins. 0 for everyone else. */
+async function undeliveredFor({ visitor, access, parts }: Visit<unknown>): Promise<number> {
+  if (!visitor.isAdmin) return 0;
+  const counts = await Promise.all(
+    [...access.notifierIds].map(async (id) => (await parts.notifier.undelivered(id))?.length ?? 0),
+  );
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
 /** Shows a pipeline with its destinations, a grid of its runs, and the available actions. */
 export const pipelinePage: PageRoute<ConsoleParts> = {
   method: 'get',
@@ -100,7 +116,9 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
   const id = summary.pipeline_id;
   const [state] = (await pipelineStates([summary], parts)) as [PipelineState];
   const { runs } = await parts.queue.list([id], { limit: gridRuns });
-  const view = pipelineView(state, runs, parts.clock.now());
+  const view = pipelineView(state, runs, parts.clock.now(), placesFor(visitor, id, access));
+  const takesUploads = access.uploadPipelines.has(id);
+  const mayUpload = takesUploads && isAllowed(visitor, 'upload', id);
   show(visit, {
     title: id,
     template: 'pipeline',
@@ -112,8 +130,10 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
       path: paths.pipeline(id),
       trendsPath: paths.trends(id),
       runsPath: `${paths.runs()}?${new URLSearchParams({ pipeline: id }).toString()}`,
-      uploadPath:
-        access.uploadPipelines.has(id) && isAllowed(visitor, 'upload', id) ? paths.upload(id) : null,
+      uploadPath: mayUpload ? paths.upload(id) : null,
+      lacksUpload: takesUploads && !mayUpload,
+      pausedBy: state.paused === null ? null : await pausedBy(visit, id),
+      releasesPath: (destination: string) => paths.releases(id, destination),
       planPath: access.sourcePipelines.has(id) && isAllowed(visitor, 'plan', id) ? paths.plan(id) : null,
       mayStart: access.sourcePipelines.has(id) && isAllowed(visitor, 'start', id),
       channels: access.sourcePipelines.get(id) ?? [],
@@ -123,6 +143,14 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
     follows: { pipeline: id },
     isMoving: state.running !== null || state.waiting > 0,
   });
+}
+
+/** Returns who paused a pipeline last, from the audit trail, which only admins may read. null if not known. */
+async function pausedBy({ visitor, parts }: Visit<PipelineParams>, id: string): Promise<string | null> {
+  if (!visitor.isAdmin || parts.audit == null) return null;
+  const query = auditQuery.read('?act=pipeline.pause&limit=1');
+  const [record] = (await readAudit(parts.audit, query, [id])).records;
+  return record?.result === 'done' ? tokenName(record.actor.id ?? record.actor.type) : null;
 }
 
 /** The maximum number of runs to plot. Beyond this, pages get slower without showing more detail. */
@@ -145,7 +173,8 @@ export const trendsPage: PageRoute<ConsoleParts> = {
           plots: trendsOf(runs),
           isEmpty: runs.every((run) => run.finished_at === null),
           holdings: holdingsOf(runs),
-          runs: plural(runs.length, 'retained run'),
+          runs: plural(runs.length, 'run'),
+          ...{ id, pipelinePath: paths.pipeline(id) },
           isAll: next === null,
         },
         follows: { pipeline: id },

@@ -55,7 +55,7 @@ export const runPlanAction: PageRoute<ConsoleParts> = {
       async (visit, form) => {
         const channel = channelOf(visit, form);
         const planned = await plan(visit, channel);
-        if (planView(planned).digest !== form.get('plan')) {
+        if (planView(planned, parts.clock.now()).digest !== form.get('plan')) {
           requestContext(visit.req).act = null;
           showPlan(visit, planned, { channel, isChanged: true });
         } else goTo(visit, withFlash(paths.run(await startFrom(visit, form)), 'started'));
@@ -77,7 +77,7 @@ function permitPlan({ req, res, visitor, access }: Visit<PipelineParams>): strin
   const { pipeline_id: id } = permit(res, visitor, 'plan', req.params.pipelineId, access);
   if (access.sourcePipelines.has(id)) return id;
   throw new WaybillError('pipeline_takes_uploads', `the pipeline "${id}" has no source to read`, {
-    hint: 'upload a bundle, with "Only plan it"',
+    hint: 'upload a bundle, with "Plan without publishing"',
   });
 }
 
@@ -92,8 +92,9 @@ function showPlan(
     template: 'plan',
     crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Plan' }],
     view: {
-      plan: planned === null ? null : planView(planned),
+      plan: planned === null ? null : planView(planned, visit.parts.clock.now()),
       path: paths.plan(id),
+      destinationPath: (destination: string) => paths.destination(id, destination),
       mayStart: isAllowed(visit.visitor, 'start', id),
       channels: visit.access.sourcePipelines.get(id) ?? [],
       channel,

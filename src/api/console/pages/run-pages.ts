@@ -7,7 +7,7 @@ import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
 import { runView } from '../views/run-view.ts';
-import { action, isAllowed, page, permit, type PipelineOperation, type Visit } from '../visit.ts';
+import { action, isAllowed, page, permit, type PipelineOperation, placesFor, type Visit } from '../visit.ts';
 
 /** Shows a run with its stages, its results at each destination, and the available actions. */
 export const runPage: PageRoute<ConsoleParts> = {
@@ -26,12 +26,15 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
   const { pipeline_id: pipelineId, run_id: runId } = record;
   const pipeline = permit(res, visitor, 'read', pipelineId, access);
   const ids = record.channel === null ? pipeline.destinations.map((one) => one.destination_id) : [];
-  const view = runView(record, ids, parts.clock.now(), parts.runLines(runId));
+  const view = runView(record, ids, parts.clock.now(), {
+    lines: parts.runLines(runId),
+    places: placesFor(visitor, pipelineId, access),
+  });
   show(visit, {
-    title: view.title,
+    title: `${view.title}, ${view.short}`,
     template: 'run',
     nav: 'runs',
-    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: view.bundle ?? 'Run' }],
+    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: `Run ${view.short}` }],
     view: {
       ...view,
       runPath: paths.run,
@@ -40,6 +43,10 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
       openPath: (destination: string, path: string) =>
         withQuery(paths.open(pipelineId, destination), { path }),
       path: paths.run(runId),
+      heading: view.title,
+      pipelineId,
+      pipelinePath: paths.pipeline(pipelineId),
+      adminPath: paths.admin(),
       recordPath: `runs/${encodeURIComponent(runId)}`,
       mayCancel: !view.isOver && isAllowed(visitor, 'cancel', pipelineId),
       mayRetry: view.retry !== null && isAllowed(visitor, 'retry', pipelineId),

@@ -10,6 +10,7 @@ import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { dayOf, plural } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
+import { sentencesOf } from '../views/error-view.ts';
 import { runLines } from '../views/pipeline-view.ts';
 import { action, type Form, isAllowed, page, permit, seenBy, type Visit } from '../visit.ts';
 
@@ -35,8 +36,8 @@ interface Shown {
 
 interface Refused {
   id: string;
-  message: string;
-  hint: string | null;
+  /** The reason and what to do. */
+  text: string;
 }
 
 async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Shown): Promise<void> {
@@ -65,6 +66,7 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
       runPath: paths.run,
       path: paths.runs(),
       filters: filters.toString(),
+      count: countText(runs.length, found.next !== null, before !== null),
       mayRerunAny: asked.some((id) => isAllowed(visitor, 'rerun', id)),
       next: next === null ? null : `${paths.runs()}?${next.split('?', 2)[1] ?? ''}`,
       first: before === null ? null : `${paths.runs()}?${firstOf(query)}`,
@@ -82,6 +84,11 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
     // The URL of a form action cannot be reloaded, so the page does not follow events.
     ...(before === null && visit.req.method === 'GET' ? { follows: {} } : {}),
   });
+}
+
+function countText(count: number, hasOlder: boolean, isLater: boolean): string {
+  if (isLater) return `${plural(count, 'older run')}`;
+  return hasOlder ? `The newest ${plural(count, 'run')}` : plural(count, 'run');
 }
 
 /** Removes empty parameters. Browsers submit every form field, even the ones left empty. */
@@ -178,6 +185,6 @@ async function rerunOne(
     const { code, message, hint = null } = asWaybillError(thrown);
     if (code === 'internal_error' || code === 'queue_unavailable') throw thrown;
     requestContext(req).reruns?.push({ code });
-    return { id, message, hint };
+    return { id, text: sentencesOf([message, ...(hint === null ? [] : [hint])].join('; ')).join(' ') };
   }
 }

@@ -71,7 +71,7 @@ export const uploadAction: PageRoute<ConsoleParts> = {
                 const to = withFlash(paths.run(record.run_id), replayed ? 'replayed' : 'uploaded');
                 res.redirect(303, `${basePath}${to}`);
               },
-              sendPlan: (_res, plan) => showUpload(visit, { plan: planView(plan) }),
+              sendPlan: (_res, plan) => showUpload(visit, { plan: planView(plan, parts.clock.now()) }),
             }
           : { sendAccepted, sendPlan }),
       });
@@ -122,6 +122,7 @@ function showUpload(
     view: {
       ...{ id, plan, problem },
       path: paths.upload(id),
+      destinationPath: (destination: string) => paths.destination(id, destination),
       runsPath: paths.runs(),
       channels: pipeline.channels,
       maxFiles: plural(pipeline.maxFiles, 'file'),

@@ -1,26 +1,25 @@
+import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Mark, type Moment, momentOf, plural, statusMark } from '../record-text.ts';
-import {
-  bundleOf,
-  failedText,
-  forceCommand,
-  rerunHelps,
-  sentence,
-  type Starter,
-  starterOf,
-} from './run-words.ts';
+import { type ErrorView, errorView, sentence } from './error-view.ts';
+import { bundleOf, failedText, forceCommand, rerunHelps, type Starter, starterOf } from './run-words.ts';
 
 /** A pipeline whose most recent finished run failed. */
 interface AttentionItem {
   pipelineId: string;
   mark: Mark;
-  message: string;
-  /** A suggested next step; null if the error comes without a hint. */
-  hint: string | null;
-  /** A command for the next step, to copy. */
-  command: string | null;
+  error: ErrorView;
   run: FailedRun;
+}
+
+/** A paused pipeline, whose runs wait. */
+interface PausedItem {
+  pipelineId: string;
+  since: Moment & { age: string };
+  /** Ends with a period; null if none was given. */
+  reason: string | null;
+  waiting: number;
 }
 
 interface FailedRun {
@@ -38,38 +37,81 @@ export interface Attention {
   heading: string;
   /** For example, `11 of the last 22 runs failed`, counting the newest runs of all pipelines. */
   text: string;
-  isWell: boolean;
+  mark: Pick<Mark, 'tone' | 'symbol'>;
   items: AttentionItem[];
+  paused: PausedItem[];
 }
 
-/** Returns the pipelines that are failing. `runs` must be sorted newest first. */
+type PlaceOf = (pipelineId: string, destinationId: string) => string | null;
+
+/** Returns the pipelines that are failing or paused. `runs` must be sorted newest first. */
 export function attentionOf(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
   now: Date,
+  placeOf: PlaceOf = () => null,
 ): Attention {
-  const failing = pipelines.flatMap(({ state, runs }) => failureIn(state, runs, now) ?? []);
+  const failing = pipelines.flatMap(({ state, runs }) => failureIn(state, runs, now, placeOf) ?? []);
+  const paused = pipelines.flatMap(({ state }) => pauseIn(state, now) ?? []);
   const ended = pipelines.flatMap(({ runs }) => runs.filter((run) => run.finished_at !== null));
   const failed = ended.filter(({ status }) => status === 'failed').length;
-  const isWell = failing.length === 0;
   return {
-    heading: isWell ? 'No pipeline is failing' : `${plural(failing.length, 'pipeline')} failing`,
+    heading: headingOf(failing.length, paused.length),
     text: failedText(failed, ended.length),
-    isWell,
+    mark:
+      failing.length > 0
+        ? { tone: 'failure', symbol: '✕' }
+        : paused.length > 0
+          ? { tone: 'warning', symbol: '❚❚' }
+          : { tone: 'success', symbol: '✓' },
     items: failing,
+    paused,
   };
 }
 
-function failureIn(state: PipelineState, runs: readonly RunRecord[], now: Date): AttentionItem | null {
+function headingOf(failing: number, paused: number): string {
+  if (failing + paused === 0) return 'No pipeline is failing';
+  if (failing === 0) return `${plural(paused, 'pipeline')} paused`;
+  return `${plural(failing, 'pipeline')} failing${paused === 0 ? '' : `, ${paused} paused`}`;
+}
+
+function pauseIn({ pipeline_id: pipelineId, paused, waiting }: PipelineState, now: Date): PausedItem | null {
+  if (paused === null) return null;
+  const { since, reason } = paused;
+  return {
+    ...{ pipelineId, waiting },
+    since: { ...momentOf(since), age: ageText(since, now) },
+    reason: reason === null ? null : sentence(reason.replace(/\.?$/, '.')),
+  };
+}
+
+const unknownError: ErrorRecord = {
+  ...{ code: 'internal_error', message: 'the record has no cause', hint: null },
+  ...{ retryable: false, findings: [] },
+};
+
+function failureIn(
+  state: PipelineState,
+  runs: readonly RunRecord[],
+  now: Date,
+  placeOf: PlaceOf,
+): AttentionItem | null {
   const run = runs.find((one) => one.finished_at !== null);
   if (run?.status !== 'failed' || run.finished_at === null || run.error?.code === 'cancelled') return null;
-  const place = run.destinations.find((one) => one.error !== null);
-  const error = run.error ?? place?.error;
+  const failed = run.destinations.find((one) => one.error !== null);
+  const error = run.error ?? failed?.error ?? unknownError;
+  const id = run.error === null ? failed?.destination_id : undefined;
   return {
     pipelineId: state.pipeline_id,
     mark: statusMark(run),
-    message: sentence(error?.message ?? 'The record has no cause.'),
-    hint: typeof error?.hint === 'string' ? sentence(error.hint) : null,
-    command: place === undefined ? null : forceCommand(run, place.destination_id, error?.hint ?? null),
+    error: errorView(error, {
+      ...(id === undefined
+        ? {}
+        : {
+            destinationId: id,
+            place: placeOf(state.pipeline_id, id),
+            command: forceCommand(run, id, error.hint),
+          }),
+    }),
     run: {
       id: run.run_id,
       bundle: bundleOf(run),

@@ -3,9 +3,9 @@ import { formatRate } from '../../../core/lib/settings/rate.ts';
 import type { ListedPath } from '../../../core/releases/place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/inspection-request.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
-import { ageText, type Moment, momentOf, momentOrNull, plural, sizeText } from '../record-text.ts';
+import { ageText, type Moment, momentOf, plural, sizeText } from '../record-text.ts';
 
-/** One page of the outputs at a bundle path, with links to its directories. */
+/** One page of the files at a bundle path, with links to its directories. */
 export interface CatalogPageView {
   paths: string[];
   pathsOmitted: number;
@@ -27,7 +27,7 @@ const backends: Readonly<Record<string, string>> = {
 };
 const mappings: Record<DestinationSummary['mapping'], string> = {
   preserve_relative: 'each at its own path',
-  fixed: 'only the newest, at the root',
+  fixed: 'only the newest one',
 };
 const workflows: Record<DestinationSummary['workflow'], string> = {
   additive: 'stay published',
@@ -60,7 +60,8 @@ export function placementOf({
   };
 }
 
-const digestChars = 'sha256:'.length + 12;
+const digestPrefix = 'sha256:';
+const digestChars = 12;
 
 export function catalogView(
   { paths, pathsOmitted, catalog }: CatalogPage,
@@ -74,11 +75,11 @@ export function catalogView(
     catalog: {
       ...rest,
       updated: { ...momentOf(catalog.updatedAt), age: ageText(catalog.updatedAt, now) },
-      about: `${plural(catalog.total, 'output')}, ${sizeText(bytes)}`,
+      about: `${plural(catalog.total, 'file')}, ${sizeText(bytes)}`,
       outputs: outputs.map((one) => ({
         ...one,
         sizeText: sizeText(one.size),
-        short: one.digest.slice(0, digestChars),
+        short: one.digest.replace(digestPrefix, '').slice(0, digestChars),
         updated: momentOf(one.updatedAt),
       })),
       pages: openable(pages).map(({ url, path, kind }) => ({
@@ -100,7 +101,7 @@ export function openable(pages: readonly OutputLine[]): (OutputLine & { url: str
   );
 }
 
-/** Returns links to the parent directory, and to the subdirectories with outputs on this page. */
+/** Returns links to the parent directory, and to the subdirectories with files on this page. */
 function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix: string; label: string }[] {
   const below = outputs.flatMap(({ path }) => {
     const end = path.indexOf('/', prefix.length);
@@ -117,17 +118,19 @@ export interface ReleaseRow {
   state: string | null;
   notes: string[];
   isCurrent: boolean;
-  outputs: string;
+  /** Whether a rollback without a chosen release switches to this one. */
+  isLastGood: boolean;
+  files: string;
   bundle: string;
-  active: Moment | null;
+  active: (Moment & { age: string }) | null;
   /** The release that was current before this one, for comparing the two. */
-  before: string | null;
+  before: { id: string; bundle: string } | null;
   /** The button that activates this release. null if it is already current or cannot be activated. */
   verb: 'promote' | 'rollback' | null;
 }
 
 /** Returns the releases at a bundle path, starting with the most recently activated one. */
-export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): ReleaseRow[] {
+export function releaseRows({ releases }: Pick<ListedPath, 'releases'>, now: Date): ReleaseRow[] {
   const ordered = [...releases].sort((a, b) => {
     const [first, second] = [a.activatedAt ?? '', b.activatedAt ?? ''];
     return Number(b.isCurrent) - Number(a.isCurrent) || compareCodeUnits(second, first);
@@ -136,27 +139,39 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): Release
     id: one.id,
     state: one.state === 'complete' ? null : one.state,
     isCurrent: one.isCurrent,
+    isLastGood: one.isLastGood && !one.isCurrent,
     notes: [
       ...(one.isCurrent ? ['current'] : []),
-      ...(one.isLastGood ? ['last good'] : []),
+      ...(one.isLastGood && !one.isCurrent ? ['last good'] : []),
       ...(one.isRolledBack ? ['rolled back'] : []),
       ...(one.isBeingRemoved ? ['being removed'] : []),
       ...one.channels.map((name) => `channel ${name}`),
     ],
-    outputs:
-      one.outputs === null ? 'unreadable' : `${plural(one.outputs, 'output')}, ${sizeText(one.bytes ?? 0)}`,
-    bundle: one.bundle === null ? '–' : one.bundle.path,
-    active: momentOrNull(one.activatedAt),
-    before: ordered[index + 1]?.id ?? null,
+    files:
+      one.outputs === null ? 'unreadable' : `${plural(one.outputs, 'file')}, ${sizeText(one.bytes ?? 0)}`,
+    bundle: bundleName(one),
+    active:
+      one.activatedAt === null ? null : { ...momentOf(one.activatedAt), age: ageText(one.activatedAt, now) },
+    before: beforeOf(ordered[index + 1]),
     verb: verbFor(one),
   }));
+}
+
+type Listed = ListedPath['releases'][number];
+
+function bundleName({ id, bundle }: Listed): string {
+  return bundle === null || bundle.path === '.' ? id : bundle.path;
+}
+
+function beforeOf(former: Listed | undefined): ReleaseRow['before'] {
+  return former === undefined ? null : { id: former.id, bundle: bundleName(former) };
 }
 
 /**
  * Decides whether activating a release counts as a promotion or a rollback. A release that has never been
  * current, or was rolled back, is newer than the current one, so activating it is a promotion.
  */
-function verbFor(one: ListedPath['releases'][number]): ReleaseRow['verb'] {
+function verbFor(one: Listed): ReleaseRow['verb'] {
   if (one.isCurrent || one.isBeingRemoved || one.state !== 'complete') return null;
   return one.activatedAt === null || one.isRolledBack ? 'promote' : 'rollback';
 }

@@ -12,7 +12,7 @@ import {
   statusMark,
   type Tone,
 } from '../record-text.ts';
-import { sentence } from './run-words.ts';
+import { failureOf, sentence } from './error-view.ts';
 import { percentileOf } from './trends.ts';
 
 export interface PipelineCard {
@@ -25,10 +25,11 @@ export interface PipelineCard {
   pauseReason: string | null;
   lastSuccess: (Moment & { age: string; runId: string }) | null;
   nextRun: (Moment & { age: string }) | null;
+  isPaused: boolean;
   waiting: number;
   destinations: number;
   /** The last run's error, if it failed. */
-  error: { runId: string; code: string; message: string } | null;
+  error: ReturnType<typeof failureOf>;
   trend: RunBars;
 }
 
@@ -42,7 +43,8 @@ export function overviewView(
 ): PipelineCard[] {
   const cards = pipelines.map(({ state, runs }) => ({
     id: state.pipeline_id,
-    startedBy: state.source.backend === 'http_upload' ? 'on upload' : 'on demand',
+    startedBy: startedBy(state),
+    isPaused: state.paused !== null,
     state: stateMark(state),
     blocked: blockedReason(state),
     pauseReason: state.paused?.reason ?? null,
@@ -64,6 +66,12 @@ export function overviewView(
   return cards.sort((a, b) => urgency(b) - urgency(a));
 }
 
+function startedBy({ paused, source, watch, last_run: last }: PipelineState): string {
+  if (paused !== null) return 'when resumed';
+  if (source.backend !== 'http_upload') return watch ? 'when the source changes' : 'on demand';
+  return last === null ? 'on the first upload' : 'on upload';
+}
+
 function urgency({ error, blocked, trend }: PipelineCard): number {
   if (error !== null) return 3;
   if (blocked !== null) return 2;
@@ -83,23 +91,22 @@ export function stateMark({
 
 function blockedReason({ paused }: PipelineState): string | null {
   if (paused === null) return null;
-  return paused.reason === null ? 'Paused: no run of it begins.' : `Paused: ${paused.reason}`;
+  return paused.reason === null ? 'Paused: no run starts.' : `Paused: ${paused.reason}`;
 }
 
-/**
- * The most important thing to know about a pipeline. It always takes up the same space, so the page does not
- * jump.
- */
+/** The problem of a pipeline that a visitor has to know first. */
 export interface StatusSummary extends Pick<Mark, 'tone'> {
   heading: string;
   /** The run that this is about; null if there is none. */
   runId: string | null;
-  text: string;
+  /** null if the heading says everything. */
+  text: string | null;
   /** The last run if it failed, but something else is more important. */
   failedRunId: string | null;
 }
 
-export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary {
+/** Returns null if the pipeline has no problem, because its badge then says everything. */
+export function statusSummaryOf(state: PipelineState): StatusSummary | null {
   const { last_run: last, paused } = state;
   const error = failureOf(last);
   if (paused !== null)
@@ -107,41 +114,19 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
       tone: 'warning',
       heading: `Paused since ${momentOf(paused.since).text}`,
       runId: null,
-      text: sentence(paused.reason ?? 'No reason was given.'),
+      text: pauseText(state),
       failedRunId: error?.runId ?? null,
     };
-  const about = { runId: last?.run_id ?? null, failedRunId: null };
-  if (last === null)
-    return {
-      ...about,
-      tone: 'neutral',
-      heading: 'No runs yet',
-      text:
-        state.source.backend === 'http_upload'
-          ? 'The first upload starts a run.'
-          : 'Start a run to publish what the source holds.',
-    };
-  const since = `Accepted ${ageText(last.accepted_at, now)}.`;
-  if (last.finished_at === null)
-    return { ...about, tone: 'running', heading: 'A run is under way', text: since };
-  const { tone, label } = statusMark(last);
-  const outcome = label === 'cancelled' ? 'was cancelled' : label;
-  return {
-    ...about,
-    tone,
-    heading: `The last run ${outcome}`,
-    text: error === null ? since : sentence(error.message),
-  };
+  if (last === null || error === null || error.code === 'cancelled') return null;
+  const { runId, title, text } = error;
+  return { tone: 'failure', runId, failedRunId: null, heading: `The last run failed: ${title}`, text };
 }
 
-/**
- * Returns the error of a failed run. If the run itself has none, returns the error of its first failed
- * destination.
- */
-export function failureOf(run: RunRecord | null): { runId: string; code: string; message: string } | null {
-  if (run?.status !== 'failed') return null;
-  const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
-  return error === null ? null : { runId: run.run_id, code: error.code, message: error.message };
+function pauseText({ paused, waiting }: PipelineState): string {
+  const reason = paused?.reason ?? null;
+  const runs =
+    waiting === 0 ? 'No run starts.' : `${plural(waiting, 'run')} ${waiting === 1 ? 'waits' : 'wait'}.`;
+  return `${reason === null ? '' : `${sentence(reason.replace(/\.?$/, '.'))} `}${runs}`;
 }
 
 /** A bar chart of recent runs, oldest first. The height of a bar is the run's duration, in SVG units. */
@@ -157,6 +142,8 @@ export interface RunBars {
 }
 
 const most = 30;
+/** A chart of fewer runs has as much space, so that bars are neither thick nor far from the others. */
+const fewest = 12;
 const [width, height, gap, least] = [240, 40, 2, 4];
 
 /** Builds the bar chart. `runs` must be sorted newest first. */
@@ -164,7 +151,7 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   const shown = runs.slice(0, most).reverse();
   const durations = shown.map((run) => durationOf(run, now) ?? 0);
   const tall = scaleLinear([0, Math.max(1, ...durations)], [least, height]);
-  const step = width / most;
+  const step = width / Math.max(fewest, shown.length);
   // Align to the right, with the newest run at the edge.
   const from = width - shown.length * step;
   const bars = shown.map((run, index) => {

@@ -8,11 +8,12 @@ import {
   type Mark,
   type Moment,
   momentOf,
+  shortMoment,
   statusMark,
 } from '../record-text.ts';
 import { placementOf } from './destination-view.ts';
+import { failureOf } from './error-view.ts';
 import {
-  failureOf,
   overviewView,
   type PipelineCard,
   type RunBars,
@@ -23,7 +24,7 @@ import {
 import { bundleOf, type Starter, starterOf } from './run-words.ts';
 
 interface PipelineView extends PipelineCard {
-  statusSummary: StatusSummary;
+  statusSummary: StatusSummary | null;
   schedule: string | null;
   watch: boolean;
   hasSource: boolean;
@@ -35,7 +36,11 @@ interface PipelineView extends PipelineCard {
 
 interface DestinationCard {
   id: string;
-  /** A description of where and how this destination stores files. */
+  /** The kind of storage, such as `Local directory`. */
+  storage: string;
+  /** Where it is; null if the visitor may not see it. */
+  place: string | null;
+  /** Describes how it stores files. */
   how: string;
   url: string | null;
   hasReleases: boolean;
@@ -48,18 +53,25 @@ export const gridRuns = 40;
 const listedRuns = 20;
 
 /** Builds the view of a pipeline from its newest runs, which must be sorted newest first. */
-export function pipelineView(state: PipelineState, runs: readonly RunRecord[], now: Date): PipelineView {
+export function pipelineView(
+  state: PipelineState,
+  runs: readonly RunRecord[],
+  now: Date,
+  places: ReadonlyMap<string, string> = new Map(),
+): PipelineView {
   const [card] = overviewView([{ state, runs }], now) as [PipelineCard];
   const ids = state.destinations.map(({ destination_id: id }) => id);
   const { schedule } = state;
   return {
     ...card,
-    statusSummary: statusSummaryOf(state, now),
+    statusSummary: statusSummaryOf(state),
     schedule: schedule === null ? null : `${schedule.cron} (${schedule.timezone})`,
     watch: state.watch,
     hasSource: state.source.backend !== 'http_upload',
     places: state.destinations.map((one) => ({
       id: one.destination_id,
+      storage: placementOf(one).storage,
+      place: places.get(one.destination_id) ?? null,
       how: publishingMode(one),
       url: one.public_base_url,
       hasReleases: one.layout === 'releases',
@@ -72,8 +84,11 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
 }
 
 function publishingMode(destination: PipelineState['destinations'][number]): string {
-  const { storage, bundles, omitted, rate } = placementOf(destination);
-  return `${storage}. Bundles: ${bundles}. Omitted files ${omitted}.${rate === null ? '' : ` Transfers: ${rate}.`}`;
+  const { mapping, workflow } = destination;
+  const { rate } = placementOf(destination);
+  const bundles = mapping === 'fixed' ? 'Holds the newest bundle.' : 'Each bundle has its own path.';
+  const omitted = `Files that leave a bundle ${workflow === 'additive' ? 'stay' : 'are removed'}.`;
+  return `${bundles} ${omitted}${rate === null ? '' : ` Transfers: ${rate}.`}`;
 }
 
 function lastOf(runs: readonly RunRecord[], id: string, now: Date): DestinationCard['last'] {
@@ -95,7 +110,12 @@ function lastOf(runs: readonly RunRecord[], id: string, now: Date): DestinationC
 interface RunGrid {
   columns: { runId: string; status: Mark; title: string }[];
   rows: { destinationId: string; cells: (Mark & { runId: string; title: string })[] }[];
+  /** The times of the newest and of the oldest run; the second is null if there are few runs. */
+  times: [Moment, Moment | null] | null;
 }
+
+/** With fewer columns, there is no space for two times. */
+const minColumnsOfTimes = 8;
 
 const nothing: Mark = { label: 'nothing', tone: 'neutral', symbol: '·' };
 const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
@@ -104,7 +124,13 @@ const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
 function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], now: Date): RunGrid {
   const known = runs.flatMap(({ destinations }) => destinations.map((one) => one.destination_id));
   const ids = [...new Set([...destinationIds, ...known])];
+  const [first, last] = [runs[0], runs.at(-1)];
+  const timeOf = ({ accepted_at: at }: RunRecord): Moment => ({ iso: at, text: shortMoment(at) });
   return {
+    times:
+      first === undefined || last === undefined
+        ? null
+        : [timeOf(first), runs.length < minColumnsOfTimes ? null : timeOf(last)],
     columns: runs.map((run) => ({
       runId: run.run_id,
       status: statusMark(run),
@@ -143,16 +169,18 @@ interface OrderedRuns {
   name: string;
   /** The message and commit that the producer sent along; null if it sent neither. */
   note: string | null;
-  /** The result at each destination; null while there is none. */
+  /** The results with their destinations, such as `web, site: updated`; null while there is none. */
   results: string | null;
   status: Mark;
   starter: Starter;
   /** Whether the run failed and its bundle is still stored, which makes it repeatable. */
   isFailedAndRerunnable: boolean;
   channel: string | null;
-  accepted: Moment & { age: string };
+  /** The last part of the id, which differs in the runs of a pipeline. */
+  short: string;
+  accepted: Moment & { age: string; short: string };
   duration: string | null;
-  error: { code: string; message: string } | null;
+  error: ReturnType<typeof failureOf>;
 }
 
 export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
@@ -168,7 +196,12 @@ export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
       starter: starterOf(run),
       isFailedAndRerunnable: run.rerunnable && run.status === 'failed',
       channel: run.channel,
-      accepted: { ...momentOf(run.accepted_at), age: ageText(run.accepted_at, now) },
+      short: run.run_id.slice(run.run_id.lastIndexOf('.') + 1),
+      accepted: {
+        ...momentOf(run.accepted_at),
+        age: ageText(run.accepted_at, now),
+        short: shortMoment(run.accepted_at),
+      },
       duration: duration === null ? null : durationText(duration),
       error: failureOf(run),
     };
@@ -186,8 +219,16 @@ function noteOf({ revision }: RunRecord): string | null {
 const maxResults = 3;
 
 function resultsOf({ destinations }: RunRecord): string | null {
-  const results = destinations.map((one) => `${one.destination_id} ${actionMark(one).label}`);
-  const names = [...new Set(results)];
+  const byLabel = new Map<string, Set<string>>();
+  for (const one of destinations) {
+    const { label } = actionMark(one);
+    byLabel.set(label, (byLabel.get(label) ?? new Set()).add(one.destination_id));
+  }
+  const results = [...byLabel].map(([label, ids]) => `${namesText([...ids])}: ${label}`);
+  return results.length === 0 ? null : results.join(' · ');
+}
+
+function namesText(names: readonly string[]): string {
   const [shown, omitted] = [names.slice(0, maxResults), names.length - maxResults];
-  return names.length === 0 ? null : `${shown.join(', ')}${omitted > 0 ? ` and ${omitted} more` : ''}`;
+  return `${shown.join(', ')}${omitted > 0 ? ` and ${omitted} more` : ''}`;
 }

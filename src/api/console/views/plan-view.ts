@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { publicResult, type RunResult } from '../../../core/publish/results/result.ts';
-import { actionMark, type Mark, plural, sizeText } from '../record-text.ts';
-import { type ErrorView, errorView } from './run-view.ts';
+import { actionMark, type Mark, type Moment, momentOf, plural, sizeText } from '../record-text.ts';
+import { type ErrorView, errorView, plainWords, sentence } from './error-view.ts';
+import { type ChangeLine, changeLine } from './run-words.ts';
 
 interface PlanRow {
   destinationId: string;
@@ -12,8 +13,10 @@ interface PlanRow {
   /** True if a run would not publish anything. */
   isUnchanged: boolean;
   reason: string | null;
+  files: number;
+  bytes: number;
   counts: string;
-  changes: { path: string; fate: string; why: string }[];
+  changes: ChangeLine[];
   changesOmitted: number;
   error: ErrorView | null;
 }
@@ -24,17 +27,30 @@ export interface PlanView {
   headline: string;
   /** Publications that would change something or fail. Failures are listed first. */
   rows: PlanRow[];
-  /** Publications that would leave their destination unchanged. */
-  unchanged: PlanRow[];
+  /** Destinations with bundles that a run would leave unchanged. */
+  unchanged: UnchangedRow[];
+  unchangedReason: string | null;
+  made: Moment;
   errors: ErrorView[];
   warnings: string[];
   /** A hash of the plan, for checking later that it is still the same. */
   digest: string;
 }
 
-const maxChanges = 200;
+interface UnchangedRow {
+  destinationId: string;
+  /** Names of some of the bundles. */
+  bundles: string[];
+  /** The number of bundles that are not named. */
+  bundlesOmitted: number;
+  counts: string;
+  reason: string | null;
+}
 
-export function planView(planned: RunResult): PlanView {
+const maxChanges = 200;
+const maxBundles = 12;
+
+export function planView(planned: RunResult, now: Date): PlanView {
   const result = publicResult(planned);
   const all = result.pipelines.flatMap(({ destinations }) =>
     destinations.flatMap(({ destinationId, actions }) =>
@@ -47,11 +63,12 @@ export function planView(planned: RunResult): PlanView {
           path: one.destinationPath,
           mark: actionMark(one),
           isUnchanged: one.error === null && one.action === 'skip_same',
-          reason: one.reason?.message ?? null,
-          counts: `${plural(one.outputs.length, 'output')}, ${sizeText(size)}`,
-          changes: changes.slice(0, maxChanges),
+          reason: one.reason === null ? null : sentence(plainWords(one.reason.message)),
+          ...{ files: one.outputs.length, bytes: size },
+          counts: countsText(one.outputs.length, size),
+          changes: changes.slice(0, maxChanges).map(changeLine),
           changesOmitted: Math.max(0, changes.length - maxChanges),
-          error: one.error === null ? null : errorView(one.error),
+          error: one.error === null ? null : errorView(one.error, { destinationId }),
         };
       }),
     ),
@@ -69,11 +86,47 @@ export function planView(planned: RunResult): PlanView {
   return {
     headline: headlineOf(failed.length + errors.length, changed),
     rows: [...failed, ...changed],
-    unchanged: all.filter(({ isUnchanged }) => isUnchanged),
-    errors: errors.map(errorView),
-    warnings: warnings.map(({ message }) => message),
+    unchanged: unchangedRows(all.filter(({ isUnchanged }) => isUnchanged)),
+    unchangedReason: reasonOfAll(all.filter(({ isUnchanged }) => isUnchanged)),
+    made: momentOf(now.toISOString()),
+    errors: errors.map((one) => errorView(one)),
+    warnings: warnings.map(({ message }) => sentence(plainWords(message))),
     digest: digestOfPlan(planned),
   };
+}
+
+function countsText(files: number, bytes: number): string {
+  return `${plural(files, 'file')}, ${sizeText(bytes)}`;
+}
+
+/** Groups the publications that change nothing by destination and reason. */
+function unchangedRows(rows: readonly PlanRow[]): UnchangedRow[] {
+  const groups = new Map<string, PlanRow[]>();
+  for (const row of rows) {
+    const key = JSON.stringify([row.destinationId, row.reason]);
+    groups.set(key, [...(groups.get(key) ?? []), row]);
+  }
+  return [...groups.values()].map((here) => {
+    const { destinationId = '', reason = null } = here[0] ?? {};
+    const sum = (valueOf: (row: PlanRow) => number): number =>
+      here.reduce((total, row) => total + valueOf(row), 0);
+    return {
+      ...{ destinationId, reason },
+      bundles: here.slice(0, maxBundles).map(({ bundle }) => bundle ?? '–'),
+      bundlesOmitted: Math.max(0, here.length - maxBundles),
+      counts: countsText(
+        sum(({ files }) => files),
+        sum(({ bytes }) => bytes),
+      ),
+    };
+  });
+}
+
+/** Returns the reason that the publications have in common; null if they have several. */
+function reasonOfAll(rows: readonly PlanRow[]): string | null {
+  const reasons = new Set(rows.map(({ reason }) => reason));
+  const [only = null] = reasons;
+  return reasons.size === 1 ? only : null;
 }
 
 function headlineOf(failed: number, changed: readonly PlanRow[]): string {

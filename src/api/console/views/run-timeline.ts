@@ -9,9 +9,9 @@ import {
   plural,
   statusMark,
   type Tone,
-  triesText,
 } from '../record-text.ts';
-import { starterOf } from './run-words.ts';
+import { plainWords } from './error-view.ts';
+import { deliveryText, starterOf } from './run-words.ts';
 
 /** The stages of a run and how long each one took. */
 export interface RunTimeline {
@@ -32,7 +32,6 @@ export function runTimeline(run: RunRecord, now: Date): RunTimeline {
   const last = { label: isOver ? run.status : 'done', tone: toneOf(run), at: end };
   const marks: { label: string; tone: Tone; at: string | null }[] = [
     { label: 'accepted', tone: 'waiting', at: run.accepted_at },
-    { label: 'queued', tone: 'waiting', at: run.queued_at },
     { label: 'running', tone: 'running', at: run.started_at },
     last,
   ];
@@ -45,11 +44,17 @@ export function runTimeline(run: RunRecord, now: Date): RunTimeline {
         label,
         tone,
         at: at === null ? null : { iso: at, text: momentOf(at).text.slice(-12) },
-        lasted: at === null || index === 3 ? null : durationText(until - Date.parse(at)),
+        lasted: at === null || index === 2 ? null : lastedText(label, until - Date.parse(at), isCurrent),
         state: at === null ? 'ahead' : isCurrent ? 'current' : 'done',
       };
     }),
   };
+}
+
+function lastedText(label: string, ms: number, isCurrent: boolean): string {
+  const text = durationText(ms);
+  if (label === 'accepted') return isCurrent ? `waits for ${text}` : `waited ${text}`;
+  return isCurrent ? `${text} so far` : `took ${text}`;
 }
 
 function toneOf({ status, error }: RunRecord): Tone {
@@ -113,30 +118,45 @@ const lineTones: Readonly<Record<RunLine['level'], Tone>> = {
 export function runEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): RunEvent[] {
   const day = run.accepted_at.slice(0, 10);
   return undatedEvents(run, now, lines)
-    .sort((a, b) => Date.parse(a.at.iso) - Date.parse(b.at.iso))
+    .sort((a, b) => orderOf(a) - orderOf(b))
     .map((event) => {
       const { iso, text } = event.at;
       return { ...event, time: iso.slice(0, 10) === day ? text.slice(-12, -4) : text.slice(0, -4) };
     });
 }
 
-function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): Omit<RunEvent, 'time'>[] {
+interface UndatedEvent extends Omit<RunEvent, 'time'> {
+  /** The time of the step that caused this one. It can be a little later than this one, but comes first. */
+  after?: string | null;
+}
+
+function orderOf({ at, after = null }: UndatedEvent): number {
+  return Math.max(Date.parse(at.iso), after === null ? 0 : Date.parse(after));
+}
+
+/** Returns the time of the step that a failed notification is about; null if it is not known. */
+function causeOf(run: RunRecord, eventType: string): string | null {
+  if (eventType !== 'bundle.publish_failed') return null;
+  return run.destinations.find((one) => one.error !== null)?.finished_at ?? run.finished_at;
+}
+
+function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): UndatedEvent[] {
   const { token, how } = starterOf(run);
   const took = durationOf(run, now);
-  const step = (at: string | null | undefined, tone: Tone, text: string): Omit<RunEvent, 'time'>[] =>
+  const step = (at: string | null | undefined, tone: Tone, text: string): UndatedEvent[] =>
     at === null || at === undefined ? [] : [{ at: momentOf(at), tone, text, isLogLine: false }];
   const retry =
     run.last_error === null
       ? ''
-      : `, try ${run.attempt}${run.status === 'queued' ? ' to come' : ''} after: ${run.last_error.message}`;
+      : `, try ${run.attempt}${run.status === 'queued' ? ' to come' : ''} after: ${plainWords(run.last_error.message)}`;
   return [
     ...step(run.accepted_at, 'neutral', `Accepted: ${how}${token === null ? '' : ` by ${token}`}`),
     ...step(run.queued_at, 'waiting', `Queued${run.status === 'queued' ? retry : ''}`),
     ...step(run.started_at, 'running', `Started${retry}`),
     ...run.destinations.flatMap((one) => {
       const { label, tone } = actionMark(one);
-      const written = one.outputs_written > 0 ? `, ${plural(one.outputs_written, 'output')} written` : '';
-      const text = one.error === null ? `${label}${written}` : one.error.message;
+      const written = one.outputs_written > 0 ? `, ${plural(one.outputs_written, 'file')} written` : '';
+      const text = one.error === null ? `${label}${written}` : plainWords(one.error.message);
       return step(one.finished_at, tone, `${one.destination_id}: ${text}`);
     }),
     ...step(
@@ -144,13 +164,14 @@ function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): Om
       statusMark(run).tone,
       `Run ${statusMark(run).label}${took === null ? '' : ` after ${durationText(took)}`}`,
     ),
-    ...run.failed_deliveries.flatMap(({ updated_at: at, event_type: type, notifier_id: id, status, tries }) =>
-      step(
-        at,
-        status === 'delivered' ? 'success' : status === 'retrying' ? 'warning' : 'failure',
-        `Event ${type} to ${id}: ${status.replace('_', ' ')}, ${triesText(tries)}`,
-      ),
-    ),
+    ...run.failed_deliveries.flatMap((one) => {
+      const { word, tone } = deliveryText(one);
+      const text = `Notification to ${one.notifier_id}: ${word}`;
+      return step(one.updated_at, tone, text).map((event) => ({
+        ...event,
+        after: causeOf(run, one.event_type),
+      }));
+    }),
     ...lines.map(({ at, level, message, destinationId }) => ({
       ...{ at: momentOf(at), tone: lineTones[level], isLogLine: true },
       text: destinationId === null ? message : `${destinationId}: ${message}`,

@@ -1,6 +1,8 @@
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
-import type { RunRecord } from '../../../workers/queue/run-record.ts';
-import { plural, tokenName } from '../record-text.ts';
+import type { PlannedChange } from '../../../core/publish/plan.ts';
+import type { FailedDelivery, RunDestination, RunRecord } from '../../../workers/queue/run-record.ts';
+import { plural, tokenName, type Tone, triesText } from '../record-text.ts';
+import { plainWords, sentence } from './error-view.ts';
 
 /* Describes runs in words: the bundle, what started the run, and what went wrong. */
 
@@ -14,6 +16,98 @@ export function bundleOf({ bundle_path: path, destinations }: RunRecord): string
   const found = destinations.flatMap((one) => one.destination_path ?? []).filter((one) => one !== '.');
   const names = [...new Set(found)];
   return names.length > 1 ? plural(names.length, 'bundle') : (names[0] ?? null);
+}
+
+/** The names of changes to files, the same in the stages of a run, its plan and comparisons of releases. */
+export const fateWords: Readonly<Record<string, string>> = {
+  ...{ add: 'new', change: 'changed', remove: 'removed', refresh: 'same', keep: 'same' },
+};
+
+const whyWords: Readonly<Record<string, string>> = {
+  ...{ not_recorded: '', content_differs: '', same: '', omitted: 'left the bundle' },
+  ...{ source_differs: 'from another bundle', missing: 'was missing', not_a_file: 'was not a file' },
+  ...{ interrupted: 'interrupted before', cleared: 'in the way', forced: 'forced' },
+};
+
+export interface ChangeLine {
+  path: string;
+  fate: string;
+  /** The name of the change, such as `changed`. */
+  word: string;
+  /** The reason for the change; empty if the name says it. */
+  why: string;
+}
+
+export function changeLine({ path, fate, why }: PlannedChange): ChangeLine {
+  return { path, fate, word: fateWords[fate] ?? fate, why: whyWords[why] ?? why.replaceAll('_', ' ') };
+}
+
+/** Describes why a destination got its action, such as `1 changed file, 1 new file`. */
+export function reasonText({
+  reason,
+  changes,
+  changes_omitted: omitted,
+}: Pick<RunDestination, 'reason' | 'changes' | 'changes_omitted'>): string | null {
+  if (reason === null) return null;
+  if (reason.code === 'destination_empty') return 'First publication here';
+  if (reason.code !== 'outputs_differ' || omitted > 0) return sentence(plainWords(reason.message));
+  const count = (fate: string): number => changes.filter((one) => one.fate === fate).length;
+  const parts = [
+    [count('change'), 'changed file'],
+    [count('add'), 'new file'],
+    [count('remove'), 'removed file'],
+  ] as const;
+  const known = parts.flatMap(([number, noun]) => (number === 0 ? [] : [plural(number, noun)]));
+  return known.length === 0 ? 'The same files, from another bundle' : known.join(', ');
+}
+
+const deliveries: Readonly<Record<FailedDelivery['status'], { word: string; tone: Tone }>> = {
+  retrying: { word: 'not delivered yet', tone: 'warning' },
+  given_up: { word: 'not delivered', tone: 'failure' },
+  delivered: { word: 'delivered', tone: 'success' },
+};
+
+/** Describes a notification that failed at least once, such as `not delivered after 1 try`. */
+export function deliveryText({ status, tries }: Pick<FailedDelivery, 'status' | 'tries'>): {
+  word: string;
+  tone: Tone;
+} {
+  const { word, tone } = deliveries[status];
+  return { word: `${word} after ${triesText(tries)}`, tone };
+}
+
+const events: Readonly<Record<string, string>> = {
+  'bundle.published': 'Bundle published',
+  'bundle.publish_failed': 'Publication failed',
+  'bundle.unpublished': 'Bundle removed',
+  'run.retry_scheduled': 'Run waits to try again',
+  'release.activated': 'Release made current',
+  'release.rolled_back': 'Release rolled back',
+  'outputs.pruned': 'Old files removed',
+  'audit.recorded': 'Audit record',
+};
+
+/** Returns the name of a type of event. */
+export function eventName(type: string): string {
+  return events[type] ?? type;
+}
+
+const systemErrors: Readonly<Record<string, string>> = {
+  ENOENT: 'the directory does not exist',
+  EACCES: 'the daemon lacks the permission',
+  ENOSPC: 'the disk is full',
+  ECONNREFUSED: 'nothing listens at the address',
+  ENOTFOUND: 'the host name is unknown',
+  ETIMEDOUT: 'there was no answer in time',
+};
+
+/** Describes why a notification failed, with the codes of the system in words. */
+export function failureText(reason: string): string {
+  const text = reason.replace(/\(([A-Z]+)\)/, (all, code: string) => {
+    const words = systemErrors[code];
+    return words === undefined ? all : `because ${words} (${code})`;
+  });
+  return sentence(text.replace(/\.?$/, '.'));
 }
 
 const kinds = { upload: 'upload', request: 'manual start', schedule: 'schedule', watch: 'source change' };
@@ -46,11 +140,6 @@ export function rerunHelps(run: RunRecord): boolean {
 export function forceCommand(run: RunRecord, destinationId: string, hint: string | null): string | null {
   if (hint?.includes('--force') !== true || run.triggered_by.kind === 'upload') return null;
   return `waybill run --config waybill.yml --pipeline ${run.pipeline_id} --destination ${destinationId} --force --dry-run`;
-}
-
-/** Starts a message of an error with a capital letter. */
-export function sentence(message: string): string {
-  return message.charAt(0).toUpperCase() + message.slice(1);
 }
 
 export function errorsOf({ error, destinations }: RunRecord): ErrorRecord[] {

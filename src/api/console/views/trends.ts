@@ -22,10 +22,8 @@ export interface Plot {
   area: string;
   line: string;
   /** Bars for values that belong to a single run, such as its duration. */
-  bars: { x: number; y: number; width: number; height: number; title: string }[];
-  /** True if each bar counts failures. */
-  isFailure: boolean;
-  /** Horizontal lines at the percentiles mentioned in `about`. */
+  bars: { x: number; y: number; width: number; height: number; title: string; isFailure: boolean }[];
+  /** A horizontal line at the median. */
   marks: { y: number; name: string }[];
   /** The times of the first and the last run, and of the middle one if there are many. */
   ticks: string[];
@@ -36,6 +34,7 @@ export interface Plot {
 interface Point {
   at: number;
   value: number;
+  isFailure: boolean;
 }
 
 const [width, height] = [1000, 100];
@@ -51,7 +50,11 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const oldestFirst = [...runs].reverse();
   const ended = oldestFirst.filter((run) => run.finished_at !== null);
   const points = (valueOf: (run: RunRecord) => number, of = ended): Point[] =>
-    of.map((run) => ({ at: Date.parse(run.accepted_at), value: valueOf(run) }));
+    of.map((run) => ({
+      at: Date.parse(run.accepted_at),
+      value: valueOf(run),
+      isFailure: run.status === 'failed',
+    }));
   const begun = ended.filter(({ started_at: at }) => at !== null);
   const published = ended.filter((run) => largestOf(run, outputsOf) > 0);
   const percentiles = { together: largest, text: durationText, unitOf: durationUnit, hasMarks: true };
@@ -59,13 +62,13 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   return [
     plotOf('durations', 'Duration of runs', points(durationMs, begun), percentiles),
     plotOf('failures', 'Failed runs', points(failed), {
-      ...{ together: sum, text: String, isFailure: true },
+      ...{ together: sum, text: String },
       about: () => `${failures} of ${plural(ended.length, 'run')}`,
       nothing: failures === 0 ? 'No run failed.' : null,
     }),
     plotOf('queue', 'Waiting time of runs', points(waitedMs, begun), {
       ...percentiles,
-      nothing: begun.every((run) => waitedMs(run) < minWaitMs) ? 'No run waited for a second.' : null,
+      nothing: begun.every((run) => waitedMs(run) < minWaitMs) ? 'No run waited longer than a second.' : null,
     }),
     plotOf('bytes', 'Bytes written', points(written), { together: sum, text: sizeText, unitOf: sizeUnit }),
     plotOf(
@@ -84,7 +87,7 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
         ...{ together: last, text: (value) => value.toLocaleString('en-GB') },
       },
     ),
-    plotOf('growth', 'Newest bundles, total size', growth(ended), {
+    plotOf('growth', 'Total size of the newest bundles', growth(ended), {
       ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true },
     }),
   ];
@@ -110,7 +113,7 @@ const last = (values: readonly number[]): number => values.at(-1) ?? 0;
 /** The content of a destination according to the last run of each bundle path. */
 export interface Holding {
   id: string;
-  /** Such as `2 bundles, 12 outputs, 10.8 KiB`. */
+  /** Such as `2 bundles, 12 files, 10.8 KiB`. */
   text: string;
   bundles: { path: string; text: string; width: number }[];
 }
@@ -128,7 +131,7 @@ export function holdingsOf(runs: readonly RunRecord[]): Holding[] {
   const all = [...found.values()].flatMap((at) => [...at.values()]);
   const most = Math.max(1, ...all.map(bytesOf));
   const textOf = (some: readonly Destination[]): string =>
-    `${plural(sum(some.map(outputsOf)), 'output')}, ${sizeText(sum(some.map(bytesOf)))}`;
+    `${plural(sum(some.map(outputsOf)), 'file')}, ${sizeText(sum(some.map(bytesOf)))}`;
   return [...found].map(([id, at]) => ({
     id,
     text: `${plural(at.size, 'bundle')}, ${textOf([...at.values()])}`,
@@ -157,7 +160,7 @@ function growth(runs: readonly RunRecord[]): Point[] {
       total += size - (sizes.get(place) ?? 0);
       sizes.set(place, size);
     }
-    return { at: Date.parse(run.accepted_at), value: total };
+    return { at: Date.parse(run.accepted_at), value: total, isFailure: false };
   });
 }
 
@@ -169,15 +172,14 @@ interface PlotOptions {
   unitOf?: (value: number) => number;
   /** Draws a line that stays level until the next point, instead of bars. */
   isContinuous?: boolean;
-  isFailure?: boolean;
-  /** Adds lines at the median and the 95th percentile. */
+  /** Mentions the 95th percentile, and adds a line at the median. */
   hasMarks?: boolean;
   about?: () => string;
   nothing?: string | null;
 }
 
 function plotOf(id: string, title: string, points: readonly Point[], options: PlotOptions): Plot {
-  const { together, text, unitOf = () => 1, isContinuous = false, isFailure = false } = options;
+  const { together, text, unitOf = () => 1, isContinuous = false } = options;
   const shown = condensed(points, together);
   const values = points.map(({ value }) => value);
   const percentiles = options.hasMarks === true && values.length > 0 ? percentilesOf(values) : [];
@@ -193,10 +195,10 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
     ...percentiles.map(({ name, value }) => `${name} ${text(value)}`),
     ...(percentiles.length > 0
       ? []
-      : [`at most ${text(Math.max(0, ...values))}`, `last ${text(last(values))}`]),
+      : [`largest ${text(Math.max(0, ...values))}`, `newest ${text(last(values))}`]),
   ];
   return {
-    ...{ id, title, width, height, isFailure, nothing: options.nothing ?? null },
+    ...{ id, title, width, height, nothing: options.nothing ?? null },
     about: values.length === 0 ? 'no run has ended yet' : (options.about?.() ?? known.join(', ')),
     area: isContinuous ? (area<Point>(across, height, up).curve(curveStepAfter)(steps) ?? '') : '',
     line: isContinuous ? (line<Point>(across, up).curve(curveStepAfter)(steps) ?? '') : '',
@@ -204,13 +206,19 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
       .map((point, index) => ({
         ...{ x: round((index + 0.5) * slot - barWidth / 2), y: up(point), width: round(barWidth) },
         height: round(height - y(point.value)),
-        title: `${text(point.value)}, ${momentOf(new Date(point.at).toISOString()).text}`,
+        title: titleOf(point, text),
+        isFailure: point.isFailure,
       }))
       .filter((_, index) => (shown[index]?.value ?? 0) > 0),
-    marks: percentiles.map(({ name, value }) => ({ y: round(y(value)), name })),
+    marks: percentiles.slice(0, 1).map(({ name, value }) => ({ y: round(y(value)), name })),
     ticks: ticksOf(shown),
     levels: (top < 2 * unitOf(top) ? [top, 0] : [top, top / 2, 0]).map(text),
   };
+}
+
+function titleOf({ at, value, isFailure }: Point, text: (value: number) => string): string {
+  const moment = momentOf(new Date(at).toISOString()).text;
+  return `${text(value)}, ${moment}${isFailure ? ', failed' : ''}`;
 }
 
 /** Returns the median and the 95th percentile. For few values, the latter is the maximum. */
@@ -250,16 +258,18 @@ function sizeUnit(bytes: number): number {
 function ticksOf(points: readonly Point[]): string[] {
   const ends = [points[0], ...(points.length > 8 ? [points[points.length >> 1]] : []), points.at(-1)];
   const times = (points.length < 2 ? points : ends).flatMap((point) => point?.at ?? []);
-  return times.map((at) => tickText(new Date(at), (times.at(-1) ?? at) - (times[0] ?? at)));
+  const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  return times.map((at, index) => tickText(new Date(at), span, index === 0));
 }
 
 const dayText = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
-/** Formats a time in UTC, more precisely if the plot covers a shorter period. */
-function tickText(at: Date, spanMs: number): string {
+/** Formats a time in UTC, more precisely if the plot covers a shorter period. The first one has the date. */
+function tickText(at: Date, spanMs: number, isFirst: boolean): string {
   const iso = at.toISOString();
-  if (spanMs < 5 * 60_000) return iso.slice(11, 19);
-  if (spanMs < 12 * 3_600_000) return iso.slice(11, 16);
+  const day = isFirst ? `${dayText.format(at)}, ` : '';
+  if (spanMs < 5 * 60_000) return `${day}${iso.slice(11, 19)}`;
+  if (spanMs < 12 * 3_600_000) return `${day}${iso.slice(11, 16)}`;
   if (spanMs < 3 * 86_400_000) return `${dayText.format(at)}, ${iso.slice(11, 16)}`;
   return dayText.format(at);
 }
@@ -272,6 +282,7 @@ function condensed(points: readonly Point[], together: (values: readonly number[
   return groups.map((group) => ({
     at: group.at(-1)?.at ?? 0,
     value: together(group.map(({ value }) => value)),
+    isFailure: group.some(({ isFailure }) => isFailure),
   }));
 }
 

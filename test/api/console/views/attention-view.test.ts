@@ -19,7 +19,13 @@ const run = (more: object): RunRecord =>
     ...{ triggered_by: { kind: 'upload', tick: null, token_id: 'ci' } },
     ...more,
   }) as never;
-const error = { code: 'unmanaged_content', message: 'in the way', hint: 'move it', retryable: false };
+const error = {
+  code: 'unmanaged_content',
+  message: 'in the way',
+  hint: 'move it',
+  retryable: false,
+  findings: [],
+};
 const failed = run({ status: 'failed', error });
 const running = run({ run_id: 'maps.2', status: 'running', finished_at: null });
 
@@ -34,11 +40,12 @@ t.test('failures come first, each with its cause, its starter and its next step'
     ],
     now,
   );
-  t.match(seen, { heading: '1 pipeline failing', isWell: false });
+  t.match(seen, { heading: '1 pipeline failing, 1 paused', mark: { tone: 'failure' } });
   t.equal(seen.text, '2 of the last 4 runs failed');
   t.match(seen.items, [
     {
-      ...{ pipelineId: 'maps', message: 'In the way', hint: 'Move it' },
+      pipelineId: 'maps',
+      error: { title: 'Files in the way', text: 'In the way.', hint: 'Move it.', place: null },
       run: {
         id: 'maps.1',
         bundle: 'session-1',
@@ -47,13 +54,24 @@ t.test('failures come first, each with its cause, its starter and its next step'
       },
     },
   ]);
+  t.match(seen.paused, [{ pipelineId: 'paused', reason: 'The disk.', waiting: 0 }]);
+  const destinations = [{ destination_id: 'web', error }];
+  const placed = attentionOf(
+    [{ state: state('maps'), runs: [run({ status: 'failed', destinations })] }],
+    now,
+    (pipeline, id) => `/srv/${pipeline}/${id}`,
+  );
+  t.match(placed.items[0]?.error, { title: 'Files in the way at web', place: '/srv/maps/web' });
   t.end();
 });
 
 t.test('a pipeline that succeeded last, or whose run was cancelled, is well', (t) => {
   const cancelled = run({ status: 'failed', error: { ...error, code: 'cancelled' } });
   for (const runs of [[run({}), failed], [cancelled, failed], []])
-    t.match(attentionOf([{ state: state('maps'), runs }], now), { isWell: true, items: { length: 0 } });
+    t.match(attentionOf([{ state: state('maps'), runs }], now), {
+      ...{ heading: 'No pipeline is failing', mark: { tone: 'success' } },
+      items: { length: 0 },
+    });
   t.end();
 });
 

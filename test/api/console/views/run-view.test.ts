@@ -26,10 +26,10 @@ t.test('a live run shows its rate, the time that is left, and each destination',
   const one = { destination_id: 'site', ...counts, outputs_total: 2 };
   const progress = { stage: 'writing', ...counts, destinations: [one] };
   const view = runView(run({ progress, destinations: [done] }), ['web', 'site', 'late'], now);
-  t.match(view.progress, { text: '1 of 4 outputs, 10 KiB of 40 KiB', pace: '1 KiB/s, about 30 s left' });
+  t.match(view.progress, { text: '1 of 4 files, 10 KiB of 40 KiB', pace: '1 KiB/s, about 30 s left' });
   t.match(view.destinations, [
-    { id: 'web', mark: { label: 'published new' }, progress: null },
-    { id: 'site', mark: { label: 'writing' }, counts: '1 of 2 outputs, 10 KiB of 40 KiB' },
+    { id: 'web', mark: { label: 'published' }, progress: null },
+    { id: 'site', mark: { label: 'writing' }, counts: '1 of 2 files, 10 KiB of 40 KiB' },
     { id: 'late', mark: { label: 'preparing' }, progress: null },
   ]);
   t.match(view.destinations[1]?.progress, { done: 10_240, total: 40_960 });
@@ -60,7 +60,7 @@ t.test('each destination has a bar from its start to its end, or to now while it
 t.test('a run lists its own error and the errors of its destinations by name', (t) => {
   const failed = { ...done, error, finished_at: null };
   const view = runView(run({ status: 'failed', finished_at: at(20), destinations: [done, failed] }), [], now);
-  t.match(view.errors, [{ destinationId: 'web', message: 'Gone', hint: 'Wait' }]);
+  t.match(view.errors, [{ destinationId: 'web', title: 'Gone', text: null, hint: 'Wait.' }]);
   t.equal(view.errors.length, 1);
   t.equal(view.rerunHelps, true);
   t.end();
@@ -78,7 +78,7 @@ t.test('events and log lines of a run are in the order of their times, and name 
     }),
     [],
     now,
-    [{ at: at(12), level: 'warn', message: 'no answer: trying again', destinationId: 'web' }],
+    { lines: [{ at: at(12), level: 'warn', message: 'no answer: trying again', destinationId: 'web' }] },
   );
   t.same(
     view.history.map(({ text }) => text),
@@ -87,9 +87,9 @@ t.test('events and log lines of a run are in the order of their times, and name 
       'Queued',
       'Started, try 2 after: gone',
       'web: no answer: trying again',
-      'web: published new, 2 outputs written',
+      'web: published, 2 files written',
       'Run succeeded after 6 s',
-      'Event bundle.published to hook: given up, 3 tries',
+      'Notification to hook: not delivered after 3 tries',
     ],
   );
   t.match(view.history[3], { tone: 'warning', isLogLine: true });

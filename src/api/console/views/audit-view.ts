@@ -1,0 +1,121 @@
+import type { Act, AuditRecord } from '../../../core/audit/record.ts';
+import type { Pause } from '../../../workers/queue/job-queue.ts';
+import { paths } from '../paths.ts';
+import { actionMark, isAction, type Mark, momentOf, plural, tokenName } from '../record-text.ts';
+
+/* Shows records of the audit trail in words. */
+
+/** The names of acts, which the records have as codes. */
+export const actNames: Readonly<Record<Act, string>> = {
+  upload: 'Upload',
+  'upload.remove': 'Remove partial upload',
+  'run.start': 'Start run',
+  'run.cancel': 'Cancel run',
+  'run.retry': 'Try run now',
+  'run.rerun': 'Run again',
+  'pipeline.pause': 'Pause pipeline',
+  'pipeline.resume': 'Resume pipeline',
+  publish: 'Publish',
+  unpublish: 'Remove bundle',
+  prune: 'Prune',
+  'release.activate': 'Promote release',
+  'release.rollback': 'Roll back',
+  'release.resume': 'Allow rolled back releases',
+  'release.drop': 'Remove channel',
+  'release.tidy': 'Remove old releases',
+  'catalog.reconcile': 'Reconcile catalog',
+  'catalog.repair': 'Repair files',
+  reload: 'Reload configuration',
+  'events.redeliver': 'Send events again',
+  login: 'Log in',
+  logout: 'Log out',
+  'token.exchange': 'Exchange token',
+  'token.use': 'First use of token in an hour',
+  'audit.recover': 'Recover audit trail',
+  'audit.gap': 'Lose audit records',
+};
+
+/** The records of a day in UTC. */
+interface AuditDay {
+  date: { iso: string; text: string };
+  records: AuditRow[];
+}
+
+interface AuditRow {
+  act: string;
+  name: string;
+  time: { iso: string; text: string };
+  result: Mark;
+  actor: string;
+  address: string | null;
+  /** The pipeline and the destination; empty if the act was not about one. */
+  place: string;
+  run: { short: string; href: string } | null;
+  facts: string;
+  /** The error code; null if the act succeeded. */
+  code: string | null;
+}
+
+const marks: Readonly<Record<AuditRecord['result'], Mark>> = {
+  done: { label: 'done', tone: 'success', symbol: '✓' },
+  refused: { label: 'refused', tone: 'warning', symbol: '!' },
+  failed: { label: 'failed', tone: 'failure', symbol: '✕' },
+};
+
+/** Groups records by day. `pauses` has the reasons of current pauses, which are not part of the trail. */
+export function auditDays(records: readonly AuditRecord[], pauses: ReadonlyMap<string, Pause>): AuditDay[] {
+  const days: AuditDay[] = [];
+  for (const record of records) {
+    const iso = record.time.slice(0, 10);
+    const text = momentOf(record.time).text.split(',')[0] ?? iso;
+    if (days.at(-1)?.date.iso !== iso) days.push({ date: { iso, text }, records: [] });
+    days.at(-1)?.records.push(rowOf(record, pauses));
+  }
+  return days;
+}
+
+function rowOf(record: AuditRecord, pauses: ReadonlyMap<string, Pause>): AuditRow {
+  const { time, act, result, code, actor, address, pipeline_id, destination_id, run_id } = record;
+  return {
+    ...{ act, code, address, name: actNames[act] },
+    time: { iso: time, text: time.slice(11, 19) },
+    result: marks[result],
+    actor: tokenName(actor.id ?? actor.type),
+    place: [pipeline_id, destination_id].filter((part) => part !== null).join(' → '),
+    run:
+      run_id === null ? null : { short: run_id.slice(run_id.lastIndexOf('.') + 1), href: paths.run(run_id) },
+    facts: factsText(record, pauses),
+  };
+}
+
+/** A pause and its record are written one after the other. */
+const maxPauseGapMs = 5_000;
+
+function factsText(
+  { act, time, pipeline_id: id, detail }: AuditRecord,
+  pauses: ReadonlyMap<string, Pause>,
+): string {
+  const facts = Object.entries(detail).filter(([, fact]) => fact !== null && fact !== 0);
+  const order = (name: string): number => (name === 'action' ? 0 : name === 'path' ? 1 : 2);
+  const sorted = facts.sort(([a], [b]) => order(a) - order(b));
+  const [action, path] = sorted.map(([name]) => name);
+  // Reads like "published at session-1", not like a list.
+  const glue = action === 'action' && path === 'path' ? ' ' : ', ';
+  const [first = '', second, ...others] = sorted.map(([name, fact]) => factText(name, fact));
+  const text = second === undefined ? first : [`${first}${glue}${second}`, ...others].join(', ');
+  const pause = act === 'pipeline.pause' && id !== null ? pauses.get(id) : undefined;
+  if (pause?.reason == null || Math.abs(Date.parse(pause.since) - Date.parse(time)) > maxPauseGapMs)
+    return text;
+  return [text, `reason: ${pause.reason}`].filter((part) => part !== '').join(', ');
+}
+
+type Fact = AuditRecord['detail'][string];
+
+function factText(name: string, fact: Fact): string {
+  if (name === 'path') return fact === '.' ? 'at the root' : `at ${String(fact)}`;
+  if (name === 'action' && isAction(fact)) return actionMark({ action: fact, error: null }).label;
+  const [noun, verb] = name.split('_');
+  if (noun === 'outputs' && verb !== undefined && typeof fact === 'number')
+    return `${plural(fact, 'file')} ${verb}`;
+  return `${name.replaceAll('_', ' ')} ${String(fact)}`;
+}

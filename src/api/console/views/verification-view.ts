@@ -1,0 +1,81 @@
+import type { VerifyReport } from '../../../core/maintain/verify.ts';
+import { durationText, type Mark, type Moment, momentOf, plural, sizeText } from '../record-text.ts';
+import { type ErrorView, errorView } from './error-view.ts';
+
+/** A report about a bundle path, whose own path is relative to `path`. */
+export interface VerifiedPath {
+  path: string;
+  report: VerifyReport;
+}
+
+/** The result of reading all published files of a destination. */
+interface VerificationView {
+  headline: string;
+  mark: Pick<Mark, 'tone' | 'symbol'>;
+  made: Moment;
+  /** Such as `7.8 KiB read in 120 ms`. */
+  about: string;
+  bundles: VerifiedBundle[];
+}
+
+interface VerifiedBundle {
+  path: string;
+  mark: Mark;
+  files: string;
+  size: string;
+  isInterrupted: boolean;
+  error: ErrorView | null;
+  differences: { problem: string; path: string; text: string }[];
+  differencesOmitted: number;
+}
+
+const maxDifferences = 200;
+const problems = { missing: 'missing', size: 'size differs', digest: 'content differs' } as const;
+const marks = {
+  clean: { label: 'as published', tone: 'success', symbol: '✓' },
+  different: { label: 'differs', tone: 'failure', symbol: '✕' },
+  unknown: { label: 'not verified', tone: 'failure', symbol: '✕' },
+} as const satisfies Record<string, Mark>;
+
+export function verificationView(
+  verified: readonly VerifiedPath[],
+  started: Date,
+  now: Date,
+): VerificationView {
+  const reports = verified.map(({ report }) => report);
+  const files = reports.reduce((sum, one) => sum + one.verified, 0);
+  const bytes = reports.reduce((sum, one) => sum + one.bytes, 0);
+  const differing = reports.reduce((sum, one) => sum + one.differing.length, 0);
+  const failed = reports.filter(({ error }) => error !== null).length;
+  const isClean = differing === 0 && failed === 0;
+  const what = `${plural(files, 'file')} of ${plural(reports.length, 'bundle')}`;
+  const wrong = [
+    ...(differing === 0 ? [] : [`${plural(differing, 'file')} differ${differing === 1 ? 's' : ''}`]),
+    ...(failed === 0 ? [] : [`${plural(failed, 'bundle')} could not be verified`]),
+  ];
+  return {
+    headline: isClean ? `As published: ${what}` : wrong.join(', and '),
+    mark: isClean ? { tone: 'success', symbol: '✓' } : { tone: 'failure', symbol: '✕' },
+    made: momentOf(now.toISOString()),
+    about: `${sizeText(bytes)} read in ${durationText(now.getTime() - started.getTime())}`,
+    bundles: verified.map(bundleOf),
+  };
+}
+
+function bundleOf({ path, report }: VerifiedPath): VerifiedBundle {
+  const { destinationPath: own, verified, bytes, differing, interrupted, error } = report;
+  const isClean = error === null && differing.length === 0;
+  return {
+    path: path === '.' ? own : own === '.' ? path : `${path}/${own}`,
+    mark: isClean ? marks.clean : error === null ? marks.different : marks.unknown,
+    files: plural(verified, 'file'),
+    size: sizeText(bytes),
+    isInterrupted: interrupted,
+    error: error === null ? null : errorView(error),
+    differences: differing.slice(0, maxDifferences).map((one) => ({
+      ...{ problem: problems[one.problem], path: one.path },
+      text: `expected ${one.expected}, found ${one.found ?? 'nothing'}`,
+    })),
+    differencesOmitted: Math.max(0, differing.length - maxDifferences),
+  };
+}
