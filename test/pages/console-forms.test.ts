@@ -122,7 +122,7 @@ t.test('without script every action that the console has is done by a form', asy
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web`);
   t.match(await mainOf(page), /index\.html/);
   await page.getByRole('button', { name: 'Verify all files' }).click();
-  t.match(await mainOf(page), /As published: \d+ files of 1 bundle/);
+  t.match(await mainOf(page), /All \d+ files of 1 bundle are as published/);
   const releases = `${daemon.base}console/pipelines/maps/destinations/site/releases`;
   await page.goto(releases);
   const rows = page.locator('tbody tr');

@@ -72,7 +72,7 @@ export const consolePages: PageSet = {
       path: 'console/pipelines/maps/destinations/web',
       prepare: async (page) => {
         await page.getByRole('button', { name: 'Verify all files' }).click();
-        await page.getByText('As published').first().waitFor();
+        await page.getByText('as published').first().waitFor();
       },
     },
     {

@@ -21,12 +21,7 @@ export const accountPage: PageRoute<ConsoleParts> = {
         view: {
           person,
           tokenId: token.id,
-          pipelines: seenBy(visit.visitor, visit.access).map(({ pipeline_id: id }) => ({
-            id,
-            href: paths.pipeline(id),
-            role: person?.roles.get(id) ?? null,
-            rights: rightsText(visit, id),
-          })),
+          groups: groupsOf(visit),
           expires: { ...momentOf(expires), age: ageText(expires, visit.parts.clock.now()) },
           logoutPath: paths.logout(),
         },
@@ -42,6 +37,28 @@ const rights: readonly [operation: PipelineOperation, text: string][] = [
   ['cancel', 'cancel and pause'],
   ['releases', 'switch releases'],
 ];
+
+interface RightsGroup {
+  pipelines: { id: string; href: string }[];
+  /** null for tokens, which have no role. */
+  role: string | null;
+  rights: string;
+}
+
+/** Groups the pipelines that the visitor may see by what they may do with them. */
+function groupsOf(visit: Visit<unknown>): RightsGroup[] {
+  const { visitor, access } = visit;
+  const groups = new Map<string, RightsGroup>();
+  for (const { pipeline_id: id } of seenBy(visitor, access)) {
+    const role = visitor.token.person?.roles.get(id) ?? null;
+    const rights = rightsText(visit, id);
+    const key = JSON.stringify([role, rights]);
+    const group = groups.get(key) ?? { pipelines: [], role, rights };
+    group.pipelines.push({ id, href: paths.pipeline(id) });
+    groups.set(key, group);
+  }
+  return [...groups.values()];
+}
 
 /** Lists what the visitor may do with a pipeline, in words. */
 function rightsText({ visitor }: Visit<unknown>, id: string): string {

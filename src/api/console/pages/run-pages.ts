@@ -31,7 +31,7 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
     places: placesFor(visitor, pipelineId, access),
   });
   show(visit, {
-    title: `${view.title}, ${view.short}`,
+    title: `${view.name} → ${view.target}, ${view.short}`,
     template: 'run',
     nav: 'runs',
     crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: `Run ${view.short}` }],
@@ -43,7 +43,6 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
       openPath: (destination: string, path: string) =>
         withQuery(paths.open(pipelineId, destination), { path }),
       path: paths.run(runId),
-      heading: view.title,
       pipelineId,
       pipelinePath: paths.pipeline(pipelineId),
       adminPath: paths.admin(),

@@ -30,7 +30,7 @@ export const actNames: Readonly<Record<Act, string>> = {
   login: 'Log in',
   logout: 'Log out',
   'token.exchange': 'Exchange token',
-  'token.use': 'First use of token in an hour',
+  'token.use': 'Use token',
   'audit.recover': 'Recover audit trail',
   'audit.gap': 'Lose audit records',
 };

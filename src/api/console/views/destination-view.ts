@@ -3,7 +3,7 @@ import { formatRate } from '../../../core/lib/settings/rate.ts';
 import type { ListedPath } from '../../../core/releases/place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/inspection-request.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
-import { ageText, type Moment, momentOf, plural, sizeText } from '../record-text.ts';
+import { ageText, type Moment, momentOf, plural, shortMoment, sizeText } from '../record-text.ts';
 
 /** One page of the files at a bundle path, with links to its directories. */
 export interface CatalogPageView {
@@ -122,7 +122,7 @@ export interface ReleaseRow {
   isLastGood: boolean;
   files: string;
   bundle: string;
-  active: (Moment & { age: string }) | null;
+  active: (Moment & { age: string; short: string }) | null;
   /** The release that was current before this one, for comparing the two. */
   before: { id: string; bundle: string } | null;
   /** The button that activates this release. null if it is already current or cannot be activated. */
@@ -151,7 +151,13 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>, now: Dat
       one.outputs === null ? 'unreadable' : `${plural(one.outputs, 'file')}, ${sizeText(one.bytes ?? 0)}`,
     bundle: bundleName(one),
     active:
-      one.activatedAt === null ? null : { ...momentOf(one.activatedAt), age: ageText(one.activatedAt, now) },
+      one.activatedAt === null
+        ? null
+        : {
+            ...momentOf(one.activatedAt),
+            age: ageText(one.activatedAt, now),
+            short: shortMoment(one.activatedAt),
+          },
     before: beforeOf(ordered[index + 1]),
     verb: verbFor(one),
   }));

@@ -49,6 +49,12 @@ function wordsOf(
   return { title, text: rest.length === 0 ? null : rest.join(' ') };
 }
 
+/** Returns the title and the text of an error in one line. */
+export function failureLine(error: Pick<ErrorRecord, 'code' | 'message'>): string {
+  const { title, text } = wordsOf(error);
+  return text === null ? title : `${title}. ${text}`;
+}
+
 /** Leaves out the advice to list the files first if the page has the command for it. */
 function hintText(hint: string, hasCommand: boolean): string {
   const text = hasCommand ? hint.replace(/,? and --force --dry-run lists it first$/, '') : hint;

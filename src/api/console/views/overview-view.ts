@@ -66,10 +66,10 @@ export function overviewView(
   return cards.sort((a, b) => urgency(b) - urgency(a));
 }
 
-function startedBy({ paused, source, watch, last_run: last }: PipelineState): string {
+function startedBy({ paused, source, watch }: PipelineState): string {
   if (paused !== null) return 'when resumed';
-  if (source.backend !== 'http_upload') return watch ? 'when the source changes' : 'on demand';
-  return last === null ? 'on the first upload' : 'on upload';
+  if (source.backend === 'http_upload') return 'on upload';
+  return watch ? 'when the source changes' : 'on demand';
 }
 
 function urgency({ error, blocked, trend }: PipelineCard): number {
@@ -86,7 +86,7 @@ export function stateMark({
 }: Pick<PipelineState, 'paused' | 'running' | 'last_run'>): Mark {
   if (running !== null) return { label: 'running', tone: 'running', symbol: '▸' };
   if (paused !== null) return { label: 'paused', tone: 'warning', symbol: '❚❚' };
-  return last === null ? { label: 'no runs yet', tone: 'neutral', symbol: '·' } : statusMark(last);
+  return last === null ? { label: 'no runs yet', tone: 'neutral', symbol: '○' } : statusMark(last);
 }
 
 function blockedReason({ paused }: PipelineState): string | null {

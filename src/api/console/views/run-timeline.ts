@@ -10,7 +10,7 @@ import {
   statusMark,
   type Tone,
 } from '../record-text.ts';
-import { plainWords } from './error-view.ts';
+import { failureLine, plainWords } from './error-view.ts';
 import { deliveryText, starterOf } from './run-words.ts';
 
 /** The stages of a run and how long each one took. */
@@ -156,7 +156,7 @@ function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): Un
     ...run.destinations.flatMap((one) => {
       const { label, tone } = actionMark(one);
       const written = one.outputs_written > 0 ? `, ${plural(one.outputs_written, 'file')} written` : '';
-      const text = one.error === null ? `${label}${written}` : plainWords(one.error.message);
+      const text = one.error === null ? `${label}${written}` : failureLine(one.error);
       return step(one.finished_at, tone, `${one.destination_id}: ${text}`);
     }),
     ...step(

@@ -30,8 +30,10 @@ import {
 
 interface RunView {
   id: string;
-  /** The bundle or the pipeline, and the destinations, such as `docs → website`. */
-  title: string;
+  /** The bundle, or the pipeline if the bundle has no name. */
+  name: string;
+  /** The destinations or the channel, such as `web, site`. */
+  target: string;
   /** The last part of the id. */
   short: string;
   status: Mark;
@@ -102,7 +104,7 @@ export function runView(
   return {
     id: run.run_id,
     short: run.run_id.slice(run.run_id.lastIndexOf('.') + 1),
-    title: titleOf(run, destinationIds),
+    ...titleOf(run, destinationIds),
     status: statusMark(run),
     isOver: run.finished_at !== null,
     bundle: bundleOf(run),
@@ -149,11 +151,12 @@ function warningsOf({ warnings, triggered_by: by }: RunRecord): RunWarning[] {
 }
 
 /** The name must not change while the run is followed, so it is that of an upload or of the pipeline. */
-function titleOf(run: RunRecord, destinationIds: readonly string[]): string {
+function titleOf(run: RunRecord, destinationIds: readonly string[]): { name: string; target: string } {
   const { pipeline_id: pipeline, channel, bundle_path: path } = run;
   const name = path === undefined || path === null || path === '.' ? pipeline : path;
-  if (channel !== null) return `${name} → channel ${channel}`;
-  return `${name} → ${destinationIds.length > 3 ? `${destinationIds.length} destinations` : destinationIds.join(', ')}`;
+  if (channel !== null) return { name, target: `channel ${channel}` };
+  const count = destinationIds.length;
+  return { name, target: count > 3 ? plural(count, 'destination') : destinationIds.join(', ') };
 }
 
 function retryOf({

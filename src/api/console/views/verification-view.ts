@@ -54,7 +54,9 @@ export function verificationView(
     ...(failed === 0 ? [] : [`${plural(failed, 'bundle')} could not be verified`]),
   ];
   return {
-    headline: isClean ? `As published: ${what}` : wrong.join(', and '),
+    headline: isClean
+      ? `${files === 1 ? '' : 'All '}${what} ${files === 1 ? 'is' : 'are'} as published`
+      : wrong.join(', and '),
     mark: isClean ? { tone: 'success', symbol: '✓' } : { tone: 'failure', symbol: '✕' },
     made: momentOf(now.toISOString()),
     about: `${sizeText(bytes)} read in ${durationText(now.getTime() - started.getTime())}`,
