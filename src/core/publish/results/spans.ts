@@ -1,14 +1,14 @@
 import type { CoreContext } from '../../context.ts';
 import type { Owner } from '../../storage/identity.ts';
 import type { Span, SpanAttributes } from '../../tracing/span.ts';
-import type { PublishRequest } from '../publish-request.ts';
+import type { TraceContext } from '../../tracing/trace-context.ts';
 import type { DestinationResult } from './result.ts';
 
 /** Starts a span for one destination of a run. Returns null in a dry run or if tracing is off. */
 export function destinationSpan(
   { tracer }: Pick<CoreContext, 'tracer'>,
   { pipelineId, destinationId }: Owner,
-  { dryRun, runId, trace }: Pick<PublishRequest, 'dryRun' | 'runId' | 'trace'>,
+  { dryRun, runId, trace }: { dryRun: boolean; runId?: string; trace?: TraceContext },
 ): Span | null {
   if (tracer?.isOn !== true || dryRun) return null;
   const run: SpanAttributes = runId === undefined ? {} : { 'waybill.run_id': runId };
