@@ -161,7 +161,7 @@ export function outlookColour({ label, fill }: { label: string; fill: string | n
  * A color is used for temperatures below this, in degrees Celsius. All of them are light enough for dark
  * text.
  */
-const steps: readonly [below: number, colour: string][] = [
+export const temperatureSteps: readonly [below: number, colour: string][] = [
   [-25, '#d9c2f0'],
   [-15, '#c3b8f2'],
   [-8, '#aebff5'],
@@ -177,5 +177,5 @@ const steps: readonly [below: number, colour: string][] = [
 ];
 
 export function temperatureColour(celsius: number): string {
-  return steps.find(([below]) => celsius < below)?.[1] ?? '#f79a91';
+  return temperatureSteps.find(([below]) => celsius < below)?.[1] ?? '#f79a91';
 }

@@ -3,7 +3,7 @@ import { type AlertData, type AlertsData, type ConvectiveOutlookData } from '../
 import { type ObservationData, type PlaceData } from '../records/observation-fields.ts';
 import { alertColour, alertRank, outlookColour, riskLevel, riskName } from './colours.ts';
 import type { MapQuery } from './map-query.ts';
-import { isWithin, type MapFrame, type StateOutline, type ZoneShapes } from './map-shapes.ts';
+import { isWithin, type MapFrame, type StateOutline, states, type ZoneShapes } from './map-shapes.ts';
 import { outlinePath, type Point, projected } from './projection.ts';
 import { dataOf, type Section, sectionOf } from './section.ts';
 
@@ -74,10 +74,12 @@ export function apart(shown: readonly MapStation[], { width }: MapFrame, share: 
 
 /**
  * Returns how useful a station is. Airports, which have four-letter ids, are best because they report the
- * most. Apart from that, the newer the observation, the better.
+ * most. Apart from that, the newer the observation, the better. The small maps of Alaska and Hawaii have room
+ * for few stations, so theirs come first.
  */
-function weight({ id, newestAge }: PlaceData): number {
-  return (/^[KP][A-Z]{3}$/.test(id) ? 1000 : 0) - (newestAge ?? maxAge);
+function weight({ id, state, newestAge }: PlaceData): number {
+  const isInset = state === 'AK' || state === 'HI';
+  return (isInset ? 2000 : 0) + (/^[KP][A-Z]{3}$/.test(id) ? 1000 : 0) - (newestAge ?? maxAge);
 }
 
 /** Adds the latest observation of each station, with temperatures in degrees Celsius. */
@@ -92,7 +94,7 @@ export async function observed(
 }
 
 /** Areas with the same color, and their entry in the legend. */
-interface MapArea {
+export interface MapArea {
   label: string;
   colour: string;
   /** SVG path data. Empty if no part of the area is on the map. */
@@ -158,34 +160,43 @@ const maxAlerts = 500;
 const maxCandidates = 50;
 const maxNamed = 5;
 
-/**
- * Returns alerts that might apply to a station because some of their outlines are missing or cannot be read.
- * Those for the state of the station, and those without any zones, come first.
- */
+/** Alerts without a known place. */
+export interface Unplaced {
+  /** Those that might apply to a station. Only some of them if there are many. */
+  near: readonly UnplacedAlert[];
+  /** The number of those that cannot apply to it, because all their zones are in other states. */
+  elsewhere: number;
+}
+
+/** Returns alerts that have no place because some of their outlines are missing or cannot be read. */
 export async function unplacedAlerts(
   weather: WeatherService,
   at: Section<AlertsData>,
   { state }: PlaceData,
-): Promise<UnplacedAlert[]> {
-  if ((dataOf(at)?.unplaced ?? 0) === 0) return [];
+): Promise<Unplaced> {
+  if ((dataOf(at)?.unplaced ?? 0) === 0) return { near: [], elsewhere: 0 };
   const placed = new Set(dataOf(at)?.alerts.map(({ id }) => id));
   const all = dataOf(await sectionOf(weather, 'alerts', { limit: maxAlerts }))?.alerts ?? [];
-  const isNear = ({ zones }: AlertData): boolean =>
-    zones.length === 0 || (state !== null && zones.some((zone) => zone.startsWith(state)));
-  const near = all
-    .filter((each) => (each.geometry === null || has(each, 'UnreadableOutline')) && !placed.has(each.id))
-    .sort((a, b) => Number(isNear(b)) - Number(isNear(a)))
-    .slice(0, maxCandidates);
-  const outlines = await weather.zoneOutlines(near.flatMap(({ affectedZones }) => affectedZones));
-  return near
-    .filter(
-      (each) =>
-        has(each, 'UnreadableUGC') ||
-        has(each, 'UnreadableOutline') ||
-        each.affectedZones.length === 0 ||
-        each.affectedZones.some((key) => !outlines.has(key)),
-    )
-    .slice(0, maxNamed);
+  const candidates = all.filter(
+    (each) => (each.geometry === null || has(each, 'UnreadableOutline')) && !placed.has(each.id),
+  );
+  const near = candidates.filter((each) => !isElsewhere(each, state)).slice(0, maxCandidates);
+  const far = candidates.filter((each) => isElsewhere(each, state)).slice(0, maxCandidates);
+  const outlines = await weather.zoneOutlines([...near, ...far].flatMap((each) => each.affectedZones));
+  const isUnplaced = (each: AlertData): boolean =>
+    has(each, 'UnreadableUGC') ||
+    has(each, 'UnreadableOutline') ||
+    each.affectedZones.length === 0 ||
+    each.affectedZones.some((key) => !outlines.has(key));
+  return { near: near.filter(isUnplaced).slice(0, maxNamed), elsewhere: far.filter(isUnplaced).length };
+}
+
+/** Reports whether all zones of an alert are in states other than that of the station. */
+function isElsewhere(alert: AlertData, state: string | null): boolean {
+  const codes = new Set(states().map(({ code }) => code));
+  if (state === null || !codes.has(state) || alert.zones.length === 0 || has(alert, 'UnreadableUGC'))
+    return false;
+  return alert.zones.map((zone) => zone.slice(0, 2)).every((code) => codes.has(code) && code !== state);
 }
 
 function has({ parameters }: AlertData, parameter: string): boolean {

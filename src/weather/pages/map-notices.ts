@@ -17,10 +17,7 @@ interface Notice {
  */
 export function noticesOf(content: MapContent): Notice[] {
   const { outlook, shown, stations } = content;
-  const notices = [
-    ...sectionNotices(content),
-    ...(outlook === null ? alertNotices(content) : outlookNotices(outlook)),
-  ];
+  const notices = [...sectionNotices(content), ...(outlook === null ? [] : outlookNotices(outlook))];
   if (stations.length === 0) notices.push({ status: 'neutral', text: 'No weather station is known here.' });
   else if (shown.length === 0)
     notices.push({
@@ -62,14 +59,14 @@ function outlookNotices(outlook: NonNullable<MapContent['outlook']>): Notice[] {
   return [{ status: 'warning', text }];
 }
 
-/** Alerts that are certain are in the list. These notices are about the others, so they are quiet. */
-function alertNotices({ alerts, drawnAlerts }: MapContent): Notice[] {
+/** Returns sentences about alerts that are not certain. They come after the list of those that are. */
+export function asidesOf({ alerts, drawnAlerts, outlook }: MapContent): string[] {
   const data = dataOf(alerts);
-  if (data === null) return [];
+  if (data === null || outlook !== null) return [];
   const drawn = new Set(drawnAlerts);
   const unplaced = data.alerts.filter(({ id }) => !drawn.has(id));
   const elsewhere = data.unplaced ?? 0;
-  const texts = [
+  return [
     ...(unplaced.length > 0
       ? [`Not on the map, because their areas are unknown: ${namesOf(unplaced)}.`]
       : []),
@@ -79,7 +76,6 @@ function alertNotices({ alerts, drawnAlerts }: MapContent): Notice[] {
       ? [`Shown are the ${data.alerts.length} most severe of ${data.total} alerts.`]
       : []),
   ];
-  return texts.map((text) => ({ status: 'neutral', text }));
 }
 
 /** Hazards that the map does not show, but the station pages do. */

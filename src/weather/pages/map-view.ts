@@ -3,13 +3,14 @@ import { type AlertData } from '../records/family-fields.ts';
 import { type PlaceData } from '../records/observation-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { converterOf } from '../units.ts';
-import { alertColour, alertRank, temperatureColour } from './colours.ts';
+import { alertColour, alertRank, temperatureColour, temperatureSteps } from './colours.ts';
+import { coverOf, outlinesOf } from './map-cover.ts';
 import { apart, type MapContent, type MapStation } from './map-layers.ts';
-import { hazardsUnknown, noticesOf } from './map-notices.ts';
+import { asidesOf, noticesOf } from './map-notices.ts';
 import { type MapQuery, queryText, unitsText } from './map-query.ts';
 import { overlaps, states, wholeCountry } from './map-shapes.ts';
 import { dataOf } from './section.ts';
-import { dayName } from './storm-view.ts';
+import { dayName, legendOf, outlookOf, zoneOfState } from './storm-view.ts';
 import {
   ageOf,
   moment,
@@ -31,8 +32,8 @@ export function mapView(content: MapContent, base: string): Page {
   const title = `Weather in ${state?.name ?? 'the United States'}`;
   const listedAlerts = query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query) : null;
   const totalAlerts = dataOf(content.alerts)?.total ?? 0;
-  const dots = (share: number) =>
-    apart(content.shown, frame, share).map((each) => dotOf(each, { query, here, frame, share }));
+  const dots = (layout: DotLayout) => (query.day === null ? dotsOf(content, { ...layout, query, here }) : []);
+  const wide = dots(wideDots);
   return {
     title,
     template: 'weather-pages/map',
@@ -47,15 +48,13 @@ export function mapView(content: MapContent, base: string): Page {
       tabs: tabsOf(query, here, now),
       otherUnits: otherUnits(query, here),
       notices: noticesOf(content),
+      asides: asidesOf(content),
       frame: `${frame.left} ${frame.top} ${frame.width} ${frame.height}`,
       scale,
-      fontSize: Number((fontPx * scale).toFixed(2)),
-      lift: Number((liftPx * scale).toFixed(2)),
-      phone: {
-        fontSize: Number((fontPx * scale * phoneScale).toFixed(2)),
-        lift: Number((liftPx * scale * phoneScale).toFixed(2)),
-        dots: query.day === null ? dots(phoneShare) : [],
-      },
+      wide: { ...sizesOf(scale), dots: wide, names: state === null ? [] : namesOf(wide, frame) },
+      phone: { ...sizesOf(scale * phoneScale), dots: dots(phoneDots) },
+      hasInsets: state === null,
+      scaleOfColours: query.day === null ? scaleOfColours(query) : null,
       land: states()
         .filter(({ box }) => state === null || overlaps(frame, box))
         .map(({ code, name, coarse, fine }) => ({
@@ -65,8 +64,7 @@ export function mapView(content: MapContent, base: string): Page {
           href: `${here}${queryText({ ...query, state: code, q: null })}`,
         })),
       areas: areas.filter(({ shape }) => shape !== ''),
-      legend: [...areas].reverse(),
-      dots: query.day === null ? dots(wideShare) : [],
+      legend: legendOf(content),
       total: stations.length,
       found: found?.map((place) => lineOf(place, { query, here, now })) ?? null,
       ...{
@@ -89,10 +87,21 @@ function weatherCrumb(query: MapContent['query'], here: string): { label: string
 const fontPx = 13;
 const liftPx = 4.6;
 /** The full width of the map divided by its width on a phone. */
-const phoneScale = 3;
-/** The width of a temperature on the map, as a fraction of the map's width. */
-const phoneShare = 0.11;
-const wideShare = 0.031;
+const phoneScale = 2.8;
+
+function sizesOf(scale: number): { fontSize: number; lift: number } {
+  return { fontSize: Number((fontPx * scale).toFixed(2)), lift: Number((liftPx * scale).toFixed(2)) };
+}
+
+/** How stations are drawn, as fractions of the width of the map. */
+interface DotLayout {
+  /** The least distance of two stations. */
+  apartBy: number;
+  /** The width of a disc. */
+  disc: number;
+}
+const wideDots: DotLayout = { apartBy: 0.048, disc: 0.032 };
+const phoneDots: DotLayout = { apartBy: 0.125, disc: 0.078 };
 
 interface Tab {
   label: string;
@@ -123,15 +132,33 @@ function otherUnits(query: MapQuery, here: string): { label: string; href: strin
   return { label: `Show ${temperatureUnit(units)}`, href: `${here}${unitsText({ ...query, units })}` };
 }
 
-interface DotPlace {
-  query: MapQuery;
-  here: string;
-  frame: MapContent['frame'];
-  /** The width of a dot, as a fraction of the map's width. */
-  share: number;
+interface Dot {
+  x: number;
+  y: number;
+  /** True on an area, where the figure is drawn without a disc. */
+  isOver: boolean;
+  colour: string;
+  figure: string;
+  name: string;
+  title: string;
+  href: string;
 }
 
-function dotOf({ place, at, observation }: MapStation, { query, here, frame, share }: DotPlace) {
+/** Returns the stations to draw. None of them hides a small area, such as that of a tornado warning. */
+function dotsOf(
+  { shown, frame, areas }: MapContent,
+  { apartBy, disc, query, here }: DotLayout & { query: MapQuery; here: string },
+): Dot[] {
+  const outlines = areas.flatMap(({ shape }) => outlinesOf(shape));
+  const radius = (disc * frame.width) / 2;
+  return apart(shown, frame, apartBy).flatMap((each) => {
+    const at = insideOf(frame, each.at, radius);
+    const cover = coverOf(outlines, [at.x, at.y], radius);
+    return cover === 'hides' ? [] : [{ ...dotOf(each, query, here), ...at, isOver: cover === 'over' }];
+  });
+}
+
+function dotOf({ place, observation }: MapStation, query: MapQuery, here: string) {
   const celsius = observation?.temperature ?? null;
   const converted = celsius === null ? null : converterOf(query.units).temperature(celsius);
   const temperature =
@@ -139,11 +166,12 @@ function dotOf({ place, at, observation }: MapStation, { query, here, frame, sha
       ? unknown
       : quantity(Math.round(converted), converterOf(query.units).units.temperature);
   const sky = observation === null ? null : skyOf(observation);
+  const name = place.name ?? place.id;
   return {
-    ...insideOf(frame, at, (share * frame.width) / 2),
     colour: celsius === null ? '#d5dae0' : temperatureColour(celsius),
     figure: converted === null ? '' : String(Math.round(converted)).replace('-', '−'),
-    title: [place.name ?? place.id, temperature, sky].filter((part) => part !== null).join(', '),
+    name,
+    title: [name, temperature, sky].filter((part) => part !== null).join(', '),
     href: stationHref(place.id, query, here),
   };
 }
@@ -155,6 +183,36 @@ function insideOf(frame: MapContent['frame'], [x, y]: MapStation['at'], radius: 
   return { x: within(x, frame.left, frame.width), y: within(y, frame.top, frame.height) };
 }
 
+/** More stations than this have no names on the map of a state, and a name is cut at this length. */
+const maxNames = 14;
+const maxNameLength = 22;
+
+/** Returns the names of the stations of a state, each on the side of its dot that is within the map. */
+function namesOf(dots: readonly Dot[], { left, width }: MapContent['frame']): object[] {
+  if (dots.length > maxNames) return [];
+  const gap = width * (wideDots.disc / 2 + 0.006);
+  return dots.map(({ x, y, name }) => {
+    const [short = name] = name.split(',', 1);
+    const isLeft = x > left + width * 0.7;
+    return {
+      x: Number((x + (isLeft ? -gap : gap)).toFixed(1)),
+      y,
+      isLeft,
+      text: short.length > maxNameLength ? `${short.slice(0, maxNameLength - 1)}…` : short,
+    };
+  });
+}
+
+/** Returns the colors of temperatures, and the temperature at which each second one begins. */
+function scaleOfColours({ units }: MapQuery): { colour: string; from: string | null }[] {
+  const { temperature } = converterOf(units);
+  return temperatureSteps.map(([, colour], index) => {
+    const [from] = temperatureSteps[index - 1] ?? [];
+    const isNamed = from !== undefined && index % 2 === 0;
+    return { colour, from: isNamed ? wholeDegrees(temperature(from), 'deg').replace('\u00a0', '') : null };
+  });
+}
+
 /** Returns the stations of a state with their present weather, sorted by name. */
 function listedOf({ query, now, stations, observed }: MapContent, here: string): object[] {
   return stations
@@ -164,8 +222,8 @@ function listedOf({ query, now, stations, observed }: MapContent, here: string):
       const { temperature, units } = converterOf(query.units);
       return {
         ...lineOf(place, { query, here, now }),
-        temperature: celsius === null ? '' : wholeDegrees(temperature(celsius), units.temperature),
-        sky: observation === null ? '' : (skyOf(observation) ?? ''),
+        temperature: celsius === null ? unknown : wholeDegrees(temperature(celsius), units.temperature),
+        sky: (observation === null ? null : skyOf(observation)) ?? unknown,
       };
     })
     .sort((a, b) => a.name.localeCompare(b.name, 'en'));
@@ -219,7 +277,9 @@ export function alertLine(
     area: areaDescription,
     tone: severityTone(severity),
     severityWord: severity === 'Unknown' ? null : severity,
-    paragraphs: [...paragraphsOf(instruction).map(asInstruction), ...paragraphsOf(description)],
+    paragraphs: [...paragraphsOf(instruction).map(asInstruction), ...paragraphsOf(description)].filter(
+      ({ text }) => text.replace(/\.$/, '').toLowerCase() !== event.toLowerCase(),
+    ),
     until: alert.endsAt ?? alert.expiresAt,
     untilText: moment(alert.endsAt ?? alert.expiresAt, timeZone),
     sender: alert.senderName,
@@ -234,36 +294,4 @@ function severityTone(severity: AlertData['severity']): 'failure' | 'warning' | 
 
 function asInstruction(paragraph: Paragraph, index: number): Paragraph {
   return { ...paragraph, label: index === 0 ? 'What to do' : paragraph.label };
-}
-
-/**
- * Returns the time zone that most of a state is in. For the whole country, returns the time zone of the Storm
- * Prediction Center.
- */
-function zoneOfState(state: string | null): string {
-  return state === null ? 'America/Chicago' : textHelpers.zoneOf([`${state}Z001`]);
-}
-
-function outlookOf({ outlook, query, areas, now }: MapContent): object | null {
-  const data = outlook === null ? null : dataOf(outlook);
-  if (outlook?.kind !== 'read' || data === null) return null;
-  const zone = zoneOfState(query.state);
-  const day = dayName(data.day, { now, timeZone: zone });
-  const highest = areas.filter(({ level, shape }) => level !== null && shape !== '').at(-1);
-  return {
-    highest:
-      highest === undefined
-        ? null
-        : {
-            text: `${highest.label} of severe storms ${day.replace(/^To/, 'to')}`,
-            level: highest.level,
-            tone: (highest.level ?? 0) >= 3 ? 'failure' : 'warning',
-          },
-    unknown: hazardsUnknown(outlook.unknown),
-    times: [
-      ['Issued', moment(data.issuedAt, zone)],
-      ['Valid from', moment(data.validFrom, zone)],
-      ['Valid until', moment(data.validUntil, zone)],
-    ],
-  };
 }

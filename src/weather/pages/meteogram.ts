@@ -17,7 +17,15 @@ export interface Meteogram {
   /** Labeled horizontal grid lines. */
   levels: { y: number; text: string }[];
   bars: { x: number; y: number; width: number; height: number }[];
-  hours: { x: number; text: string; wind: string; icon: string | null; isMidnight: boolean }[];
+  hours: {
+    x: number;
+    text: string;
+    /** The speed of the wind, and the direction that it comes from in degrees; null if it is unknown. */
+    wind: string;
+    from: number | null;
+    icon: string | null;
+    isMidnight: boolean;
+  }[];
   /** The names of the days, where each begins. */
   days: { x: number; text: string }[];
   nights: { x: number; width: number }[];
@@ -38,19 +46,16 @@ interface Layout {
   left: number;
   right: number;
   maxHours: number;
-  /** Whether there is room for the direction of the wind. */
-  hasDirections: boolean;
 }
 
 const layouts = {
-  wide: { width: 960, left: 44, right: 948, maxHours: Infinity, hasDirections: true },
-  phone: { width: 296, left: 38, right: 288, maxHours: 24, hasDirections: false },
+  wide: { width: 960, left: 44, right: 948, maxHours: Infinity },
+  phone: { width: 296, left: 43, right: 288, maxHours: 24 },
 } as const satisfies Record<string, Layout>;
-const height = 326;
-const panels = { temperature: { top: 72, bottom: 200 }, precipitation: { top: 230, bottom: 284 } };
+const height = 358;
+const panels = { temperature: { top: 72, bottom: 200 }, precipitation: { top: 238, bottom: 294 } };
 const everyHours = 3;
-/** Half the width of a label below the chart, and the width of the name of a day. */
-const maxText = 20;
+/** The width of the name of a day. */
 const dayWidth = 84;
 
 /** Draws a chart for an hourly forecast. Returns null if fewer than two hours have a temperature. */
@@ -79,7 +84,7 @@ export function meteogram(
     temperature: line('temperature'),
     dewpoint: line('dewpoint'),
     bars: barsOf(periods, step, left),
-    hours: hoursOf(periods, timeZone, { layout, middle }),
+    hours: hoursOf(periods, timeZone, middle),
     days: daysOf(periods, timeZone, { layout, middle }),
     nights: nightsOf(periods, step, left),
     summary: summaryOf(periods, units.temperature),
@@ -104,17 +109,18 @@ interface Place {
 function hoursOf(
   periods: readonly Period[],
   timeZone: string | null,
-  { layout, middle }: Place,
+  middle: Place['middle'],
 ): Meteogram['hours'] {
   return periods.flatMap((period, index) => {
     const hour = textHelpers.time(period.startsAt, timeZone, 'hour');
     if (Number(hour.slice(0, 2)) % everyHours !== 0) return [];
-    const x = middle(index);
+    const { windDirection, windSpeedMax } = period;
     return [
       {
-        x,
+        x: middle(index),
         text: hour.slice(0, 2),
-        wind: hasWind(hour, x, layout) ? windText(period, layout) : '',
+        wind: windSpeedMax === null ? '' : String(Math.round(windSpeedMax)),
+        from: windSpeedMax === 0 ? null : degreesOf(windDirection),
         icon: iconOf(period.shortForecast, period.isDaytime),
         isMidnight: hour === '00:00',
       },
@@ -122,10 +128,11 @@ function hoursOf(
   });
 }
 
-/** Wind with a direction is as wide as the distance of two labels. */
-function hasWind(hour: string, x: number, { hasDirections, right }: Layout): boolean {
-  if (!hasDirections) return true;
-  return Number(hour.slice(0, 2)) % (2 * everyHours) === 0 && x <= right - maxText;
+const directions = Array.from({ length: 16 }, (_, index) => index * 22.5);
+
+/** Returns the degrees of a compass point, or null for anything else. */
+function degreesOf(point: string | null): number | null {
+  return directions.find((degrees) => textHelpers.compass(degrees) === point) ?? null;
 }
 
 /** Names the first day and each day that begins in the chart. The first one needs room before midnight. */
@@ -149,13 +156,6 @@ function daysOf(
 
 function dayOf({ startsAt }: Period, timeZone: string | null): string {
   return textHelpers.time(startsAt, timeZone, 'row').split(' ').slice(0, 3).join(' ');
-}
-
-function windText({ windDirection, windSpeedMax }: Period, { hasDirections }: Layout): string {
-  if (windSpeedMax === null) return '';
-  const speed = String(Math.round(windSpeedMax));
-  if (!hasDirections) return speed;
-  return windSpeedMax === 0 ? 'calm' : `${windDirection ?? ''} ${speed}`.trim();
 }
 
 /** Chooses a scale with round steps (2, 5, 10 and so on) and about five lines at most. */

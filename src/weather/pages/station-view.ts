@@ -15,7 +15,7 @@ import {
 } from '../records/observation-fields.ts';
 import type { UnitSystem } from '../units.ts';
 import { daysOf, halfDaysOf, zoneOf } from './forecast-view.ts';
-import type { UnplacedAlert } from './map-layers.ts';
+import type { Unplaced } from './map-layers.ts';
 import { mayApply } from './map-notices.ts';
 import { queryText, unitsText } from './map-query.ts';
 import { states } from './map-shapes.ts';
@@ -43,11 +43,7 @@ export interface StationContent {
   conditions: Section<CurrentConditionsData>;
   newest: Section<ObservationData | ObservationsData>;
   alerts: Section<AlertsData>;
-  /**
-   * Alerts that might apply to this station, because we do not know exactly where they do. Only some of them
-   * if there are many.
-   */
-  unplaced: readonly UnplacedAlert[];
+  unplaced: Unplaced;
   hourly: Section<HourlyForecastData>;
   narrative: Section<NarrativeForecastData>;
   outlooks: readonly Section<ConvectiveOutlookData>[];
@@ -149,7 +145,8 @@ interface Notice {
 
 function noticeOf(section: Section<object>, what: string, now: Date): Notice | null {
   if (section.kind === 'refused') return { status: 'failure', text: section.why };
-  if (section.data === null) return { status: 'neutral', text: `There is no ${what} for this place.` };
+  if (section.data === null)
+    return { status: 'neutral', text: `The database has no ${what} for this place.` };
   if (!section.stale || section.asOf === null) return null;
   return { status: 'warning', text: `This ${what} is stale: it is ${ageOf(section.asOf, now)} old.` };
 }
@@ -190,16 +187,16 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
       observedAt: shown.observedAt,
       observedText: moment(shown.observedAt, place.timeZone),
       // The notice has the age of a stale report.
-      age: isStale ? null : ageOf(observedAt, now),
+      age: isStale ? null : `${ageOf(observedAt, now)} ago`.replaceAll(' ', '\u00a0'),
+      feelsLike: feelsLike === null ? null : wholeDegrees(feelsLike, units.temperature),
       facts: [
-        ['Feels like', wholeDegrees(feelsLike, units.temperature)],
+        ['Wind', windOf(shown, units.windSpeed)],
+        ['Clouds', cloudsOf(shown.clouds, units.cloudBase)],
         ['Dew point', wholeDegrees(shown.dewpoint, units.temperature)],
         ['Humidity', quantity(shown.relativeHumidity, units.relativeHumidity)],
-        ['Wind', windOf(shown, units.windSpeed)],
         ['Pressure', readableQuantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
         ['Visibility', readableQuantity(shown.visibility, units.visibility)],
         ['Rain in the last hour', quantity(shown.precipitation1h, units.precipitation)],
-        ['Clouds', cloudsOf(shown.clouds, units.cloudBase)],
       ].filter(([, value]) => value !== '' && value !== '–'),
     },
   };
@@ -228,15 +225,18 @@ function alertsOf(
 /**
  * Returns a sentence about alerts that might apply here. It comes after those that certainly do.
  */
-function uncertainText(section: Section<AlertsData>, named: readonly UnplacedAlert[]): string | null {
-  const unplaced = dataOf(section)?.unplaced ?? 0;
+function uncertainText(section: Section<AlertsData>, { near: named, elsewhere }: Unplaced): string | null {
+  const all = dataOf(section)?.unplaced ?? 0;
+  const unplaced = Math.max(all - elsewhere, named.length);
   const others = unplaced - named.length;
   const names = [
     ...named.map(({ event, areaDescription }) => `${event} (${areaDescription})`),
     ...(named.length > 0 && others > 0 ? [`${others} more`] : []),
   ];
   if (unplaced > 0) return `${mayApply(unplaced)}${names.length === 0 ? '' : `: ${names.join(', ')}`}.`;
-  const isUnknown = section.kind === 'read' && section.unknown.some(({ field }) => field === 'alerts');
+  const isUnknown =
+    section.kind === 'read' &&
+    section.unknown.some(({ field, reason }) => field === 'alerts' && (reason !== 'unplaced' || all === 0));
   return isUnknown ? 'Some alerts cannot be read; one may hold here.' : null;
 }
 

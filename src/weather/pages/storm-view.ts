@@ -1,9 +1,14 @@
 import type { ConvectiveOutlookData, OutlookRiskData } from '../records/family-fields.ts';
+import { textHelpers } from '../render/text-helpers.ts';
 import { outlookColour, riskLevel, riskName } from './colours.ts';
+import { isPartlyIn, statesIn } from './map-cover.ts';
+import type { MapArea, MapContent } from './map-layers.ts';
+import { hazardsUnknown } from './map-notices.ts';
+import { states } from './map-shapes.ts';
 import { dataOf, type Section } from './section.ts';
-import { joined, weekday } from './words.ts';
+import { joined, moment, weekday } from './words.ts';
 
-/** The risk of severe storms at a place, for the page of a station. */
+/** The risk of severe storms at a place, for the page of a station, and in areas, for the map. */
 
 type Outlook = Section<ConvectiveOutlookData>;
 
@@ -16,15 +21,17 @@ interface DayRisk {
   chances: string;
 }
 
+const calm = { isUrgent: false, isHigh: false };
+
 /** Returns a line for each day, or a note if there is nothing to list. Days with the same text are merged. */
 export function stormsOf(
   outlooks: readonly Outlook[],
   at: { now: Date; timeZone: string | null },
-): { risks: object[]; note: string | null; isUrgent: boolean } {
+): { risks: object[]; note: string | null; isUrgent: boolean; isHigh: boolean } {
   const present = outlooks.filter(isPresent);
-  if (present.length === 0) return { risks: [], note: 'No outlook is known.', isUrgent: false };
+  if (present.length === 0) return { risks: [], note: 'No outlook is known.', ...calm };
   if (present.every((outlook) => categoryOf(dataOf(outlook))?.reason === 'not_covered'))
-    return { risks: [], note: 'Not covered by this outlook of the contiguous states.', isUrgent: false };
+    return { risks: [], note: 'The outlook covers only the contiguous states.', ...calm };
   const risks = outlooks
     .map((outlook, index) => riskOf(outlook, dayName(index + 1, at)))
     .reduce<DayRisk[]>((merged, one) => {
@@ -33,7 +40,8 @@ export function stormsOf(
       return [...merged.slice(0, -1), { ...last, days: [...last.days, ...one.days] }];
     }, [])
     .map(({ days, ...risk }) => ({ ...risk, day: joined(days) }));
-  return { risks, note: null, isUrgent: risks.some(({ level }) => level !== null) };
+  const isAtLeast = (least: number): boolean => risks.some(({ level }) => (level ?? 0) >= least);
+  return { risks, note: null, isUrgent: isAtLeast(1), isHigh: isAtLeast(3) };
 }
 
 function isPresent(outlook: Outlook): boolean {
@@ -104,4 +112,71 @@ function categoryText(category: OutlookRiskData | undefined): string {
         ? 'Risk unknown: the outlook has arrived in part'
         : `${name} or higher: the outlook has arrived in part`;
   }
+}
+
+/**
+ * Returns the time zone that most of a state is in. For the whole country, returns the time zone of the Storm
+ * Prediction Center.
+ */
+export function zoneOfState(state: string | null): string {
+  return state === null ? 'America/Chicago' : textHelpers.zoneOf([`${state}Z001`]);
+}
+
+/** Returns the times of the outlook on the map, and its highest risk with the states that have it. */
+export function outlookOf({ outlook, query, areas, state, now }: MapContent): object | null {
+  const data = outlook === null ? null : dataOf(outlook);
+  if (outlook?.kind !== 'read' || data === null) return null;
+  const zone = zoneOfState(query.state);
+  const day = dayName(data.day, { now, timeZone: zone }).replace(/^To/, 'to');
+  const highest = areas
+    .filter(({ level, shape }) => level !== null && (state === null || isPartlyIn(state, shape)))
+    .findLast(({ shape }) => shape !== '');
+  const hazards = hazardsUnknown(outlook.unknown);
+  const isKnown = (outlook.unknown.length === 0 || hazards !== null) && !outlook.stale;
+  return {
+    highest: highest === undefined ? null : { ...headlineOf(highest, { day, state }), level: highest.level },
+    quiet:
+      highest !== undefined || state === null
+        ? null
+        : outside.has(state.code)
+          ? 'The outlook covers only the contiguous states.'
+          : isKnown
+            ? `No risk of severe storms is outlined in ${state.name} ${day}.`
+            : null,
+    unknown: hazards,
+    times: [
+      ['Issued', moment(data.issuedAt, zone)],
+      ['Valid from', moment(data.validFrom, zone)],
+      ['Valid until', moment(data.validUntil, zone)],
+    ],
+  };
+}
+
+const outside: ReadonlySet<string> = new Set(['AK', 'HI']);
+
+function headlineOf({ label, level, shape }: MapArea, at: { day: string; state: MapContent['state'] }) {
+  const places = at.state === null ? placesOf(shape, maxPlaces) : at.state.name;
+  return {
+    text: `${label.replace(/ Risk$/, ' risk')} of severe storms ${at.day}`,
+    places: places === '' ? '' : `parts of ${places}`,
+    tone: (level ?? 0) >= 3 ? 'failure' : 'warning',
+  };
+}
+
+const maxPlaces = 4;
+const maxListedPlaces = 6;
+
+/** Names the states that an area is in: `Texas, Oklahoma and 3 more states`. */
+function placesOf(shape: string, max: number): string {
+  const names = statesIn(shape, states()).map(({ name }) => name);
+  const more = names.length - max;
+  return joined(more > 1 ? [...names.slice(0, max), `${more} more states`] : names);
+}
+
+/** Returns the entries of the map's legend, the most important ones first. */
+export function legendOf({ areas, state }: Pick<MapContent, 'areas' | 'state'>): object[] {
+  return [...areas].reverse().map((area) => ({
+    ...area,
+    places: area.level === null || state !== null ? '' : placesOf(area.shape, maxListedPlaces),
+  }));
 }

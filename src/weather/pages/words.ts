@@ -31,29 +31,18 @@ export function temperatureUnit(units: UnitSystem): string {
   return signs[converterOf(units).units.temperature] ?? '';
 }
 
-const cardinals: Readonly<Record<string, string>> = { N: 'north', E: 'east', S: 'south', W: 'west' };
-
-/**
- * Spells out the direction of a compass point: `NNW` becomes `north-northwest`. Returns null for anything
- * else.
- */
-export function directionOf(point: string): string | null {
-  if (!/^[NESW]{1,3}$/.test(point)) return null;
-  const names = (point.match(/./g) ?? []).map((letter) => cardinals[letter] ?? '');
-  return names.length < 3 ? names.join('') : `${names[0]}-${names.slice(1).join('')}`;
-}
-
-/** Describes wind: `North-northwest at 15 km/h, gusts to 30 km/h`, or `Calm`. */
+/** Describes wind: `NNW 15 km/h, gusts to 30 km/h`, or `Calm`. Breaks lines only after the comma. */
 export function windOf(
   wind: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
   unit: string,
 ): string {
   const { windDirection, windSpeed, windGust } = wind;
-  if (windSpeed === null) return windGust === null ? unknown : `Gusts to ${quantity(windGust, unit, 0)}`;
+  const gusts = windGust === null ? null : `gusts\u00a0to\u00a0${quantity(windGust, unit, 0)}`;
+  if (windSpeed === null) return gusts === null ? unknown : capital(gusts);
   if (windSpeed === 0) return 'Calm';
-  const from = windDirection === null ? 'variable' : directionOf(textHelpers.compass(windDirection));
-  const gusts = windGust === null ? '' : `, gusts to ${quantity(windGust, unit, 0)}`;
-  return `${capital(from ?? unknown)} at ${quantity(windSpeed, unit, 0)}${gusts}`;
+  const from = windDirection === null ? 'Variable' : textHelpers.compass(windDirection);
+  const steady = `${from}\u00a0${quantity(windSpeed, unit, 0)}`;
+  return gusts === null ? steady : `${steady}, ${gusts}`;
 }
 
 /** Describes wind in a forecast: `NNW 8 to 16 km/h`, or `Calm`. */
@@ -67,7 +56,7 @@ export function forecastWindOf(
   const from = windDirection === null ? '' : `${windDirection} `;
   const least = windSpeedMin === null ? null : windSpeedMin.toFixed(0);
   const range = least === null || least === windSpeedMax.toFixed(0) ? '' : `${least} to `;
-  return `${from}${range}${quantity(windSpeedMax, unit, 0)}`;
+  return `${from}${range}${quantity(windSpeedMax, unit, 0)}`.replaceAll(' ', '\u00a0');
 }
 
 function capital(text: string): string {

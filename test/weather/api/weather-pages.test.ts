@@ -1,31 +1,23 @@
 import t from 'tap';
+import { coverOf, isPartlyIn, outlinesOf, statesIn } from '../../../src/weather/pages/map-cover.ts';
 import { apart, type MapStation } from '../../../src/weather/pages/map-layers.ts';
 import { rememberedUnits } from '../../../src/weather/pages/map-query.ts';
+import { states } from '../../../src/weather/pages/map-shapes.ts';
 import { outlinePath } from '../../../src/weather/pages/projection.ts';
-import {
-  directionOf,
-  forecastWindOf,
-  iconOf,
-  paragraphsOf,
-  windOf,
-} from '../../../src/weather/pages/words.ts';
+import { forecastWindOf, iconOf, paragraphsOf, windOf } from '../../../src/weather/pages/words.ts';
 
 t.test('wind is said in words', (t) => {
-  t.same(['N', 'SE', 'NNW', 'WSW', '--', 'VRB'].map(directionOf), [
-    'north',
-    'southeast',
-    'north-northwest',
-    'west-southwest',
-    null,
-    null,
-  ]);
   const wind = { windDirection: 337, windSpeed: 15, windGust: 30 };
-  t.equal(windOf(wind, 'mph'), 'North-northwest at 15\u00a0mph, gusts to 30\u00a0mph');
+  t.equal(windOf(wind, 'mph'), 'NNW\u00a015\u00a0mph, gusts\u00a0to\u00a030\u00a0mph');
   t.equal(windOf({ ...wind, windSpeed: 0 }, 'mph'), 'Calm');
-  t.equal(windOf({ ...wind, windDirection: null, windGust: null }, 'mph'), 'Variable at 15\u00a0mph');
-  t.equal(windOf({ ...wind, windSpeed: null }, 'mph'), 'Gusts to 30\u00a0mph', 'a gust without a wind');
+  t.equal(windOf({ ...wind, windDirection: null, windGust: null }, 'mph'), 'Variable\u00a015\u00a0mph');
+  t.equal(
+    windOf({ ...wind, windSpeed: null }, 'mph'),
+    'Gusts\u00a0to\u00a030\u00a0mph',
+    'a gust without a wind',
+  );
   const forecast = { windDirection: 'W', windSpeedMin: 5, windSpeedMax: 10 };
-  t.equal(forecastWindOf(forecast, 'mph'), 'W 5 to 10\u00a0mph');
+  t.equal(forecastWindOf(forecast, 'mph'), 'W\u00a05\u00a0to\u00a010\u00a0mph');
   t.equal(forecastWindOf({ ...forecast, windSpeedMax: null }, 'mph'), '–');
   t.end();
 });
@@ -89,6 +81,38 @@ t.test('figures on the map do not cover each other, and the best known station s
   const frame = { left: 0, top: 0, width: 100, height: 60 };
   const kept = apart([at('ABC12', 10), at('KNYC', 15), at('KJFK', 40)], frame, 0.1);
   t.same(kept.map(({ place }) => place.id).sort(), ['KJFK', 'KNYC']);
+  t.end();
+});
+
+t.test('a station leaves an area free, and its figure is without a disc on a large one', (t) => {
+  const large = outlinesOf('M0,0L100,0L100,100L0,100Z');
+  const small = outlinesOf('M200,0L210,0L210,10L200,10Z');
+  const cover = (x: number, y: number): string => coverOf([...large, ...small], [x, y], 10);
+  t.equal(cover(50, 50), 'over');
+  t.equal(cover(105, 50), 'over', 'a disc next to an area would cover its edge');
+  t.equal(cover(150, 50), 'clear');
+  t.equal(cover(205, 5), 'hides');
+  t.equal(cover(215, 15), 'hides', 'a corner is enough');
+  t.end();
+});
+
+t.test('an area is named by the states that have most of it', (t) => {
+  const shapeOf = (west: number, south: number, east: number, north: number): string => {
+    const ring = [
+      [west, south],
+      [east, south],
+      [east, north],
+      [west, north],
+      [west, south],
+    ];
+    return outlinePath({ type: 'Polygon', coordinates: [ring] }, 1);
+  };
+  const names = (shape: string): string[] => statesIn(shape, states()).map(({ name }) => name);
+  t.same(names(shapeOf(-106, 38, -100, 40)), ['Colorado', 'Kansas']);
+  t.same(names(shapeOf(-60, 30, -55, 35)), [], 'in the sea');
+  const kansas = states().find(({ code }) => code === 'KS')!;
+  t.ok(isPartlyIn(kansas, shapeOf(-106, 38, -100, 40)));
+  t.notOk(isPartlyIn(kansas, shapeOf(-90, 31, -86, 34)));
   t.end();
 });
 

@@ -1,0 +1,125 @@
+import type { StateOutline } from './map-shapes.ts';
+import type { Point } from './projection.ts';
+
+/** Says which parts of the map are in an area. Works on the SVG path data that the page draws. */
+
+/** A closed line of an area, with its bounding box. */
+interface Outline {
+  points: readonly Point[];
+  box: StateOutline['box'];
+}
+
+/** Returns the closed lines of SVG path data from `outlinePath`. */
+export function outlinesOf(shape: string): Outline[] {
+  return shape
+    .split('M')
+    .slice(1)
+    .map((part) => {
+      const points = part
+        .replace('Z', '')
+        .split('L')
+        .map((pair): Point => {
+          const [x = 0, y = 0] = pair.split(',').map(Number);
+          return [x, y];
+        });
+      const xs = points.map(([x]) => x);
+      const ys = points.map(([, y]) => y);
+      return { points, box: [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)] };
+    });
+}
+
+function isInBox([left, top, right, bottom]: Outline['box'], [x, y]: Point): boolean {
+  return x >= left && x <= right && y >= top && y <= bottom;
+}
+
+function isInside({ points, box }: Outline, at: Point): boolean {
+  if (!isInBox(box, at)) return false;
+  let inside = false;
+  let [x1, y1] = points.at(-1) ?? at;
+  for (const [x2, y2] of points) {
+    if (y1 > at[1] !== y2 > at[1] && at[0] < ((x2 - x1) * (at[1] - y1)) / (y2 - y1) + x1) inside = !inside;
+    [x1, y1] = [x2, y2];
+  }
+  return inside;
+}
+
+/** Where a disc is compared with an area: its middle, and points on its edge. */
+const directions = Array.from({ length: 8 }, (_, index) => (index * Math.PI) / 4);
+/** An area that is smaller than this many discs would be hidden by the figure of a station. */
+const smallAreas = 2;
+
+/**
+ * Returns how a disc at a station would cover the areas. `clear`: not at all. `over`: it is on a large area,
+ * where only the figure is drawn. `hides`: it would hide a small area.
+ */
+export function coverOf(
+  outlines: readonly Outline[],
+  [x, y]: Point,
+  radius: number,
+): 'clear' | 'over' | 'hides' {
+  let cover: 'clear' | 'over' = 'clear';
+  const samples = [
+    [x, y] as const,
+    ...directions.map((angle) => [x + radius * Math.cos(angle), y + radius * Math.sin(angle)] as const),
+  ];
+  for (const outline of outlines) {
+    const [left, top, right, bottom] = outline.box;
+    if (!isInBox([left - radius, top - radius, right + radius, bottom + radius], [x, y])) continue;
+    const touches =
+      samples.some((sample) => isInside(outline, sample)) ||
+      outline.points.some((point) => Math.hypot(point[0] - x, point[1] - y) < radius);
+    if (!touches) continue;
+    if (Math.max(right - left, bottom - top) < smallAreas * 2 * radius) return 'hides';
+    cover = 'over';
+  }
+  return cover;
+}
+
+const lands = new WeakMap<StateOutline, Outline[]>();
+
+function landOf(state: StateOutline): Outline[] {
+  const land = lands.get(state) ?? outlinesOf(state.coarse);
+  lands.set(state, land);
+  return land;
+}
+
+/** The number of steps that search an area in each direction, and the least part of it that is named. */
+const steps = 32;
+const minPart = 0.03;
+
+/** Returns the states that an area is in, starting with the one that has most of it. */
+export function statesIn(shape: string, states: readonly StateOutline[]): StateOutline[] {
+  const area = outlinesOf(shape);
+  const counts = new Map<StateOutline, number>();
+  let total = 0;
+  for (const at of area.flatMap(gridOf)) {
+    if (area.filter((outline) => isInside(outline, at)).length % 2 === 0) continue;
+    total += 1;
+    const found = states.find(
+      (state) => isInBox(state.box, at) && landOf(state).some((one) => isInside(one, at)),
+    );
+    if (found !== undefined) counts.set(found, (counts.get(found) ?? 0) + 1);
+  }
+  return [...counts]
+    .filter(([, count]) => count >= total * minPart)
+    .sort(([, a], [, b]) => b - a)
+    .map(([state]) => state);
+}
+
+/** Reports whether some part of a state is in an area. */
+export function isPartlyIn(state: StateOutline, shape: string): boolean {
+  const area = outlinesOf(shape);
+  const land = landOf(state);
+  return land
+    .flatMap(gridOf)
+    .some((at) => land.some((one) => isInside(one, at)) && area.some((one) => isInside(one, at)));
+}
+
+function gridOf({ box: [left, top, right, bottom] }: Outline): Point[] {
+  const at = (from: number, to: number, index: number): number =>
+    from + ((to - from) * (index + 0.5)) / steps;
+  return Array.from({ length: steps * steps }, (_, index): Point => [
+    at(left, right, index % steps),
+    at(top, bottom, Math.floor(index / steps)),
+  ]);
+}
