@@ -35,7 +35,11 @@ async function publishedFiles(): Promise<Map<string, Buffer>> {
   );
   const bundle = await bundleOf(files, { name: 'session-42', files: listed });
   const outputs = { ...everything, sceneMapPage: true };
-  const planned = await planOutputs(bundle, options(outputs));
+  const { destination } = options(outputs);
+  const planned = await planOutputs(
+    bundle,
+    options(outputs, { destination: { ...destination, rootIndex: true } }),
+  );
   return new Map([
     ...(await Promise.all(planned.map(async (one) => [one.path, await bytesOf(one)] as [string, Buffer]))),
     ...(await rootFiles()),
@@ -89,7 +93,7 @@ export const publishedPages: PageSet = {
     {
       name: 'index-with-digests',
       path: 'index.html',
-      prepare: (page) => page.getByLabel('Show digests').check(),
+      prepare: (page) => page.getByLabel('Show SHA-256 digests').check(),
     },
     { name: 'root-index', path: 'root/index.html', inDocs: true },
     { name: 'scene-map', path: 'maps/session-42.html', inDocs: true },

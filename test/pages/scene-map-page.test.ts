@@ -64,11 +64,11 @@ t.test('filters work by keyboard and without script', async (t) => {
 
 t.test('everything of the document is in the page, with the findings at their scenes', async (t) => {
   const page = await open(await exampleHtml());
-  await page.getByRole('link', { name: 'scene 5', exact: true }).click();
+  await page.getByRole('link', { name: 'Scene 5', exact: true }).click();
   t.ok(await page.locator('#scene-5:target').isVisible());
   t.match(
     await page.locator('#scene-5').innerText(),
-    /Ambush on the stair[^]*128 to 219[^]*High confidence[^]*The Salt Wardens[^]*Boundary: Initiative[^]*overlaps scene 4/,
+    /Ambush on the stair[^]*128 to 219[^]*High confidence[^]*The Salt Wardens[^]*Start and end: Initiative[^]*overlaps scene 4/,
   );
   t.match(await page.locator('main').innerText(), /Caveats[^]*Segments 120 to 131/);
 });

@@ -20,6 +20,10 @@ export interface GeneratorInput {
   bundle: DigestedBundle;
   /** The outputs that other generators have made before this one. */
   siblings: readonly Sibling[];
+  /** Whether a page that lists the bundle is generated, too. */
+  hasIndex: boolean;
+  /** The URL of the destination's list of bundles, relative to the bundle; null if there is none. */
+  rootIndexHref: string | null;
   /**
    * The key to sign with, and what to say about the publication; null if the destination does not sign its
    * outputs.

@@ -5,7 +5,7 @@ import { invalidBundle } from '../bundle/source-bundle.ts';
 import type { DigestedFile } from '../bundle/validate-bundle.ts';
 import { hexOf } from '../lib/digest.ts';
 import { dateOf } from '../lib/instant.ts';
-import { compareCodeUnits } from '../lib/paths.ts';
+import { ancestorsOf, compareCodeUnits } from '../lib/paths.ts';
 import { maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import { nameOf } from '../storage/key.ts';
 import {
@@ -16,6 +16,7 @@ import {
   type GeneratedFile,
   type Generator,
   type GeneratorInput,
+  indexName,
   keptBytes,
   sceneMapPageName,
 } from './generator.ts';
@@ -84,31 +85,36 @@ function covered({ bundle, siblings }: GeneratorInput): [path: string, hex: stri
  */
 const sceneMapPageGenerator: Generator = {
   name: 'scene_map_page',
-  version: 3,
+  version: 4,
   switchedBy: 'sceneMapPage',
-  describe: async ({ bundle }) => bundle.files.filter(({ kind }) => kind === sceneMapKind).map(pageOf),
+  describe: async ({ bundle, hasIndex }) =>
+    bundle.files.filter(({ kind }) => kind === sceneMapKind).map((file) => pageOf(file, hasIndex)),
 };
 
-function pageOf(file: DigestedFile): GeneratedFile {
+function pageOf(file: DigestedFile, hasIndex: boolean): GeneratedFile {
   return {
     path: sceneMapPageName(file.path),
     kind: 'scene_map_page',
     contentType: 'text/html; charset=utf-8',
-    inputs: digestInputs(file.path, file.digest),
+    inputs: digestInputs(file.path, file.digest, hasIndex),
     async *open() {
-      yield Buffer.from(await render(file));
+      yield Buffer.from(await render(file, hasIndex));
     },
   };
 }
 
-async function render(file: DigestedFile): Promise<string> {
+async function render(file: DigestedFile, hasIndex: boolean): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of file.body.open()) chunks.push(chunk);
   const { readSceneMap } = await import('../scene-map/read-scene-map.ts');
   const { renderSceneMapPage } = await import('../scene-map/page.ts');
   const { map, findings } = readSceneMap(Buffer.concat(chunks), file.path, { maxBytes: maxSceneMapBytes });
   if (map === null) throw invalidBundle(`"${file.path}"`, findings);
-  return renderSceneMapPage(map, { findings, documentHref: encodeURIComponent(nameOf(file.path)) });
+  return renderSceneMapPage(map, {
+    findings,
+    documentHref: encodeURIComponent(nameOf(file.path)),
+    ...(hasIndex ? { bundleHref: `${'../'.repeat([...ancestorsOf(file.path)].length)}${indexName}` } : {}),
+  });
 }
 
 /** A generator can see the outputs of those before it, so the checksums cover all other outputs. */

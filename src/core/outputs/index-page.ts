@@ -32,7 +32,7 @@ async function readSource(): Promise<Source> {
  */
 export const indexGenerator: Generator = {
   name: 'index',
-  version: 2,
+  version: 3,
   switchedBy: 'index',
   describe: async (input) => {
     source ??= readSource();
@@ -59,6 +59,8 @@ interface Page {
   /** `created` as people would write it. */
   createdText: string;
   total: string;
+  /** The relative URL of the list of bundles; null if there is none. */
+  rootIndexHref: string | null;
   files: Row[];
   sceneMaps: Row[];
   archives: Row[];
@@ -69,6 +71,10 @@ interface Page {
 interface Row {
   href: string;
   path: string;
+  /** The path in parts: `maps/`, `session-42` and `.json`. Any of them but the second can be empty. */
+  folder: string;
+  stem: string;
+  extension: string;
   /** Empty if it is an ordinary file. */
   kind: string;
   size: string;
@@ -79,7 +85,7 @@ const picture = /\.(avif|gif|jpe?g|png|svg|webp)$/i;
 const maxPictureBytes = 8 * 1024 * 1024;
 const maxPictures = 24;
 
-function pageOf({ bundle, siblings }: GeneratorInput): Page {
+function pageOf({ bundle, siblings, rootIndexHref }: GeneratorInput): Page {
   const files = [...bundle.files].sort((a, b) => compareCodeUnits(a.path, b.path));
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   const shown = files.filter(({ path, size }) => picture.test(path) && size <= maxPictureBytes);
@@ -89,6 +95,7 @@ function pageOf({ bundle, siblings }: GeneratorInput): Page {
     created: bundle.created,
     createdText: instantForPeople(bundle.created),
     total: `${files.length} ${files.length === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`,
+    rootIndexHref,
     files: files.map(row),
     sceneMaps: made('scene_map_page'),
     archives: made('archive'),
@@ -107,7 +114,11 @@ function row({ path, kind, size, digest }: Listed): Row {
   // Without `./`, a path with a colon in it would look like a URL with a scheme.
   const href = `./${path.split('/').map(encodeURIComponent).join('/')}`;
   const shownKind = kind === 'file' ? '' : kind.replaceAll('_', ' ');
-  return { href, path, kind: shownKind, size: formatSize(size), digest };
+  const [, folder = '', stem = path, extension = ''] = /^(.*\/)?([^/]+?)(\.[^./]{1,8})?$/su.exec(path) ?? [];
+  return {
+    ...{ href, path, folder, stem, extension, kind: shownKind, size: formatSize(size) },
+    digest: digest.replace(/^sha256:/, ''),
+  };
 }
 
 function titleOf({ name, path }: SourceBundle): string {

@@ -110,8 +110,12 @@ function isListedBundle(value: unknown): value is ListedBundle {
   );
 }
 
-export function summaryOf({ outputs, bytes }: ListedBundle): string {
-  return `${outputs} ${outputs === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`;
+export function summaryOf(bundle: ListedBundle): string {
+  return `${countOf(bundle)}, ${formatSize(bundle.bytes)}`;
+}
+
+export function countOf({ outputs }: ListedBundle): string {
+  return `${outputs} ${outputs === 1 ? 'file' : 'files'}`;
 }
 
 /** Returns a version 8 UUID (RFC 9562). It is made from a digest of the parts, so it is always the same. */

@@ -4,9 +4,11 @@ import ejs from 'ejs';
 import type { Digest } from '../lib/digest.ts';
 import { instantForPeople, parseInstant } from '../lib/instant.ts';
 import { compareCodeUnits, type RelativePath } from '../lib/paths.ts';
+import { formatSize } from '../lib/settings/units.ts';
 import { xmlText } from '../lib/xml.ts';
 import { digestInputs } from './generator.ts';
 import {
+  countOf,
   idOf,
   jsonFeed,
   linkTo,
@@ -21,7 +23,7 @@ import {
  */
 
 /** Increment this whenever you change the code in a way that changes the content. */
-export const rootIndexVersion = 3;
+export const rootIndexVersion = 4;
 
 /** A file of the root index. */
 export interface RootFile {
@@ -88,7 +90,7 @@ function headOf(bundles: readonly BundleRow[]): { heading: string; names: Bundle
   return {
     heading: isCut
       ? `The newest ${maxListed} bundles`
-      : `${bundles.length} ${bundles.length === 1 ? 'bundle' : 'bundles, newest first'}`,
+      : `${bundles.length} published ${bundles.length === 1 ? 'bundle' : 'bundles, newest first'}`,
     names:
       bundles.length > maxWithoutNames ? [...bundles].sort((a, b) => compareCodeUnits(a.path, b.path)) : [],
   };
@@ -118,7 +120,8 @@ interface BundleRow {
   publishedText: string;
   href: string;
   sceneMapHref: string | null;
-  summary: string;
+  count: string;
+  size: string;
 }
 
 function rowOf(bundle: ListedBundle): BundleRow {
@@ -129,7 +132,8 @@ function rowOf(bundle: ListedBundle): BundleRow {
     publishedText: forPeople(published),
     href: linkTo(page, null),
     sceneMapHref: sceneMap === null ? null : linkTo(sceneMap, null),
-    summary: summaryOf(bundle),
+    count: countOf(bundle),
+    size: formatSize(bundle.bytes),
   };
 }
 

@@ -25,7 +25,8 @@ import type { PlannedOutput } from './plan.ts';
 
 export interface OutputsOptions {
   owner: Owner;
-  destination: Pick<DestinationConfig, 'outputs' | 'publicBaseUrl' | 'cacheControl' | 'mapping'>;
+  destination: Pick<DestinationConfig, 'outputs' | 'publicBaseUrl' | 'cacheControl' | 'mapping'> &
+    Partial<Pick<DestinationConfig, 'rootIndex' | 'releases'>>;
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /**
@@ -63,7 +64,13 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
   if (wanted.length > 0) for (const record of options.recorded) recorded.set(record.path, record);
   const siblings: Sibling[] = [];
   for (const generator of wanted) {
-    const input = { bundle: digested, siblings: [...siblings], signing: options.signing ?? null };
+    const input = {
+      bundle: digested,
+      siblings: [...siblings],
+      hasIndex: chosen.index,
+      rootIndexHref: rootIndexHref(options),
+      signing: options.signing ?? null,
+    };
     for (const file of await generator.describe(input)) {
       const output = await plannedGenerated(digested, generator, file, recorded.get(file.path), options);
       siblings.push(output);
@@ -138,6 +145,16 @@ async function keptBody(
   if (file.namesRun !== true) return { ...record, body: null };
   const body = (await published?.(record)) ?? null;
   return body === null ? null : { ...record, body };
+}
+
+/**
+ * Returns the relative URL of the list of bundles. A release has no fixed distance from it, because readers
+ * can reach a release under more than one path.
+ */
+function rootIndexHref({ destination, destinationPath }: OutputsOptions): string | null {
+  const { rootIndex = false, releases = null } = destination;
+  if (!rootIndex || releases !== null || destinationPath === '.') return null;
+  return `${'../'.repeat(destinationPath.split('/').length)}index.html`;
 }
 
 function urlOf(

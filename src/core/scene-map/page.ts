@@ -6,12 +6,12 @@ import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
 
 interface PageOptions {
-  /**
-   * Findings from a check. They are shown at the top of the page, and next to each scene that they are about.
-   */
+  /** Findings from a check. They are shown next to each scene that they are about, and listed at the end. */
   findings?: readonly Finding[];
-  /** The relative path of a page to link back to, such as the one that lists the bundle. */
+  /** The relative URL of the document that the page is made from. */
   documentHref?: string;
+  /** The relative URL of the page that lists the bundle. */
+  bundleHref?: string;
 }
 
 /**
@@ -46,7 +46,7 @@ function read(name: string): string {
   return readFileSync(new URL(`../../../templates/${name}`, import.meta.url), 'utf8');
 }
 
-function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): PageView {
+function pageView(map: SceneMap, { findings = [], documentHref, bundleHref }: PageOptions): PageView {
   const stats = sceneMapStats(map);
   const offered = stats.participants.slice(0, maxParticipantFilters);
   const numbers = new Map(offered.map(({ name }, index) => [name, index]));
@@ -57,6 +57,7 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
   return {
     style,
     documentHref: documentHref ?? null,
+    bundleHref: bundleHref ?? null,
     clean,
     scope: map.session_scope,
     stats,
@@ -65,8 +66,9 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
     participants: offered.map(({ name, scenes }, index) => ({ name: clean(name), scenes, index })),
     moreParticipants: stats.participants.length - offered.length,
     caveats: map.boundary_caveats.map(clean),
-    findings: findings.map((one) => ({ ...one, message: clean(one.message), scene: sceneOf(one) })),
+    findings: findings.map((one) => ({ ...messageOf(one), scene: sceneOf(one) })),
     timeline: timelineOf(map, (scene) => classesOf(scene, numbers)),
+    people: peopleOf(map, offered, (scene) => classesOf(scene, numbers)),
     scenes,
     groups: groupsOf(scenes),
   };
@@ -86,7 +88,7 @@ interface PageView extends Record<string, unknown> {
 }
 
 function participantRule(index: number): string {
-  return `main:has(#p${index}:checked) :is(.scene,.bar,.finding):not(.p${index}){display:none}`;
+  return `main:has(#p${index}:checked) :is(.scene,.bar,.part,.finding):not(.p${index}){display:none}`;
 }
 
 function sceneView(
@@ -107,7 +109,7 @@ function sceneView(
     participants: scene.main_participants.map(clean),
     summary: clean(scene.summary),
     note: clean(scene.boundary_note),
-    findings: findings.map(({ message }) => clean(message)),
+    findings: findings.map(messageOf).map(({ start, message }) => start + message),
     classes: classesOf(scene, numbers),
   };
 }
@@ -137,6 +139,22 @@ function sceneOf({ pointer }: Finding): number | null {
 }
 
 /**
+ * Returns the message of a finding, without the id of a scene that only repeats its number: `Scene 5` for
+ * `Scene 5 ("S5")`. If it begins with the scene that it is about, `scene` is that beginning.
+ */
+function messageOf(one: Finding): { start: string; message: string } {
+  const message = clean(one.message).replaceAll(
+    /(scene (\d+)) \("S(\d+)"\)/gi,
+    (whole, name: string, number: string, id: string) => (number === id ? name : whole),
+  );
+  const scene = sceneOf(one);
+  const start = scene === null ? '' : `Scene ${scene + 1}`;
+  return start !== '' && message.startsWith(`${start} `)
+    ? { start, message: message.slice(start.length) }
+    : { start: '', message };
+}
+
+/**
  * Removes control characters, and lone surrogates, which cannot be encoded in UTF-8. Markup is escaped by the
  * template.
  */
@@ -150,7 +168,7 @@ const minBarWidth = 0.05;
 const laneHeight = 30;
 const barHeight = 24;
 /** The width that a number needs for each digit, in percent. It depends on the size of the screen. */
-const roomForDigit = { wide: 0.75, middling: 1.5, phone: 3.2 };
+const roomForDigit = { wide: 1, middling: 1.5, phone: 3.2 };
 
 /**
  * The bars of a timeline. Horizontal positions are percentages of the width; vertical positions are in
@@ -164,12 +182,21 @@ interface Timeline {
   bars: readonly Bar[];
   /** Gaps between scenes, and segments that are in two scenes. */
   bands: readonly Band[];
+  /** Lines that lead from each scene to the next one. */
+  steps: readonly Step[];
 }
 
 interface Band {
   x: string;
   width: string;
   title: string;
+}
+
+interface Step {
+  x1: string;
+  x2: string;
+  y1: number;
+  y2: number;
 }
 
 interface Bar {
@@ -221,10 +248,51 @@ function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timelin
     const left = clamp((from - first) * scale);
     const width = clamp((to - first + 1) * scale) - left;
     if (width <= 0) return [];
-    const title = `Segments ${from} to ${to}: ${start > end ? 'in no scene' : 'in two scenes'}`;
+    const range = from === to ? `segment ${from}` : `segments ${from} to ${to}`;
+    const title = `${start > end ? 'Gap' : 'Overlap'}: ${range}`;
     return [{ x: left.toFixed(3), width: width.toFixed(3), title }];
   });
-  return { laneHeight, first, middle: Math.round((first + last) / 2), last, bars, bands };
+  const steps = map.scenes.length > maxConnected ? [] : stepsOf(bars);
+  return { laneHeight, first, middle: Math.round((first + last) / 2), last, bars, bands, steps };
+}
+
+/** With more scenes, lines between them and rows of participants would only be noise. */
+const maxConnected = 60;
+
+/** Returns a line from the end of each bar to the start of the next one, across the gap and the lanes. */
+function stepsOf(bars: readonly Bar[]): Step[] {
+  return bars.slice(1).flatMap((bar, index) => {
+    const before = bars[index] ?? bar;
+    const [from, to] = [before.y + barHeight / 2, bar.y + barHeight / 2];
+    const end = (Number(before.x) + Number(before.width)).toFixed(3);
+    return [
+      ...(Number(end) < Number(bar.x) ? [{ x1: end, x2: bar.x, y1: from, y2: from }] : []),
+      ...(from === to ? [] : [{ x1: bar.x, x2: bar.x, y1: from, y2: to }]),
+    ];
+  });
+}
+
+const maxRows = 8;
+const rowHeight = 20;
+
+/**
+ * Lays out a row for each participant who is in more than one scene, with a part for each scene. The parts
+ * have the positions of the bars.
+ */
+function peopleOf(
+  map: SceneMap,
+  participants: readonly { name: string; scenes: number }[],
+  classesOf: (scene: Scene) => string,
+): object | null {
+  const recurring = participants.filter(({ scenes }) => scenes > 1).slice(0, maxRows);
+  if (map.scenes.length > maxConnected || recurring.length === 0) return null;
+  const { bars } = timelineOf(map, classesOf);
+  const rows = recurring.map(({ name }, row) => ({
+    name: clean(name),
+    y: row * rowHeight,
+    parts: bars.filter((_, index) => map.scenes[index]?.main_participants.includes(name)),
+  }));
+  return { rows, rowHeight, height: rows.length * rowHeight };
 }
 
 function labelOf(

@@ -169,6 +169,12 @@ t.test('the index escapes everything, needs nothing from outside, and links only
     [],
   );
   t.match(page, 'href="./42.tar.gz"');
+  const { destination } = options(everything);
+  const listed = await planOutputs(
+    bundle,
+    options(everything, { destination: { ...destination, rootIndex: true } }),
+  );
+  t.match((await bytesOf(find(listed, 'index.html'))).toString(), 'href="../../index.html"');
 });
 
 t.test(
@@ -271,7 +277,11 @@ t.test('each scene map gets a page next to it, which is not generated again', as
     kind: 'scene_map_page',
     generated: { contentType: 'text/html; charset=utf-8' },
   });
-  t.match((await bytesOf(page!)).toString(), /<!doctype html>[^]*All of it/i);
+  const html = (await bytesOf(page!)).toString();
+  t.match(html, /<!doctype html>[^]*All of it/i);
+  t.notMatch(html, 'index.html', 'there is no index to link to');
+  const both = await planOutputs(bundle, options({ ...nothing, index: true, sceneMapPage: true }));
+  t.match((await bytesOf(find(both, 'maps/scenes.html'))).toString(), 'href="../index.html"');
 });
 
 t.test(
