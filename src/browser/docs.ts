@@ -4,6 +4,8 @@
  */
 
 const base = new URL('.', document.baseURI);
+/** How far below the top of the window a part of the page begins that counts as the current one. */
+const maxTopPx = 120;
 
 function openTarget(): void {
   const target = document.getElementById(location.hash.slice(1));
@@ -115,19 +117,17 @@ function addForm(operation: HTMLElement): void {
       );
   });
   operation.querySelector('.try')?.replaceWith(form);
-  if (isSecureContext) addCopyButton(operation);
 }
 
-function addCopyButton(operation: HTMLElement): void {
-  const example = operation.querySelector('.example');
+function addCopyButton(example: HTMLElement): void {
   const button = document.createElement('button');
   Object.assign(button, { type: 'button', className: 'button copy', textContent: 'Copy' });
   button.addEventListener('click', () => {
     void navigator.clipboard
-      .writeText(example?.querySelector('pre')?.textContent ?? '')
+      .writeText(example.querySelector('pre')?.textContent ?? '')
       .then(() => (button.textContent = 'Copied'));
   });
-  example?.append(button);
+  example.append(button);
 }
 
 // Skip event streams. They never end, so there is no complete response to show.
@@ -136,11 +136,49 @@ const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
 );
 for (const operation of finite)
   operation.addEventListener('toggle', () => addForm(operation), { once: true });
-// Show the actual URL of this server in the first example.
+if (isSecureContext) document.querySelectorAll<HTMLElement>('.example').forEach(addCopyButton);
+// Show the actual URL of this server in the first example. A narrow screen can break it after a slash.
 const address = document.getElementById('address');
-if (address !== null) address.textContent = base.href.replace(/\/$/, '');
-addEventListener('hashchange', openTarget);
+const parts = base.href.replace(/\/$/, '').split(/(?<=[^/]\/)(?=[^/])/);
+address?.replaceChildren(...parts.flatMap((part) => [part, document.createElement('wbr')]));
+addEventListener('hashchange', () => {
+  openTarget();
+  markCurrent();
+});
+addEventListener('scroll', () => requestAnimationFrame(markCurrent), { passive: true });
+document.getElementById('filter')?.addEventListener('input', filter);
 openTarget();
+markCurrent();
+
+/** Marks the link to the part of the page that is in view. */
+function markCurrent(): void {
+  const nav = document.querySelector<HTMLElement>('.contents');
+  const links = [...(nav?.querySelectorAll<HTMLAnchorElement>('li li a') ?? [])];
+  const topOf = ({ hash }: HTMLAnchorElement): number =>
+    document.getElementById(hash.slice(1))?.getBoundingClientRect().top ?? Infinity;
+  const asked = links.find(({ hash }) => hash === location.hash);
+  const isInView = asked !== undefined && topOf(asked) >= 0 && topOf(asked) < innerHeight;
+  const current = isInView ? asked : (links.filter((link) => topOf(link) <= maxTopPx).at(-1) ?? links[0]);
+  for (const link of links)
+    if (link === current) link.setAttribute('aria-current', 'true');
+    else link.removeAttribute('aria-current');
+  if (nav === null || current === undefined || nav.scrollHeight <= nav.clientHeight) return;
+  const top = current.offsetTop - nav.scrollTop;
+  if (top < 0 || top > nav.clientHeight - current.offsetHeight)
+    nav.scrollTop = current.offsetTop - nav.clientHeight / 2;
+}
+
+/** Hides the requests whose method, summary and path do not contain the text, here and in the contents. */
+function filter({ target }: Event): void {
+  const text = target instanceof HTMLInputElement ? target.value.trim().toLowerCase() : '';
+  for (const operation of document.querySelectorAll<HTMLElement>('.operation')) {
+    operation.hidden = !(operation.querySelector('summary')?.textContent ?? '').toLowerCase().includes(text);
+    const entry = document.querySelector<HTMLElement>(`.contents li li:has(> a[href="#${operation.id}"])`);
+    if (entry !== null) entry.hidden = operation.hidden;
+  }
+  for (const section of document.querySelectorAll<HTMLElement>('section:has(.operation)'))
+    section.hidden = section.querySelector('.operation:not([hidden])') === null;
+}
 
 /** The field for the body of a request. */
 interface BodyField {

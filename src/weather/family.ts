@@ -42,6 +42,8 @@ export interface WeatherEndpointData<P extends ParameterMap> {
   operationId: string;
   /** A few words for the title of the operation and the description of its response. */
   summary: string;
+  /** What the summary does not say. */
+  description?: string;
   /** The query parameters by name, in the order of the OpenAPI document. */
   parameters: P;
   rules?: readonly Rule[];

@@ -83,6 +83,16 @@ t.test('a path takes the methods of the document and no other', async (t) => {
   }
 });
 
+t.test('a route names the scopes that a token needs for it', async (t) => {
+  for (const { operationId, problems, scopes = [] } of routes)
+    t.equal(
+      scopes.some((scope) => scope !== 'admin'),
+      problems.includes('insufficient_scope'),
+      operationId,
+    );
+  t.same(document.paths['/v1/audit']?.get?.security, [{ token: ['audit'] }, { token: ['admin'] }]);
+});
+
 type Call = (api: Api) => Response | Promise<Response>;
 /** How to bring an operation to an answer: what the daemon is like, and the request. */
 type Provocation = Call | [ApiSettings, Call];

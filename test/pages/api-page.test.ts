@@ -173,7 +173,7 @@ t.test('errors are linked from each request, and a request is tried next to its 
 t.test('the first example of the weather reader requests one of its own paths', async (t) => {
   const site = siteOf({ http: { basePath: '/' } as Parameters<typeof siteOf>[0]['http'] });
   const html = renderPage(site, apiPage(openApiDocument(readerRoutes, '/')));
-  const path = /\$WAYBILL(\/[a-z.]+)&#34;/.exec(html)?.[1];
+  const path = /\$WAYBILL(\/[a-z.]+)"/.exec(html)?.[1];
   t.ok(
     readerRoutes.some((route) => route.path === path),
     String(path),

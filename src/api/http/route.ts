@@ -1,4 +1,5 @@
 import type { RequestHandler } from 'express';
+import type { Scope } from '../../core/config/schema/schema.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { RouteAct } from './recorded-acts.ts';
 import type { ProblemForm } from './request/request-context.ts';
@@ -23,6 +24,11 @@ export interface Route<Ports> {
   description?: string;
   /** `token`: a token is always required. `optional`: it is required if the configuration says so. */
   access: 'open' | 'token' | 'optional';
+  /**
+   * The scopes that the route accepts: a token needs one of them. `admin` stands for the token of
+   * `server.admin_token_env`.
+   */
+  scopes?: readonly (Scope | 'admin')[];
   parameters?: readonly Parameter[];
   body?: RequestBody;
   /** Set on routes that machines poll. Successful requests are logged at debug level. */

@@ -28,7 +28,7 @@ export const metricsRoute: Route<MetricsPorts> = {
   path: '/metrics',
   operationId: 'getMetrics',
   tag: 'daemon',
-  summary: 'Get metrics in the Prometheus format',
+  summary: 'Get Prometheus metrics',
   description: 'Needs no token unless `server.metrics.token_env` is set.',
   access: 'optional',
   isProbe: true,

@@ -40,6 +40,9 @@ function pageView({ info, tags, paths, components }: OpenApiDocument): Page['vie
     about,
     rules,
     hasTokens: operations.some(({ access }) => access !== null),
+    scopes: Object.entries(scopeTexts)
+      .filter(([name]) => operations.some(({ scopes }) => scopes.includes(name)))
+      .map(([name, text]) => ({ name, about: inlines(text) })),
     // A path that needs no token, for the first example. The standalone weather reader has no health check.
     first: '/healthz' in paths ? '/healthz' : '/openapi.json',
     tags: tags.map(({ name, description }) => ({
@@ -55,8 +58,19 @@ function pageView({ info, tags, paths, components }: OpenApiDocument): Page['vie
 
 interface OperationView extends Record<string, unknown> {
   tag: string;
-  access: string | null;
+  access: Inline[] | null;
+  scopes: string[];
 }
+
+const scopeTexts: Readonly<Record<string, string>> = {
+  upload: 'Send bundles to a pipeline.',
+  run: 'Start, retry and rerun runs.',
+  cancel: 'Cancel runs. Pause and resume pipelines.',
+  releases: 'Make a release current.',
+  read: 'Read runs, pipelines and releases.',
+  audit: 'Read the audit trail.',
+  admin: 'Not a scope, but the token of `server.admin_token_env`.',
+};
 
 /** Returns the errors that clients can get, grouped by status. */
 function errorViews(): object[] {
@@ -95,10 +109,11 @@ function operationView(path: string, { method, operation, schemas }: OperationPa
     path,
     // Allow line breaks after slashes, but not within a word.
     segments: path.split(/(?<=\/)/),
-    curl: curlExample(path, method, operation),
+    curl: unbroken(curlExample(path, method, operation)),
     summary,
     about: paragraphs(description ?? ''),
-    access: security.length === 0 ? null : security.length === 1 ? 'needs a token' : 'may need a token',
+    access: accessOf(security),
+    scopes: security.flatMap(({ token = [] }) => token),
     parameters: (parameters ?? []).map(parameterView),
     body: requestBody && { about: inlines(requestBody.description), media: bodyView(requestBody.content) },
     responses: Object.entries(responses)
@@ -123,7 +138,13 @@ function operationView(path: string, { method, operation, schemas }: OperationPa
 function parameterView({ name, in: place, required, description, schema, example }: Parameter): object {
   const choices = schema['type'] === 'boolean' ? [true, false] : (schema['enum'] ?? []);
   return {
-    ...{ name, place, required: required === true, about: inlines(description), form: formOf(schema) },
+    ...{
+      name,
+      place,
+      required: required === true,
+      about: inlines(description),
+      form: inlines(formOf(schema)),
+    },
     choices: (choices as unknown[]).map(String).join(' '),
     preset: textOf(schema['default']),
     example: textOf(example),
@@ -146,6 +167,38 @@ function answerExample(
   return example === null || typeof example !== 'object' || Object.keys(example).length === 0
     ? null
     : JSON.stringify(example, null, 2);
+}
+
+/** Says which tokens an operation accepts; null if it needs none. */
+function accessOf(security: Operation['security']): Inline[] | null {
+  if (security.length === 0) return null;
+  const isOptional = security.some(({ token }) => token === undefined);
+  const scopes = security.flatMap(({ token = [] }) => token);
+  const tokens = [
+    ...scopes.filter((scope) => scope !== 'admin').map((scope) => `a token with the scope \`${scope}\``),
+    ...(scopes.includes('admin') ? ['the token of `server.admin_token_env`'] : []),
+  ];
+  const needed = tokens.length === 0 ? 'a token' : tokens.join(', or ');
+  return inlines(
+    `${isOptional ? 'Can need' : 'Needs'} ${needed}${isOptional ? ', if the server is set up so' : ''}.`,
+  );
+}
+
+/** A part of a command: a word, which must not be broken, or the space before the next one. */
+interface Chunk {
+  text: string;
+  isWord: boolean;
+  /** True if a narrow screen can break the line after this part. */
+  isPath: boolean;
+}
+
+/** Splits a command so that lines break only between words and after slashes. */
+function unbroken(command: string): Chunk[] {
+  return (command.match(/\s+|[^\s/]*\/|[^\s/]+/g) ?? []).map((text) => ({
+    text,
+    isWord: text.trim() !== '',
+    isPath: text.endsWith('/'),
+  }));
 }
 
 /** Returns what the response says about a code: its description has a paragraph for each. */
@@ -183,9 +236,9 @@ function bodyView(content: Record<string, MediaType>): object[] {
 /** Summarizes a parameter's schema, such as `integer, minimum 1, maximum 500, default 50`. */
 function formOf({ type, enum: choices, ...rest }: JsonSchema): string {
   const words = Array.isArray(choices)
-    ? [`one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`]
+    ? [`one of ${choices.map((choice) => `\`${String(choice)}\``).join(', ')}`]
     : [String(type)];
-  for (const [keyword, value] of Object.entries(rest)) words.push(`${keyword} ${String(value)}`);
+  for (const [keyword, value] of Object.entries(rest)) words.push(`${keyword} \`${String(value)}\``);
   return words.join(', ');
 }
 

@@ -15,22 +15,24 @@ import {
 import { productVersion } from '../version.ts';
 import { componentSchemas } from './components.ts';
 
-const publishes = 'Publishes bundles that producers push, and reports the result.';
+const publishes =
+  'Upload a bundle, follow the run that publishes it, and switch releases. All requests and answers are plain HTTP with JSON.';
 const readsWeather = 'Serves the latest weather records of a database.';
-const rules = `Paths are relative to \`server.http.base_path\`. Every refusal is a problem document (RFC 9457) with a \`code\`. \`HEAD\` is answered wherever \`GET\` is.
+const rules = `Paths are relative to \`server.http.base_path\`. Every refusal is a problem document (RFC 9457) with a \`code\`. \`HEAD\` works on every path with \`GET\`.
 
 Every path can also answer 404 \`not_found\`, 405 \`method_not_allowed\` with \`Allow\`, and for invalid HTTP 400 \`malformed_request\`, 408 \`request_timeout\`,
 417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.
 
-Pages of the origins in \`server.http.cors\` may read every answer. Their preflights are answered 204.`;
+Web pages of the origins in \`server.http.cors\` can read every answer.`;
 
 const tags: Record<RouteTag, string> = {
-  uploads: 'Bundles from producers.',
-  runs: 'Runs of pipelines: start, follow, cancel and rerun.',
-  pipelines: 'Pipelines, pauses and releases.',
-  'scene maps': 'Session scene maps and their schema.',
-  weather: 'Weather reads.',
-  daemon: 'The daemon itself.',
+  uploads:
+    'Send a bundle to a pipeline, in one request or in resumable parts. Each accepted bundle starts a run.',
+  runs: 'Follow a run until its bundle is published. Start, cancel, retry and rerun runs.',
+  pipelines: 'Pause and resume pipelines. List, compare and switch the releases at a destination.',
+  'scene maps': 'Check a session scene map before it is published.',
+  weather: 'Read observations, forecasts, alerts, outlooks and places from the weather database.',
+  daemon: 'Check the health of the daemon, exchange and reload secrets, read metrics and the audit trail.',
 };
 
 const requestIdHeader: Header = {
@@ -74,7 +76,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
 }
 
 function operationOf(route: Route<never>): Operation {
-  const { operationId, tag, summary, access, parameters, body } = route;
+  const { operationId, tag, summary, parameters, body } = route;
   const responses: Record<string, ResponseObject> = {};
   for (const [status, response] of Object.entries(route.responses))
     responses[status] = withHeaders(response, { 'X-Request-Id': requestIdHeader });
@@ -88,8 +90,15 @@ function operationOf(route: Route<never>): Operation {
     ...(parameters === undefined ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: body }),
     responses,
-    security: access === 'open' ? [] : access === 'token' ? [{ token: [] }] : [{}, { token: [] }],
+    security: securityOf(route),
   };
+}
+
+/** Returns the alternatives to authenticate, with the scope of each. The empty one needs no token. */
+function securityOf({ access, scopes = [] }: Route<never>): Operation['security'] {
+  if (access === 'open') return [];
+  const accepted = scopes.length === 0 ? [{ token: [] }] : scopes.map((scope) => ({ token: [scope] }));
+  return access === 'token' ? accepted : [{}, ...accepted];
 }
 
 function byStatus(codes: readonly ErrorCode[]): Map<string, ErrorCode[]> {

@@ -13,7 +13,7 @@ export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
   path: '/openapi.json',
   operationId: 'getOpenApi',
   tag: 'daemon',
-  summary: 'Get this document',
+  summary: 'Get the OpenAPI document',
   description: 'OpenAPI 3.1, with the base path of this daemon. Needs no token.',
   access: 'open',
   responses: {

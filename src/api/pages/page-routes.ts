@@ -77,7 +77,9 @@ export function landingPage(site: Site): RequestHandler {
       title: 'Start',
       template: 'pages/landing',
       styles: ['landing'],
+      scripts: ['landing'],
       view: {
+        version: site.version,
         parts: site.nav
           .filter(({ about }) => about !== undefined)
           .map(({ label, path, about }) => ({ label, about, href: `${site.basePath}${path}` })),

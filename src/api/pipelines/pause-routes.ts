@@ -73,6 +73,7 @@ export const pausePipelineRoute: Route<PausePorts> = {
   description:
     'Needs a token of the pipeline with the scope `cancel`, or the token of `server.admin_token_env`. No run of the pipeline starts while it is paused. Uploads and runs are still accepted and wait; active runs continue. If the pipeline is already paused, the request replaces the reason. With `driver: bullmq`, the pause applies to all hosts and survives restarts. With the queue in memory, it is lost when the daemon stops.',
   access: 'token',
+  scopes: ['cancel', 'admin'],
   parameters: [pipelineIdParameter],
   body: {
     description: 'Empty, or a reason.',
@@ -98,6 +99,7 @@ export const resumePipelineRoute: Route<PausePorts> = {
   description:
     'Needs a token of the pipeline with the scope `cancel`, or the token of `server.admin_token_env`. Waiting runs start in the order of acceptance. If the pipeline is not paused, nothing changes. A pipeline that a reload removed while it was paused can be resumed, too, for its waiting runs.',
   access: 'token',
+  scopes: ['cancel', 'admin'],
   parameters: [pipelineIdParameter],
   body: {
     description: 'Empty, or an empty object.',

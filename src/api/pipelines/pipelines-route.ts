@@ -180,10 +180,11 @@ export const listPipelinesRoute: Route<PipelinePorts> = {
   path: '/v1/pipelines',
   operationId: 'listPipelines',
   tag: 'runs',
-  summary: 'List the pipelines of the token and their state',
+  summary: 'List pipelines and their state',
   description:
-    'In the order of the configuration. `last_success` is kept after the record of that run has expired. With the queue in memory, a restart clears it.',
+    'Lists the pipelines of the token in the order of the configuration. `last_success` is kept after the record of that run has expired. With the queue in memory, a restart clears it.',
   access: 'token',
+  scopes: ['read'],
   responses: { 200: { description: 'All pipelines of the token.', content: jsonContent(pipelineList) } },
   problems: ['token_expired', 'insufficient_scope', 'queue_unavailable'],
   handle: (ports) => listPipelines(ports),

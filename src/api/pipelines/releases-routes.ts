@@ -106,6 +106,7 @@ export const listReleasesRoute: Route<ReleasesPorts> = {
   description:
     'For destinations with `layout: releases`. The response is the document that `waybill releases list --format json` prints, read from the destination. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
   access: 'token',
+  scopes: ['read', 'admin'],
   parameters: [pipelineIdParameter, destinationIdParameter, ...listQuery.parameters],
   responses: { 200: { description: 'All releases, newest first.', content: jsonContent('Releases') } },
   problems,
@@ -123,6 +124,7 @@ export const showReleaseRoute: Route<ReleasesPorts> = {
   description:
     'The response is the document that `waybill releases show --format json` prints. `error` is not null if files are missing or have another size. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
   access: 'token',
+  scopes: ['read', 'admin'],
   parameters: [pipelineIdParameter, destinationIdParameter, releaseNameParameter, ...showQuery.parameters],
   responses: { 200: { description: 'The release.', content: jsonContent('Release') } },
   problems: readingProblems,
@@ -142,6 +144,7 @@ export const compareReleasesRoute: Route<ReleasesPorts> = {
   description:
     'Lists the paths that were added, changed and removed. The response is the document that `waybill releases diff --format json` prints. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
   access: 'token',
+  scopes: ['read', 'admin'],
   parameters: [pipelineIdParameter, destinationIdParameter, releaseNameParameter, ...compareQuery.parameters],
   responses: { 200: { description: 'The differences.', content: jsonContent('ReleaseDiff') } },
   problems: readingProblems,
@@ -162,6 +165,7 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
   description:
     'Like `waybill releases promote` or, with `rollback`, `waybill releases rollback ID`: one atomic step that copies nothing. Repeating the request changes nothing. A release that is missing, damaged, incomplete or being removed is refused, and the current release stays. Needs a token of the pipeline with the scope `releases`, or the token of `server.admin_token_env`.',
   access: 'token',
+  scopes: ['releases', 'admin'],
   parameters: [pipelineIdParameter, destinationIdParameter, releaseIdParameter, ...activateQuery.parameters],
   body: {
     description: 'Empty, or whether this is a rollback.',

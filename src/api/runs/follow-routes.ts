@@ -40,6 +40,7 @@ export const followRunRoute: Route<LivePorts> = {
   description:
     'Needs the same access as the record. The stream ends when the run has finished. A client that reconnects with the last id gets 204, which stops an `EventSource` from reconnecting.',
   access: 'optional',
+  scopes: ['read'],
   parameters: [runIdParameter, lastEventId],
   responses: {
     200: eventStream,
@@ -85,9 +86,11 @@ export const followRunsRoute: Route<LivePorts> = {
   path: '/v1/events',
   operationId: 'followRuns',
   tag: 'runs',
-  summary: 'Follow the runs of all pipelines of the token',
-  description: 'A snapshot has the newest runs. `next` is the page of `GET /v1/runs` with older runs.',
+  summary: 'Follow runs of all pipelines',
+  description:
+    'Reports the runs of all pipelines of the token. A snapshot has the newest runs. `next` is the page of `GET /v1/runs` with older runs.',
   access: 'token',
+  scopes: ['read'],
   parameters: [...followQuery.parameters, lastEventId],
   responses: { 200: eventStream },
   problems: [

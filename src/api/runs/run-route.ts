@@ -38,6 +38,7 @@ export const showRunRoute: Route<ShowPorts> = {
   description:
     'Needs only the run id, unless `server.http.protect_runs` requires a token of the pipeline. Records are kept for `server.http.retention` after the end of the run.',
   access: 'optional',
+  scopes: ['read'],
   parameters: [
     runIdParameter,
     ...showQuery.parameters,

@@ -42,6 +42,7 @@ export const startRunRoute: Route<RunPorts> = {
   description:
     'Publishes the source of a pipeline with a local, SFTP or S3 source, like `waybill run --pipeline`. Runs of one pipeline run one at a time. `--force` is not available here.',
   access: 'token',
+  scopes: ['run'],
   isTraced: true,
   parameters: [pipelineIdParameter, ...startQuery.parameters, idempotencyKeyParameter],
   body: {

@@ -70,7 +70,7 @@ export const sceneMapSchemaRoute: Route<object> = {
   path: '/v1/schemas/scene-map.json',
   operationId: 'getSceneMapSchema',
   tag: 'scene maps',
-  summary: 'Get the JSON Schema of session scene maps',
+  summary: 'Get the scene map schema',
   access: 'open',
   responses: {
     200: {

@@ -54,10 +54,11 @@ export const createUploadRoute: Route<ResumablePorts> = {
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'createUpload',
   tag: 'uploads',
-  summary: 'Create a resumable upload (tus 1.0)',
+  summary: 'Create a resumable upload',
   description:
-    'For large archives and unreliable connections. The client sends the archive in any number of requests and resumes after a lost connection or a restart of the daemon. This request checks everything that does not need the archive. The upload takes a slot of the queue only with its last byte.',
+    'For large archives and unreliable connections, with the protocol tus 1.0. The client sends the archive in any number of requests and resumes after a lost connection or a restart of the daemon. This request checks everything that does not need the archive. The upload takes a slot of the queue only with its last byte.',
   access: 'token',
+  scopes: ['upload'],
   isTraced: true,
   parameters: [
     pipelineIdParameter,
@@ -153,8 +154,9 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'getUploadOptions',
   tag: 'uploads',
-  summary: 'Get the supported tus version and extensions',
+  summary: 'Get tus version and limits',
   access: 'token',
+  scopes: ['upload'],
   parameters: [pipelineIdParameter],
   responses: {
     204: {
@@ -203,9 +205,10 @@ export const listUploadsRoute: Route<ResumablePorts> = {
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'listUploads',
   tag: 'uploads',
-  summary: 'List the resumable uploads of the token',
-  description: `Lets a client that was interrupted find its uploads to the pipeline. The most recently active come first, at most ${maxShown}. \`idempotency_key\` and \`metadata\` identify the archive.`,
+  summary: 'List resumable uploads',
+  description: `Lets a client that was interrupted find the uploads of its token to the pipeline. The most recently active come first, at most ${maxShown}. \`idempotency_key\` and \`metadata\` identify the archive.`,
   access: 'token',
+  scopes: ['upload'],
   parameters: [pipelineIdParameter, ...listQuery.parameters],
   responses: {
     200: {

@@ -34,10 +34,11 @@ export const missingRoute: Route<MissingPorts> = {
   path: '/v1/pipelines/{pipeline_id}/missing',
   operationId: 'findMissing',
   tag: 'uploads',
-  summary: 'List the files of a bundle that must be sent',
+  summary: 'List missing files',
   description:
     'Takes a manifest and returns the digests of files that the daemon does not keep from earlier uploads to this pipeline. An upload with `Waybill-Partial` can omit all other files. The route does not exist if the daemon keeps no files (`server.staging.keep.size: 0`).',
   access: 'token',
+  scopes: ['upload'],
   parameters: [pipelineIdParameter],
   body: {
     description: '`manifest.json` of the bundle, byte for byte.',

@@ -33,10 +33,11 @@ export const showUploadRoute: Route<ResumablePorts> = {
   path: oneUploadPath,
   operationId: 'getUpload',
   tag: 'uploads',
-  summary: 'Get the state of a resumable upload',
+  summary: 'Get a resumable upload',
   description:
     '`HEAD` follows the tus protocol: it needs `Tus-Resumable`, ends a request that is still sending the upload, and gets 423 while the upload is being handed to the queue. `GET` has no side effects.',
   access: 'token',
+  scopes: ['upload'],
   parameters: [pipelineIdParameter, uploadIdParameter],
   responses: {
     200: {
@@ -75,6 +76,7 @@ export const removeUploadRoute: Route<ResumablePorts> = {
   summary: 'Cancel a resumable upload',
   description: 'Removes the received bytes. A run that was already accepted is not affected.',
   access: 'token',
+  scopes: ['upload'],
   parameters: [pipelineIdParameter, uploadIdParameter, tusResumable],
   responses: { 204: { description: 'The upload is removed.', headers: { 'Tus-Resumable': tusHeader } } },
   problems: [...resumableProblems, 'unsupported_tus_version', 'upload_locked'],
@@ -108,10 +110,11 @@ export const sendUploadRoute: Route<ResumablePorts> = {
   path: oneUploadPath,
   operationId: 'sendUpload',
   tag: 'uploads',
-  summary: 'Append to a resumable upload',
+  summary: 'Append to an upload',
   description:
     'Appends any number of bytes at `Upload-Offset`. Bytes that arrived before a lost connection are kept. The request with the last byte is answered after the bundle is staged, validated and accepted, or refused like an upload in one request. After a retryable refusal, the last byte can be sent again. If two requests overlap, the later one continues and the earlier one ends.',
   access: 'token',
+  scopes: ['upload'],
   isTraced: true,
   parameters: [
     pipelineIdParameter,

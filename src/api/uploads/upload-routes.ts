@@ -20,6 +20,7 @@ export const uploadRoute: Route<UploadPorts> = {
   description:
     'Takes a tar or tar.gz archive with `manifest.json` at its root and every file that it lists. The response is sent once the bundle is staged and valid. The publication continues afterwards.',
   access: 'token',
+  scopes: ['upload'],
   isTraced: true,
   parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter, partialParameter],
   body: {
@@ -49,6 +50,7 @@ export const uploadFormRoute: Route<UploadPorts> = {
   summary: 'Upload a bundle from a form',
   description: `Like the upload above, with the archive as the form file \`${formPart}\`, of any media type.`,
   access: 'token',
+  scopes: ['upload'],
   isTraced: true,
   parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter, partialParameter],
   body: {

@@ -12,6 +12,7 @@ export interface WeatherEndpoint {
   path: string;
   operationId: string;
   summary: string;
+  description?: string;
   template: string;
   /** The max-age of responses that have data. */
   maxAgeSeconds: number;
@@ -30,12 +31,13 @@ export const weatherEndpoints: readonly WeatherEndpoint[] = familyNames.map((fam
 
 function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoint {
   const { endpoint, template, itemNames } = declared;
-  const { path, operationId, summary, maxAgeSeconds, rules = [], problems = [] } = endpoint;
+  const { path, operationId, summary, description, maxAgeSeconds, rules = [], problems = [] } = endpoint;
   const formats = formatsOf(declared);
   const format = { format: formatParameter(formats) };
   const parameters: ParameterMap & typeof format = { ...endpoint.parameters, ...format };
   const query = queryParameters(parameters, { rules, code: 'invalid_parameter' });
-  const served = { path, operationId, summary, maxAgeSeconds, problems };
+  const about = { summary, ...(description === undefined ? {} : { description }) };
+  const served = { path, operationId, ...about, maxAgeSeconds, problems };
   return { ...served, family, template, itemNames, formats, query };
 }
 

@@ -65,7 +65,7 @@ export const convectiveOutlooks = weatherFamily({
   endpoint: {
     path: '/convective-outlooks',
     operationId: 'getConvectiveOutlook',
-    summary: 'Get the convective outlook of a day',
+    summary: 'Get a convective outlook',
     parameters,
     maxAgeSeconds: 120,
   },

@@ -59,7 +59,8 @@ export const currentConditions = weatherFamily({
   endpoint: {
     path: '/current-conditions',
     operationId: 'getCurrentConditions',
-    summary: 'Get current conditions, each field from the newest good observation',
+    summary: 'Get current conditions',
+    description: 'Each field comes from the newest good observation.',
     parameters,
     rules: [atMostOneOf('station', 'point'), radiusRule],
     maxAgeSeconds: 60,

@@ -39,7 +39,7 @@ export const forecastDiscussions = weatherFamily({
   endpoint: {
     path: '/forecast-discussions',
     operationId: 'getForecastDiscussion',
-    summary: 'Get the newest forecast discussion',
+    summary: 'Get a forecast discussion',
     parameters: { office: officeParameter },
     maxAgeSeconds: 120,
   },
@@ -117,7 +117,7 @@ export const outlookDiscussions = weatherFamily({
   endpoint: {
     path: '/convective-outlooks/discussions',
     operationId: 'getConvectiveOutlookDiscussion',
-    summary: 'Get the discussion of the convective outlook of a day',
+    summary: 'Get an outlook discussion',
     parameters: { day: dayParameter },
     maxAgeSeconds: 120,
   },

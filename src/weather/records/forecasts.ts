@@ -46,7 +46,7 @@ export const hourlyForecasts = weatherFamily({
   endpoint: {
     path: '/forecasts/hourly',
     operationId: 'getHourlyForecast',
-    summary: 'Get the newest hourly forecast',
+    summary: 'Get an hourly forecast',
     parameters: {
       location: locationParameter,
       point: forecastPointParameter,
@@ -106,7 +106,7 @@ export const narrativeForecasts = weatherFamily({
   endpoint: {
     path: '/forecasts/narrative',
     operationId: 'getNarrativeForecast',
-    summary: 'Get the newest narrative forecast',
+    summary: 'Get a narrative forecast',
     parameters: {
       location: locationParameter,
       point: forecastPointParameter,

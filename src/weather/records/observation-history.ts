@@ -57,7 +57,8 @@ export const observationHistory = weatherFamily({
   endpoint: {
     path: '/observations/history',
     operationId: 'listObservations',
-    summary: 'List the observations of a station in a time range',
+    summary: 'List observations of a station',
+    description: 'Lists the observations in a time range.',
     parameters,
     rules: [rangeRule(maxRangeMs)],
     maxAgeSeconds: 60,

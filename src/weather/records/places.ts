@@ -48,7 +48,7 @@ export const stations = weatherFamily({
   endpoint: {
     path: '/stations',
     operationId: 'listStations',
-    summary: 'List weather stations by place, state or name',
+    summary: 'List weather stations',
     parameters,
     maxAgeSeconds: 60,
   },
@@ -68,7 +68,7 @@ export const locations = weatherFamily({
   endpoint: {
     path: '/locations',
     operationId: 'listLocations',
-    summary: 'List forecast grid cells by place, state or name',
+    summary: 'List forecast grid cells',
     parameters,
     maxAgeSeconds: 60,
   },
@@ -88,7 +88,7 @@ export const offices = weatherFamily({
   endpoint: {
     path: '/offices',
     operationId: 'listOffices',
-    summary: 'List forecast offices by place, state or name',
+    summary: 'List forecast offices',
     parameters,
     maxAgeSeconds: 60,
   },

@@ -38,7 +38,7 @@ export const weatherStories = weatherFamily({
   endpoint: {
     path: '/weather-stories',
     operationId: 'listWeatherStories',
-    summary: 'List the weather stories of a forecast office',
+    summary: 'List weather stories',
     parameters: {
       office: officeParameter,
       limit: wholeNumber(1, 20, 7, { description: 'Maximum number of stories.' }),

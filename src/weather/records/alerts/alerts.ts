@@ -126,7 +126,8 @@ export const alert = weatherFamily({
   endpoint: {
     path: '/alerts/{id}',
     operationId: 'getAlert',
-    summary: 'Get one alert, active or not',
+    summary: 'Get an alert',
+    description: 'Also finds an alert that is no longer active.',
     parameters: { id: idParameter },
     problems: ['alert_not_found'],
     maxAgeSeconds: 60,
