@@ -102,7 +102,7 @@ async function feed(
   await Promise.race([over, continued(request, clock)]);
   for await (const chunk of body) {
     if (state.isOver) return;
-    watch.within(idleMs, 'the server read no more of the body');
+    watch.within(idleMs, 'the server stopped reading the body');
     if (!request.write(chunk)) await Promise.race([over, once(request, 'drain').catch(() => undefined)]);
   }
   if (!state.isOver) request.end();

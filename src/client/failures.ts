@@ -32,7 +32,7 @@ export function connectionFailure(thrown: unknown, { origin, host }: URL): Waybi
     });
   if (certificate.test(code))
     return new WaybillError('tls_failed', `no secure connection to ${origin}: ${message}`, {
-      hint: 'check the URL; for a certificate of your own, name its authority in NODE_EXTRA_CA_CERTS',
+      hint: 'check the URL; for a private certificate authority, set NODE_EXTRA_CA_CERTS',
       cause: thrown,
     });
   if (unreachable.has(code))
@@ -67,7 +67,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
   const patience = { retryAfterSeconds: afterMs && Math.ceil(afterMs / 1000) };
   const problem = problemIn(headers['content-type'], await textOf(answer));
   if (problem !== null) return problemError(problem, patience);
-  const said = `${url.origin}${url.pathname} answers ${status}, and not as waybill does`;
+  const said = `${url.origin}${url.pathname} answers ${status}, which is not an answer of waybill`;
   if (transientStatuses.has(status))
     return new WaybillError('connection_lost', said, {
       ...patience,
@@ -75,7 +75,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
     });
   if (status === 413)
     return new WaybillError('upload_too_large', said, {
-      hint: 'a proxy in front of the daemon takes no body as long: have its limit raised',
+      hint: 'a proxy in front of the daemon refuses bodies of this size: ask its operator to raise the limit',
       cause: new BodyTooLong(said),
     });
   const location = headers.location;

@@ -39,7 +39,7 @@ export async function* followRuns(connection: Connection, followed: Followed): A
     const end = yield* recordsOf(answer, place);
     if (end === 'finished') return;
     if (end === 'token_expired' && !connection.canRenew)
-      throw new WaybillError('token_expired', 'the time of the token is over', { hint: 'get a new one' });
+      throw new WaybillError('token_expired', 'the token has expired', { hint: 'get a new one' });
     await connection.clock.sleep(reconnectMs, connection.signal);
   }
 }
@@ -56,7 +56,7 @@ function askFor(followed: Followed): { path: string; query?: Record<string, stri
 function requireEvents(answer: Answer): void {
   if (answer.headers['content-type']?.startsWith('text/event-stream') === true) return;
   answer.close();
-  throw new WaybillError('unexpected_answer', 'the answer is no stream of events', {
+  throw new WaybillError('unexpected_answer', 'the response is not an event stream', {
     hint: 'check the URL: it must be the URL of the daemon, including its base path',
   });
 }

@@ -100,7 +100,7 @@ export async function createUpload(
   // Only use the id, because if there is a proxy, the daemon may be at a different path.
   const id = answer.headers.location?.split('/').at(-1);
   if (id === undefined || id === '')
-    throw new WaybillError('unexpected_answer', 'the daemon began an upload and does not say where');
+    throw new WaybillError('unexpected_answer', 'the daemon created an upload but sent no Location');
   return { id, offset: 0, length: size ?? null };
 }
 

@@ -125,7 +125,7 @@ export async function waitForRun(
         'run_unfinished',
         `the run ${runId} has not ended in time: it is ${run.status}`,
         {
-          hint: 'it goes on without you: look at it later, by its id',
+          hint: 'the run continues; show it later by its id',
         },
       );
     if (now - asked < minPollMs) await clock.sleep(minPollMs, signal);

@@ -66,7 +66,7 @@ t.test('ends stalled bodies with a shutdown error on every route, without delays
   const api = await startApi(t);
   const clients = await stalledClients(t, api, '-');
   while (api.ports.bodyMemory.held() < 3) await new Promise((resolve) => setImmediate(resolve));
-  api.stop(new WaybillError('shutting_down', 'the daemon stopped before the body was whole'));
+  api.stop(new WaybillError('shutting_down', 'the daemon stopped before the body was complete'));
   for (const { name, until } of clients)
     t.match(await until(answered), /^HTTP\/1.1 503 [^]*"code":"shutting_down"/, name);
   for (const { socket } of clients) socket.destroy();

@@ -54,7 +54,7 @@ t.test('the client of a request that it left is in its line', async (t) => {
     await closed.catch(() => undefined);
     while (lines.length === before) await new Promise((resolve) => setImmediate(resolve));
     t.match(lines.at(-1), {
-      message: 'request left by the client',
+      message: 'request aborted by the client',
       fields: { client: '127.0.0.1', status: null },
     });
   }

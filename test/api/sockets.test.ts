@@ -167,7 +167,7 @@ t.test('reports a shutdown to an active upload', async (t) => {
   const { socket, until: received } = await connect(t, origin);
   socket.write(`${uploadHead({ 'Content-Length': 100 })}some`);
   await isBegun;
-  stop(new WaybillError('shutting_down', 'the daemon stopped before the upload was whole'));
+  stop(new WaybillError('shutting_down', 'the daemon stopped before the upload was complete'));
   t.match(await received(/\r\n\r\n\{.*\}/), /^HTTP\/1.1 503 [^]*"code":"shutting_down"/);
   t.same(await staged(), []);
   socket.destroy();

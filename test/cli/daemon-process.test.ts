@@ -280,7 +280,7 @@ t.test('systemd hears that the start is over, that the process turns, and that i
   await until(/^READY=1\nSTATUS=working\n(BARRIER=1\n|WATCHDOG=1\n)*(WATCHDOG=1\nBARRIER=1\n){3}/);
   t.notMatch(heard(), /STOPPING/);
   child.kill('SIGTERM');
-  await until(/STOPPING=1\nSTATUS=finishing what was accepted/);
+  await until(/STOPPING=1\nSTATUS=finishing accepted runs/);
   t.same(await ended, [0, null]);
   t.equal(heard().match(/READY=1/g)?.length, 1);
 });
@@ -302,7 +302,7 @@ t.test('notifies systemd of the start and end of each reload, including rejected
     await until(new RegExp(`(READY=1[^]*?BARRIER=1\\n){${times}}$`));
     const at = BigInt(/MONOTONIC_USEC=(\d+)/.exec(heard().slice(told))?.[1] ?? 0);
     t.ok(at >= before && at <= process.hrtime.bigint() / 1000n, 'by the clock of systemd');
-    expected += `RELOADING=1\nMONOTONIC_USEC=${at}\nSTATUS=reading the configuration again\nBARRIER=1\n${ready}`;
+    expected += `RELOADING=1\nMONOTONIC_USEC=${at}\nSTATUS=reloading the configuration\nBARRIER=1\n${ready}`;
     t.equal(heard(), expected);
   }
   t.equal(await daemon.kill('SIGTERM'), 0);

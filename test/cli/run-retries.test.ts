@@ -40,7 +40,7 @@ function publishing(results: Record<string, ErrorCode | null>[]) {
   return { clock, asked, notes, abort, done };
 }
 
-t.test('only destinations that failed for a passing cause are tried again', async (t) => {
+t.test('only destinations that failed for a temporary cause are tried again', async (t) => {
   const { clock, asked, notes, done } = publishing([
     { web: 'storage_transient', mirror: null },
     { web: 'destination_busy' },

@@ -28,7 +28,7 @@ for (const [signal, code] of [
     const before = contents(place);
     const ended = await stopped(t, place, ['run'], (kill) => kill(signal));
     t.equal(ended.code, code);
-    t.match(ended.stderr, `${signal}: stopping and cleaning up; once more to end at once`);
+    t.match(ended.stderr, `${signal}: stopping and cleaning up; a second signal ends it immediately`);
     t.match(ended.stdout, new RegExp(`stopped by ${signal}[^]*\\nstopped {2}.*; run again to finish.*\\n$`));
     t.same(contents(place), before, 'nothing is left of it, and the lock of the other is untouched');
     rmSync(lock);

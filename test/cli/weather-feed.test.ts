@@ -118,7 +118,7 @@ t.test('files and directories are loaded once, and the tables made where that is
       failed: 2,
       left_out: 1,
       documents: [
-        { place: /bad\.json$/, outcome: 'failed', reason: /^it is no JSON: / },
+        { place: /bad\.json$/, outcome: 'failed', reason: /^it is not JSON: / },
         { place: /KBHM\.json$/, outcome: 'unchanged', families: ['observation'] },
         { place: /half\.json$/, left_out: [/^features\[\d+\]: severity is "Worst", expected one of /] },
         { place: /latin\.txt$/, outcome: 'failed', reason: 'it is not UTF-8' },
@@ -158,9 +158,9 @@ t.test('a wrong command line or configuration is 2', (t) => {
     'none.yml': 'pipelines: []\n',
   });
   const cases: [string[], RegExp][] = [
-    [[], /neither files nor sources to feed from are named/],
-    [['--interval', '1m', samples], /--interval does not go with --once or with files/],
-    [['--interval', 'soon'], /--interval is "soon", which is no interval/],
+    [[], /there are no files and no sources to load/],
+    [['--interval', '1m', samples], /--interval cannot be combined with --once or with files/],
+    [['--interval', 'soon'], /--interval is "soon", which is not an interval/],
     [['-c', 'unknown.yml', samples], /there is no database named "mian"\nnext {3}did you mean "main"\?/],
     [['-c', 'none.yml', samples], /the configuration has no weather database/],
     [['-c', 'nobody.yml', '--once'], /weather\.feed\.nws\.user_agent: .*whom to write to/],
@@ -205,7 +205,7 @@ t.test('the service is asked again and again, also after the database was away',
   const running = start(cwd, ['-c', 'config.yml', '--create-tables', '--interval', '1s']);
   await running.until(/loaded +\S+\/alerts\/active/);
   await server.stop();
-  await running.until(/feeding is interrupted and tried again in 1 s/);
+  await running.until(/feeding failed; trying again in 1 s/);
   await server.start();
   nws.show(moments[1]!);
   await running.until(/loaded +\S+\/alerts\/active[^]*loaded +\S+\/alerts\/active/);

@@ -24,7 +24,7 @@ const settingsOf = (pauses: typeof soon, more: Partial<RetrySettings> = {}): Par
 
 /** The part of the contract of `JobQueue` that is about runs that are tried again. */
 export function retryContract(t: Test, start: Start): void {
-  t.test('a run that fails for a passing cause is queued again, and succeeds at its next try', async (t) => {
+  t.test('a run that fails for a temporary cause is queued again, and succeeds at its next try', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(soon));
     const workers = scripted({ 'maps.1': ['storage_transient', 'destination_busy'] });
     const seen = observed();

@@ -10,7 +10,7 @@ export interface DelayingProxy {
   port: number;
   /** Connections that were made so far. */
   connections(): number;
-  /** Connections that are open. */
+  /** Open connections. */
   open(): number;
   /** Cuts the connection that was made as the `index`th, from 0, as soon as `bytes` bytes of it have come. */
   cutAfter(index: number, bytes: number): void;

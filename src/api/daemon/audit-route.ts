@@ -47,7 +47,7 @@ export const auditQuery = queryParameters({
     example: '2026-11-20',
   }),
   pipeline: names(100, 255, {
-    description: 'Only records about these pipelines, with commas between.',
+    description: 'Only records about these pipelines, comma-separated.',
     example: 'maps',
   }),
   act: choice(acts, null, { description: 'Only records of this act.' }),

@@ -63,8 +63,8 @@ export function newReadiness({ clock, log, checks, isDraining, weatherHealth }: 
   return {
     look: async () => {
       if (isDraining()) {
-        const error = new WaybillError('shutting_down', 'the process is stopping and takes nothing new');
-        const remedy = 'wait for its next start';
+        const error = new WaybillError('shutting_down', 'the process is stopping and accepts no new requests');
+        const remedy = 'wait until it has restarted';
         return { checks: [report({ name: 'process', error, remedy })], failure: error };
       }
       const found = await Promise.all(probes.map((probe) => probe()));
@@ -112,7 +112,7 @@ function weatherFound(isHealthy: boolean): Found {
   const error = isHealthy
     ? null
     : new WaybillError('database_unavailable', 'the weather database does not answer');
-  const remedy = 'see that the database runs and is reached from this host; publishing goes on without it';
+  const remedy = 'check that the database runs and is reachable from this host; publishing is not affected';
   return { name: 'weather', error, remedy, isHarmless: true };
 }
 

@@ -38,10 +38,10 @@ export const reloadRoute: Route<ReloadPorts> = {
         additionalProperties: false,
         required: ['added', 'changed', 'removed', 'restart_needed', 'warnings'],
         properties: {
-          added: names('Settings that are new, such as `pipelines.maps`.'),
-          changed: names('Settings that have another value.'),
-          removed: names('Settings that are there no more.'),
-          restart_needed: names('Settings whose value in the file holds only after a restart.'),
+          added: names('Added settings, such as `pipelines.maps`.'),
+          changed: names('Changed settings.'),
+          removed: names('Removed settings.'),
+          restart_needed: names('Settings that need a restart to take effect.'),
           warnings: {
             description: 'Warnings about the file and the secrets.',
             type: 'array',

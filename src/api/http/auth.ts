@@ -158,8 +158,8 @@ export function requireUnexpired(token: Token, clock: Pick<Clock, 'now'>): void 
   throw new WaybillError('token_expired', `the token "${token.id}" has expired`, {
     hint:
       token.publishedBy === undefined
-        ? 'use a newer token, or have `expires` of its entry in upload_tokens changed'
-        : 'exchange another ID token, or have `max_lifetime` of its entry in trusted_publishers raised',
+        ? 'use a newer token, or ask the operator to change `expires` of its entry in upload_tokens'
+        : 'exchange another ID token, or ask the operator to raise `max_lifetime` of its entry in trusted_publishers',
   });
 }
 
@@ -179,7 +179,7 @@ export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerRes
   if (scopes.has(scope)) return;
   res.setHeader('WWW-Authenticate', `Bearer realm="waybill", error="insufficient_scope", scope="${scope}"`);
   throw new WaybillError('insufficient_scope', `the token "${id}" does not have the scope "${scope}"`, {
-    hint: 'use a token that has it, or have it added to `scopes` of its entry in the configuration',
+    hint: 'use a token that has it, or ask the operator to add it to `scopes` of the entry of this token',
   });
 }
 

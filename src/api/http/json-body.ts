@@ -20,7 +20,7 @@ export async function readSmallJson(
   if (type !== '' && !isJson(type)) throw wrongType(res, `"${type}" is not JSON`);
   const encoding = req.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity')
-    throw wrongType(res, 'a Content-Encoding is not taken');
+    throw wrongType(res, 'a Content-Encoding is not supported');
   const bytes = await readBody(req, res, ports, { maxBytes: smallBodyBytes, tooLong });
   if (bytes.length === 0) return undefined;
   if (type === '') throw wrongType(res, 'the body has no Content-Type');

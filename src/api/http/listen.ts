@@ -165,7 +165,7 @@ function limitConnections(server: Server, maximum: number, clock: Clock, log: Lo
     quietUntil = clock.monotonic() + refusalLogMs;
     log.warn(
       { max_connections: maximum, refused: stats.refused },
-      'all connections are taken; more are closed',
+      'the maximum number of connections is open; new ones are closed',
     );
   });
   return () => ({ ...stats });

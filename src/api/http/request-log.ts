@@ -68,7 +68,7 @@ export function logRequest(
       ...context.fields,
     };
     if (isDefect) log.error({ ...line, err: context.failure }, 'request failed');
-    else log[level](line, isWhole ? 'request' : 'request left by the client');
+    else log[level](line, isWhole ? 'request' : 'request aborted by the client');
   });
 }
 

@@ -41,28 +41,28 @@ export function observeDaemon(registry: Registry, daemon: ObservedDaemon): void 
   if (weather !== null)
     gauge(
       'waybill_weather_database_up',
-      '1 if the weather database answered when it was last asked, else 0.',
+      '1 if the weather database answered the last query, else 0.',
       () => (weather.isHealthy() ? 1 : 0),
     );
-  gauge('waybill_connections', 'Connections that are open.', () => connections().open);
+  gauge('waybill_connections', 'Open connections.', () => connections().open);
   total(
     'waybill_connections_refused_total',
-    'Connections that were closed at once because there were too many.',
+    'Connections closed immediately because too many were open.',
     () => connections().refused,
   );
   observeQueue(registry, daemon);
   observePipelines(registry, daemon);
   observeKeptBundles(registry, daemon.queue);
   observeReadiness(registry, daemon);
-  gauge('waybill_event_streams', 'Streams of events that are open.', () => streams().open);
-  totals('waybill_event_streams_ended_total', 'Streams of events that have ended, by why.', 'end', () =>
+  gauge('waybill_event_streams', 'Open event streams.', () => streams().open);
+  totals('waybill_event_streams_ended_total', 'Ended event streams, by reason.', 'end', () =>
     Object.entries(streams().ended),
   );
   observeKeptBytes(registry, daemon);
   observeThreads(registry, daemon.threads);
   gauges(
     'waybill_undelivered_events',
-    'Events that were given up and can be sent again.',
+    'Undelivered events that can be redelivered.',
     'notifier',
     async () => {
       const counts = await undelivered().catch(() => null);
@@ -79,22 +79,22 @@ function observeKeptBytes(
   const { gauge } = observers(registry);
   gauge(
     'waybill_partial_uploads',
-    'Resumable uploads that are not whole, or not accepted.',
+    'Resumable uploads that are incomplete or not yet accepted.',
     () => partialUploads().uploads,
   );
   gauge(
     'waybill_partial_uploads_bytes',
-    'Bytes that have come of resumable uploads that are not whole, or not accepted.',
+    'Bytes received of resumable uploads that are incomplete or not yet accepted.',
     () => partialUploads().bytes,
   );
   gauge(
     'waybill_kept_files',
-    'Files of uploads that are kept by digest, so that producers send only what changed.',
+    'Uploaded files kept by digest, so that producers send only changed files.',
     () => content().files,
   );
   gauge(
     'waybill_kept_files_bytes',
-    'Room that the kept files take of what server.staging.keep.size allows each pipeline.',
+    'Size of the kept files. server.staging.keep.size limits it for each pipeline.',
     () => content().bytes,
   );
 }
@@ -103,13 +103,13 @@ function observeQueue(registry: Registry, { queue, driver }: Pick<ObservedDaemon
   const { gauges } = observers(registry);
   gauges(
     'waybill_queue_info',
-    '1, with the driver of the queue: memory, embedded or bullmq.',
+    'Always 1. The label is the queue driver: memory, embedded or bullmq.',
     'driver',
     () => [[driver, 1]],
   );
   gauges(
     'waybill_queue_depth',
-    'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',
+    'Uploads being received (reserved), waiting runs (queued) and active runs (running).',
     'state',
     async () => Object.entries({ ...(await queue.depth().catch(() => null)) }),
   );
@@ -122,7 +122,7 @@ function observePipelines(
   const { gauges } = observers(registry);
   gauges(
     'waybill_queue_oldest_seconds',
-    'How long the run waits that waits longest; 0 if none of the pipeline waits.',
+    'Waiting time of the run that has waited longest; 0 if no run is waiting.',
     'pipeline',
     async () => {
       const ids = [...pipelines()];
@@ -137,7 +137,7 @@ function observePipelines(
   );
   gauges(
     'waybill_runs_retrying',
-    'Runs that failed for a passing cause and wait for their next try.',
+    'Runs that failed for a temporary cause and wait for a retry.',
     'pipeline',
     async () => {
       const ids = [...pipelines()];
@@ -147,7 +147,7 @@ function observePipelines(
   );
   gauges(
     'waybill_pipeline_paused',
-    '1 if no run of the pipeline begins, because it is paused, else 0.',
+    '1 if the pipeline is paused, so that its runs do not start, else 0.',
     'pipeline',
     async () => {
       const pauses = await queue.pauses().catch(() => null);
@@ -162,12 +162,12 @@ function observeKeptBundles(registry: Registry, queue: Pick<JobQueue, 'kept'>): 
   const kept = (): Promise<KeptBundles | null> => queue.kept().catch(() => null);
   gauge(
     'waybill_kept_bundles',
-    'Bundles of ended runs that are staged to be run again.',
+    'Staged bundles of finished runs, kept for reruns.',
     async () => (await kept())?.bundles ?? null,
   );
   gauge(
     'waybill_kept_bundles_bytes',
-    'Bytes of the bundles of ended runs that are staged.',
+    'Size of the staged bundles of finished runs.',
     async () => (await kept())?.bytes ?? null,
   );
 }
@@ -181,27 +181,27 @@ export function observeReadiness(registry: Registry, { readiness, freeBytes }: O
       .look()
       .catch(() => null)
       .finally(() => (looking = undefined)));
-  gauge('waybill_ready', '1 if uploads are taken, as /readyz says, else 0.', async () =>
+  gauge('waybill_ready', '1 if uploads are accepted, as in /readyz, else 0.', async () =>
     (await look())?.failure === null ? 1 : 0,
   );
-  gauge('waybill_staging_free_bytes', 'Room on the disk into which uploads are received.', async () => {
+  gauge('waybill_staging_free_bytes', 'Free space on the disk that receives uploads.', async () => {
     // Do not touch a disk that hangs, because each scrape would block another thread of the pool.
     const checks = (await look())?.checks ?? [];
     const isUsable = checks.some(({ name, state }) => name === 'staging' && state === 'ok');
     return isUsable ? freeBytes().catch(() => null) : null;
   });
-  gauges('waybill_check_up', '1 if what the process depends on can be used, else 0.', 'check', async () =>
+  gauges('waybill_check_up', '1 if the dependency is usable, else 0.', 'check', async () =>
     ((await look())?.checks ?? []).map(({ name, state }): [string, number] => [name, state === 'ok' ? 1 : 0]),
   );
 }
 
 export function observeThreads(registry: Registry, threads: () => ThreadStats): void {
   const { gauge, total } = observers(registry);
-  gauge('waybill_worker_threads', 'Worker threads that are there.', () => threads().threads);
-  gauge('waybill_worker_threads_busy', 'Worker threads that publish.', () => threads().busy);
+  gauge('waybill_worker_threads', 'Worker threads of the process.', () => threads().threads);
+  gauge('waybill_worker_threads_busy', 'Worker threads that are publishing.', () => threads().busy);
   total(
     'waybill_worker_threads_replaced_total',
-    'Worker threads that broke or had to be ended.',
+    'Worker threads that crashed or were terminated.',
     () => threads().replaced,
   );
 }

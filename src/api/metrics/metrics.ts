@@ -64,13 +64,13 @@ function httpMetrics({ counter, histogram }: Definer): Pick<Metrics, 'request'> 
   ]);
   const requestSeconds = histogram(
     'waybill_http_request_duration_seconds',
-    'From the head of a request to the end of its answer.',
+    'Time from the head of a request to the end of its response.',
     ['method', 'route'],
     requestBuckets,
   );
   const sinceAcceptSeconds = histogram(
     'waybill_http_since_accept_seconds',
-    'From the accept of a connection to the end of its first answer.',
+    'Time from the start of a connection to the end of its first response.',
     ['method', 'route'],
     requestBuckets,
   );
@@ -105,21 +105,21 @@ function uploadMetrics({ counter }: Definer): Pick<Metrics, 'upload' | 'received
 function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
   const triggers = counter(
     'waybill_triggers_total',
-    'Ticks of schedules and changes of watched sources, by what became of them.',
+    'Schedule ticks and changes of watched sources, by result.',
     ['pipeline', 'kind', 'outcome'],
   );
-  const missed = counter('waybill_schedule_missed_total', 'Ticks of schedules that started no run.', [
+  const missed = counter('waybill_schedule_missed_total', 'Schedule ticks that started no run.', [
     'pipeline',
     'reason',
   ]);
   const ignored = counter(
     'waybill_schedule_future_ticks_total',
-    'Decided ticks that were ignored because they are in the future: the clock was ahead when they were decided.',
+    'Recorded ticks that were ignored because they are in the future: the clock was ahead.',
     ['pipeline'],
   );
   const polled = gauge(
     'waybill_watch_polled',
-    '1 if a source that is to be watched cannot be and is polled, else 0.',
+    '1 if a source cannot be watched and is polled instead, else 0.',
     ['pipeline'],
   );
   return {

@@ -86,7 +86,7 @@ function reportBuild({ gauge }: Definer, { version, nodeVersion }: MetricsOption
 function loopMetrics({ histogram }: Definer): Pick<ProcessMetrics, 'loopLag'> {
   const lag = histogram(
     'waybill_event_loop_lag_seconds',
-    'How late the event loop was, measured ten times a second.',
+    'Lag of the event loop, measured ten times a second.',
     [],
     lagBuckets,
   );
@@ -105,12 +105,12 @@ export interface ReloadMetrics {
 function reloadMetrics({ gauge }: Definer): ReloadMetrics {
   const successful = gauge(
     'waybill_config_last_reload_successful',
-    '1 if the configuration was taken over when it was last read, at the start or by a reload, else 0.',
+    '1 if the last load of the configuration (start or reload) succeeded, else 0.',
     [],
   );
   const at = gauge(
     'waybill_config_last_reload_success_timestamp_seconds',
-    'When the configuration that is in force was read.',
+    'Time at which the active configuration was loaded.',
     [],
   );
   return {

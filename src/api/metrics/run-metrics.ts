@@ -40,29 +40,29 @@ export class RunMetrics implements RunObserver {
     const byPipeline = ['pipeline'];
     this.#runs = counter(
       'waybill_runs_total',
-      'Runs that ended after their turn had come, or were cancelled before. Superseded: before their next try.',
+      'Finished runs, including runs that were cancelled or superseded while they waited.',
       ['pipeline', 'status'],
     );
     this.#runSeconds = histogram(
       'waybill_run_duration_seconds',
-      'How long runs took.',
+      'Duration of runs.',
       byPipeline,
       runBuckets,
     );
     this.#waitSeconds = histogram(
       'waybill_run_queue_seconds',
-      'How long runs waited for their turn.',
+      'Time that runs waited before they started.',
       byPipeline,
       waitBuckets,
     );
     this.#retries = counter(
       'waybill_run_retries_total',
-      'Tries of runs that failed for a passing cause and are followed by another one.',
+      'Tries that failed for a temporary cause and are followed by another try.',
       ['pipeline', 'code'],
     );
     this.#rejected = counter(
       'waybill_jobs_rejected_total',
-      'Jobs in Redis that were set aside: not written by waybill, unreadable or not authentic.',
+      'Rejected jobs in Redis: not written by waybill, unreadable or not authentic.',
       byPipeline,
     );
     this.#publications = new PublicationMetrics(define);
@@ -130,7 +130,7 @@ class LastSuccesses {
   constructor({ gauge }: Definer) {
     this.#gauge = gauge(
       'waybill_last_success_timestamp_seconds',
-      'When a run published to the destination last, or found all of it published.',
+      'Time of the last run that published to the destination or found it up to date.',
       ['pipeline', 'destination'],
     );
   }
@@ -177,16 +177,16 @@ class PublicationMetrics {
     this.#written = byAction('waybill_outputs_written_total', 'Outputs that were written.');
     this.#linked = byAction(
       'waybill_outputs_linked_total',
-      'Outputs that a release got from the one before it.',
+      'Outputs that a release reused from the previous release.',
     );
-    this.#kept = byAction('waybill_outputs_kept_total', 'Published outputs whose bytes stayed as they were.');
+    this.#kept = byAction('waybill_outputs_kept_total', 'Published outputs that did not change.');
     this.#removed = byAction('waybill_outputs_removed_total', 'Outputs that were removed.');
     this.#bytes = byPlace('waybill_published_bytes_total', 'Bytes of outputs that were written.');
     this.#linkedBytes = byPlace(
       'waybill_linked_bytes_total',
-      'Bytes of outputs that a release got from the one before it.',
+      'Bytes of outputs that a release reused from the previous release.',
     );
-    this.#keptBytes = byPlace('waybill_kept_bytes_total', 'Bytes of published outputs that stayed.');
+    this.#keptBytes = byPlace('waybill_kept_bytes_total', 'Bytes of published outputs that did not change.');
     this.#future = byPlace(
       'waybill_future_bundles_total',
       'Bundles whose `created` was in the future when they were published: the clock of their producer is ahead.',
@@ -226,13 +226,13 @@ class PublicationMetrics {
 }
 
 export function deliveryMetrics({ counter }: Definer, notifierIds: readonly string[] = []): DeliveryMetrics {
-  const deliveries = counter('waybill_event_deliveries_total', 'Events, after the last try.', [
+  const deliveries = counter('waybill_event_deliveries_total', 'Events, by the result of their last try.', [
     'notifier',
     'result',
   ]);
   const dropped = counter(
     'waybill_undelivered_events_dropped_total',
-    'Undelivered events that had to go because there were too many of their notifier.',
+    'Undelivered events that were dropped because their notifier had too many.',
     ['notifier'],
   );
   const expectDeliveries = (ids: readonly string[]): void => {

@@ -14,21 +14,21 @@ export interface WeatherMetrics {
 export function weatherMetrics({ counter, gauge }: Definer): WeatherMetrics {
   const rejected = counter(
     'waybill_weather_rejected_total',
-    'Fields and records of the weather tables that cannot be, each counted once.',
+    'Invalid fields and records of the weather tables, each counted once.',
     ['family', 'reason'],
   );
-  const stale = counter('waybill_weather_stale_answers_total', 'Answers whose data was stale.', ['family']);
+  const stale = counter('waybill_weather_stale_answers_total', 'Responses with stale data.', ['family']);
   const servedStale = counter(
     'waybill_weather_stand_in_answers_total',
-    'Last good answers that were given while the database did not answer.',
+    'Last good responses that were served while the database was unreachable.',
     ['family'],
   );
-  const isStale = gauge('waybill_weather_stale', '1 if the data of the last answer was stale, else 0.', [
+  const isStale = gauge('waybill_weather_stale', '1 if the data of the last response was stale, else 0.', [
     'family',
   ]);
   const asOf = gauge(
     'waybill_weather_data_timestamp_seconds',
-    'When the newest data that was answered was measured, issued or fetched.',
+    'Time at which the newest data that was served was measured, issued or fetched.',
     ['family'],
   );
   const newest = new Map<string, number>();

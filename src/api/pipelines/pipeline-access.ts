@@ -123,7 +123,7 @@ export function permitPipeline(
       {
         hint:
           person === undefined
-            ? 'use the token of this pipeline, or have the pipeline added to upload_tokens'
+            ? 'use the token of this pipeline, or ask the operator to add the pipeline to upload_tokens'
             : 'ask the operator of this server for a role',
       },
     );
@@ -218,7 +218,7 @@ export function pipelinesOf(
       });
     if (!pipelines.has(pipelineId))
       throw new WaybillError('forbidden', `the token "${id}" is not for the pipeline "${pipelineId}"`, {
-        hint: 'leave it out, or have the pipeline added to upload_tokens',
+        hint: 'leave it out, or ask the operator to add the pipeline to upload_tokens',
       });
   }
   return named.length > 0 ? [...named] : [...pipelines].filter((pipelineId) => pipelineIds.has(pipelineId));

@@ -79,7 +79,7 @@ function idempotencyKey(req: IncomingMessage): string | undefined {
     'invalid_idempotency_key',
     'the Idempotency-Key is not one header of 1 to 255 printable ASCII characters',
     {
-      hint: 'a UUID serves well',
+      hint: 'use a unique key, such as a UUID',
     },
   );
 }

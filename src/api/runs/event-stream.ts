@@ -50,11 +50,11 @@ export function createStreams(maxStreams: number, perOwner: number): Streams {
     open: (owner) => {
       const refusedBy = shares.take(owner, 1);
       if (refusedBy === 'owner')
-        throw new WaybillError('quota_exceeded', `this client has ${perOwner} streams of events open`, {
+        throw new WaybillError('quota_exceeded', `this client has ${perOwner} event streams open`, {
           hint: 'close one, or ask for the record with `?wait=30`',
         });
       if (refusedBy === 'total')
-        throw new WaybillError('too_many_streams', `all ${maxStreams} streams of events are taken`, {
+        throw new WaybillError('too_many_streams', `all ${maxStreams} event streams are in use`, {
           hint: 'try again later, or ask for the record with `?wait=30`',
         });
       return (end) => {

@@ -130,7 +130,7 @@ export async function retryFor(
   { queue, log }: Pick<RunPorts, 'queue' | 'log'>,
 ): Promise<RunRecord> {
   const record = await queue.retryNow(runId);
-  log.info({ run_id: runId, pipeline_id: pipelineId, attempt: record.attempt }, 'run is tried now');
+  log.info({ run_id: runId, pipeline_id: pipelineId, attempt: record.attempt }, 'run is retried now');
   return record;
 }
 

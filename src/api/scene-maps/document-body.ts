@@ -34,7 +34,7 @@ export async function readDocument(
   const type = mediaTypeOf(req);
   const encoding = req.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity')
-    throw wrongType(res, 'This route takes no Content-Encoding.');
+    throw wrongType(res, 'This route does not support a Content-Encoding.');
   if (isJson(type)) {
     const document = await readBody(req, res, ports, { maxBytes: maxRequestBytes, tooLong });
     return { document, name: '<body>', transcript: null };

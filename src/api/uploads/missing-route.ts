@@ -86,9 +86,9 @@ function tooLong(): WaybillError {
 function tooMany(count: number, maximum: number): WaybillError {
   return new WaybillError(
     'too_many_files',
-    `the manifest lists ${count} files, and this pipeline takes ${maximum}`,
+    `the manifest lists ${count} files, and this pipeline accepts ${maximum}`,
     {
-      hint: 'split the bundle, or have max_files raised',
+      hint: 'split the bundle, or ask the operator to raise max_files',
     },
   );
 }

@@ -47,7 +47,7 @@ export function requireVersion(req: IncomingMessage, res: ServerResponse): void 
     'unsupported_tus_version',
     asked === undefined
       ? 'the request has no Tus-Resumable header'
-      : `tus ${String(asked)} is not spoken here`,
+      : `tus ${String(asked)} is not supported`,
     { hint: `send \`Tus-Resumable: ${tusVersion}\`` },
   );
 }
@@ -104,7 +104,7 @@ export const tusHeader: Header = {
   schema: { const: tusVersion },
 };
 export const expiresHeader: Header = {
-  description: 'When the upload is removed if nothing more comes.',
+  description: 'Time at which the upload is removed unless more data arrives.',
   schema: { type: 'string' },
 };
 
@@ -113,21 +113,21 @@ export const uploadIdParameter: Parameter = {
   name: 'upload_id',
   in: 'path',
   required: true,
-  description: 'Id of an upload that this token has begun, as in its `Location`.',
+  description: 'Id of an upload that this token created, as in its `Location`.',
   schema: { type: 'string' },
 };
 export const offsetHeader: Header = {
-  description: 'Bytes that have come: where to go on. All of them once the run is accepted, and not before.',
+  description: 'Number of bytes received: the offset of the next request. It equals the size only once the run is accepted.',
   required: true,
   schema: { type: 'integer', minimum: 0 },
 };
 export const outcomeHeaders: Record<string, Header> = {
   Location: {
-    description: "Present once the run is accepted: where the run's record is.",
+    description: "Present once the run is accepted: the URL of the run's record.",
     schema: { type: 'string', format: 'uri-reference' },
   },
   'Idempotency-Replayed': {
-    description: 'Present where the key was used before: the run is the one of then.',
+    description: 'Present if the key was used before: the run is the earlier one.',
     schema: { const: 'true' },
   },
 };

@@ -196,10 +196,10 @@ export function checkMediaType(
   if (!isTaken)
     throw new WaybillError(
       'unsupported_media_type',
-      type === '' ? 'the request has no Content-Type' : `"${type}" is not what is taken here`,
+      type === '' ? 'the request has no Content-Type' : `"${type}" is not a supported type`,
       { hint: `send ${mediaTypes.join(' or ')}` },
     );
-  throw new WaybillError('unsupported_media_type', 'a Content-Encoding is not taken', {
+  throw new WaybillError('unsupported_media_type', 'a Content-Encoding is not supported', {
     hint: 'send the archive as it is; a .tar.gz is application/gzip',
   });
 }
@@ -209,9 +209,9 @@ function checkLength({ envelopeBytes }: UploadForm, req: IncomingMessage, pipeli
   if (length <= pipeline.maxUploadSize + envelopeBytes) return;
   throw new WaybillError(
     'upload_too_large',
-    `the body has ${length} bytes, and this pipeline takes at most ${pipeline.maxUploadSize}`,
+    `the body has ${length} bytes, and this pipeline accepts at most ${pipeline.maxUploadSize}`,
     {
-      hint: 'split the bundle, or have max_upload_size raised',
+      hint: 'split the bundle, or ask the operator to raise max_upload_size',
     },
   );
 }
@@ -248,7 +248,7 @@ export function authorizeUpload(
     const access = configured.get();
     const token = authenticateCaller(req, res, access, clock);
     const found = access.uploadPipelines.get(id);
-    const pipeline = requirePipeline(found, 'there is no such pipeline, or it takes no uploads');
+    const pipeline = requirePipeline(found, 'there is no such pipeline, or it accepts no uploads');
     permitPipeline(res, token, { id, scope: 'upload', adminToken: null });
     requestContext(req).fields['pipeline_id'] = id;
     return { token, pipeline };

@@ -50,7 +50,7 @@ export function findLastSuccesses(
   const look = (configured: Configured): Promise<void> =>
     lookAtAll({ ...foundation, ...configured }, { queue, found, isNew, signal: stopping.signal }).catch(
       (error: unknown) =>
-        foundation.log.debug({ err: error }, 'when destinations were last published to is not known'),
+        foundation.log.debug({ err: error }, 'the time of the last publication to each destination is unknown'),
     );
   let done = look(foundation);
   return {

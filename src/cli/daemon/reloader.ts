@@ -91,13 +91,13 @@ export class Reloader {
       const { restartNeeded, added, changed, removed } = report;
       log.info({ added, changed, removed }, 'configuration reloaded');
       if (restartNeeded.length > 0)
-        log.warn({ settings: restartNeeded }, 'these settings of the file hold only after a restart');
+        log.warn({ settings: restartNeeded }, 'these settings need a restart to take effect');
       return report;
     } catch (thrown) {
       metrics?.configRead({ succeeded: false, at: clock.now() });
       const error = refusalOf(thrown);
       const findings = error instanceof WaybillError ? error.findings.map(describeFinding) : [];
-      log.error({ err: error, findings }, 'reload refused; the configuration stays as it was');
+      log.error({ err: error, findings }, 'reload failed; the current configuration stays active');
       throw error;
     } finally {
       onReload?.('ended');

@@ -97,7 +97,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
   await background.tidying?.close();
   const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);
   shutdown.uploads.abort(
-    new WaybillError('shutting_down', 'the daemon stopped before the upload was whole', {
+    new WaybillError('shutting_down', 'the daemon stopped before the upload was complete', {
       hint: 'upload again shortly',
     }),
   );

@@ -52,8 +52,8 @@ export function daemonProcess(log: Log): DaemonProcess {
   let isStarting = true;
   const request = listenForStop((signal) => {
     hangUps.ignore();
-    log.info({ signal }, 'draining; once more to end at once');
-    manager.stopping('finishing what was accepted');
+    log.info({ signal }, 'draining; a second signal ends it immediately');
+    manager.stopping('finishing accepted runs');
     const giveUp = (): void => {
       if (!isStarting) return;
       log.warn({ signal }, `not started within ${startGraceMs / 1000} s, ended`);
@@ -86,7 +86,7 @@ function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): voi
   let isWanted = false;
   let handle = (): void => void (isWanted = true);
   process.on('SIGHUP', () => {
-    log.info({ signal: 'SIGHUP' }, 'asked to read the configuration again');
+    log.info({ signal: 'SIGHUP' }, 'reloading the configuration');
     handle();
   });
   process.on('SIGUSR2', () => undefined);
@@ -122,6 +122,6 @@ async function exitAnyway(log: Log, threads: ReadonlySet<Worker>): Promise<void>
   const ends = Promise.all([...threads].map((thread) => thread.terminate()));
   await Promise.race([ends, systemClock.sleep(threadGraceMs)]);
   if (threads.size === 0) process.exit();
-  log.error({ threads: threads.size }, 'threads hang in calls of the system; the process is killed');
+  log.error({ threads: threads.size }, 'threads hang in system calls; the process is killed');
   process.kill(process.pid, 'SIGKILL');
 }

@@ -48,7 +48,7 @@ export async function untilStopped(work: (signal: AbortSignal) => Promise<number
   const request = listenForStop((signal) => {
     stopped.exitCode = exitCodeOf[signal];
     stopped.deadline = systemClock.timeout(graceMs, () => giveUp(signal), { unref: true });
-    process.stderr.write(`${signal}: stopping and cleaning up; once more to end at once\n`);
+    process.stderr.write(`${signal}: stopping and cleaning up; a second signal ends it immediately\n`);
     controller.abort(new WaybillError('aborted', `stopped by ${signal}`, { hint: 'run again to finish' }));
   });
   try {

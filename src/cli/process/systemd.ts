@@ -89,7 +89,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
       if (working === null) return;
       // systemd uses the time to distinguish one reload from another.
       const microseconds = process.hrtime.bigint() / 1000n;
-      send('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reading the configuration again');
+      send('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reloading the configuration');
     },
     reloaded: () => {
       if (working !== null) send('READY=1', `STATUS=${working}`);
@@ -128,7 +128,7 @@ export function inheritedSocket(env: NodeJS.ProcessEnv, pid: number): number | n
   const count = Number(env['LISTEN_FDS']);
   if (Number(env['LISTEN_PID']) !== pid || !(count > 0)) return null;
   if (count === 1) return firstDescriptor;
-  throw new WaybillError('config_invalid', `systemd passes ${count} sockets on; one is what is listened on`, {
+  throw new WaybillError('config_invalid', `systemd passes ${count} sockets, and waybill listens on one`, {
     hint: 'leave one ListenStream= in the .socket unit, and one .socket unit in Sockets= of the service',
   });
 }

@@ -72,7 +72,7 @@ export function urlOf({
   basePath,
 }: Pick<ServerConfig['http'], 'host' | 'port' | 'basePath'>): string {
   if (port === 0)
-    throw new WaybillError('usage', 'server.http.listen takes any free port, so it is not known here', {
+    throw new WaybillError('usage', 'server.http.listen selects any free port, so the port is unknown here', {
       hint: 'give --url, which the daemon logs as it starts',
     });
   const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
@@ -112,7 +112,7 @@ async function ask<T>(
     const body = parsed(await response.text());
     if (response.status === 200 && isAnswer(body)) return body;
     if (isProblem(body)) throw problemError(body);
-    throw new TypeError(`it answered ${response.status}, and not as a daemon does`);
+    throw new TypeError(`it answered ${response.status}, which is not an answer of a daemon`);
   } catch (cause) {
     if (cause instanceof WaybillError) throw cause;
     const why = tooLate.signal.aborted ? `no answer within ${timeoutMs / 1000} s` : causeText(cause);

@@ -122,13 +122,13 @@ type Remedy = (url: string) => string;
  * the client.
  */
 const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
-  unauthorized: () => 'the daemon knows no such token: look at WAYBILL_TOKEN, or the file of --token-file',
+  unauthorized: () => 'the daemon does not know this token: check WAYBILL_TOKEN, or the file of --token-file',
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
-  run_not_found: (url) => `waybill runs list --to ${url} shows the runs that the daemon remembers`,
+  run_not_found: (url) => `waybill runs list --to ${url} shows the runs that the daemon retains`,
   run_not_finished: (url) => `wait for its end (waybill runs follow --to ${url}), or cancel it`,
   not_found: () => 'check the URL, including server.http.base_path of the daemon if it is set',
   upload_not_found: () =>
-    'the daemon has lost what it had of it; where several share the name, one has to get all of an upload (docs/producers.md)',
+    'the daemon no longer has the upload; behind a load balancer, one host must get all of its requests (docs/producers.md)',
   upload_locked: () => 'another client is sending the same bundle: wait, and run the same command again',
 };
 
@@ -142,7 +142,7 @@ const afterHint: Partial<Record<ErrorCode, Remedy>> = {
 
 /** Used if there is no hint. */
 const forWantOfHint: Partial<Record<ErrorCode, Remedy>> = {
-  run_unfinished: (url) => `waybill runs list --to ${url} shows what becomes of it`,
+  run_unfinished: (url) => `waybill runs list --to ${url} shows its result`,
   connection_lost: () => 'run the same command again: an accepted upload is not published twice',
 };
 

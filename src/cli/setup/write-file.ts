@@ -50,7 +50,7 @@ export async function writeFile(file: string, bytes: Bytes): Promise<{ size: num
 export function unwritable(file: string, error: unknown): WaybillError {
   const reason = error instanceof Error ? error.message : String(error);
   return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, {
-    hint: 'name a place that exists and may be written',
+    hint: 'name a writable file in an existing directory',
     cause: error,
   });
 }

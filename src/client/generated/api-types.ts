@@ -63,11 +63,11 @@ export interface RunRecord {
    */
   attempt: number;
   /**
-   * When the next try is due; null unless the run failed for a passing cause and is queued again.
+   * When the next try is due; null unless the run failed for a temporary cause and is queued again.
    */
   next_try_at: string | null;
   /**
-   * Until when the run is tried again; null if no try has failed for a passing cause.
+   * Until when the run is tried again; null if no try has failed for a temporary cause.
    */
   retry_until: string | null;
   /**
@@ -92,7 +92,7 @@ export interface RunRecord {
    */
   error: null | RunRecordError;
   /**
-   * The trace that the run belongs to, as it stands in log lines and spans; null if it was accepted without one.
+   * The trace that the run belongs to, as in log lines and spans; null if it was accepted without one.
    */
   trace_id: string | null;
   /**

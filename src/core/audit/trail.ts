@@ -276,6 +276,6 @@ function unavailable(cause: unknown): WaybillError {
   const why = errnoOf(cause) ?? 'the log has the reason';
   return new WaybillError('audit_unavailable', `the audit trail cannot be written: ${why}`, {
     cause,
-    hint: 'see that the disk of audit.directory has room and can be written',
+    hint: 'check that the disk of audit.directory has free space and is writable',
   });
 }

@@ -92,7 +92,7 @@ function notKept(file: RelativePath, index: number): Finding {
 export function filesMissing(lacking: readonly Finding[]): WaybillError {
   return new WaybillError(
     'files_missing',
-    `${lacking.length} ${lacking.length === 1 ? 'file' : 'files'} that the archive leaves out ${lacking.length === 1 ? 'is' : 'are'} not kept here, or not any more`,
+    `${lacking.length} ${lacking.length === 1 ? 'file' : 'files'} that the archive leaves out ${lacking.length === 1 ? 'is' : 'are'} not kept here, or no longer`,
     { findings: lacking, hint: 'send these files, too, or the whole bundle without Waybill-Partial' },
   );
 }

@@ -218,7 +218,7 @@ function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Ke
     if (isReservedSegment(name)) continue;
     if (type === 'link') skip('link_skipped', key, unfollowed ?? linkNotFollowed);
     else if (type === 'other')
-      skip('special_file_skipped', key, 'is neither a file nor a directory and was passed over');
+      skip('special_file_skipped', key, 'is neither a file nor a directory, so it was skipped');
     else if (name.startsWith('.'))
       skip('dot_directory_skipped', key, 'begins with a dot, so it was not searched for bundles');
     else directories.push(key);
@@ -239,7 +239,7 @@ async function readCandidate(
     return [finding('error', 'unsafe_bundle_path', message, { file: path })];
   }
   if (size > maxManifestBytes) {
-    const message = `has ${size} bytes, and a manifest may have ${maxManifestBytes}`;
+    const message = `has ${size} bytes; the maximum for a manifest is ${maxManifestBytes}`;
     return [finding('error', 'manifest_too_large', message, { file: key })];
   }
   const bytes = await readAll(storage, key, maxManifestBytes, identity);

@@ -164,7 +164,7 @@ function pathTree({ maxFiles }: ArchiveLimits): {
       const own = [manifestName, signatureName].filter((name) => files.has(name)).length;
       if (files.size - own > maxFiles)
         throw new WaybillError('too_many_files', `the archive holds more than ${maxFiles} files`, {
-          hint: 'split the bundle, or have max_files raised',
+          hint: 'split the bundle, or ask the operator to raise max_files',
         });
     },
     addDirectory(path) {
@@ -228,7 +228,7 @@ function manifestTwice(path: string, earlier: string): WaybillError {
 }
 
 function largeSignature(size: number): WaybillError {
-  const message = `has ${size} bytes, and a signature may have ${maxSignatureBytes}`;
+  const message = `has ${size} bytes; the maximum for a signature is ${maxSignatureBytes}`;
   return invalidBundle('the upload', [
     finding('error', 'signature_invalid', message, { file: signatureName }),
   ]);
@@ -238,9 +238,9 @@ function largeSignature(size: number): WaybillError {
 export function tooLarge(what: string, maxBytes: number): WaybillError {
   return new WaybillError(
     'upload_too_large',
-    `${what} is larger than ${maxBytes} bytes, which is what the source allows`,
+    `${what} is larger than ${maxBytes} bytes, the maximum of the source`,
     {
-      hint: 'split the bundle, or have max_upload_size raised',
+      hint: 'split the bundle, or ask the operator to raise max_upload_size',
     },
   );
 }

@@ -112,7 +112,7 @@ export function problemOf(
     };
   if (entry.type !== 'file') return { code: 'file_not_regular', message: 'is not a regular file' };
   if (size !== null && entry.size !== size)
-    return { code: 'size_mismatch', message: `should have ${size} bytes, and has ${entry.size}` };
+    return { code: 'size_mismatch', message: `should have ${size} bytes, but has ${entry.size}` };
   return null;
 }
 

@@ -44,7 +44,7 @@ export function parseManifest(
   maxFiles: number = maxListedFiles,
 ): { manifest: Manifest | null; findings: Finding[] } {
   if (bytes.byteLength > maxManifestBytes) {
-    const message = `has ${bytes.byteLength} bytes, and a manifest may have ${maxManifestBytes}; split the bundle`;
+    const message = `has ${bytes.byteLength} bytes; the maximum for a manifest is ${maxManifestBytes}; split the bundle`;
     return { manifest: null, findings: [finding('error', 'manifest_too_large', message, { file })] };
   }
   const document = readJsonDocument(bytes, file, maxFiles);
@@ -148,7 +148,7 @@ function readFiles(listed: JsonValue | undefined, report: Report): ManifestFile[
     return report(
       'too_many_listed_files',
       '/files',
-      `files lists ${listed.length} files, and a bundle may have ${maxListedFiles}; split it`,
+      `files lists ${listed.length} files; the maximum for a bundle is ${maxListedFiles}; split it`,
     );
   const files: ManifestFile[] = [];
   const indexes: number[] = [];

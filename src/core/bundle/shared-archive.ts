@@ -99,7 +99,7 @@ export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBu
     });
   } catch (error) {
     if (error instanceof WaybillError && error.code === 'storage_not_found')
-      throw new WaybillError('bundle_not_found', 'the staged bundle is not in shared staging any more', {
+      throw new WaybillError('bundle_not_found', 'the staged bundle is no longer in shared staging', {
         cause: error,
         hint: 'upload it again',
       });

@@ -117,7 +117,7 @@ export async function checkSceneMapFile(file: BundleFile, rules: SceneMapRules):
   if (file.size > maxSceneMapBytes)
     return invalid(
       'scene_map_too_large',
-      `has ${file.size} bytes, and a scene map may have ${maxSceneMapBytes}`,
+      `has ${file.size} bytes; the maximum for a scene map is ${maxSceneMapBytes}`,
     );
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -137,13 +137,13 @@ export function wrongSize({ path, size }: Pick<BundleFile, 'path' | 'size'>, fou
   return finding(
     'error',
     'size_mismatch',
-    `should have ${size} bytes, and has ${found > size ? 'more' : found}`,
+    `should have ${size} bytes, but has ${found > size ? 'more' : found}`,
     { file: path },
   );
 }
 
 export function wrongDigest({ path, digest }: Pick<BundleFile, 'path' | 'digest'>, found: string): Finding {
-  return finding('error', 'digest_mismatch', `should have the digest ${String(digest)}, and has ${found}`, {
+  return finding('error', 'digest_mismatch', `should have the digest ${String(digest)}, but has ${found}`, {
     file: path,
   });
 }

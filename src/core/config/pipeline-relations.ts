@@ -125,7 +125,7 @@ function layoutFaults({ value, path }: Item): Fault[] {
   }
   if (settings['releases'] === undefined) return [];
   const message =
-    'it says what is kept of releases, and there are none with layout: in_place; set layout: releases, or leave it out';
+    'it limits kept releases, and layout: in_place has none; set layout: releases, or leave it out';
   return [fault('invalid_value', [...path, 'releases'], message)];
 }
 
@@ -149,7 +149,7 @@ function scheduleFaults({ value, path }: Item): Fault[] {
   const alone = Object.entries(companions)
     .filter(([key, needed]) => has(key) && !has(needed))
     .map(([key, needed]) => {
-      const message = `it says something about ${needed}, which is not set; set ${needed}, or leave it out`;
+      const message = `it applies only to ${needed}, which is not set; set ${needed}, or leave it out`;
       return fault('invalid_value', [...path, key], message);
     });
   return [...unfitting, ...alone];

@@ -230,7 +230,7 @@ function listOf<T extends string>(
 ): Parameter<readonly T[]> {
   return {
     ...rest,
-    schema: { type: 'string', description: `With commas between; each ${JSON.stringify(items)}.` },
+    schema: { type: 'string', description: `Comma-separated; each is ${JSON.stringify(items)}.` },
     absent: [],
     parse: (text) => {
       const items = text.split(',').map((item) => (item.trim() === '' ? undefined : parseItem(item.trim())));

@@ -104,21 +104,21 @@ function parseJson(text: string, file: string, line: number | null): unknown {
     throw refused(
       file,
       line === null
-        ? 'it begins like a JSON array and is no JSON'
-        : `line ${line} is no JSON object of its own (JSON Lines)`,
+        ? 'it begins like a JSON array but is not valid JSON'
+        : `line ${line} is not a JSON object (JSON Lines)`,
       error,
     );
   }
 }
 
 function idOf(item: unknown, keys: readonly string[], place: string, file: string): number {
-  if (typeof item !== 'object' || item === null) throw refused(file, `${place} is no object`);
+  if (typeof item !== 'object' || item === null) throw refused(file, `${place} is not an object`);
   const record = item as Record<string, unknown>;
   const key = keys.find((name) => Object.hasOwn(record, name));
   if (key === undefined) throw refused(file, `${place} has no ${keys.join(' or ')}`);
   const id = record[key];
   if (typeof id !== 'number' || !Number.isSafeInteger(id))
-    throw refused(file, `${key} of ${place} is no integer`);
+    throw refused(file, `${key} of ${place} is not an integer`);
   return id;
 }
 
@@ -129,7 +129,7 @@ function fromCsv(text: string, file: string, keys: readonly string[]): number[] 
   try {
     rows = parse(text, { delimiter, skip_empty_lines: true, trim: true });
   } catch (error) {
-    throw refused(file, `it is no CSV: ${error instanceof Error ? error.message : String(error)}`, error);
+    throw refused(file, `it is not valid CSV: ${error instanceof Error ? error.message : String(error)}`, error);
   }
   const names = rows[0] ?? [];
   const column = keys.map((key) => names.indexOf(key)).find((at) => at !== -1);
@@ -139,7 +139,7 @@ function fromCsv(text: string, file: string, keys: readonly string[]): number[] 
     if (!/^-?\d+$/.test(cell) || !Number.isSafeInteger(Number(cell))) {
       throw refused(
         file,
-        `row ${index + 2} has ${JSON.stringify(cell.slice(0, 40))} as ${names[column] ?? ''}, which is no integer`,
+        `row ${index + 2} has ${JSON.stringify(cell.slice(0, 40))} as ${names[column] ?? ''}, which is not an integer`,
       );
     }
     return Number(cell);
@@ -157,7 +157,7 @@ function cueIds(text: string, file: string, choice: 'number' | 'order' | 'auto')
   const lines = text.split('\n');
   for (const [index, line] of lines.entries()) {
     if (!line.includes('-->')) continue;
-    if (!timing.test(line.trim())) throw refused(file, `line ${index + 1} is no cue timing`);
+    if (!timing.test(line.trim())) throw refused(file, `line ${index + 1} is not a cue timing`);
     const above = (lines[index - 1] ?? '').trim();
     numbers.push(/^\d+$/.test(above) && Number.isSafeInteger(Number(above)) ? Number(above) : null);
   }

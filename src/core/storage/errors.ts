@@ -17,7 +17,7 @@ export function alreadyExists(storage: Labelled, key: string, cause?: unknown): 
 }
 
 export function versionConflict(storage: Labelled, key: string, cause?: unknown): WaybillError {
-  return new WaybillError('storage_conflict', `${storage.label}: "${key}" was changed by someone else`, {
+  return new WaybillError('storage_conflict', `${storage.label}: "${key}" was changed by another program`, {
     cause,
   });
 }
@@ -33,7 +33,7 @@ export function readOnly(storage: Labelled, key: string): WaybillError {
 export function notKept(storage: Labelled, key: string): WaybillError {
   return new WaybillError(
     'storage_permanent',
-    `${storage.label}: "${key}" was not kept, so it cannot be put back`,
+    `${storage.label}: "${key}" was not kept, so it cannot be restored`,
   );
 }
 
@@ -77,7 +77,7 @@ export function noRoom(
   const what = 'bytes' in need ? `${need.bytes} bytes` : `${need.files} files`;
   return new WaybillError(
     'storage_full',
-    `${storage.label}: ${what} are to be written, and there is room for ${need.free}`,
+    `${storage.label}: ${what} are to be written, but the free space is ${need.free}`,
     { hint: 'free some space and run again; nothing was changed' },
   );
 }
@@ -105,7 +105,7 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   },
   ENAMETOOLONG: {
     code: 'storage_permanent',
-    hint: 'the file system does not take this name or path; give the file, or the destination, a shorter one',
+    hint: 'the file system does not accept this name or path; give the file, or the destination, a shorter one',
   },
   EROFS: { code: 'storage_denied', hint: 'the file system is mounted read-only' },
   ENOSPC: { code: 'storage_full', hint: 'free some space and run again; nothing was lost' },

@@ -86,7 +86,7 @@ export function distrusted(storage: Labelled, why: string): WaybillError {
     'storage_permanent',
     `${storage.label}: the answer of the server is refused: ${why}`,
     {
-      hint: 'the server is broken or hostile, or another program stores files there: look at the place by other means',
+      hint: 'the server is broken or hostile, or another program stores files there: inspect the location with another tool',
     },
   );
 }

@@ -272,7 +272,7 @@ export function newWeatherObserver(log: Log, metrics: WeatherMetrics | null): We
     servedStale(family, error) {
       metrics?.weatherStoodIn(family);
       const reason = error instanceof Error ? reasonOf(error) : String(error);
-      log.warn({ family, reason }, 'the last good answer stands in');
+      log.warn({ family, reason }, 'serving the last good response');
     },
   };
 }

@@ -296,7 +296,7 @@ function answerReplay(known: Replay): AcceptedRun {
 function uploadSwept(): WaybillError {
   return new WaybillError(
     'queue_unavailable',
-    'the queue was away for so long that the upload was given up',
+    'the queue was unreachable for too long, so the upload was cancelled',
     {
       hint: 'try again',
     },

@@ -64,8 +64,8 @@ function isBusy({ run }: JobResult): boolean {
 }
 
 function tooManyTakes(): WaybillError {
-  return new WaybillError('worker_failed', `${maxTakes} workers ended while they published this bundle`, {
-    hint: 'look into the logs of the workers for what ended them, then upload it again',
+  return new WaybillError('worker_failed', `${maxTakes} workers crashed while they published this bundle`, {
+    hint: 'find the cause in the logs of the workers, then upload it again',
   });
 }
 

@@ -56,7 +56,7 @@ export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventS
           const isUnavailable = hasCode(error, 'queue_unavailable');
           log[isUnavailable ? 'warn' : 'error'](
             { run_id: runId, event_id: note.eventId, err: error },
-            'what became of a delivery could not be noted in its run',
+            'the result of a delivery could not be recorded in its run',
           );
         })),
     attach: () => undefined,

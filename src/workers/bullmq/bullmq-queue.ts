@@ -302,7 +302,7 @@ export class BullmqQueue implements JobQueue {
       await supersede(pipelineId, { ...this.#options, store: this.#store, onEnd });
       await this.#handOver(pipelineId, runId);
     } catch (error) {
-      log.warn({ pipeline_id: pipelineId, err: error }, 'accepted; handed over once redis answers');
+      log.warn({ pipeline_id: pipelineId, err: error }, 'accepted; enqueued once redis answers');
     }
   }
 

@@ -96,7 +96,7 @@ export class Dispatcher {
   /** Aborts this host's runs and returns them to the queue for other hosts. Resolves with their ids. */
   async abort(): Promise<string[]> {
     const { worker } = this.#options;
-    const text = 'this worker stopped before the run was done; another takes it up';
+    const text = 'this worker stopped before the run ended; another worker repeats it';
     const reason = new WaybillError('aborted', text);
     worker.stop();
     for (const { abort } of this.#running.values()) abort.abort(reason);
@@ -112,7 +112,7 @@ export class Dispatcher {
     const { clock, log } = this.#options;
     this.#candidates.add(pipelineId);
     this.#pumping ??= this.#pump()
-      .catch((error: unknown) => log.debug({ err: error }, 'no job could be asked for'))
+      .catch((error: unknown) => log.debug({ err: error }, 'requesting a job failed'))
       .finally(() => {
         this.#pumping = undefined;
         // A candidate may have been added after the pump's last check.
@@ -172,7 +172,7 @@ export class Dispatcher {
       .catch((error: unknown) =>
         log.error(
           { run_id: runId, err: error },
-          'the outcome of a run could not be recorded; another worker takes it up',
+          'the result of a run could not be recorded; another worker repeats the run',
         ),
       )
       .finally(() => {

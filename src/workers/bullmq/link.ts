@@ -239,7 +239,7 @@ function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | 
   const cause = plain(error);
   if (isReply(error) && refusal === null && !passing.test(cause.message)) return cause;
   if (refusal !== null)
-    return new WaybillError('queue_unavailable', `the queue of this daemon takes nothing: ${refusal.why}`, {
+    return new WaybillError('queue_unavailable', `the queue of this daemon accepts nothing: ${refusal.why}`, {
       cause,
       hint: refusal.hint,
     });

@@ -165,7 +165,7 @@ export class PipelineQueues {
       for (const runId of stalled)
         this.#options.log.warn(
           { run_id: runId, pipeline_id: pipelineId },
-          'the worker of this run is gone; it waits for another',
+          'the worker of this run has ended; the run waits for another worker',
         );
     }
   }

@@ -124,7 +124,7 @@ export class RunWorker {
     const run_id = job.id?.slice(0, maxIdCharacters);
     log.error(
       { run_id, pipeline_id: job.queueName, err: foreignTicket() },
-      'a job in the queue was set aside',
+      'a job in the queue was rejected',
     );
     await this.#retryUntilAvailable(() => pipelines.reject(job, token));
     observer.rejected({ pipelineId: job.queueName });
@@ -186,7 +186,7 @@ export class RunWorker {
     const ended = recordAfter(progress.record, outcome, wasCancelled, clock.now());
     if (this.#isStopping && ended.status !== 'succeeded' && !wasCancelled) {
       await this.#keepEvents();
-      log.info(fields, 'run given back');
+      log.info(fields, 'run returned to the queue');
       await this.#retryUntilAvailable(() => store.requeue(locked.token, returnedRun(taken.record)));
       await this.#retryUntilAvailable(() => pipelines.requeue(locked.job, locked.token));
       return true;
@@ -215,7 +215,7 @@ export class RunWorker {
     const result = 'result' in outcome ? outcome.result : null;
     if (next.status === 'queued' && (await this.#postpone(locked, next))) {
       observer.retried({ job, record: next, seconds, result });
-      log.warn({ ...fields, ...nextTryOf(next) }, 'run failed; it is tried again');
+      log.warn({ ...fields, ...nextTryOf(next) }, 'run failed; it will be retried');
       return;
     }
     const last = next.status === 'queued' ? cancelledRun(ended, null, clock.now()) : next;

@@ -41,7 +41,7 @@ export function stagingChecks(
     {
       name: 'staging',
       silent: 'staging_unavailable',
-      remedy: 'see that server.staging.directory is there and that the daemon may write to it',
+      remedy: 'check that server.staging.directory exists and that the daemon can write to it',
       prove: provedAtMost(clock, everyMs, async () => {
         requireAnswers();
         await proveStaging(directory);
@@ -50,7 +50,7 @@ export function stagingChecks(
     {
       name: 'room',
       silent: 'staging_unavailable',
-      remedy: 'make room on the disk of server.staging.directory: uploads need 16 MiB at least',
+      remedy: 'free space on the disk of server.staging.directory: uploads need at least 16 MiB',
       prove: provedAtMost(clock, everyMs, () => proveRoom(directory)),
     },
   ];
@@ -91,7 +91,7 @@ export function auditChecks(
     {
       name: 'audit',
       silent: 'audit_unavailable',
-      remedy: 'see that the disk of audit.directory has room and that the daemon may write to it',
+      remedy: 'check that the disk of audit.directory has free space and that the daemon can write to it',
       isHarmless: !admitsActs || settings.onFull === 'continue',
       prove: provedAtMost(clock, checkEveryMs, () => trail.prove()),
     },

@@ -63,7 +63,7 @@ export class OneHostCoordinator implements Coordinator {
     this.queue = this.#openQueue();
     this.checks = [
       queueCheck(this.queue, {
-        remedy: 'see that the disk of server.queue.directory has room and can be written',
+        remedy: 'check that the disk of server.queue.directory has free space and is writable',
         keeps: () => persistence.check(),
       }),
       ...stagingChecks(directory, { clock, requireAnswers: options.requireAnswers }),
@@ -156,7 +156,7 @@ export async function prepareStaging(
     throw new WaybillError('config_invalid', `server.staging.directory ${directory} cannot be used: ${why}`, {
       cause,
       hint:
-        hint ?? 'choose a directory that the daemon can write to, with room for the uploads that it retains',
+        hint ?? 'choose a directory that the daemon can write to, with space for the uploads that it retains',
     });
   }
 }

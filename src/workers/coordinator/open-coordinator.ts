@@ -32,7 +32,7 @@ export async function openCoordinator(
   if (swept.length > 0)
     log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
   const waiting = left.filter(({ record }) => record.finished_at === null).length;
-  if (left.length > 0) log.info({ runs: left.length, waiting }, 'took up the runs of an earlier process');
+  if (left.length > 0) log.info({ runs: left.length, waiting }, 'resumed the runs of an earlier process');
   return new OneHostCoordinator(options, store ?? undefined);
 }
 

@@ -207,14 +207,14 @@ function checksOf(
 ): HealthCheck[] {
   return [
     queueCheck(queue, {
-      remedy: 'see that Redis runs, has room and is reached from this host; the log has what it answered',
+      remedy: 'check that Redis runs, has free memory and is reachable from this host; the log has its answer',
       keeps: () => queue.prove(),
     }),
     ...stagingChecks(scratch, { clock, requireAnswers }),
     {
       name: 'shared_staging',
       silent: 'staging_unavailable',
-      remedy: 'see that the storage of server.staging.shared answers, has room and can be written',
+      remedy: 'check that the storage of server.staging.shared answers, has free space and is writable',
       prove: provedAtMost(clock, checkSharedEveryMs, () => shared.check()),
     },
   ];

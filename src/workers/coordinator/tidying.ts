@@ -44,7 +44,7 @@ export function startTidying({ pipelines, threads, clock, log }: TidyingOptions)
           log.info({ ...about, destination_path: destinationPath, ...gone }, 'releases tidied');
       } catch (error) {
         if (isStopping()) return;
-        log.warn({ ...about, err: error }, 'releases were not tidied; they are the next time');
+        log.warn({ ...about, err: error }, 'releases were not tidied; the next tidying removes them');
       }
     }
   };

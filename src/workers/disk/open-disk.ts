@@ -124,7 +124,7 @@ class DiskThread {
     const worker = new Worker(file);
     worker.on('message', (answer: Answer) => this.#onAnswer(answer));
     worker.on('error', (error) => {
-      log.error({ err: error }, 'the thread of the staging disk broke');
+      log.error({ err: error }, 'the thread of the staging disk crashed');
       if (this.#worker !== worker) return;
       this.#worker = null;
       // The next call finds out whether the disk answers.

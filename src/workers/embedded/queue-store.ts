@@ -280,7 +280,7 @@ function refuseNewer(file: string, found: string | undefined): void {
   throw new WaybillError(
     'queue_unusable',
     `the queue in ${file} is of version ${found}, and this waybill reads versions up to ${version}`,
-    { hint: 'use the waybill that wrote it, or a newer one; let it publish what waits before you go back' },
+    { hint: 'use the waybill that wrote it, or a newer one; let it publish the waiting runs before you go back' },
   );
 }
 
@@ -292,7 +292,7 @@ async function usable<T>(directory: string, open: () => Promise<T>): Promise<T> 
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new WaybillError('queue_unusable', `server.queue.directory ${directory} cannot be used: ${why}`, {
       cause,
-      hint: 'name a directory on a local disk with some room, that the daemon may write',
+      hint: 'name a directory on a local disk with free space that the daemon can write to',
     });
   }
 }

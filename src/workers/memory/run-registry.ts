@@ -292,7 +292,7 @@ export class RunRegistry {
   async #clear({ job }: Run): Promise<void> {
     const { log, onExpire } = this.#options;
     await onExpire(job).catch((error: unknown) =>
-      log.error({ run_id: job.runId, err: error }, 'an expired run could not be cleared away'),
+      log.error({ run_id: job.runId, err: error }, 'an expired run could not be removed'),
     );
   }
 }
@@ -314,7 +314,7 @@ function tooManyCrashes(crashes: number, sinceMs: number): WaybillError | null {
     'worker_failed',
     `the daemon ended ${crashes} times while it published this bundle`,
     {
-      hint: "look into the log and the system's for what ended it, then upload the bundle again",
+      hint: "find the cause in the logs of the daemon and the system, then upload the bundle again",
     },
   );
 }

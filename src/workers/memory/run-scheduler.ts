@@ -289,7 +289,7 @@ export class RunScheduler {
     if (run.isInterrupted && !succeeded) {
       runs.requeue(run);
     } else if (isRetrying(run.record)) {
-      log.warn({ run_id: job.runId, ...nextTryOf(run.record) }, 'run failed; it is tried again');
+      log.warn({ run_id: job.runId, ...nextTryOf(run.record) }, 'run failed; it will be retried');
       this.#observer.retried({ job, record: run.record, seconds, result });
       this.#endTimes.note(pipelineId, clock.monotonic());
       this.#retries.add(run);

@@ -5,7 +5,7 @@ import type { RunStatus } from './run-record.ts';
 
 /** @param retryAfterSeconds How long until a slot is likely to be free. */
 export function queueFull(queueSize: number, retryAfterSeconds: number): WaybillError {
-  return new WaybillError('queue_full', `all ${queueSize} upload slots are taken`, {
+  return new WaybillError('queue_full', `all ${queueSize} upload slots are in use`, {
     hint: 'try again later',
     retryAfterSeconds,
   });
@@ -19,13 +19,13 @@ export function pipelineFull(
 ): WaybillError {
   return new WaybillError(
     'pipeline_full',
-    `the pipeline "${pipelineId}" has ${maxWaiting} uploads and runs that wait, all that its max_waiting allows`,
+    `the pipeline "${pipelineId}" has ${maxWaiting} waiting uploads and runs, the maximum of its max_waiting`,
     { hint: 'try again later', retryAfterSeconds },
   );
 }
 
 export function shuttingDown(): WaybillError {
-  return new WaybillError('shutting_down', 'the daemon is stopping and takes no new uploads', {
+  return new WaybillError('shutting_down', 'the daemon is stopping and accepts no new uploads', {
     hint: 'try again shortly',
   });
 }
@@ -34,7 +34,7 @@ export function keyInProgress(): WaybillError {
   return new WaybillError(
     'idempotency_in_progress',
     'a request with this Idempotency-Key is still being received',
-    { hint: 'try again once it was answered' },
+    { hint: 'try again after its response' },
   );
 }
 
@@ -91,7 +91,7 @@ export function runNotFinished(status: RunStatus): WaybillError {
 }
 
 export function bundleGone(): WaybillError {
-  return new WaybillError('bundle_gone', 'the bundle of the run is not staged any more', {
+  return new WaybillError('bundle_gone', 'the bundle of the run is no longer staged', {
     hint: 'upload it again; server.rerun says how long bundles of failed runs are kept',
   });
 }

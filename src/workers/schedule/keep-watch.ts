@@ -89,7 +89,7 @@ async function start(
   const { outcome } = await triggers.decide({ runId, pipelineId, staged: null, trigger });
   const fields = { pipeline_id: pipelineId };
   if (outcome === 'started') log.info({ ...fields, run_id: runId }, 'run started by a change of its source');
-  if (outcome === 'coalesced') log.info(fields, 'the source has changed; a run that waits will see it');
+  if (outcome === 'coalesced') log.info(fields, 'the source has changed; the waiting run will read it');
   if (outcome === 'started' || outcome === 'coalesced')
     observer.decided({ pipelineId, kind: 'watch', outcome });
 }
@@ -124,7 +124,7 @@ function failureReporter({
     else
       log.warn(
         { ...fields, reason: failure },
-        'the source cannot be watched; it is looked at every few seconds instead',
+        'the source cannot be watched; it is polled every few seconds instead',
       );
   };
 }

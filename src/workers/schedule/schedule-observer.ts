@@ -57,7 +57,7 @@ export async function retryUntilDone<T>(
       return await work();
     } catch (error) {
       if (isFirst && !hasCode(error, 'queue_unavailable') && !hasCode(error, 'shutting_down'))
-        log.error({ ...fields, err: error }, 'a run could not be started by itself; it is tried again');
+        log.error({ ...fields, err: error }, 'a run could not be started automatically; it is tried again');
     }
     await clock.sleep(retryEveryMs, signal);
   }

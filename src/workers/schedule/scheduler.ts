@@ -63,14 +63,14 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     const failed = (error: unknown): void =>
       log.error(
         { pipeline_id: pipelineId, err: error },
-        'runs of this pipeline no longer start by themselves',
+        'runs of this pipeline no longer start automatically',
       );
     return { settings, pipeline, stop, done: Promise.all(parts.map((part) => part.catch(failed))) };
   }
 
   function end(pipelineId: string, { stop, done }: Kept): void {
     kept.delete(pipelineId);
-    stop.abort(new Error('the pipeline no longer starts by itself in this way'));
+    stop.abort(new Error('this trigger no longer starts runs of the pipeline'));
     const ended: Promise<unknown> = done.finally(() => ending.delete(ended));
     ending.add(ended);
   }

@@ -128,7 +128,7 @@ export async function openScratch(parent: string, clock: Clock): Promise<Scratch
       `server.queue.scratch_directory ${parent} cannot be used: ${why}`,
       {
         cause,
-        hint: 'name a directory of this machine that the process may write',
+        hint: 'name a directory of this machine that the process can write to',
       },
     );
   }

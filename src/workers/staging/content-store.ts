@@ -193,7 +193,7 @@ class LinkedContent implements ContentStore {
       }
       await this.#disk.remove(file);
       const { log } = this.#options;
-      log.warn({ pipeline_id: pipelineId, digest }, 'a kept file was damaged, and is not kept any more');
+      log.warn({ pipeline_id: pipelineId, digest }, 'a kept file was damaged and is no longer kept');
     }
     this.#pipelines.get(pipelineId)?.drop(digest);
     await this.#remove(files, pipelineId, [digest]);

@@ -107,7 +107,7 @@ export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = hold
     });
     try {
       for (let holder = held.get(id); holder !== undefined; holder = held.get(id)) {
-        if (timeout.isOver) throw locked('another request hands it to the queue, or sends it');
+        if (timeout.isOver) throw locked('another request is sending it or adding it to the queue');
         holder.abort.abort(locked('another request has taken it over'));
         await Promise.race([holder.released, isOver]);
       }
@@ -138,6 +138,6 @@ export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = hold
 
 function locked(why: string): WaybillError {
   return new WaybillError('upload_locked', `the upload is in use: ${why}`, {
-    hint: 'ask for its offset shortly, and go on from there',
+    hint: 'request its offset in a moment, and continue from there',
   });
 }

@@ -249,7 +249,7 @@ function reserved(uploads: readonly PartialUpload[]): number {
 export function unknownUpload(): WaybillError {
   return new WaybillError(
     'upload_not_found',
-    'there is no such upload here: it was given up or has expired, or another host has it',
+    'there is no such upload here: it was cancelled or has expired, or another host has it',
     {
       hint: 'start a new upload; docs/operations.md explains how a load balancer keeps an upload on one host',
     },
@@ -272,6 +272,6 @@ function tooLarge(bytes: number, maxBytes: number): WaybillError {
   return new WaybillError(
     'upload_too_large',
     `the archive may have ${bytes} bytes, and all partial uploads together at most ${maxBytes}`,
-    { hint: 'upload it in one request, or have server.resumable.max_bytes raised' },
+    { hint: 'upload it in one request, or ask the operator to raise server.resumable.max_bytes' },
   );
 }

@@ -49,7 +49,7 @@ export async function openSharedStaging(
       `server.staging ${describeLocation(location)} cannot be used: ${why}`,
       {
         cause,
-        hint: 'choose a storage that every host can write to, with room for the uploads that they retain',
+        hint: 'choose a storage that every host can write to, with space for the uploads that they retain',
       },
     );
   });

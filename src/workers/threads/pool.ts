@@ -137,7 +137,7 @@ export class ThreadPool<Job extends ThreadJob, Result> {
     // This reports threads that crash while idle. If it was the last thread, the waiting jobs would wait
     // forever, so make them fail.
     this.#pool.on('error', (error: unknown) => {
-      options.log.error({ err: error }, 'a worker thread broke');
+      options.log.error({ err: error }, 'a worker thread crashed');
       if (this.#pool.threads.length === 0) for (const fail of this.#unfinished) fail(error);
     });
   }

@@ -146,6 +146,6 @@ function isPassing(error: unknown): boolean {
 function unavailable(destinationId: string, cause: unknown): WaybillError {
   return new WaybillError('destination_unavailable', `destination "${destinationId}" is not available`, {
     cause: new Error(errorRecord(cause).message, { cause }),
-    hint: 'look at its releases, and ask again',
+    hint: 'list its releases, then try again',
   });
 }

@@ -80,10 +80,10 @@ export function supervise<Job extends ThreadJob>(
     signs.seen();
     // A thread may have a bug, but its messages must not crash the daemon.
     try {
-      if (!isThreadMessage(message)) throw new TypeError('it is none of the messages of a thread');
+      if (!isThreadMessage(message)) throw new TypeError('it is not a message of a thread');
       receive(message, job, options, onProgress);
     } catch (error) {
-      log.error({ run_id: job.runId, err: error }, 'a worker thread sent what cannot be used');
+      log.error({ run_id: job.runId, err: error }, 'a worker thread sent an invalid message');
     }
   };
   port1.on('message', deliver);
@@ -147,16 +147,16 @@ function deliverAll(port: MessagePort, deliver: (message: unknown) => void): voi
 function broken(cause: unknown): WaybillError {
   // Errors are cloned when a thread sends them, so this may not be an instance of its class anymore.
   const message = cause instanceof Error ? cause.message : inspect(cause);
-  return new WaybillError('worker_failed', `the worker thread broke: ${message}`, {
+  return new WaybillError('worker_failed', `the worker thread crashed: ${message}`, {
     cause,
-    hint: 'upload the bundle again: the destination is left so that the next publication completes it',
+    hint: 'upload the bundle again: the next publication completes the destination',
   });
 }
 
 function ended({ code, message }: WaybillError, graceMs: number): WaybillError {
   const text = `${message}; the worker thread did not stop within ${graceMs} ms and was ended`;
   return new WaybillError(code, text, {
-    hint: 'upload the bundle again: the destination is left so that the next publication completes it',
+    hint: 'upload the bundle again: the next publication completes the destination',
   });
 }
 

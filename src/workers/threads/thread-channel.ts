@@ -146,7 +146,7 @@ export async function answerTask<Job extends ThreadJob, Result>(
     const tracer = traced ? relayedTracer(clock, (span) => post({ type: 'span', span })) : noTracer;
     return { ok: true, result: await work(job, { signal: abort.signal, onProgress, log, notify, tracer }) };
   } catch (error) {
-    log.error({ err: error }, 'the task did not come to an end');
+    log.error({ err: error }, 'the task did not end');
     return { ok: false, error: errorRecord(error) };
   } finally {
     signs.cancel();

@@ -58,7 +58,7 @@ t.test('rejects unknown values with the reason', async (t) => {
     ['id,text\n1,x\n', /no column segment_id/],
     ['segment_id,text\nx,1\n', /row 2 has "x"/],
     ['segment_id,text\n1,"x\n', /no CSV/],
-    ['WEBVTT\n\n00:01 --> 00:02\nx\n', /line 3 is no cue timing/],
+    ['WEBVTT\n\n00:01 --> 00:02\nx\n', /line 3 is not a cue timing/],
   ];
   for (const [text, reason] of refused)
     t.throws(() => read(text), { code: 'usage', message: reason }, JSON.stringify(text));

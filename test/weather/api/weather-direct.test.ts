@@ -213,7 +213,7 @@ t.test('the same where a client leaves before it is answered', async (t) => {
   while (reading < 2) await new Promise((resolve) => setImmediate(resolve));
   for (const client of clients) client.destroy();
   const [direct, plain] = await Promise.all(ways.map((way) => logged(way, 1)));
-  t.match(plain, [{ message: 'request left by the client', status: null, route: '/alerts' }]);
+  t.match(plain, [{ message: 'request aborted by the client', status: null, route: '/alerts' }]);
   const withoutTime = (lines: object[] | undefined): object[] =>
     (lines ?? []).map((line) => ({ ...line, ms: null }));
   t.same(withoutTime(direct), withoutTime(plain));

@@ -47,7 +47,7 @@ t.test('uses the time zones of the place', async (t) => {
 
 t.test('reports a broken document with the error and its location', async (t) => {
   const cases: [string, string, RegExp][] = [
-    ['no JSON', '{"features": [', /^it is no JSON: /],
+    ['no JSON', '{"features": [', /^it is not JSON: /],
     [
       'no station',
       changed(observationFile, (d) => delete d['properties']!['station']),
@@ -56,7 +56,7 @@ t.test('reports a broken document with the error and its location', async (t) =>
     [
       'no time',
       changed(observationFile, (d) => Object.assign(d['properties']!, { timestamp: 'noon' })),
-      /^properties\.timestamp is "noon", which is no time$/,
+      /^properties\.timestamp is "noon", which is not a time$/,
     ],
     [
       'a DOCTYPE',

@@ -127,7 +127,7 @@ async function places(t: Test, target: Target): Promise<void> {
     const fed = await feed('stations.json', text);
     t.match(fed, { outcome: 'loaded', rows: 2 });
     t.same(fed.leftOut, [
-      'features[2]: geometry.coordinates are no longitude and latitude',
+      'features[2]: geometry.coordinates are not a longitude and a latitude',
       'features[3]: KNYC is in the list before',
     ]);
     t.match(await rows('stations'), [
@@ -151,8 +151,8 @@ async function places(t: Test, target: Target): Promise<void> {
     t.match(fed, { outcome: 'loaded', rows: 46 });
     t.same(fed.leftOut, [
       'features[45]: NYZ100 has no geometry: the list has them with include_geometry=true',
-      'features[46]: the geometry of NYZ101 is no polygon with closed rings',
-      'features[48]: properties.id is "New York", which is no code of a zone',
+      'features[46]: the geometry of NYZ101 is not a polygon with closed rings',
+      'features[48]: properties.id is "New York", which is not a zone code',
     ]);
     t.equal((await rows('zones')).length, 45);
     t.match(await rows('fire_zones'), [{ ugc: 'NYZ102' }], 'zones of fire weather have a table of their own');
@@ -172,7 +172,7 @@ async function places(t: Test, target: Target): Promise<void> {
       ['office,name,latitude_deg\nOKX,a,1\n', 'failed', /^line 1: the column longitude_deg is missing$/],
       ['station_id,latitude_deg,longitude_deg\nKNYC,1,2\n', 'failed', /^line 1: the column name is missing$/],
       ['office,office,latitude_deg,longitude_deg\n', 'failed', /^line 1: the column office is there twice$/],
-      [`${header}\nOKX,"open,1,2\n`, 'failed', /^line \d: it is no CSV: /],
+      [`${header}\nOKX,"open,1,2\n`, 'failed', /^line \d: it is not valid CSV: /],
       [`${header}\nokx,a,1,2\n`, 'failed', /^line 2: office is "okx"/],
       [`${header}\n`, 'skipped', /^it is a table without a line$/],
     ];

@@ -37,7 +37,7 @@ t.test('logs a failed removal of an expired run and continues with the others', 
   }
   await clock.advance(0);
   await clock.advance(1_000);
-  t.same(errors, Array(2).fill('an expired run could not be cleared away'));
+  t.same(errors, Array(2).fill('an expired run could not be removed'));
   t.same(await queue.list(['a'], { limit: 500 }), { runs: [], next: null });
 });
 

@@ -38,7 +38,7 @@ t.test('every record that a run goes through is as the schema says', async (t) =
     { type: 'bytes', destinationId: 'web', count: 3 },
     at,
   );
-  const broken = new WaybillError('worker_failed', 'the worker thread broke: cannot open /srv/www', {
+  const broken = new WaybillError('worker_failed', 'the worker thread crashed: cannot open /srv/www', {
     hint: 'again',
   });
   const waiting = afterFailure(failedRun(running, errorRecord(broken), at), at, {

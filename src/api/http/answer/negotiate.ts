@@ -48,7 +48,7 @@ export function negotiate(
   const types = offered.map(({ mediaType, matches = mediaType }) => matches);
   const [best = ''] = new Negotiator({ headers: { accept } }).mediaTypes(types);
   const chosen = offered[types.indexOf(best)];
-  if (chosen === undefined) throw notOffered('nothing that Accept names is offered here', offered);
+  if (chosen === undefined) throw notOffered('no media type of the Accept header is available', offered);
   return chosen;
 }
 
@@ -115,6 +115,6 @@ function notOffered(what: string, offered: readonly Representation[]): WaybillEr
   const types = offered.map(({ mediaType }) => mediaType.split(';', 1)[0]).join(', ');
   const formats = [...new Set(offered.map(({ format }) => `format=${format}`))];
   return new WaybillError('unsupported_format', what, {
-    hint: `offered are ${types}; or say ${formats.slice(0, -1).join(', ')} or ${formats.at(-1) ?? ''}`,
+    hint: `available are ${types}; or use ${formats.slice(0, -1).join(', ')} or ${formats.at(-1) ?? ''}`,
   });
 }

@@ -93,7 +93,7 @@ function openBody(
         if (req.readableEnded) return;
         if (req.destroyed)
           throw fail(
-            new WaybillError('aborted', 'the client closed the connection before the body was whole'),
+            new WaybillError('aborted', 'the client closed the connection before the body was complete'),
           );
         const idle = await new Promise<boolean>((resolve) => {
           const timer = clock.timeout(idleTimeoutMs, () => resolve(true));
@@ -114,13 +114,13 @@ function openBody(
 }
 
 function stalled(idleTimeoutMs: number): WaybillError {
-  return new WaybillError('upload_timeout', `no byte of the body came for ${idleTimeoutMs} ms`, {
+  return new WaybillError('upload_timeout', `no byte of the body arrived for ${idleTimeoutMs} ms`, {
     hint: 'send it again',
   });
 }
 
 function tooSlow(maxMs: number): WaybillError {
-  return new WaybillError('upload_timeout', `the body was not whole after ${maxMs} ms`, {
+  return new WaybillError('upload_timeout', `the body was not complete after ${maxMs} ms`, {
     hint: 'use a faster connection; only the body of an upload may take server.http.upload_timeout',
   });
 }
@@ -236,7 +236,7 @@ export async function readBody(
 
 function busy(bound: 'owner' | 'total'): WaybillError {
   const owners = bound === 'owner' ? 'of this client' : 'of all clients';
-  return new WaybillError('server_busy', `the bodies ${owners} take all the memory that they may`, {
+  return new WaybillError('server_busy', `the request bodies ${owners} use all of their memory limit`, {
     hint: 'try again shortly',
   });
 }

@@ -31,7 +31,7 @@ export function refusedHead(
     });
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') return unsupportedCoding();
   if (expect !== undefined && req.httpVersion !== '1.0' && expect.trim().toLowerCase() !== '100-continue')
-    return new WaybillError('expectation_failed', 'this Expect header cannot be met', {
+    return new WaybillError('expectation_failed', 'this Expect header is not supported', {
       hint: 'send `Expect: 100-continue`, or none',
     });
   return null;
@@ -47,7 +47,7 @@ export function malformed(what: string): WaybillError {
 export function unsupportedCoding(): WaybillError {
   return new WaybillError(
     'unsupported_transfer_coding',
-    'the only transfer coding that is taken is chunked',
+    'the only supported transfer coding is chunked',
     {
       hint: 'send the body as it is, with its Content-Length or with `Transfer-Encoding: chunked`',
     },

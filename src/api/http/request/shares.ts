@@ -70,7 +70,7 @@ export function takeShare(req: IncomingMessage, res: ServerResponse, shares: Sha
 }
 
 function quotaExceeded(what: string): WaybillError {
-  return new WaybillError('quota_exceeded', `this token has as many ${what} as it may have at a time`, {
+  return new WaybillError('quota_exceeded', `this token has the maximum number of ${what}`, {
     hint: 'wait until one of them has ended',
   });
 }

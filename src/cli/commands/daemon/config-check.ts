@@ -188,7 +188,7 @@ async function keyFile(location: Location, place: Place): Promise<Finding | null
     return finding(
       'warning',
       'key_missing',
-      `${key} cannot be looked at here; name the file of a private key`,
+      `${key} cannot be checked here; name the file of a private key`,
       place,
     );
   }

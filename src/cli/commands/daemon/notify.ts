@@ -119,7 +119,7 @@ export async function listUndelivered(options: UndeliveredOptions, { output }: I
   for (const id of notifierIds(operator, options)) notifiers.push(await undeliveredOf(operator, id));
   output.result('notify-undelivered', { url: operator.url, notifiers }, () => {
     for (const { notifier_id: id, configured, events } of notifiers) {
-      const more = configured ? '' : ', not configured any more';
+      const more = configured ? '' : ', no longer configured';
       output.data(`${id}  ${events.length} undelivered${more}`);
       const rows = events.map((event) => [
         event.timestamp,
@@ -186,8 +186,8 @@ async function redelivered({ ask }: Operator, id: string): Promise<Redelivered> 
 
 const reasons: Record<Redelivered['ended'], string> = {
   all_tried: '',
-  failing: '; the receiver does not take them',
-  time_over: '; it takes long, run this again',
+  failing: '; the receiver does not accept them',
+  time_over: '; the time limit was reached, run this again',
   stopping: '; the daemon stops, or the notifier was removed',
 };
 

@@ -28,7 +28,7 @@ export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): s
     throw new WaybillError(
       'insufficient_storage',
       `${there} has ${formatSize(free)} free, and ${formatSize(minRoom)} are needed`,
-      { hint: 'make room on that disk' },
+      { hint: 'free space on that disk' },
     );
   const room = `${formatSize(free)} free${type === memoryFileSystem ? ', in memory' : ''}`;
   if (there === directory) return `may be written; ${describeOwner(there)}; ${room}`;
@@ -43,7 +43,7 @@ export function tryReadableDirectory(directory: string): string {
   const there = nearestExisting(directory);
   if (there !== directory)
     throw new WaybillError('storage_not_found', `${directory} does not exist`, {
-      hint: `make it (mkdir -p ${directory}), or correct the path`,
+      hint: `create it (mkdir -p ${directory}), or correct the path`,
     });
   if (!statSync(directory).isDirectory())
     throw new WaybillError('storage_permanent', `${directory} is not a directory`, {
@@ -111,7 +111,7 @@ export async function tryTemplates(baseDir: string): Promise<string> {
     throw new WaybillError('storage_not_found', `${directory} holds none of the ${names.length} templates`, {
       hint: 'copy templates/weather of the package there, or leave base_dir out to use those',
     });
-  const found = `${names.length - missing.length} of ${names.length} templates are there and compile`;
+  const found = `${names.length - missing.length} of ${names.length} templates exist and compile`;
   const [first] = missing;
   if (first === undefined) return found;
   const others = missing.length === 1 ? '' : ` and ${missing.length - 1} more`;

@@ -29,7 +29,7 @@ export async function tryDatabase({ secrets }: CoreContext, database: DatabaseCo
   } finally {
     await opened.close();
   }
-  return 'reached, logged in to, and asked';
+  return 'connected, logged in and queried';
 }
 
 /** Connects to the server of a notifier, without sending anything. */
@@ -81,7 +81,7 @@ export async function tryQueue({ clock, secrets }: CoreContext, queue: BullmqCon
   const server = redisServer(queue, secrets);
   const link = await RedisLink.open({ ...server, log, clock, withinMs: queueAnswerMs });
   link.close();
-  return ['reached, and logged in to', ...doubts].join('; ');
+  return ['connected and logged in', ...doubts].join('; ');
 }
 
 /** Connects to a source, logs in, and lists its files. Does not change anything, not even the known hosts. */

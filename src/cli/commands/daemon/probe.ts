@@ -218,7 +218,7 @@ async function inTime(run: ProbeTask['run'], clock: Clock): Promise<string> {
     const timer = clock.timeout(deadlineMs, () => {
       const message = `there was no answer within ${deadlineMs / 1000} s`;
       const hint =
-        'look whether it is up, and whether a firewall between here and there drops the connection';
+        'check whether it runs, and whether a firewall drops the connection';
       const late = new WaybillError('storage_transient', message, { hint });
       ending.abort(late);
       reject(late);

@@ -16,7 +16,7 @@ export async function pruneDestination(options: PruneOptions, { output, signal }
   const { dryRun } = options;
   if (!dryRun && !options.apply)
     throw new WaybillError('usage', 'prune needs --dry-run or --apply', {
-      hint: 'look with --dry-run first; --apply deletes',
+      hint: 'check the removals with --dry-run first; --apply deletes',
     });
   const prepared = await setUpPipeline(options, { output, signal, notifies: true });
   const { pipeline } = prepared;
@@ -25,8 +25,8 @@ export async function pruneDestination(options: PruneOptions, { output, signal }
   if (releases !== null)
     throw new WaybillError(
       'prune_disabled',
-      `destination "${destination.id}" keeps releases, which are removed as a whole and by themselves`,
-      { hint: 'releases.keep and releases.linger say how many stay, and for how long' },
+      `destination "${destination.id}" keeps releases, which are removed automatically and as a whole`,
+      { hint: 'releases.keep and releases.linger set how many are kept, and for how long' },
     );
   const maxRemoved = options.allowRemovals ? null : limits.maxRemoved;
   const owner = { pipelineId: pipeline.id, destinationId: destination.id };

@@ -46,9 +46,9 @@ export function refuseContradictions(options: RunOptions): void {
   if (given.length > 0)
     throw new WaybillError(
       'usage',
-      `--plan says what is to be done, and ${given.join(', ')} would change that`,
+      `--plan cannot be combined with ${given.join(', ')}, which would change the plan`,
       {
-        hint: 'give it when the plan is made',
+        hint: 'use it when you make the plan',
       },
     );
 }

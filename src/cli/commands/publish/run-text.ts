@@ -205,7 +205,7 @@ function summary(result: RunResult, { style }: Output, { stopped, durationMs }: 
   const invalid = pipelines.reduce((sum, { invalidBundles }) => sum + invalidBundles.length, 0);
   if (invalid > 0) counted.push(`invalid_bundles=${invalid}`);
   counted.push(...countedOrphans(pipelines));
-  const nothing = stopped ? 'nothing was begun' : 'nothing to do';
+  const nothing = stopped ? 'nothing was started' : 'nothing to do';
   const text = counted.length > 0 ? happened(result, { style }, invalid, durationMs) : nothing;
   const end = dryRun ? '; dry run, nothing was written' : '';
   const failed = pipelines.some(({ status }) => status === 'failed');

@@ -7,7 +7,7 @@ export interface UnitSettings {
 }
 
 const about: Record<UnitSettings['program'], string> = {
-  serve: 'waybill: takes bundles and publishes them',
+  serve: 'waybill: accepts bundles and publishes them',
   worker: 'waybill: publishes what the daemons of a queue have accepted',
   weather: 'waybill: serves weather records',
   'weather feed': 'waybill: fills the weather database',
@@ -56,7 +56,7 @@ SystemCallErrorNumber=EPERM
  * it needs. Its exposure level in `systemd-analyze security` is below 2.
  */
 export function serviceUnit({ program, credentials }: UnitSettings): string {
-  return `# docs/operations.md says how it is installed.
+  return `# docs/operations.md explains how to install it.
 [Unit]
 Description=${about[program]}
 Wants=network-online.target
@@ -96,7 +96,7 @@ WantedBy=multi-user.target
  * connections wait rather than being refused.
  */
 export function socketUnit(address: string): string {
-  return `# docs/operations.md says how it is installed.
+  return `# docs/operations.md explains how to install it.
 [Unit]
 Description=waybill: the address of its HTTP API
 
@@ -104,7 +104,7 @@ Description=waybill: the address of its HTTP API
 # In place of server.http.listen; keep the two the same, since waybill reload reads the latter.
 ListenStream=${address}
 NoDelay=yes
-# How many wait while the daemon is started again.
+# Maximum number of connections that wait during a restart.
 Backlog=4096
 
 [Install]

@@ -42,7 +42,7 @@ export async function feedWeather(options: FeedOptions, { output, signal }: Io):
   );
   const stopping = new AbortController();
   const stop = listenForStop((received) => {
-    output.note(`${received}: stopping; once more to end at once`);
+    output.note(`${received}: stopping; a second signal ends it immediately`);
     stopping.abort(new WaybillError('aborted', `stopped by ${received}`));
   });
   try {
@@ -57,12 +57,12 @@ export async function feedWeather(options: FeedOptions, { output, signal }: Io):
 function intervalOf({ interval, once, paths }: FeedOptions): number | null {
   if (interval === undefined) return null;
   if (once || paths.length > 0)
-    throw new WaybillError('usage', '--interval does not go with --once or with files', {
-      hint: 'it says how often the sources of the configuration are asked',
+    throw new WaybillError('usage', '--interval cannot be combined with --once or with files', {
+      hint: 'it sets how often the configured sources are polled',
     });
   const ms = parseDuration(interval);
   if (ms === undefined || ms < 1000 || ms > 86_400_000)
-    throw new WaybillError('usage', `--interval is "${interval}", which is no interval`, {
+    throw new WaybillError('usage', `--interval is "${interval}", which is not an interval`, {
       hint: 'expected a duration from 1s to 24h, such as 5m',
     });
   return ms;
@@ -142,14 +142,14 @@ async function feedUntilStopped(
     intervalMs,
     onResult: (fed) => report.add(fed),
     onTrouble: (err, againAfterMs) =>
-      log.warn({ err }, `feeding is interrupted and tried again in ${Math.ceil(againAfterMs / 1000)} s`),
+      log.warn({ err }, `feeding failed; trying again in ${Math.ceil(againAfterMs / 1000)} s`),
   });
 }
 
 function sourcesOf({ config: { weather } }: CommandContext): CommandContext['config']['weather']['feed'] {
   const { feed } = weather;
   if (feed.nws === null && feed.watch === null)
-    throw new WaybillError('usage', 'neither files nor sources to feed from are named', {
+    throw new WaybillError('usage', 'there are no files and no sources to load', {
       hint: 'name files or directories, or configure weather.feed.nws or weather.feed.watch',
     });
   return feed;

@@ -73,6 +73,6 @@ async function mustHaveTables(target: Target, { name, schema }: DatabaseConfig):
   const [found] = await target.query("select to_regclass('stations') is not null as there", []);
   if (found?.['there'] === true) return;
   throw new WaybillError('schema_mismatch', `the database "${name}" has no weather tables in "${schema}"`, {
-    hint: 'give --create-tables to have them made',
+    hint: 'add --create-tables to create them',
   });
 }

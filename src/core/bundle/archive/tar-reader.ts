@@ -175,7 +175,7 @@ function sizeField(block: Buffer): number {
 async function readEnd(source: ByteSource): Promise<void> {
   const second = await source.take(blockBytes);
   if (second.byteLength < blockBytes) throw cutShort(false, second.byteLength);
-  if (!second.equals(zeros)) throw malformed('a zero block stands in the middle of the archive');
+  if (!second.equals(zeros)) throw malformed('the archive has a zero block between entries');
   let padding = 0;
   for (let chunk = await source.next(); chunk !== null; chunk = await source.next()) {
     padding += chunk.byteLength;

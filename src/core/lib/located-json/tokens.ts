@@ -132,7 +132,7 @@ export const problemMessages = {
   stringCutShort: 'this string has no closing double quote on its line',
   badUnicodeEscape: 'a \\u escape needs four hexadecimal digits',
   badEscape: 'this is not a JSON escape; valid escapes are \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX',
-  controlCharacter: 'a control character stands in a string; write it as an escape, for instance \\n',
+  controlCharacter: 'a string contains a control character; write it as an escape, for instance \\n',
 } as const;
 
 /** Makes a clause into a sentence. */

@@ -24,7 +24,7 @@ export function parseListen(text: string): Verdict<{ host: string; port: number 
     return refuse(text.includes(':') ? 'the part after the colon is not a port' : 'the port is missing');
   }
   if (bracketed !== undefined && !isIPv6(bracketed))
-    return refuse('what stands in brackets is not an IPv6 address');
+    return refuse('the text in brackets is not an IPv6 address');
   if (plain !== undefined && !isHost(plain))
     return refuse(plain === '' ? 'the host is missing' : 'the host is not a name or an address');
   const port = Number(digits);
@@ -67,7 +67,7 @@ export function parseBasePath(text: string): Verdict<string> {
     if (segment === '') return refuse('it has an empty segment');
     if (segment === '.' || segment === '..') return refuse(`it has the segment "${segment}"`);
     if (!/^[A-Za-z0-9._~-]+$/.test(segment))
-      return refuse('only letters, digits and - . _ ~ stand between the slashes');
+      return refuse('only letters, digits and - . _ ~ are allowed between the slashes');
   }
   return accept(`/${trimmed}/`);
 }

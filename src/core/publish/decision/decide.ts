@@ -92,7 +92,7 @@ function reasonToPublish(
   if (state.catalog.pending !== null)
     return {
       code: 'attempt_interrupted',
-      message: `attempt ${state.catalog.pending.attemptId} did not finish; what it began is done over`,
+      message: `attempt ${state.catalog.pending.attemptId} did not finish; its changes are made again`,
     };
   const recorded = byPath(known.records);
   const differing = planned.filter((output) => !isRecordedAs(recorded.get(output.path), output));

@@ -85,7 +85,7 @@ export function refuseRemovals(limit: Amount | null, { removed, total, where }: 
     'too_many_removals',
     `${where}: ${removed} of ${total} published outputs would be removed, and limits.max_removed allows ${allowed}; nothing was changed`,
     {
-      hint: 'look with --dry-run --allow-removals at what would go; if it is meant to, run once with --allow-removals (for uploads: raise limits.max_removed)',
+      hint: 'list the removals with --dry-run --allow-removals; if they are intended, run once with --allow-removals (for uploads: raise limits.max_removed)',
     },
   );
 }

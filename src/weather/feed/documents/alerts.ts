@@ -27,7 +27,7 @@ export function alertsOf(
   { leftOut, isPoll }: { leftOut: string[]; isPoll: boolean },
 ): Loadable {
   if (isPoll && isMap(collection['pagination']) && textOf(collection['pagination']['next']) !== null)
-    throw new BrokenDocument('pagination.next says that the list goes on, and a part of it is no poll');
+    throw new BrokenDocument('pagination.next names a further page, and one page alone is not a poll');
   const features = itemsOf(collection['features']);
   const updated = optionalInstant(collection['updated'] ?? collection['@saved'], 'updated', (message) =>
     leftOut.push(message),
@@ -162,7 +162,7 @@ function optionalInstantOrNull(sent: unknown, note: Note): string | null {
   try {
     return optionalInstant(sent, 'the sent of a reference', note);
   } catch {
-    note('the sent of a reference is no time; read as unknown');
+    note('the sent of a reference is not a time; read as unknown');
     return null;
   }
 }
@@ -171,7 +171,7 @@ function optionalInstantOrNull(sent: unknown, note: Note): string | null {
 function geometryOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;
   const outline = outlineOf(geometry, note);
-  if (outline === null) note('geometry is no polygon with closed rings; the alert is placed by its zones');
+  if (outline === null) note('geometry is not a polygon with closed rings; the alert is placed by its zones');
   return outline;
 }
 

@@ -130,7 +130,7 @@ const maxPeriods = 32_767;
 
 function numberOf(value: unknown): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= maxPeriods) return value;
-  throw new BrokenDocument('the number of a period is no whole number from 1 to 32767');
+  throw new BrokenDocument('the number of a period is not a whole number from 1 to 32767');
 }
 
 function trendOf(value: unknown): string | null {
@@ -143,7 +143,7 @@ function trendOf(value: unknown): string | null {
  */
 function cellMiddle(geometry: unknown, note: Note): [latitude: number, longitude: number] {
   const middle = middleOf(outlineOf(geometry, note) ?? geometry);
-  if (middle === null) throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');
+  if (middle === null) throw new BrokenDocument('geometry.coordinates are not longitudes and latitudes');
   const rounded = (degrees: number): number => Math.round(degrees * 1e4) / 1e4;
   return [rounded(middle.latitude), rounded(middle.longitude)];
 }

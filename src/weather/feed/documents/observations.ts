@@ -147,13 +147,13 @@ export function coordinatesOf(geometry: unknown, note: Note): [number, number] {
   const [longitude, latitude] = coordinates;
   const isNowhere = longitude === 0 && latitude === 0;
   if (!isWithin(longitude, 180) || !isWithin(latitude, 180) || isNowhere)
-    throw new BrokenDocument('geometry.coordinates are no longitude and latitude');
+    throw new BrokenDocument('geometry.coordinates are not a longitude and a latitude');
   const swapped = { latitude: longitude, longitude: latitude };
   if (isInUnitedStates(swapped) && !isInUnitedStates({ latitude, longitude })) {
     note(`geometry.coordinates are ${longitude}, ${latitude}: latitude and longitude are swapped`);
     return [latitude, longitude];
   }
-  if (!isWithin(latitude, 90)) throw new BrokenDocument('geometry.coordinates are no longitude and latitude');
+  if (!isWithin(latitude, 90)) throw new BrokenDocument('geometry.coordinates are not a longitude and a latitude');
   return [longitude, latitude];
 }
 

@@ -85,7 +85,7 @@ function areasOf(
     parts.set(label, part);
     const outline = outlineOf(feature.geometry, (message) => note(`features[${index}]: ${message}`));
     if (outline === null)
-      note(`features[${index}]: the geometry of the area ${label} is no polygon with closed rings`);
+      note(`features[${index}]: the geometry of the area ${label} is not a polygon with closed rings`);
     return { hazard, label, part, ...rank, ...styleOf(feature), geometry: outline ?? noGeometry };
   });
   // Drop "no areas" if there are areas after all, or if some are unknown.

@@ -45,7 +45,7 @@ export function placeTableOf(text: string, leftOut: string[]): Loadable {
   const [header, ...lines] = linesOf(text);
   const columns = header?.fields ?? [];
   const kind = kinds.find(({ table }) => placeKeys[table] === columns[0]);
-  if (kind === undefined) throw new BrokenDocument('line 1: the first column is no identifier of a place');
+  if (kind === undefined) throw new BrokenDocument('line 1: the first column is not a place identifier');
   checkColumns(columns, kind);
   const seen = new Map<string, number>();
   const rows = lines.flatMap(({ fields, line }) => {
@@ -86,7 +86,7 @@ function linesOf(text: string): Line[] {
     if (!(error instanceof CsvError)) throw error;
     const { lines } = error as { lines?: unknown };
     throw new BrokenDocument(
-      `${typeof lines === 'number' ? `line ${lines}: ` : ''}it is no CSV: ${error.message}`,
+      `${typeof lines === 'number' ? `line ${lines}: ` : ''}it is not valid CSV: ${error.message}`,
     );
   }
 }
@@ -95,9 +95,9 @@ function checkColumns(columns: readonly string[], { table, more }: Kind): void {
   const known = [placeKeys[table], ...common, ...more];
   for (const [index, column] of columns.entries()) {
     if (!known.includes(column))
-      throw new BrokenDocument(`line 1: the column ${quoted(column)} is none of ${known.join(', ')}`);
+      throw new BrokenDocument(`line 1: the column ${quoted(column)} is not one of ${known.join(', ')}`);
     if (columns.indexOf(column) < index)
-      throw new BrokenDocument(`line 1: the column ${column} is there twice`);
+      throw new BrokenDocument(`line 1: the column ${column} appears twice`);
   }
   const needed = ['latitude_deg', 'longitude_deg', ...(table === 'stations' ? ['name'] : [])];
   const missing = needed.filter((column) => !columns.includes(column));

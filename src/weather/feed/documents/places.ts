@@ -62,7 +62,7 @@ export function isOffice(document: Json): boolean {
 /** Reads the name and state of an office. The document does not contain its position. */
 export function officeOf(document: Json): PlaceTable['rows'][number] {
   const office = required(document['id'], 'id');
-  if (!/^[A-Z]{3}$/.test(office)) throw new BrokenDocument(`id is ${quoted(office)}, which is no office`);
+  if (!/^[A-Z]{3}$/.test(office)) throw new BrokenDocument(`id is ${quoted(office)}, which is not an office`);
   const address = isMap(document['address']) ? document['address'] : {};
   const state = textOf(address['addressRegion']);
   return {
@@ -84,12 +84,12 @@ export function zoneOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const id = required(p['id'], 'properties.id');
   if (!ugcPattern.test(id))
-    throw new BrokenDocument(`properties.id is ${quoted(id)}, which is no code of a zone`);
+    throw new BrokenDocument(`properties.id is ${quoted(id)}, which is not a zone code`);
   const { geometry } = feature;
   if (!isMap(geometry))
     throw new BrokenDocument(`${id} has no geometry: the list has them with include_geometry=true`);
   const outline = outlineOf(geometry, note);
-  if (outline === null) throw new BrokenDocument(`the geometry of ${id} is no polygon with closed rings`);
+  if (outline === null) throw new BrokenDocument(`the geometry of ${id} is not a polygon with closed rings`);
   return { ugc: id, name: textOf(p['name']), geometry: outline };
 }
 

@@ -65,7 +65,7 @@ function recordsOf(raw: string, reading: Reading): Loadable[] {
   // Proxies, and servers during maintenance, respond with an HTML page instead of data.
   if (/^(<!--[^]*?-->\s*)*<(!doctype\s+)?html\b/i.test(start))
     throw new BrokenDocument('it is a web page (HTML), not data');
-  if (reading.isPoll) throw new BrokenDocument('it is no JSON, which the service answers with');
+  if (reading.isPoll) throw new BrokenDocument('it is not JSON, the format of the service');
   return textProductsOf(null, text);
 }
 
@@ -93,7 +93,7 @@ function parsed(text: string): unknown {
 
 function fromJson(document: unknown, reading: Reading): Loadable[] {
   const { fileName } = reading;
-  if (!isMap(document)) throw new NothingToLoad('it is no document of NWS or SPC');
+  if (!isMap(document)) throw new NothingToLoad('it is not a document of NWS or SPC');
   if ('productText' in document) return textProductsOf(document, '');
   if (Array.isArray(document['stories'])) return [storiesOf(document, fileName, reading.leftOut)];
   if (Array.isArray(document['features']))

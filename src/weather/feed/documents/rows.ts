@@ -49,8 +49,8 @@ export function readEach<Item, Result>(
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof BrokenDocument || error instanceof NothingToLoad) return error.message;
-  if (error instanceof SyntaxError) return `it is no JSON: ${error.message}`;
-  return `it is not of the form that is known (${error instanceof Error ? error.message : String(error)})`;
+  if (error instanceof SyntaxError) return `it is not JSON: ${error.message}`;
+  return `its structure is unknown (${error instanceof Error ? error.message : String(error)})`;
 }
 
 /** The contents of a document, as rows with the column names of the contract. */
@@ -178,7 +178,7 @@ export function instantOf(value: unknown, what: string, note: Note = () => undef
   const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
   const date = new Date(isLocal && !isDate ? text + (/^\d{4}-\d\d-\d\dT/.test(text) ? 'Z' : ' UTC') : text);
   if (Number.isNaN(date.getTime()) || !isDayOfMonth(text))
-    throw new BrokenDocument(`${what} is ${quoted(text)}, which is no time`);
+    throw new BrokenDocument(`${what} is ${quoted(text)}, which is not a time`);
   if (isLocal) note(`${what} is ${quoted(text)} without a time zone; read as UTC`);
   return date.toISOString();
 }

@@ -160,7 +160,7 @@ function near(issued: Date, ddhhmm: string): Date {
     );
     if (date.getUTCDate() === day) return date;
   }
-  throw new BrokenDocument(`${ddhhmm} is no day and time`);
+  throw new BrokenDocument(`${ddhhmm} is not a day and time`);
 }
 
 /**

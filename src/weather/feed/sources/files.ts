@@ -16,7 +16,7 @@ export const maxFileBytes = 64 * 1024 * 1024;
 export async function filesAt(path: string): Promise<string[]> {
   const found = await stat(path).catch((cause: unknown) => {
     throw new WaybillError('usage', `${path} cannot be read`, {
-      hint: 'name a file or a directory that is there, or - for standard input',
+      hint: 'name an existing file or directory, or - for standard input',
       cause,
     });
   });
@@ -61,7 +61,7 @@ export function decoded(bytes: Uint8Array): string {
 async function bytesOf(file: string): Promise<Uint8Array> {
   // Check first, because opening a named pipe would block until something writes to it.
   const found = await stat(file);
-  if (!found.isFile()) throw new Error('it is no regular file');
+  if (!found.isFile()) throw new Error('it is not a regular file');
   if (found.size > maxFileBytes) throw new Error(`it is larger than ${maxFileBytes} bytes`);
   const handle = await open(file);
   try {

@@ -168,7 +168,7 @@ async function refusal(response: Response, clock: Clock): Promise<RequestFailed>
     : undefined;
   const said = await problemOf(response);
   // The service sends a 403 to clients without contact information, and to those that send too many requests.
-  const hint = status === 403 ? ' (does user_agent of weather.feed.nws name whom to write to?)' : '';
+  const hint = status === 403 ? ' (does user_agent of weather.feed.nws name a contact?)' : '';
   return new RequestFailed(
     `the server answered ${status}${said === '' ? '' : `: ${said}`}${hint}`,
     retry,

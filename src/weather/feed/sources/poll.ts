@@ -174,7 +174,7 @@ interface ListedProduct {
 function newestProducts(text: string, collections: readonly string[]): ListedProduct[] {
   const document: unknown = JSON.parse(text);
   const graph = isMap(document) ? document['@graph'] : null;
-  if (!Array.isArray(graph)) throw new BrokenDocument('@graph is no list of products');
+  if (!Array.isArray(graph)) throw new BrokenDocument('@graph is not a list of products');
   const listed = mapsOf(graph);
   const groups =
     collections.length === 0
@@ -190,6 +190,6 @@ function productOf(item: Json): ListedProduct {
   const id = textOf(item['id']) ?? '';
   if (!/^[0-9a-f-]{8,64}$/i.test(id)) throw new BrokenDocument('@graph has a product without an id');
   const issuedAt = Date.parse(textOf(item['issuanceTime']) ?? '');
-  if (Number.isNaN(issuedAt)) throw new BrokenDocument(`the issuanceTime of the product ${id} is no time`);
+  if (Number.isNaN(issuedAt)) throw new BrokenDocument(`the issuanceTime of the product ${id} is not a time`);
   return { id, issuedAt };
 }

@@ -107,7 +107,7 @@ export function failure(thrown: unknown): WaybillError {
     code === '42501'
       ? 'let the role of weather.feed.url_env write to the weather tables, and own their schema for --create-tables'
       : code === '3F000' || code === '42P01'
-        ? 'give --create-tables to have the tables made'
+        ? 'add --create-tables to create the tables'
         : error.hint;
   return new WaybillError(error.code, error.message, { hint, cause: error.cause });
 }

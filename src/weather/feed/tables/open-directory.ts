@@ -67,7 +67,7 @@ async function createDatabase(directory: string): Promise<void> {
   // Fails if there is anything in the directory. An empty one is replaced.
   await rename(made, directory).catch((cause: unknown) => {
     throw new WaybillError('database_unavailable', `no embedded database can be made in ${directory}`, {
-      hint: 'name a directory that is empty or not there yet',
+      hint: 'name a directory that is empty or does not exist',
       cause,
     });
   });
@@ -82,6 +82,6 @@ function notThere(directory: string): WaybillError {
   return new WaybillError(
     'database_unavailable',
     `the embedded database does not exist: ${directory} holds none`,
-    { hint: 'give --create-tables to have it made, or correct "directory" of the database' },
+    { hint: 'add --create-tables to create it, or correct "directory" of the database' },
   );
 }

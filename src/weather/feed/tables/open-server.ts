@@ -154,7 +154,7 @@ function connect(url: string, schema: string, connectSeconds: number, inTime: Wa
     return line;
   } catch {
     // Do not include the original error, because it contains the URL with the password.
-    throw new WaybillError('secrets_invalid', 'the URL of the weather database that is fed is none', {
+    throw new WaybillError('secrets_invalid', 'the secret of the weather database to write to is not a URL', {
       hint: 'expected postgres://user:password@host:5432/database',
     });
   }

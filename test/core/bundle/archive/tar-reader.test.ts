@@ -170,7 +170,7 @@ t.test('reports each kind of damage by its cause', async (t) => {
     [pax({ path: 'b' }).subarray(0, 600), 'the archive is cut short'],
     [tar(pax({ path: 'b' })), 'the archive ends after a header that describes the next file'],
     [tar(a, rawEntry({ path: 'b', badChecksum: true })), /has a wrong checksum/, 'a: 1'],
-    [Buffer.concat([a, endMarker.subarray(0, 512), a]), /a zero block stands in the middle/, 'a: 1'],
+    [Buffer.concat([a, endMarker.subarray(0, 512), a]), /a zero block between entries/, 'a: 1'],
     [Buffer.concat([a, endMarker, Buffer.alloc(700), Buffer.from('x')]), /something follows/, 'a: 1'],
     [Buffer.concat([a, endMarker, Buffer.from('x')]), /something follows/, 'a: 1'],
     [tar(pax({ size: '1e3' }), a), 'a pax header gives a size that is not a number'],
