@@ -33,8 +33,8 @@ document.addEventListener('click', ({ target }) => {
 });
 
 /**
- * Disables buttons that act on selected rows while none is selected. Without this script they are enabled, and
- * the daemon asks for a selection.
+ * Disables buttons that act on selected rows while none is selected. Without this script they are enabled,
+ * and the daemon asks for a selection.
  */
 function requireChoice(): void {
   for (const button of document.querySelectorAll<HTMLButtonElement>('[data-needs-choice]'))

@@ -93,11 +93,14 @@ t.test('the overview says which pipeline failed, why, who started the run and wh
   await page.waitForURL(/console\/runs$/);
 });
 
-/** From now on the page notes where these elements are, at every change of it. */
+/**
+ * From now on the page notes where these elements are, at every change of it. Not while it shows a pause,
+ * which is at the top: a pause is an act of a person, and the test only holds a run back with it.
+ */
 async function watchPlaces(page: Page, selectors: string): Promise<void> {
   await page.evaluate(`
     window.places = new Set();
-    const note = () => window.places.add(
+    const note = () => document.querySelector('[data-paused]') === null && window.places.add(
       [...document.querySelectorAll(${JSON.stringify(selectors)})].map((one) => {
         const { x, y, width, height } = one.getBoundingClientRect();
         return (one.id || one.className || one.tagName) + ' ' + [x, y, width, height].join(' ');

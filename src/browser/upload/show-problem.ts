@@ -93,10 +93,15 @@ function manifestWith(manifest: string, located: readonly Located[]): HTMLElemen
     const here = located.filter(({ at }) => at === number);
     const line = element('div', here.length > 0 ? 'wrong' : '');
     line.append(element('span', 'number', String(number)), text);
-    for (const one of here) line.append(element('span', 'says', one.finding.message));
+    for (const one of here) line.append(element('span', 'says', messageOf(one.finding)));
     box.append(line);
   }
   return box;
+}
+
+/** Names the file, which the line does not always do. */
+function messageOf({ file, message }: Finding): string {
+  return file === null || file === 'manifest.json' ? message : `${file} ${message}`;
 }
 
 /**

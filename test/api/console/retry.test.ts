@@ -46,7 +46,7 @@ async function logIn(
 t.test('the page of a run that waits for its next try shows the cause, and tries it now', async (t) => {
   const api = await withWaitingRun(t);
   const { headers, page, csrf } = await logIn(api, tokens.maps);
-  t.match(page, 'waits for its next try');
+  t.match(page, 'waits to try again');
   t.match(page, 'Try 2 at');
   t.match(page, 'sftp://web: the connection was refused');
   t.match(page, '>Try now</button>');

@@ -6,7 +6,7 @@ import type { PageRoute } from '../../pages/page-routes.ts';
 import { pausePipeline, pauseReason, resumePipeline } from '../../pipelines/pause-routes.ts';
 import { type PipelineState, pipelineStates } from '../../pipelines/pipelines-route.ts';
 import { requireChannel } from '../../runs/accept-run.ts';
-import { paths, withFlash } from '../paths.ts';
+import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { plural, tokenName } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
@@ -60,7 +60,11 @@ export const overviewPage: PageRoute<ConsoleParts> = {
               href: paths.pipeline(item.pipelineId),
               mayRerun: item.run.rerunnable && isAllowed(visitor, 'rerun', item.pipelineId),
             })),
-            paused: attention.paused.map((item) => ({ ...item, href: paths.pipeline(item.pipelineId) })),
+            paused: attention.paused.map((item) => ({
+              ...item,
+              href: paths.pipeline(item.pipelineId),
+              mayResume: isAllowed(visitor, 'pause', item.pipelineId),
+            })),
           },
           // The errors of the pipelines that need attention are at the top.
           runs: runLines(recent.runs, now).map((line) =>
@@ -94,13 +98,19 @@ async function depthFor(
   };
 }
 
-/** Counts the events that could not be delivered, for admins. 0 for everyone else. */
-async function undeliveredFor({ visitor, access, parts }: Visit<unknown>): Promise<number> {
-  if (!visitor.isAdmin) return 0;
+/** Counts the events that could not be delivered, by notifier, for admins. Empty for everyone else. */
+async function undeliveredFor({
+  visitor,
+  access,
+  parts,
+}: Visit<unknown>): Promise<{ id: string; text: string }[]> {
+  const ids = visitor.isAdmin ? [...access.notifierIds] : [];
   const counts = await Promise.all(
-    [...access.notifierIds].map(async (id) => (await parts.notifier.undelivered(id))?.length ?? 0),
+    ids.map(async (id) => ({ id, count: (await parts.notifier.undelivered(id))?.length ?? 0 })),
   );
-  return counts.reduce((sum, count) => sum + count, 0);
+  return counts
+    .filter(({ count }) => count > 0)
+    .map(({ id, count }) => ({ id, text: plural(count, 'undelivered event') }));
 }
 
 /** Shows a pipeline with its destinations, a grid of its runs, and the available actions. */
@@ -132,6 +142,10 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
       runsPath: `${paths.runs()}?${new URLSearchParams({ pipeline: id }).toString()}`,
       uploadPath: mayUpload ? paths.upload(id) : null,
       lacksUpload: takesUploads && !mayUpload,
+      loginPath: withQuery(paths.login(), {
+        switch: 'yes',
+        next: `${parts.http.basePath}${paths.pipeline(id)}`,
+      }),
       pausedBy: state.paused === null ? null : await pausedBy(visit, id),
       releasesPath: (destination: string) => paths.releases(id, destination),
       planPath: access.sourcePipelines.has(id) && isAllowed(visitor, 'plan', id) ? paths.plan(id) : null,
@@ -145,7 +159,7 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
   });
 }
 
-/** Returns who paused a pipeline last, from the audit trail, which only admins may read. null if not known. */
+/** Returns who paused a pipeline, from the audit trail, which only admins may read. null if not known. */
 async function pausedBy({ visitor, parts }: Visit<PipelineParams>, id: string): Promise<string | null> {
   if (!visitor.isAdmin || parts.audit == null) return null;
   const query = auditQuery.read('?act=pipeline.pause&limit=1');

@@ -87,7 +87,7 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
 }
 
 function countText(count: number, hasOlder: boolean, isLater: boolean): string {
-  if (isLater) return `${plural(count, 'older run')}`;
+  if (isLater) return plural(count, 'older run');
   return hasOlder ? `The newest ${plural(count, 'run')}` : plural(count, 'run');
 }
 

@@ -87,7 +87,7 @@ function publishingMode(destination: PipelineState['destinations'][number]): str
   const { mapping, workflow } = destination;
   const { rate } = placementOf(destination);
   const bundles = mapping === 'fixed' ? 'Holds the newest bundle.' : 'Each bundle has its own path.';
-  const omitted = `Files that leave a bundle ${workflow === 'additive' ? 'stay' : 'are removed'}.`;
+  const omitted = `${workflow === 'additive' ? 'Keeps' : 'Removes'} files that a new version drops.`;
   return `${bundles} ${omitted}${rate === null ? '' : ` Transfers: ${rate}.`}`;
 }
 
