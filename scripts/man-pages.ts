@@ -66,8 +66,9 @@ function details(command: Command, heading: '.SH' | '.SS'): string[] {
 }
 
 /** Lists and examples keep their lines. */
-function paragraph(text: string): string[] {
-  return text.includes('\n') ? ['.PP', '.nf', plain(text), '.fi'] : ['.PP', plain(text)];
+function paragraph(text: string, index: number): string[] {
+  const lines = text.includes('\n') ? ['.nf', plain(text), '.fi'] : [plain(text)];
+  return index === 0 ? lines : ['.PP', ...lines];
 }
 
 function argument(each: Argument): string {
