@@ -31,6 +31,15 @@ function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormEl
     cell.append(controlOf(row.dataset));
     row.append(cell);
   }
+  const heading = document.createElement('h3');
+  heading.textContent = 'Try it';
+  const note = document.createElement('p');
+  note.className = 'quiet';
+  note.textContent = 'This sends a real request to this server, with the values above.';
+  const intro = document.createElement('div');
+  intro.className = 'stack tight';
+  intro.append(heading, note);
+  form.append(intro);
   if (body !== undefined) form.append(body.element);
   if (operation.dataset['access'] !== undefined) {
     const token = document.createElement('input');

@@ -40,7 +40,7 @@ t.test('without script everything can be read, folded at first, with its content
   await page.locator('#uploadBundle > summary').click();
   t.match(
     await page.locator('#uploadBundle').innerText(),
-    /curl "\$WAYBILL\/v1\/pipelines\/\$PIPELINE_ID\/upload" \\\n  -H "Authorization: Bearer \$WAYBILL_TOKEN" \\\n.*\n  --data-binary @bundle.tar.gz/,
+    /curl "\$WAYBILL\/v1\/pipelines\/\$PIPELINE_ID\/upload" \\\n  -H "Authorization: Bearer \$WAYBILL_TOKEN" \\\n.*\n  --data-binary @bundle.tar$/m,
   );
 });
 

@@ -118,6 +118,8 @@ function operationView(path: string, { method, operation, schemas }: OperationPa
     body: requestBody && { about: inlines(requestBody.description), media: bodyView(requestBody.content) },
     responses: Object.entries(responses)
       .filter(([status]) => status < '400')
+      // The answer of a special case, such as a dry run, comes last.
+      .toSorted(([, a], [, b]) => Number(isSpecial(a)) - Number(isSpecial(b)))
       .map(([status, response]) => ({
         status,
         about: paragraphs(response.description),
@@ -167,6 +169,10 @@ function answerExample(
   return example === null || typeof example !== 'object' || Object.keys(example).length === 0
     ? null
     : JSON.stringify(example, null, 2);
+}
+
+function isSpecial({ description }: ResponseObject): boolean {
+  return description.startsWith('With `');
 }
 
 /** Says which tokens an operation accepts; null if it needs none. */
@@ -297,6 +303,6 @@ function bodyOf(body: RequestBody | undefined): string[] {
     const [part = 'file'] = Object.keys(media?.schema?.['properties'] ?? {});
     return [`-F ${part}=@bundle.tar.gz`];
   }
-  const file = type.includes('json') ? 'body.json' : 'bundle.tar.gz';
+  const file = type.includes('json') ? 'body.json' : type.includes('gzip') ? 'bundle.tar.gz' : 'bundle.tar';
   return [`-H "Content-Type: ${type}"`, `--data-binary @${file}`];
 }

@@ -79,7 +79,6 @@ export function landingPage(site: Site): RequestHandler {
       styles: ['landing'],
       scripts: ['landing'],
       view: {
-        version: site.version,
         parts: site.nav
           .filter(({ about }) => about !== undefined)
           .map(({ label, path, about }) => ({ label, about, href: `${site.basePath}${path}` })),

@@ -187,6 +187,7 @@ interface Timeline {
 }
 
 interface Band {
+  kind: 'gap' | 'overlap';
   x: string;
   width: string;
   title: string;
@@ -249,8 +250,9 @@ function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timelin
     const width = clamp((to - first + 1) * scale) - left;
     if (width <= 0) return [];
     const range = from === to ? `segment ${from}` : `segments ${from} to ${to}`;
-    const title = `${start > end ? 'Gap' : 'Overlap'}: ${range}`;
-    return [{ x: left.toFixed(3), width: width.toFixed(3), title }];
+    const kind = start > end ? 'gap' : 'overlap';
+    const title = `${kind === 'gap' ? 'Gap' : 'Overlap'}: ${range}`;
+    return [{ kind, x: left.toFixed(3), width: width.toFixed(3), title }];
   });
   const steps = map.scenes.length > maxConnected ? [] : stepsOf(bars);
   return { laneHeight, first, middle: Math.round((first + last) / 2), last, bars, bands, steps };
@@ -273,10 +275,10 @@ function stepsOf(bars: readonly Bar[]): Step[] {
 }
 
 const maxRows = 8;
-const rowHeight = 20;
+const rowHeight = 18;
 
 /**
- * Lays out a row for each participant who is in more than one scene, with a part for each scene. The parts
+ * Lays out a row for each participant, the most frequent ones first, with a part for each scene. The parts
  * have the positions of the bars.
  */
 function peopleOf(
@@ -284,10 +286,10 @@ function peopleOf(
   participants: readonly { name: string; scenes: number }[],
   classesOf: (scene: Scene) => string,
 ): object | null {
-  const recurring = participants.filter(({ scenes }) => scenes > 1).slice(0, maxRows);
-  if (map.scenes.length > maxConnected || recurring.length === 0) return null;
+  const shown = participants.slice(0, maxRows);
+  if (map.scenes.length > maxConnected || shown.length === 0) return null;
   const { bars } = timelineOf(map, classesOf);
-  const rows = recurring.map(({ name }, row) => ({
+  const rows = shown.map(({ name }, row) => ({
     name: clean(name),
     y: row * rowHeight,
     parts: bars.filter((_, index) => map.scenes[index]?.main_participants.includes(name)),

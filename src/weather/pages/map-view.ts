@@ -19,6 +19,7 @@ import {
   quantity,
   skyOf,
   temperatureUnit,
+  unbroken,
   unknown,
   wholeDegrees,
 } from './words.ts';
@@ -30,7 +31,7 @@ export function mapView(content: MapContent, base: string): Page {
   const where = state?.name ?? 'United States';
   const scale = frame.width / wholeCountry.width;
   const title = `Weather in ${state?.name ?? 'the United States'}`;
-  const listedAlerts = query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query) : null;
+  const listedAlerts = query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query, now) : null;
   const totalAlerts = dataOf(content.alerts)?.total ?? 0;
   const dots = (layout: DotLayout) => (query.day === null ? dotsOf(content, { ...layout, query, here }) : []);
   const wide = dots(wideDots);
@@ -46,7 +47,7 @@ export function mapView(content: MapContent, base: string): Page {
       ...{ title, where, here, state: query.state, q: query.q, day: query.day, units: query.units },
       states: states().map(({ code, name }) => ({ code, name })),
       tabs: tabsOf(query, here, now),
-      otherUnits: otherUnits(query, here),
+      otherUnits: query.day === null ? otherUnits(query, here) : null,
       notices: noticesOf(content),
       asides: asidesOf(content),
       frame: `${frame.left} ${frame.top} ${frame.width} ${frame.height}`,
@@ -236,7 +237,7 @@ function lineOf(place: PlaceData, { query, here, now }: { query: MapQuery; here:
     name: name ?? id,
     state,
     href: stationHref(id, query, here),
-    age: newestAt === null ? 'has reported nothing' : `${ageOf(new Date(newestAt), now)} ago`,
+    age: newestAt === null ? 'has reported nothing' : unbroken(`${ageOf(new Date(newestAt), now)} ago`),
   };
 }
 
@@ -253,10 +254,10 @@ function hasShortList(listed: readonly object[] | null, total: number): boolean 
 }
 
 /** Returns the alerts to list next to the map, the most important ones first. */
-function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
+function alertsOf(alerts: readonly AlertData[], { state }: MapQuery, now: Date): object[] {
   const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
   // For the whole country there can be hundreds, so list only the first few.
-  return sorted.slice(0, state === null ? 25 : maxListed).map((alert) => alertLine(alert));
+  return sorted.slice(0, state === null ? 25 : maxListed).map((alert) => alertLine(alert, now));
 }
 
 /**
@@ -265,9 +266,12 @@ function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
  */
 export function alertLine(
   alert: AlertData,
+  now: Date,
   timeZone: string | null = textHelpers.zoneOf(alert.zones, alert.geometry),
 ) {
   const { event, severity, headline, areaDescription, description, instruction } = alert;
+  const until = alert.endsAt ?? alert.expiresAt;
+  const ends = new Date(until ?? now);
   return {
     event,
     severity,
@@ -280,8 +284,10 @@ export function alertLine(
     paragraphs: [...paragraphsOf(instruction).map(asInstruction), ...paragraphsOf(description)].filter(
       ({ text }) => text.replace(/\.$/, '').toLowerCase() !== event.toLowerCase(),
     ),
-    until: alert.endsAt ?? alert.expiresAt,
-    untilText: moment(alert.endsAt ?? alert.expiresAt, timeZone),
+    action: paragraphsOf(instruction)[0]?.text ?? null,
+    until,
+    untilText: moment(until, timeZone),
+    remaining: ends > now ? `, ${unbroken(`in ${ageOf(now, ends)}`)}` : '',
     sender: alert.senderName,
   };
 }

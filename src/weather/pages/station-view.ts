@@ -32,6 +32,7 @@ import {
   readableQuantity,
   skyOf,
   temperatureUnit,
+  unbroken,
   wholeDegrees,
   windOf,
 } from './words.ts';
@@ -145,8 +146,7 @@ interface Notice {
 
 function noticeOf(section: Section<object>, what: string, now: Date): Notice | null {
   if (section.kind === 'refused') return { status: 'failure', text: section.why };
-  if (section.data === null)
-    return { status: 'neutral', text: `The database has no ${what} for this place.` };
+  if (section.data === null) return { status: 'neutral', text: `No ${what} is available for this place.` };
   if (!section.stale || section.asOf === null) return null;
   return { status: 'warning', text: `This ${what} is stale: it is ${ageOf(section.asOf, now)} old.` };
 }
@@ -187,16 +187,16 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
       observedAt: shown.observedAt,
       observedText: moment(shown.observedAt, place.timeZone),
       // The notice has the age of a stale report.
-      age: isStale ? null : `${ageOf(observedAt, now)} ago`.replaceAll(' ', '\u00a0'),
+      age: isStale ? null : unbroken(`${ageOf(observedAt, now)} ago`),
       feelsLike: feelsLike === null ? null : wholeDegrees(feelsLike, units.temperature),
       facts: [
-        ['Wind', windOf(shown, units.windSpeed)],
-        ['Clouds', cloudsOf(shown.clouds, units.cloudBase)],
         ['Dew point', wholeDegrees(shown.dewpoint, units.temperature)],
         ['Humidity', quantity(shown.relativeHumidity, units.relativeHumidity)],
         ['Pressure', readableQuantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
         ['Visibility', readableQuantity(shown.visibility, units.visibility)],
         ['Rain in the last hour', quantity(shown.precipitation1h, units.precipitation)],
+        ['Wind', windOf(shown, units.windSpeed)],
+        ['Clouds', cloudsOf(shown.clouds, units.cloudBase)],
       ].filter(([, value]) => value !== '' && value !== '–'),
     },
   };
@@ -205,21 +205,18 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
 function alertsOf(
   section: Section<AlertsData>,
   { place, now, unplaced }: Pick<StationContent, 'place' | 'now' | 'unplaced'>,
-): { notices: Notice[]; list: object[]; asides: string[] } {
+): { notices: Notice[]; list: object[]; uncertain: string | null; tests: string[] } {
   const data = dataOf(section);
   const notice = noticeOf(section, 'list of alerts', now);
-  const list = (data?.alerts ?? []).map((alert) => alertLine(alert, place.timeZone));
+  const list = (data?.alerts ?? []).map((alert) => alertLine(alert, now, place.timeZone));
   const uncertain = uncertainText(section, unplaced);
-  const asides = [
-    ...(uncertain === null ? [] : [uncertain]),
-    ...(data?.tests ?? []).map(
-      ({ event, areaDescription }) => `Test, not a warning: ${event} (${areaDescription}).`,
-    ),
-  ];
+  const tests = (data?.tests ?? []).map(
+    ({ event, areaDescription }) => `Test, not a warning: ${event} (${areaDescription}).`,
+  );
   const notices = notice === null ? [] : [notice];
   if (data !== null && notice === null && uncertain === null && list.length === 0)
     notices.push({ status: 'neutral', text: 'No alert is in force here.' });
-  return { notices, list, asides };
+  return { notices, list, uncertain, tests };
 }
 
 /**

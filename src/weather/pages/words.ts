@@ -56,7 +56,7 @@ export function forecastWindOf(
   const from = windDirection === null ? '' : `${windDirection} `;
   const least = windSpeedMin === null ? null : windSpeedMin.toFixed(0);
   const range = least === null || least === windSpeedMax.toFixed(0) ? '' : `${least} to `;
-  return `${from}${range}${quantity(windSpeedMax, unit, 0)}`.replaceAll(' ', '\u00a0');
+  return unbroken(`${from}${range}${quantity(windSpeedMax, unit, 0)}`);
 }
 
 function capital(text: string): string {
@@ -77,6 +77,11 @@ export function ageOf(from: Date, now: Date): string {
   if (minutes < 120) return plural(minutes, 'minute');
   if (minutes < 48 * 60) return plural(Math.floor(minutes / 60), 'hour');
   return plural(Math.floor(minutes / (24 * 60)), 'day');
+}
+
+/** Returns a text that stays on one line. */
+export function unbroken(text: string): string {
+  return text.replaceAll(' ', '\u00a0');
 }
 
 /** Returns the weekday of a day in the future: `Thursday`. */
