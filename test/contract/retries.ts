@@ -24,19 +24,27 @@ const settingsOf = (pauses: typeof soon, more: Partial<RetrySettings> = {}): Par
 
 /** The part of the contract of `JobQueue` that is about runs that are tried again. */
 export function retryContract(t: Test, start: Start): void {
-  t.test('a run that fails for a temporary cause is queued again, and succeeds at its next try', async (t) => {
-    const { queue, elapse } = await start(t, settingsOf(soon));
-    const workers = scripted({ 'maps.1': ['storage_transient', 'destination_busy'] });
-    const seen = observed();
-    await queue.start(workers.process, seen.observer);
-    await submit(queue, 'maps.1', 'session-1');
-    const record = await untilRecord(queue, elapse, 'maps.1', ({ status }) => status === 'succeeded');
-    t.match(record, { attempt: 3, next_try_at: null, last_error: { code: 'destination_busy' }, error: null });
-    t.ok(Date.parse(record.retry_until ?? ''), 'says until when it was tried');
-    t.same(workers.begun, ['maps.1', 'maps.1', 'maps.1']);
-    await until(() => seen.calls.length === 4, elapse);
-    t.same(seen.calls, ['started', 'retried 2', 'retried 3', 'finished true'], 'one run for the observer');
-  });
+  t.test(
+    'a run that fails for a temporary cause is queued again, and succeeds at its next try',
+    async (t) => {
+      const { queue, elapse } = await start(t, settingsOf(soon));
+      const workers = scripted({ 'maps.1': ['storage_transient', 'destination_busy'] });
+      const seen = observed();
+      await queue.start(workers.process, seen.observer);
+      await submit(queue, 'maps.1', 'session-1');
+      const record = await untilRecord(queue, elapse, 'maps.1', ({ status }) => status === 'succeeded');
+      t.match(record, {
+        attempt: 3,
+        next_try_at: null,
+        last_error: { code: 'destination_busy' },
+        error: null,
+      });
+      t.ok(Date.parse(record.retry_until ?? ''), 'says until when it was tried');
+      t.same(workers.begun, ['maps.1', 'maps.1', 'maps.1']);
+      await until(() => seen.calls.length === 4, elapse);
+      t.same(seen.calls, ['started', 'retried 2', 'retried 3', 'finished true'], 'one run for the observer');
+    },
+  );
 
   t.test('a run that waits for its next try shows the cause, and holds no slot', async (t) => {
     const { queue, elapse } = await start(t, { ...settingsOf(late), queueSize: 1, maxConcurrency: 1 });

@@ -63,7 +63,10 @@ export function newReadiness({ clock, log, checks, isDraining, weatherHealth }: 
   return {
     look: async () => {
       if (isDraining()) {
-        const error = new WaybillError('shutting_down', 'the process is stopping and accepts no new requests');
+        const error = new WaybillError(
+          'shutting_down',
+          'the process is stopping and accepts no new requests',
+        );
         const remedy = 'wait until it has restarted';
         return { checks: [report({ name: 'process', error, remedy })], failure: error };
       }

@@ -144,7 +144,9 @@ const endedEarly = 'HPE_INVALID_EOF_STATE';
 /** Returns null if the connection just broke and there is nothing to report. */
 function errorOf({ code = '', reason = '' }: ParserError): WaybillError | null {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return new WaybillError('request_timeout', 'the request did not arrive in time', { hint: 'send it again' });
+    return new WaybillError('request_timeout', 'the request did not arrive in time', {
+      hint: 'send it again',
+    });
   if (code === 'HPE_HEADER_OVERFLOW')
     return new WaybillError('headers_too_large', `the head is longer than ${http.maxHeaderSize} bytes`, {
       hint: 'send fewer or shorter headers, or a shorter path',

@@ -39,10 +39,8 @@ export function observeDaemon(registry: Registry, daemon: ObservedDaemon): void 
   const { weather, connections, streams, undelivered, notifiers } = daemon;
   const { gauge, gauges, total, totals } = observers(registry);
   if (weather !== null)
-    gauge(
-      'waybill_weather_database_up',
-      '1 if the weather database answered the last query, else 0.',
-      () => (weather.isHealthy() ? 1 : 0),
+    gauge('waybill_weather_database_up', '1 if the weather database answered the last query, else 0.', () =>
+      weather.isHealthy() ? 1 : 0,
     );
   gauge('waybill_connections', 'Open connections.', () => connections().open);
   total(

@@ -43,12 +43,7 @@ export class RunMetrics implements RunObserver {
       'Finished runs, including runs that were cancelled or superseded while they waited.',
       ['pipeline', 'status'],
     );
-    this.#runSeconds = histogram(
-      'waybill_run_duration_seconds',
-      'Duration of runs.',
-      byPipeline,
-      runBuckets,
-    );
+    this.#runSeconds = histogram('waybill_run_duration_seconds', 'Duration of runs.', byPipeline, runBuckets);
     this.#waitSeconds = histogram(
       'waybill_run_queue_seconds',
       'Time that runs waited before they started.',

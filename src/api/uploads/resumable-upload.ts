@@ -45,9 +45,7 @@ export function requireVersion(req: IncomingMessage, res: ServerResponse): void 
   res.setHeader('Tus-Version', tusVersion);
   throw new WaybillError(
     'unsupported_tus_version',
-    asked === undefined
-      ? 'the request has no Tus-Resumable header'
-      : `tus ${String(asked)} is not supported`,
+    asked === undefined ? 'the request has no Tus-Resumable header' : `tus ${String(asked)} is not supported`,
     { hint: `send \`Tus-Resumable: ${tusVersion}\`` },
   );
 }
@@ -117,7 +115,8 @@ export const uploadIdParameter: Parameter = {
   schema: { type: 'string' },
 };
 export const offsetHeader: Header = {
-  description: 'Number of bytes received: the offset of the next request. It equals the size only once the run is accepted.',
+  description:
+    'Number of bytes received: the offset of the next request. It equals the size only once the run is accepted.',
   required: true,
   schema: { type: 'integer', minimum: 0 },
 };

@@ -50,7 +50,10 @@ export function findLastSuccesses(
   const look = (configured: Configured): Promise<void> =>
     lookAtAll({ ...foundation, ...configured }, { queue, found, isNew, signal: stopping.signal }).catch(
       (error: unknown) =>
-        foundation.log.debug({ err: error }, 'the time of the last publication to each destination is unknown'),
+        foundation.log.debug(
+          { err: error },
+          'the time of the last publication to each destination is unknown',
+        ),
     );
   let done = look(foundation);
   return {

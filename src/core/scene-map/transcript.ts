@@ -129,7 +129,11 @@ function fromCsv(text: string, file: string, keys: readonly string[]): number[] 
   try {
     rows = parse(text, { delimiter, skip_empty_lines: true, trim: true });
   } catch (error) {
-    throw refused(file, `it is not valid CSV: ${error instanceof Error ? error.message : String(error)}`, error);
+    throw refused(
+      file,
+      `it is not valid CSV: ${error instanceof Error ? error.message : String(error)}`,
+      error,
+    );
   }
   const names = rows[0] ?? [];
   const column = keys.map((key) => names.indexOf(key)).find((at) => at !== -1);

@@ -207,7 +207,8 @@ function checksOf(
 ): HealthCheck[] {
   return [
     queueCheck(queue, {
-      remedy: 'check that Redis runs, has free memory and is reachable from this host; the log has its answer',
+      remedy:
+        'check that Redis runs, has free memory and is reachable from this host; the log has its answer',
       keeps: () => queue.prove(),
     }),
     ...stagingChecks(scratch, { clock, requireAnswers }),

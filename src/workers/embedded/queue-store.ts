@@ -280,7 +280,9 @@ function refuseNewer(file: string, found: string | undefined): void {
   throw new WaybillError(
     'queue_unusable',
     `the queue in ${file} is of version ${found}, and this waybill reads versions up to ${version}`,
-    { hint: 'use the waybill that wrote it, or a newer one; let it publish the waiting runs before you go back' },
+    {
+      hint: 'use the waybill that wrote it, or a newer one; let it publish the waiting runs before you go back',
+    },
   );
 }
 

@@ -314,7 +314,7 @@ function tooManyCrashes(crashes: number, sinceMs: number): WaybillError | null {
     'worker_failed',
     `the daemon ended ${crashes} times while it published this bundle`,
     {
-      hint: "find the cause in the logs of the daemon and the system, then upload the bundle again",
+      hint: 'find the cause in the logs of the daemon and the system, then upload the bundle again',
     },
   );
 }

@@ -73,7 +73,8 @@ export async function untilLeft<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const gone = new AbortController();
-  const leave = (): void => gone.abort(new WaybillError('aborted', 'the client disconnected before the response'));
+  const leave = (): void =>
+    gone.abort(new WaybillError('aborted', 'the client disconnected before the response'));
   res.once('close', leave);
   if (res.destroyed) leave();
   const signal = AbortSignal.any([gone.signal, stopping]);

@@ -45,13 +45,9 @@ export function malformed(what: string): WaybillError {
 }
 
 export function unsupportedCoding(): WaybillError {
-  return new WaybillError(
-    'unsupported_transfer_coding',
-    'the only supported transfer coding is chunked',
-    {
-      hint: 'send the body as it is, with its Content-Length or with `Transfer-Encoding: chunked`',
-    },
-  );
+  return new WaybillError('unsupported_transfer_coding', 'the only supported transfer coding is chunked', {
+    hint: 'send the body as it is, with its Content-Length or with `Transfer-Encoding: chunked`',
+  });
 }
 
 /** Looks at the raw headers, because `headers` ignores a second header of these names. */

@@ -217,8 +217,7 @@ async function inTime(run: ProbeTask['run'], clock: Clock): Promise<string> {
   return new Promise<string>((resolve, reject) => {
     const timer = clock.timeout(deadlineMs, () => {
       const message = `there was no answer within ${deadlineMs / 1000} s`;
-      const hint =
-        'check whether it runs, and whether a firewall drops the connection';
+      const hint = 'check whether it runs, and whether a firewall drops the connection';
       const late = new WaybillError('storage_transient', message, { hint });
       ending.abort(late);
       reject(late);

@@ -29,7 +29,9 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
   outliveOtherSignals(() =>
     log.warn({ signal: 'SIGHUP' }, 'the configuration is not read again; restart the daemon to apply it'),
   );
-  const stop = listenForStop((signal) => log.info({ signal }, 'stopping; a second signal ends it immediately'));
+  const stop = listenForStop((signal) =>
+    log.info({ signal }, 'stopping; a second signal ends it immediately'),
+  );
   try {
     const served = await serveWeather({
       configFile: configFileOf(config),

@@ -189,7 +189,8 @@ function outlinesOf(area: Json, note: Note): Outlines {
     ...textsOf(area['circle']).map((text) => ({ text, ring: circleOf(text) })),
   ].filter(({ text }) => text.trim() !== '');
   const polygons = rings.flatMap(({ text, ring }) => {
-    if (ring === null) note(`an area has the outline ${JSON.stringify(text.slice(0, 40))}, which is not a polygon`);
+    if (ring === null)
+      note(`an area has the outline ${JSON.stringify(text.slice(0, 40))}, which is not a polygon`);
     return ring === null ? [] : [[ring]];
   });
   return { polygons, isWhole: polygons.length === rings.length };

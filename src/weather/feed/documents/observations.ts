@@ -153,7 +153,8 @@ export function coordinatesOf(geometry: unknown, note: Note): [number, number] {
     note(`geometry.coordinates are ${longitude}, ${latitude}: latitude and longitude are swapped`);
     return [latitude, longitude];
   }
-  if (!isWithin(latitude, 90)) throw new BrokenDocument('geometry.coordinates are not a longitude and a latitude');
+  if (!isWithin(latitude, 90))
+    throw new BrokenDocument('geometry.coordinates are not a longitude and a latitude');
   return [longitude, latitude];
 }
 
