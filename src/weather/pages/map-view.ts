@@ -271,7 +271,7 @@ export function alertLine(
 ) {
   const { event, severity, headline, areaDescription, description, instruction } = alert;
   const until = alert.endsAt ?? alert.expiresAt;
-  const ends = new Date(until ?? now);
+  const ends = new Date(until);
   return {
     event,
     severity,
