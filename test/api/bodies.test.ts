@@ -58,7 +58,7 @@ t.test('a body that comes byte by byte is 408 when its time is over, on every ro
   const trickle = setInterval(() => clients.forEach(({ socket }) => socket.write(' ')), 5);
   t.teardown(() => clearInterval(trickle));
   for (const { name, until } of clients)
-    t.match(await until(answered), /^HTTP\/1.1 408 [^]*was not whole after 100 ms/, name);
+    t.match(await until(answered), /^HTTP\/1.1 408 [^]*was not complete after 100 ms/, name);
   for (const { socket } of clients) socket.destroy();
 });
 
@@ -244,7 +244,9 @@ t.test('connections above max_connections are closed at once, counted and logged
     const { closed } = await connect(t, origin);
     t.equal(await closed.catch(() => ''), '');
   }
-  const warnings = lines.filter(({ message }) => message.startsWith('all connections are taken'));
+  const warnings = lines.filter(({ message }) =>
+    message.startsWith('the maximum number of connections is open'),
+  );
   t.match(warnings, [{ fields: { max_connections: 2, refused: 1 } }]);
   t.equal(warnings.length, 1);
   first.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');

@@ -35,7 +35,7 @@ t.test(
       for (const { name, received } of late) t.equal(received(), '', name);
       await clock.advance(1);
       for (const { name, until, socket } of late) {
-        t.match(await until(answered), /^HTTP\/1.1 408 [^]*was not whole after [36]0000 ms/, name);
+        t.match(await until(answered), /^HTTP\/1.1 408 [^]*was not complete after [36]0000 ms/, name);
         socket.destroy();
       }
     }

@@ -88,7 +88,12 @@ t.test('readiness names each check with its state, since when it is so, and what
     { name: 'queue', state: 'ok' },
     { name: 'staging', state: 'ok' },
     { name: 'room', state: 'ok' },
-    { name: 'weather', state: 'degraded', code: 'database_unavailable', hint: /see that the database runs/ },
+    {
+      name: 'weather',
+      state: 'degraded',
+      code: 'database_unavailable',
+      hint: /check that the database runs/,
+    },
   ]);
   t.equal(before.checks.length, 4);
   t.same(before.of('queue'), { name: 'queue', state: 'ok', since: before.of('queue')?.['since'] });
@@ -101,7 +106,7 @@ t.test('readiness names each check with its state, since when it is so, and what
     state: 'failing',
     code: 'staging_unavailable',
     detail: /uploads cannot be staged: E[A-Z]+/,
-    hint: /see that server\.staging\.directory is there/,
+    hint: /check that server\.staging\.directory exists/,
   });
   t.equal(away.of('queue')?.['since'], before.of('queue')?.['since']);
   t.ok((away.of('staging')?.['since'] ?? '') > (before.of('staging')?.['since'] ?? ''));

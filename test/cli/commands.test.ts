@@ -446,7 +446,7 @@ t.test('unpublish takes one bundle path down, and names what it cannot take', as
     stdout: '',
     stderr: /"oen" is not a managed bundle path[^]*did you mean "one"\?/,
   });
-  t.match(take('../one'), { status: 2, stdout: '', stderr: /no bundle path/ });
+  t.match(take('../one'), { status: 2, stdout: '', stderr: /not a bundle path/ });
   t.match(take('.'), { status: 2, stdout: '', stderr: /published here: one, two/ });
   t.match(waybill(['unpublish', 'one', '-c', 'two.yml', '-p', 'maps'], { cwd: place }), {
     status: 2,

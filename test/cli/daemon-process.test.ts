@@ -137,7 +137,7 @@ t.test('"stopped" is followed by the exit though a thread hangs in a call of the
   );
   await until(/ready/);
   child.kill('SIGTERM');
-  t.match((await until(/hang in calls of the system/)).join('\n'), /"stopped"/);
+  t.match((await until(/hang in system calls/)).join('\n'), /"stopped"/);
   t.same(await ended, [null, 'SIGKILL'], 'Node.js alone would wait for the thread for ever');
 });
 

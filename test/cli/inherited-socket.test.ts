@@ -107,7 +107,11 @@ t.test('rejects an unusable listen address, with a fix', async (t) => {
   t.teardown(() => rmSync(path.dirname(unix), { recursive: true }));
   for (const [args, at, words] of [
     [['-l', unix], unix, 'it is not a TCP socket'],
-    [['-l', `127.0.0.1:${port}`, '-l', `${unix}2`], port, 'systemd passes 2 sockets on'],
+    [
+      ['-l', `127.0.0.1:${port}`, '-l', `${unix}2`],
+      port,
+      'systemd passes 2 sockets, and waybill listens on one',
+    ],
   ] as const) {
     const daemon = activate(t, place, args, serve);
     const said = text(daemon.stderr!);

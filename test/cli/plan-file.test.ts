@@ -204,7 +204,10 @@ t.test('a plan that was edited, is cut short, of another version or none at all 
   }
   t.match(run('--plan', 'none.json'), { status: 2, stderr: /cannot be read/ });
   t.same(touched(), before);
-  t.match(run('--plan', 'plan.json', '--force'), { status: 2, stderr: /--force would change that/ });
+  t.match(run('--plan', 'plan.json', '--force'), {
+    status: 2,
+    stderr: /--plan cannot be combined with --force/,
+  });
   t.match(run('--out', 'x.json'), { status: 2, stderr: /--out needs --dry-run/ });
   t.match(run('--dry-run', '--out', 'no/such/x.json'), { status: 2, stderr: /cannot be written to/ });
 });

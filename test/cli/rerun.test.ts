@@ -68,7 +68,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   t.match(run(['runs', 'rerun', third]), {
     status: 1,
     stdout: '',
-    stderr: /not staged any more.*\nnext {3}upload it again; .*send it again: waybill push --to/,
+    stderr: /no longer staged.*\nnext {3}upload it again; .*send it again: waybill push --to/,
   });
   t.match(run(['runs', 'rerun', 'site.unknown']), {
     status: 1,

@@ -83,7 +83,7 @@ t.test('files and directories are loaded once, and the tables made where that is
     t.equal(status, 1);
     t.match(
       stderr,
-      /error {2}the database "main" has no weather tables in "weather"\nnext {3}give --create-tables/,
+      /error {2}the database "main" has no weather tables in "weather"\nnext {3}add --create-tables/,
     );
     t.end();
   });
@@ -188,7 +188,7 @@ t.test('a directory is watched, and a file loaded once it has settled', async (t
   // In one step: half of a file that is written in two may settle on a busy machine, and is loaded then.
   writeFileSync(file('.first.part'), '{');
   renameSync(file('.first.part'), file('first.json'));
-  await running.until(/failed +\S+first\.json +it is no JSON/);
+  await running.until(/failed +\S+first\.json +it is not JSON/);
   for (const other of ['SIGUSR2', 'SIGHUP'] as const) running.child.kill(other);
   await running.until(/SIGHUP: the configuration is not read again/);
   running.child.kill('SIGTERM');

@@ -184,7 +184,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   t.test('a worker that throws fails the run with its error', async (t) => {
     const { queue } = await start(t);
     await queue.start(async () => {
-      throw new WaybillError('worker_failed', 'the worker thread broke');
+      throw new WaybillError('worker_failed', 'the worker thread crashed');
     });
     await submit(queue, 'maps.1');
     t.match(await finished(queue, 'maps.1'), {
@@ -202,7 +202,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
         maps: () => runResult('ok'),
         docs: () => runResult('failed'),
         a: () => {
-          throw new WaybillError('worker_failed', 'the worker thread broke');
+          throw new WaybillError('worker_failed', 'the worker thread crashed');
         },
       };
       await queue.start(async ({ pipelineId }) => outcomes[pipelineId]!(), {

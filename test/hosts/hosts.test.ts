@@ -290,7 +290,7 @@ t.test("a worker's probes: ready while queue and staging can be used, alive in a
     status: 503,
     body: {
       code: 'queue_unavailable',
-      checks: [{ name: 'queue', state: 'failing', hint: /^see that Redis runs/ }, { state: 'ok' }],
+      checks: [{ name: 'queue', state: 'failing', hint: /^check that Redis runs/ }, { state: 'ok' }],
     },
   });
   t.same(await get('livez'), { status: 200, body: { status: 'ok' } });

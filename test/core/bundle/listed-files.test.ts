@@ -117,7 +117,7 @@ t.test('only a regular file of the listed size can be published', async (t) => {
     problemOf(undefined, 1, () => 'd'),
     { message: /the symbolic link "d"/ },
   );
-  t.match(problemOf(entry('a', 'file', 2), 1, none), { message: 'should have 1 bytes, and has 2' });
+  t.match(problemOf(entry('a', 'file', 2), 1, none), { message: 'should have 1 bytes, but has 2' });
 });
 
 t.test('the link that a path goes through is the outermost', async (t) => {

@@ -156,7 +156,7 @@ t.test('compresses a cached response once', async (t) => {
   t.equal(await encode(answer, null), answer);
 });
 
-t.test('serving the last good response in every coding', async (t) => {
+t.test('the last good response is served in every coding', async (t) => {
   let away = false;
   let now = 0;
   const reader = readerThat(() =>

@@ -189,7 +189,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
       [paths.hourly, paths.knyc].sort(),
     );
     t.match(failed.map(({ reason }) => reason).sort(), [
-      /^it is no JSON/,
+      /^it is not JSON/,
       /^the server answered 404: Not Found$/,
     ]);
     t.match(
