@@ -56,7 +56,7 @@ t.test('a read that has a map or a table offers it after all others', (t) => {
     t.throws(() => negotiate(format, accept), { code: 'unsupported_format', hint: /or format=text$/ });
   t.throws(() => negotiate('pdf', undefined, all), {
     code: 'unsupported_format',
-    hint: /text\/csv; or say .*format=csv$/,
+    hint: /text\/csv; or use .*format=csv$/,
   });
   t.end();
 });

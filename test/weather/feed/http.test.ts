@@ -98,7 +98,7 @@ t.test('reports errors immediately that a retry cannot fix', async (t) => {
       refusing(404, { 'content-type': 'application/problem+json' }, problem),
       /^the server answered 404: Invalid Station$/,
     ],
-    ['403', refusing(403), /^the server answered 403 \(does user_agent of weather\.feed\.nws name whom /],
+    ['403', refusing(403), /^the server answered 403 \(does user_agent of weather\.feed\.nws name a contact/],
     ['a redirect', refusing(301, { location: 'http://127.0.0.1:1/' }), /^the server answered 301$/],
     ['a large answer', refusing(200, {}, 'x'.repeat(10_001)), /^the answer is larger than 10000 bytes/],
     [
