@@ -153,7 +153,7 @@ t.test('what is refused before anything is written', async (t) => {
   });
   t.match(run('promote', 'staging', 'www', '--force'), { status: 2, stderr: /--yes/ });
   t.match(run('promote', 'site', 'www'), { status: 2, stderr: /"site" has no files that waybill published/ });
-  t.match(run('promote', 'staging', 'www', '--path', '../up'), { status: 2, stderr: /no bundle path/ });
+  t.match(run('promote', 'staging', 'www', '--path', '../up'), { status: 2, stderr: /not a bundle path/ });
   writeFileSync(path.join(cwd, 'staging/page.html'), '<p>h0me</p>');
   const damaged = run('promote', 'staging', 'www', '--format', 'json');
   t.match(document(t, damaged), {

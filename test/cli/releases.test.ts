@@ -389,7 +389,7 @@ t.test('a channel that no destination has, and one that may not be named so', as
   });
   t.match(run('run', '--plan', 'x.json', '--channel', 'preview'), {
     status: 2,
-    stderr: /--channel would change/,
+    stderr: /cannot be combined with --channel/,
   });
   for (const name of ['current', 'releases', 'Preview', '-a', 'a/b', '.publisher']) {
     const wrong = layOut(t, [`${site}, releases: {channels: {"${name}": {}}}`]);

@@ -204,7 +204,7 @@ t.test('a reload with errors changes nothing, and reports all of them', async (t
     { pointer: 'log.requests' },
   ]);
   t.match(
-    lines.find(({ message }) => message.startsWith('reload refused')),
+    lines.find(({ message }) => message.startsWith('reload failed; the current configuration stays active')),
     { level: 'error', fields: { findings: [/servr/, /log\.level/, /log\.requests/] } },
   );
   t.equal(await metric(served, successful), 0);
@@ -393,7 +393,7 @@ t.test('waybill reload asks the daemon, and its exit code says what came of it',
     ['not_found', /^there is nothing under this path/, `${served.url}base`, adminToken],
     ['unauthorized', /^the bearer token is not known/, served.url, 'guess'],
     ['forbidden', /^this needs the admin token/, served.url, 'the-token-of-ci-on-this-host'],
-    ['usage', /takes any free port/, undefined, adminToken],
+    ['usage', /selects any free port/, undefined, adminToken],
     ['usage', /^--url ftp:\/\/x: this is not the URL/, 'ftp://x', adminToken],
     ['secrets_invalid', /holds the SHA-256 of the token/, served.url, digest],
   ] as const) {
@@ -474,7 +474,7 @@ t.test(
       if (round % 3 === 0) {
         const lines = daemon.lines.length;
         daemon.child.kill('SIGHUP');
-        const outcome = /^configuration reloaded$|^reload refused/;
+        const outcome = /^configuration reloaded$|^reload failed/;
         await daemon.until((line) => outcome.test(line.msg) && daemon.lines.indexOf(line) >= lines);
       } else t.equal(await ask(), isWrong ? 422 : 200);
       await sending;
