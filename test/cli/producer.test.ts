@@ -183,7 +183,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   );
   t.match(waybill(['push', 'site', '-p', 'site', '--to', url], { cwd: place }), {
     status: 2,
-    stderr: /there is no token/,
+    stderr: /no token was given/,
   });
   t.match(run(['push', 'gone', '-p', 'site']), { status: 2, stderr: /"gone" does not exist/ });
 

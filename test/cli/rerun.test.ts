@@ -87,7 +87,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   });
   t.match(waybill(['runs', 'rerun', failed, '--to', url], { cwd: place }), {
     status: 2,
-    stderr: /there is no token/,
+    stderr: /no token was given/,
   });
 });
 

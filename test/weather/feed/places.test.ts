@@ -167,11 +167,11 @@ async function places(t: Test, target: Target): Promise<void> {
       [
         'office,nmae,latitude_deg,longitude_deg\nOKX,a,1,2\n',
         'failed',
-        /^line 1: the column "nmae" is none of office, name/,
+        /^line 1: the column "nmae" is not one of office, name/,
       ],
       ['office,name,latitude_deg\nOKX,a,1\n', 'failed', /^line 1: the column longitude_deg is missing$/],
       ['station_id,latitude_deg,longitude_deg\nKNYC,1,2\n', 'failed', /^line 1: the column name is missing$/],
-      ['office,office,latitude_deg,longitude_deg\n', 'failed', /^line 1: the column office is there twice$/],
+      ['office,office,latitude_deg,longitude_deg\n', 'failed', /^line 1: the column office appears twice$/],
       [`${header}\nOKX,"open,1,2\n`, 'failed', /^line \d: it is not valid CSV: /],
       [`${header}\nokx,a,1,2\n`, 'failed', /^line 2: office is "okx"/],
       [`${header}\n`, 'skipped', /^it is a table without a line$/],
