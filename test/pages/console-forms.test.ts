@@ -208,13 +208,13 @@ t.test('without script every page says what it says with script', async (t) => {
 });
 
 /**
- * The words of `main`, folded or not, without the state of the connection and buttons that copy, which only
+ * The words of `main`, folded or not, without states of the daemon and buttons that copy, which only
  * scripts show. Ages and the address in examples, which scripts replace, are left out.
  */
 async function wordsOf(page: Page): Promise<string[]> {
   const text = await page.evaluate<string>(`(() => {
     const main = document.querySelector('main').cloneNode(true);
-    for (const one of main.querySelectorAll('.live, .copy')) one.remove();
+    for (const one of main.querySelectorAll('.live, .copy, #state, #state-note')) one.remove();
     return main.textContent;
   })()`);
   return text
