@@ -253,7 +253,7 @@ async function statusOf(url: string, runId: string): Promise<string> {
 export async function overlaps(workers: readonly Launched[], url: string): Promise<string[]> {
   const moments = workers.flatMap((worker) =>
     worker.lines
-      .filter(({ msg }) => /^run (started|finished|given back)$/.test(msg))
+      .filter(({ msg }) => /^run (started|finished|returned to the queue)$/.test(msg))
       .map(({ time, msg, run_id = '', pipeline_id = '' }) => ({
         time,
         starts: msg === 'run started',
