@@ -5,10 +5,10 @@ import type { Route } from './http/route.ts';
 import { recordRequests } from './metrics/metrics.ts';
 import { assetsPage, landingPage, type PageRoute, servePages } from './pages/page-routes.ts';
 import { siteOf } from './pages/site.ts';
-import type { ApiPorts } from './ports.ts';
+import type { ApiServices } from './api-services.ts';
 
 /** Creates the daemon's HTTP application: routes, pages, request metrics, landing page and console. */
-export function createApp<Ports extends ApiPorts>(
+export function createApp<Ports extends ApiServices>(
   ports: Ports,
   { routes, pages }: { routes: readonly Route<Ports>[]; pages: readonly PageRoute<Ports>[] },
 ): Express {

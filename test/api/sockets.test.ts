@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { StageUpload } from '../../src/api/uploads/ports.ts';
+import type { StageUpload } from '../../src/api/uploads/upload-service.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 import { connect, stageAnything, startApi, tokens, upload, uploadHead } from './harness.ts';

@@ -129,7 +129,7 @@ t.test('where the daemon has room for less than the bundle, it is published all 
   place.change('file-0');
   const { isReplayed } = await pushed(place);
   t.notOk(isReplayed);
-  t.ok(place.api.ports.content.missing('maps', []).length === 0);
+  t.ok(place.api.ports.uploads.content.missing('maps', []).length === 0);
 });
 
 t.test('a directory with its own manifest is accepted with any subset of digests and sizes', async (t) => {

@@ -6,6 +6,7 @@ import type { Current } from '../../core/lib/current.ts';
 import type { Layout } from '../../core/releases/release.ts';
 import type { JobQueue, LastSuccess, Pause } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
+import type { Scheduler } from '../../workers/schedule/scheduler.ts';
 import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
 import { pipelinesOf, type RunAccess, tokenOfCaller } from './pipeline-access.ts';
 
@@ -69,8 +70,7 @@ export interface PipelinePorts {
   clock: Clock;
   queue: Pick<JobQueue, 'overview' | 'pauses'>;
   configured: Current<PipelineAccess>;
-  /** Returns when the pipeline is next scheduled to run, or null if it has no schedule. */
-  nextRunOf: (pipelineId: string) => Date | null;
+  scheduler: Pick<Scheduler, 'nextRun'>;
 }
 
 const pipelineList: JsonSchema = {
@@ -212,13 +212,13 @@ export interface PipelineState extends PipelineSummary {
 /** Returns the states of these pipelines, in the same order. Throws `queue_unavailable`. */
 export async function pipelineStates(
   pipelines: readonly PipelineSummary[],
-  { queue, nextRunOf }: Pick<PipelinePorts, 'queue' | 'nextRunOf'>,
+  { queue, scheduler }: Pick<PipelinePorts, 'queue' | 'scheduler'>,
 ): Promise<PipelineState[]> {
   const ids = pipelines.map(({ pipeline_id }) => pipeline_id);
   const [overviews, pauses] = await Promise.all([queue.overview(ids), queue.pauses()]);
   return pipelines.map((summary, index) => ({
     ...summary,
-    next_run: nextRunOf(summary.pipeline_id)?.toISOString() ?? null,
+    next_run: scheduler.nextRun(summary.pipeline_id)?.toISOString() ?? null,
     waiting: overviews[index]?.waiting ?? 0,
     paused: pauses.get(summary.pipeline_id) ?? null,
     running: overviews[index]?.running ?? null,

@@ -4,6 +4,7 @@ import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import { bundlePath, flag, freeText } from '../../core/lib/parameters.ts';
+import type { PublishingThreads } from '../../workers/threads/publishing-pool.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../../workers/threads/releases-request.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 import type { RoutePorts } from '../http/app.ts';
@@ -254,12 +255,12 @@ type Asked = ReleasesRequest extends infer R
 export async function askReleases(
   req: Request<PlaceParams>,
   res: Response,
-  { releases, stopping }: ReleasesPorts,
+  { threads, stopping }: ReleasesPorts,
   asked: Asked,
 ): Promise<ReleasesAnswer> {
   const runId = `releases.${requestContext(req).id}`;
   const request = { ...asked, ...about(req), runId };
-  return untilLeft(res, stopping, async (signal) => releases(request, signal)).catch((thrown: unknown) => {
+  return untilLeft(res, stopping, async (signal) => threads.releases(request, signal)).catch((thrown: unknown) => {
     throw disclosed(thrown);
   });
 }
@@ -282,8 +283,7 @@ function send(res: Response, kind: string, document: object): void {
 /** The dependencies of the release routes. */
 export interface ReleasesPorts extends RoutePorts {
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
-  /** Lists or switches releases on another thread. Throws the same errors as `PublishingThreads.releases`. */
-  releases: (request: ReleasesRequest, signal: AbortSignal) => Promise<ReleasesAnswer>;
+  threads: Pick<PublishingThreads, 'releases'>;
   /** Aborted when the daemon stops. Pending requests then fail with its reason. */
   stopping: AbortSignal;
 }

@@ -10,7 +10,7 @@ import {
   pipelinesOf,
   tokenOfCaller,
 } from '../pipelines/pipeline-access.ts';
-import type { RunPorts } from './ports.ts';
+import type { RunPorts } from './run-service.ts';
 
 const maxIdChars = 255;
 

@@ -15,7 +15,7 @@ import {
   rerunFailed,
   sendAccepted,
 } from './accept-run.ts';
-import type { RunPorts } from './ports.ts';
+import type { RunPorts } from './run-service.ts';
 
 /*
  * There is no `force` option on purpose. Forcing can delete files that waybill does not manage, so that is

@@ -27,7 +27,7 @@ import {
   rerunFailed,
   sendAccepted,
 } from '../runs/accept-run.ts';
-import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
+import type { StagedUpload, UploadPipeline, UploadPorts } from './upload-service.ts';
 import {
   accept,
   type Accepted,
@@ -150,7 +150,7 @@ async function admit(
   const partial = partialOf(req);
   const archive = openArchive(form, req, res);
   try {
-    takeShare(req, res, ports.archives, 'uploads');
+    takeShare(req, res, ports.uploads.archives, 'uploads');
     const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...(isDryRun ? {} : asked) });
     try {
       checkLength(form, req, pipeline);
@@ -228,7 +228,7 @@ function receive(
   }: Pick<Admitted, 'archive' | 'partial' | 'channel'> & { req: IncomingMessage; keeps: boolean },
 ): Promise<StagedUpload> {
   return withBody(req, ports, ({ chunks, signal }) =>
-    stageFor(ports, pipeline, channel, { input: archive(chunks), directory, signal, ...asked }),
+    stageFor(ports.uploads, pipeline, channel, { input: archive(chunks), directory, signal, ...asked }),
   );
 }
 

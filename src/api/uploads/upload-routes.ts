@@ -1,7 +1,7 @@
 import { pipelineIdParameter, type Route } from '../http/route.ts';
 import { acceptedResponse, idempotencyKeyParameter } from '../runs/accept-run.ts';
 import { formArchive, formPart } from './form-archive.ts';
-import type { UploadPorts } from './ports.ts';
+import type { UploadPorts } from './upload-service.ts';
 import { planResponse } from './staged-upload.ts';
 import { partialParameter, takeUpload, type UploadForm, uploadProblems, uploadQuery } from './take-upload.ts';
 

@@ -5,7 +5,7 @@ import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { withDirectReads } from '../../weather/api/direct-reads.ts';
 import { openInBrowser } from '../process/open-browser.ts';
-import { apiPorts } from './api-ports.ts';
+import { daemonServices } from './daemon-services.ts';
 import { type ProgramFlags, runOnce, runUntilStopped } from './bootstrap.ts';
 import { createDaemonApp } from './daemon-app.ts';
 import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
@@ -71,7 +71,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const { foundation, configured, coordinator, server } = daemon;
     const { config, log } = foundation;
     const reload = (): Promise<ReloadReport> => daemon.reloader.reload();
-    const ports = apiPorts(daemon, reload);
+    const ports = daemonServices(daemon, reload);
     if (workers) await coordinator.start();
     daemon.scheduler.update(config.pipelines);
     daemon.requestGate.open(withDirectReads(createDaemonApp(ports), ports));

@@ -42,7 +42,7 @@ t.test('an upload in pieces becomes the run that it would in one request', async
     'and so does the last PATCH, repeated',
   );
   t.equal((await api.staged()).length, 1, 'one bundle is staged');
-  t.same(api.ports.partialUploads.stats(), { uploads: 0, bytes: 0 });
+  t.same(api.ports.uploads.partialUploads.stats(), { uploads: 0, bytes: 0 });
 });
 
 t.test('accepts a length with or after the last part', async (t) => {
@@ -88,7 +88,7 @@ t.test('removes a permanently rejected upload with its bytes', async (t) => {
   const url = await begin(api.origin, 3);
   t.equal(await codeOf(await send(url, 0, 'abc')), 'invalid_bundle');
   t.equal(await offsetOf(url), null);
-  t.same(api.ports.partialUploads.stats(), { uploads: 0, bytes: 0 });
+  t.same(api.ports.uploads.partialUploads.stats(), { uploads: 0, bytes: 0 });
   t.same(await api.staged(), []);
 });
 
@@ -157,7 +157,7 @@ t.test('offsets, versions, types and strangers are refused', async (t) => {
     });
     t.equal(response.status, length === '1001' ? 413 : 400, length);
   }
-  t.equal(api.ports.partialUploads.stats().uploads, 1);
+  t.equal(api.ports.uploads.partialUploads.stats().uploads, 1);
 });
 
 t.test('keeps received bytes after a disconnect, and lets a later request take over', async (t) => {
@@ -169,7 +169,7 @@ t.test('keeps received bytes after a disconnect, and lets a later request take o
     `Tus-Resumable: 1.0.0\r\nContent-Type: application/offset+octet-stream\r\n` +
     `Upload-Offset: ${offset}\r\nContent-Length: ${6 - offset}\r\n\r\n`;
   const received = async (bytes: number): Promise<void> => {
-    while (api.ports.partialUploads.stats().bytes < bytes)
+    while (api.ports.uploads.partialUploads.stats().bytes < bytes)
       await new Promise((resolve) => setImmediate(resolve));
   };
   socket.write(`${head(0)}ab`);
@@ -240,7 +240,7 @@ t.test('partial uploads are bounded in number and bytes, and ended by DELETE', a
 t.test('a full disk refuses what it has no room for, and keeps the rest', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6);
-  const { partialUploads } = api.ports;
+  const { partialUploads } = api.ports.uploads;
   const write = partialUploads.write.bind(partialUploads);
   partialUploads.write = async (id, offset, chunks) => {
     await write(id, offset, chunks);
@@ -284,7 +284,7 @@ t.test('an upload whose bytes were removed underneath is gone, and others are be
   socket.write(uploadHead(headers, new URL(removedWhileSent).pathname).replace('POST', 'PATCH'));
   socket.write('abc');
   const id = removedWhileSent.split('/').at(-1) ?? '';
-  while (api.ports.partialUploads.find(id)?.received !== 3) await new Promise(setImmediate);
+  while (api.ports.uploads.partialUploads.find(id)?.received !== 3) await new Promise(setImmediate);
   await rm(partial, { recursive: true });
   socket.write('def');
   t.match(await until(/\r\n\r\n\{.*\}/), /^HTTP\/1.1 404 [^]*"code":"upload_not_found"/);

@@ -72,7 +72,7 @@ export async function inspect(visit: Visit<PlaceParams>, asked: Asked): Promise<
   const { pipelineId, destinationId } = req.params;
   const runId = `look.${requestContext(req).id}`;
   const request = { ...asked, pipelineId, destinationId, runId };
-  return untilLeft(res, parts.stopping, (signal) => parts.inspect(request, signal)).catch(
+  return untilLeft(res, parts.stopping, (signal) => parts.threads.inspect(request, signal)).catch(
     (thrown: unknown) => {
       throw disclosed(thrown);
     },

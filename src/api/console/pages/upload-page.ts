@@ -8,7 +8,7 @@ import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { sendAccepted } from '../../runs/accept-run.ts';
 import { formArchive } from '../../uploads/form-archive.ts';
-import type { UploadPipeline } from '../../uploads/ports.ts';
+import type { UploadPipeline } from '../../uploads/upload-service.ts';
 import { sendPlan } from '../../uploads/staged-upload.ts';
 import { takeUpload } from '../../uploads/take-upload.ts';
 import { paths, withFlash } from '../paths.ts';

@@ -1,19 +1,14 @@
 import type { Current } from '../core/lib/current.ts';
-import type { EndedSessions } from '../workers/queue/ended-sessions.ts';
 import type { JobQueue } from '../workers/queue/job-queue.ts';
 import type { ConsoleAccess, ConsolePorts, ConsoleSettings } from './console/ports.ts';
 import type { HealthPorts } from './daemon/health-routes.ts';
-import type { ReloadPorts } from './daemon/reload-route.ts';
-import type { NotifierAccess, UndeliveredPorts } from './daemon/undelivered-routes.ts';
+import type { NotifierAccess } from './daemon/undelivered-routes.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
-import type { PipelineAccess, PipelinePorts } from './pipelines/pipelines-route.ts';
-import type { ReleasesPorts } from './pipelines/releases-routes.ts';
+import type { PipelineAccess } from './pipelines/pipelines-route.ts';
 import type { PublisherAccess, Publishers } from './publishers/publishers.ts';
-import type { TokenPorts } from './publishers/token-route.ts';
-import type { LivePorts } from './runs/follow-routes.ts';
 import type { SceneMapPorts } from './scene-maps/scene-map-routes.ts';
-import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.ts';
+import type { UploadAccess } from './uploads/upload-service.ts';
 
 /**
  * The part of the configuration that requests are checked against. Replaced on reload, so handlers read it
@@ -26,23 +21,13 @@ export interface ApiAccess
   places: ConsoleAccess['places'];
 }
 
-/** The dependencies of all routes. Each feature declares its own, and the daemon or a test provides them. */
-export interface ApiPorts
-  extends
-    UploadPorts,
-    Pick<SceneMapPorts, 'sceneMaps'>,
-    ResumablePorts,
-    LivePorts,
-    PipelinePorts,
-    ReleasesPorts,
-    ReloadPorts,
-    UndeliveredPorts,
-    Pick<ConsolePorts, 'inspect' | 'issuerKeys' | 'runLines'>,
-    Pick<TokenPorts, 'exchangeLimit'>,
-    MetricsPorts,
-    HealthPorts {
+/**
+ * Everything that routes depend on. Each folder of routes declares the services that it uses, and the daemon
+ * or a test provides them.
+ */
+export interface ApiServices
+  extends ConsolePorts, Pick<SceneMapPorts, 'sceneMaps'>, MetricsPorts, HealthPorts {
   queue: JobQueue;
-  endedSessions: Omit<EndedSessions, 'close'>;
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
   /** null if there are no weather pages to link to. */

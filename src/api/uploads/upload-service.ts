@@ -2,12 +2,11 @@ import type { Manifest } from '../../core/bundle/manifest.ts';
 import type { DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
 import type { Current } from '../../core/lib/current.ts';
 import type { Digest } from '../../core/lib/digest.ts';
-import type { RunResult } from '../../core/publish/results/result.ts';
-import type { PublishJob } from '../../workers/queue/job.ts';
 import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { ContentStore } from '../../workers/staging/content-store.ts';
 import type { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import type { StagingArea } from '../../workers/staging/staged-directories.ts';
+import type { PublishingThreads } from '../../workers/threads/publishing-pool.ts';
 import type { RoutePorts } from '../http/app.ts';
 import type { TokenAccess } from '../http/auth.ts';
 import type { Shares } from '../http/request/shares.ts';
@@ -22,6 +21,13 @@ export interface UploadAccess extends TokenAccess {
 export interface UploadPorts extends RoutePorts {
   configured: Current<UploadAccess>;
   queue: JobQueue;
+  uploads: UploadService;
+  /** Computes plans for dry runs. */
+  threads: Pick<PublishingThreads, 'plan'>;
+}
+
+/** Receives and stages archives. */
+export interface UploadService {
   /** Limits how many archives each token can transfer at a time. */
   archives: Shares;
   staging: StagingArea;
@@ -30,8 +36,8 @@ export interface UploadPorts extends RoutePorts {
   stage: StageUpload;
   /** The files kept from earlier uploads. */
   content: Pick<ContentStore, 'isOn' | 'missing'>;
-  /** Computes what publishing a staged bundle or a source would do, without doing it. */
-  plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
+  /** The resumable uploads that are not complete yet. */
+  partialUploads: PartialUploads;
 }
 
 export interface UploadPipeline {
@@ -80,11 +86,6 @@ export interface StagedUpload {
   description: Digest;
   /** The total size of the files in the manifest, in bytes. */
   bytes: number;
-}
-
-/** The dependencies of the resumable upload routes. */
-export interface ResumablePorts extends Omit<UploadPorts, 'plan'> {
-  partialUploads: PartialUploads;
 }
 
 /** The parameters in the path of an upload. */
