@@ -1,4 +1,4 @@
-import type { Geometry, Instant } from './values.ts';
+import type { Geometry, UtcTime } from './values.ts';
 
 /*
  * Describes the fields of responses. Their JSON Schema and their TypeScript type come from the same
@@ -62,7 +62,7 @@ export function oneOf<const V extends string>(values: readonly V[], description:
   return { description, type: 'string', enum: values };
 }
 
-export function instantOf(description: string): Field<Instant> {
+export function instantOf(description: string): Field<UtcTime> {
   return {
     description: `${description}, in UTC to the second.`,
     type: 'string',

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { maxRateOf, withMaxRate } from '../../src/cli/setup/max-rate.ts';
-import type { Chosen } from '../../src/cli/setup/set-up.ts';
+import type { ChosenPipeline } from '../../src/cli/setup/set-up.ts';
 import { parseConfig } from '../../src/core/config/load.ts';
 
 t.test('--max-rate is a rate in bytes per second', (t) => {
@@ -25,11 +25,11 @@ t.test('--max-rate of a run replaces the limit of every destination', async (t) 
   const text =
     'pipelines: [{id: p, source: {backend: local, path: in}, destinations: [{id: a, backend: local, path: a, max_rate: 1MiB/s}, {id: b, backend: local, path: b}]}]';
   const { config } = parseConfig(Buffer.from(text), '/etc/waybill/c.yml', { home: '/root' });
-  const chosen: Chosen[] = config.pipelines.map((pipeline) => ({
+  const chosen: ChosenPipeline[] = config.pipelines.map((pipeline) => ({
     pipeline,
     destinations: pipeline.destinations,
   }));
-  const ratesOf = (all: readonly Chosen[]): (number | null)[] =>
+  const ratesOf = (all: readonly ChosenPipeline[]): (number | null)[] =>
     all.flatMap(({ pipeline }) => pipeline.destinations.map(({ maxRate }) => maxRate));
   t.same(ratesOf(withMaxRate(chosen, undefined)), [1 << 20, null]);
   t.same(ratesOf(withMaxRate(chosen, 2048)), [2048, 2048]);

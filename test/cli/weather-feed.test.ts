@@ -5,7 +5,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../services/postgres.ts';
 import { generator, howMany, isExhaustive, share } from '../support/sampling.ts';
 import { dayOfChanges, nwsYaml, officeTable, paths } from '../weather/feed/day.ts';
@@ -62,7 +62,7 @@ function start(cwd: string, args: readonly string[]): Running {
   return { child, told: () => told, until, ended };
 }
 
-async function withServer<T>(work: (target: Target) => Promise<T>): Promise<T> {
+async function withServer<T>(work: (target: WritableDatabase) => Promise<T>): Promise<T> {
   const target = await openServer(server.url());
   try {
     return await work(target);

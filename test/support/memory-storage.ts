@@ -2,7 +2,7 @@ import { type Digest, digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { ancestorsOf } from '../../src/core/lib/paths.ts';
 import { collect } from '../../src/core/storage/body.ts';
-import type { Capabilities, Kept, KeptBy, Move } from '../../src/core/storage/capabilities.ts';
+import type { Capabilities, KeptFile, KeptBy, Move } from '../../src/core/storage/capabilities.ts';
 import {
   alreadyExists,
   notADirectory,
@@ -149,7 +149,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       return notADirectory(storage, listedKey(blocked), { isLink: false });
     },
 
-    async keep(key, aside): Promise<Kept | null> {
+    async keep(key, aside): Promise<KeptFile | null> {
       refuseReadOnly(key);
       const file = disk.get(key);
       if (file === undefined) return null;
@@ -159,7 +159,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       return { key, aside, by: keepBy, version: null };
     },
 
-    async putBack({ key, aside, by }: Kept): Promise<void> {
+    async putBack({ key, aside, by }: KeptFile): Promise<void> {
       refuseReadOnly(key);
       if (by === 'nothing') throw notKept(storage, key);
       const file = disk.get(aside);

@@ -6,7 +6,7 @@ import type { WeatherDatabase } from '../../src/weather/database/database.ts';
 import { openDatabase } from '../../src/weather/database/open-database.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import { openWeatherDatabases, type WeatherReader } from '../../src/weather/reader.ts';
 import { type AlertOutlines, outlinesInTime } from '../../src/weather/records/alerts/alert-outlines.ts';
 import { startPostgres } from '../services/postgres.ts';
@@ -54,7 +54,7 @@ const open = (clock: Clock): Promise<WeatherReader> =>
 const point = { latitude: 40.78, longitude: -73.97 };
 
 /** Rows of the table that sessions which have ended have looked at. */
-async function looked(target: Target, table: string): Promise<number> {
+async function looked(target: WritableDatabase, table: string): Promise<number> {
   for (;;) {
     const [left] = await target.query(
       "select count(*)::int as sessions from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()",

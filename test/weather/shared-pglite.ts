@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import { pgliteDatabase } from '../../src/weather/database/pglite.ts';
 import { newDatabase } from '../../src/weather/feed/tables/new-database.ts';
 import { embeddedTarget } from '../../src/weather/feed/tables/open-directory.ts';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import { createReader, type WeatherReader } from '../../src/weather/reader.ts';
 
 /**
@@ -11,7 +11,7 @@ import { createReader, type WeatherReader } from '../../src/weather/reader.ts';
  * processor time. The program opens directories (`openPglite`), which has tests of its own.
  */
 export async function sharedPglite(): Promise<{
-  openTarget: () => Promise<Target>;
+  openTarget: () => Promise<WritableDatabase>;
   openReader: (clock: Clock) => Promise<WeatherReader>;
   close: () => Promise<void>;
 }> {

@@ -7,7 +7,7 @@ import type { RoutePorts } from '../http/app.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
-import { jsonContent, type JsonSchema, type Parameter, type Route } from '../http/route.ts';
+import { jsonContent, type JsonSchema, type OpenApiParameter, type Route } from '../http/route.ts';
 import { authorizeOperator, type OperatorAccess } from '../pipelines/pipeline-access.ts';
 
 /*
@@ -29,7 +29,7 @@ export interface UndeliveredPorts extends RoutePorts {
 
 const noQuery = queryParameters({});
 
-const notifierIdParameter: Parameter = {
+const notifierIdParameter: OpenApiParameter = {
   name: 'notifier_id',
   in: 'path',
   required: true,

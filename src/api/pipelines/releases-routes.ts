@@ -15,7 +15,7 @@ import { keepAuthorized, requestContext } from '../http/request/request-context.
 import {
   jsonContent,
   type JsonSchema,
-  type Parameter,
+  type OpenApiParameter,
   pipelineIdParameter,
   type Route,
 } from '../http/route.ts';
@@ -31,7 +31,7 @@ export interface PlaceParams {
   destinationId: string;
 }
 
-const destinationIdParameter: Parameter = {
+const destinationIdParameter: OpenApiParameter = {
   name: 'destination_id',
   in: 'path',
   required: true,
@@ -39,7 +39,7 @@ const destinationIdParameter: Parameter = {
   schema: { type: 'string' },
   example: 'site',
 };
-const releaseIdParameter: Parameter = {
+const releaseIdParameter: OpenApiParameter = {
   name: 'release_id',
   in: 'path',
   required: true,
@@ -48,7 +48,7 @@ const releaseIdParameter: Parameter = {
   example: '20261121T101500Z-9f2c41aa',
 };
 
-const releaseNameParameter: Parameter = {
+const releaseNameParameter: OpenApiParameter = {
   ...releaseIdParameter,
   description: 'Id of a release, name of a channel, or `current`.',
 };

@@ -3,14 +3,14 @@ import type { RequestHandler } from 'express';
 import { wholeNumber } from '../../core/lib/parameters.ts';
 import { findCaller, isExpired, type Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import { type Parameter, type ResponseObject, type Route, runIdParameter } from '../http/route.ts';
+import { type OpenApiParameter, type ResponseObject, type Route, runIdParameter } from '../http/route.ts';
 import { pipelineAccessProblems, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
 import { nextOfAll, pipelinesParameter } from './list-runs.ts';
 import type { RunPorts } from './run-service.ts';
 import { findRun, tokenOfReader } from './run-route.ts';
 import { streamRuns } from './run-stream.ts';
 
-const lastEventId: Parameter = {
+const lastEventId: OpenApiParameter = {
   name: 'Last-Event-ID',
   in: 'header',
   description:

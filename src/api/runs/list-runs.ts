@@ -60,7 +60,7 @@ export const searchParameters = {
 const allQuery = queryParameters(searchParameters);
 
 /** A search over the retained runs of all pipelines. */
-interface RunSearch {
+interface RunSearchQuery {
   limit: number;
   pipeline?: readonly string[];
   status?: string | null;
@@ -70,7 +70,7 @@ interface RunSearch {
 }
 
 /** Returns the URL of the next page when listing all runs, or null if this is the last page. */
-export function nextOfAll(basePath: string, search: RunSearch, before: string | null): string | null {
+export function nextOfAll(basePath: string, search: RunSearchQuery, before: string | null): string | null {
   if (before === null) return null;
   const { limit, pipeline = [], status, since, until, q } = search;
   const query = new URLSearchParams({

@@ -128,7 +128,7 @@ async function startFromSnapshot(
 interface RunStreamParts extends StreamPorts {
   subscription: RunSubscription;
   watch: RunWatch;
-  changed: ChangeSignal;
+  changed: RunChangeSignal;
 }
 
 class RunStream {
@@ -211,14 +211,14 @@ class RunStream {
 }
 
 /** Wakes up a waiting task. If nothing is waiting, the next `wait` returns immediately. */
-interface ChangeSignal {
+interface RunChangeSignal {
   notify: () => void;
   /** Resolves once `notify` has been called since the previous wait, or when `signal` is aborted. */
   wait(signal: AbortSignal): Promise<void>;
 }
 
 /** Only one task may wait at a time. */
-function newChangeSignal(): ChangeSignal {
+function newChangeSignal(): RunChangeSignal {
   let isNotified = false;
   let wake: () => void = () => undefined;
   return {

@@ -14,7 +14,7 @@ import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 import type { Token } from '../http/auth.ts';
 import { originOf, requestContext, requireAuthorized } from '../http/request/request-context.ts';
-import type { Header, Parameter } from '../http/route.ts';
+import type { Header, OpenApiParameter } from '../http/route.ts';
 import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import type { UploadPorts, UploadParams, UploadPipeline } from './upload-service.ts';
 import { accept, stageFor, withStagingDirectory } from './staged-upload.ts';
@@ -89,7 +89,7 @@ export function callOf(
 }
 
 /** The header that the protocol requires in every request. */
-export const tusResumable: Parameter = {
+export const tusResumable: OpenApiParameter = {
   name: 'Tus-Resumable',
   in: 'header',
   required: true,
@@ -107,7 +107,7 @@ export const expiresHeader: Header = {
 };
 
 export const oneUploadPath = '/v1/pipelines/{pipeline_id}/uploads/{upload_id}';
-export const uploadIdParameter: Parameter = {
+export const uploadIdParameter: OpenApiParameter = {
   name: 'upload_id',
   in: 'path',
   required: true,

@@ -19,7 +19,7 @@ import type {
   UploadService,
 } from './upload-service.ts';
 
-type StageRequest = Parameters<StageUpload>[0];
+type StageUploadRequest = Parameters<StageUpload>[0];
 type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest' | 'signatures';
 
 /**
@@ -30,7 +30,7 @@ export async function stageFor(
   { stage }: Pick<UploadService, 'stage'>,
   { id, maxUploadSize, maxFiles, sceneMaps, autoManifest, signatures = null, destinations }: UploadPipeline,
   channel: string | null,
-  request: Omit<StageRequest, OfPipeline>,
+  request: Omit<StageUploadRequest, OfPipeline>,
 ): Promise<StagedUpload> {
   const staged = await stage({
     ...request,
@@ -69,7 +69,7 @@ async function* measured(
 }
 
 /** The run for an accepted upload. `isKept` is true if it is a new run, which now owns the staged files. */
-export interface Accepted {
+export interface AcceptedUpload {
   isKept: boolean;
   accepted: AcceptedRun;
 }
@@ -85,7 +85,7 @@ export async function accept(
   staged: StagedUpload,
   channel: string | null,
   origin: RunOrigin,
-): Promise<Accepted> {
+): Promise<AcceptedUpload> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const { directory, bundlePath, bytes, manifest, description } = staged;
   const revision = revisionOf(manifest.document['metadata']);

@@ -13,7 +13,7 @@ import { mediaTypeOf } from '../http/request/media-type.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
 import { takeShare } from '../http/request/shares.ts';
-import type { Parameter } from '../http/route.ts';
+import type { OpenApiParameter } from '../http/route.ts';
 import {
   authenticateCaller,
   permitPipeline,
@@ -30,7 +30,7 @@ import {
 import type { StagedUpload, UploadPipeline, UploadPorts } from './upload-service.ts';
 import {
   accept,
-  type Accepted,
+  type AcceptedUpload,
   planUpload,
   sendPlan,
   stageFor,
@@ -106,7 +106,7 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
   return async (req, res) => {
     const { pipeline, admission, isDryRun, channel, ...body } = await admit(ports, form, req, res);
     try {
-      const outcome = await withStagingDirectory<Outcome>(ports, async (directory) => {
+      const outcome = await withStagingDirectory<UploadOutcome>(ports, async (directory) => {
         if (req.headers.expect !== undefined) res.writeContinue();
         const staged = await receive(ports, pipeline, directory, {
           ...{ req, ...body, channel },
@@ -232,7 +232,7 @@ function receive(
   );
 }
 
-type Outcome = Accepted | { isKept: false; plan: RunResult };
+type UploadOutcome = AcceptedUpload | { isKept: false; plan: RunResult };
 
 /**
  * Authorizes an upload to the pipeline in the path, whether it is plain or resumable. Throws the same errors
@@ -255,7 +255,7 @@ export function authorizeUpload(
   });
 }
 
-export const partialParameter: Parameter = {
+export const partialParameter: OpenApiParameter = {
   name: 'Waybill-Partial',
   in: 'header',
   description:

@@ -1,4 +1,4 @@
-import { command, commandGroup, type Entry, heading } from '../setup/command.ts';
+import { command, commandGroup, type CommandEntry, heading } from '../setup/command.ts';
 import * as daemon from './daemon/commands.ts';
 import * as maintain from './maintain/commands.ts';
 import * as publish from './publish/commands.ts';
@@ -67,7 +67,7 @@ const auditGroup = commandGroup(
  * All commands and the functions that run them, in groups, in the order of the help. The module of a command
  * is only loaded when it is used.
  */
-export const commandTable: Readonly<Record<string, readonly Entry[]>> = {
+export const commandTable: Readonly<Record<string, readonly CommandEntry[]>> = {
   'Publish:': [
     command(publish.publishCommand, async () => (await import('./publish/publish.ts')).publish),
     command(publish.initCommand, async () => (await import('./publish/init.ts')).init),

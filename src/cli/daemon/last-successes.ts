@@ -9,7 +9,7 @@ import type { RunRecord } from '../../workers/queue/run-record.ts';
 import type { ProgramContext } from './bootstrap.ts';
 
 /** A search that runs in the background. */
-export interface Search {
+export interface SuccessSearch {
   /** Resolves when the search has ended or was aborted. Never rejects. */
   readonly done: Promise<void>;
   /** Also searches for destinations that are new in this configuration. */
@@ -38,7 +38,7 @@ export function findLastSuccesses(
   foundation: ProgramContext,
   queue: Pick<RunReader, 'list' | 'overview'>,
   found: Pick<RunMetrics, 'succeededAt'>,
-): Search {
+): SuccessSearch {
   const stopping = new AbortController();
   const looked = new Set<string>();
   const isNew = ({ pipelineId, destinationId }: Place): boolean => {

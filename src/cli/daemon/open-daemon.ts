@@ -5,7 +5,7 @@ import type { ApiAccess } from '../../api/api-services.ts';
 import { createStreams, type Streams } from '../../api/runs/event-stream.ts';
 import type { Timer } from '../../core/lib/clock.ts';
 import { type Replaceable, replaceable } from '../../core/lib/current.ts';
-import type { Release } from '../../core/lib/lifecycle.ts';
+import type { Releaser } from '../../core/lib/lifecycle.ts';
 import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';
@@ -24,7 +24,7 @@ import { inheritedSocket } from '../process/systemd.ts';
 import { quotasOf, resolveAccess } from './access.ts';
 import { bootstrap, type ProgramContext, type ProgramOptions } from './bootstrap.ts';
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
-import { findLastSuccesses, type Search } from './last-successes.ts';
+import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { newRequestGate, type RequestGate } from './listener.ts';
 import { openConfiguredWeather } from './open-weather.ts';
 import { openPublishing, openReporting, type Own, ownedBy, type Reporting } from './publishing.ts';
@@ -67,7 +67,7 @@ export interface Daemon extends DaemonParts {
 /** Opens the parts of the daemon. Each one is opened after the parts that it needs. */
 export async function openDaemon(
   { workers = true, ...options }: DaemonOptions,
-  onFailure: (release: Release) => void,
+  onFailure: (release: Releaser) => void,
 ): Promise<Daemon> {
   const own = ownedBy(onFailure);
   const foundation = await bootstrap(options, (config) => {
@@ -157,7 +157,7 @@ interface Background {
   /** null if this process does not publish. */
   tidying: Tidying | null;
   /** null if this process does not publish, or if metrics are disabled. */
-  search: Search | null;
+  search: SuccessSearch | null;
   lag: Timer;
 }
 

@@ -7,7 +7,7 @@ import { describeFinding, WaybillError } from '../../core/lib/errors.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { logWarnings, type ProgramContext, type ProgramOptions, type ReadConfig } from './bootstrap.ts';
 import { expectMetrics } from './daemon-metrics.ts';
-import type { Search } from './last-successes.ts';
+import type { SuccessSearch } from './last-successes.ts';
 import type { ProgramNotifier } from './publishing.ts';
 
 export interface ReloaderOptions {
@@ -15,7 +15,7 @@ export interface ReloaderOptions {
   metrics: ProcessMetrics | null;
   notifier: ProgramNotifier;
   coordinator: Coordinator;
-  search: Search | null;
+  search: SuccessSearch | null;
   /** Which program this is. A worker does not need all of the secrets. */
   needs: 'api' | 'worker';
   /**

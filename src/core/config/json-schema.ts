@@ -1,4 +1,4 @@
-import type { Form, MapForm, Setting } from '../lib/settings/setting.ts';
+import type { ValueForm, MapForm, Setting } from '../lib/settings/setting.ts';
 import { configSchema } from './schema/schema.ts';
 
 export type JsonSchema = Record<string, unknown>;
@@ -31,7 +31,7 @@ function schemaOf({ form, about: { initial, description, example, title } }: Set
   };
 }
 
-function formSchema(form: Form): JsonSchema {
+function formSchema(form: ValueForm): JsonSchema {
   switch (form.kind) {
     case 'text':
       return { type: 'string', ...(form.pattern === null ? {} : { pattern: form.pattern.source }) };

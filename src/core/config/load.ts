@@ -15,7 +15,7 @@ interface LoadOptions {
 }
 
 /** A configuration without errors. */
-export interface Loaded {
+export interface LoadedConfig {
   config: Config;
   warnings: Finding[];
   /** Returns where in the file a setting is. If it is not in the file, returns the position of its parent. */
@@ -31,7 +31,7 @@ const chunkBytes = 64 * 1024;
  * `pointer` of a finding is the path of the key, such as `pipelines[0].destinations[1].path`. Values that
  * could be secrets are never part of a finding.
  */
-export async function loadConfig(file: string, options: LoadOptions): Promise<Loaded> {
+export async function loadConfig(file: string, options: LoadOptions): Promise<LoadedConfig> {
   const bytes = await readFile(file);
   if (bytes !== undefined) return parseConfig(bytes, file, options);
   const message = `the file is larger than ${maxConfigBytes / 1024 / 1024} MiB`;
@@ -42,7 +42,7 @@ export async function loadConfig(file: string, options: LoadOptions): Promise<Lo
  * Parses the contents of `file`, which is also the base of relative paths. Throws `config_invalid` in the
  * same way as `loadConfig`.
  */
-export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded {
+export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): LoadedConfig {
   const place = ({ code, message, path, line, column }: YamlProblem): Finding =>
     finding('error', code, message, {
       file,

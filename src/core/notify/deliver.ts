@@ -4,7 +4,7 @@ import { briefRetryPolicy, type RetryPolicy } from '../lib/retry.ts';
 import { type TraceContext, traceOf } from '../tracing/trace-context.ts';
 import type { Event, TracedEvent } from './event.ts';
 import type { UndeliveredEvents } from './outbox.ts';
-import type { Attempted, Refused, Sink } from './sink.ts';
+import type { Attempted, SinkRefusal, Sink } from './sink.ts';
 
 interface DeliverOptions {
   clock: Clock;
@@ -17,7 +17,7 @@ interface DeliverOptions {
   stopping: AbortSignal;
   /** The span of the delivery. */
   trace?: TraceContext;
-  onRetry?: (refused: Refused, attempt: number, pauseMs: number) => void;
+  onRetry?: (refused: SinkRefusal, attempt: number, pauseMs: number) => void;
 }
 
 export interface Delivery {

@@ -177,9 +177,9 @@ function bundleRecord({ source, created }: BundleIdentity): DecisionRecord['bund
   return { backend: source.backend, source: source.id, path: source.path, created: String(created) };
 }
 
-type Place = Pick<DecisionRecord, 'pipeline_id' | 'destination_id' | 'destination_path'>;
+type DecisionKey = Pick<DecisionRecord, 'pipeline_id' | 'destination_id' | 'destination_path'>;
 
-export function placeOf({ pipeline_id, destination_id, destination_path }: Place): string {
+export function placeOf({ pipeline_id, destination_id, destination_path }: DecisionKey): string {
   return `${pipeline_id}/${destination_id} ${destination_path}`;
 }
 
@@ -191,7 +191,7 @@ export class Decisions {
     this.#byPlace.set(placeOf(record), record);
   }
 
-  get(place: Place): DecisionRecord | undefined {
+  get(place: DecisionKey): DecisionRecord | undefined {
     return this.#byPlace.get(placeOf(place));
   }
 

@@ -21,7 +21,7 @@ import { releaseIds } from './stored-releases.ts';
  */
 
 /** A bundle path with releases. */
-export interface Place {
+export interface BundlePlace {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /** Rooted at the bundle path. */
@@ -84,7 +84,7 @@ export async function placeOf(
   root: Storage,
   { id, mapping }: Pick<DestinationConfig, 'id' | 'mapping'>,
   path: string | undefined,
-): Promise<Place> {
+): Promise<BundlePlace> {
   if (path !== undefined) return placeAt(root, path);
   if (mapping === 'fixed') return placeAt(root, '.');
   const [only, ...others] = await pathsWithReleases(root);
@@ -109,7 +109,7 @@ export function severalPaths(paths: readonly string[]): WaybillError {
  * Returns the release with this id, the release that this channel points at, or the `current` one. Throws
  * `release_not_found` with a suggestion, or any error from `readReleases`.
  */
-export async function releaseNamed({ storage, destinationPath }: Place, name: string): Promise<ReleaseId> {
+export async function releaseNamed({ storage, destinationPath }: BundlePlace, name: string): Promise<ReleaseId> {
   const id = parseReleaseId(name);
   const known = await releaseIds(storage);
   if (id !== undefined && known.includes(id)) return id;
@@ -153,7 +153,7 @@ export async function pathsWithReleases(root: Storage): Promise<string[]> {
 }
 
 /** Returns the place for a bundle path, without checking that it has any releases. */
-export function placeAt(root: Storage, destinationPath: string): Place {
+export function placeAt(root: Storage, destinationPath: string): BundlePlace {
   return { destinationPath, storage: within(root, parseBundlePath(destinationPath)) };
 }
 

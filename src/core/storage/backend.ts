@@ -53,7 +53,7 @@ export interface StorageBackend<
   /**
    * Returns where the bytes physically are, so that locations can be checked for being identical or nested.
    */
-  place(location: Location): Place;
+  place(location: Location): StorageRoot;
   /**
    * Returns the local files and directories that the location uses, along with the settings they come from.
    */
@@ -87,7 +87,7 @@ export interface StorageBackend<
 /**
  * Two places overlap if they are in the same container, and one root is the same as the other or contains it.
  */
-export interface Place {
+export interface StorageRoot {
   /** The machine, server, or bucket that contains the root. */
   container: string;
   /** An absolute path in the container, without a trailing slash. The container's own root is `/`. */

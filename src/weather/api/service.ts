@@ -127,7 +127,7 @@ function withStaleWarning(answer: WeatherAnswer): WeatherAnswer {
   return { ...answer, headers };
 }
 
-interface Asked {
+interface PreparedRequest {
   key: string;
   endpoint: WeatherEndpoint;
   query: object;
@@ -160,7 +160,7 @@ async function readNow(
 }
 
 async function answerOf(
-  { key, endpoint, query, as: { format, mediaType }, dates }: Asked,
+  { key, endpoint, query, as: { format, mediaType }, dates }: PreparedRequest,
   parts: ServiceParts,
 ): Promise<WeatherAnswer> {
   const { reading, staleAt, stale, now } = await readNow(endpoint.family, query, parts);

@@ -6,7 +6,7 @@ import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
  * code POOL_TIMEOUT if none becomes free in time, or immediately with POOL_FULL if the wait would clearly be
  * too long. In that case, `retryAfterSeconds` estimates when it is worth trying again.
  */
-export type Admission = (family: string) => Promise<() => void>;
+export type ReadAdmission = (family: string) => Promise<() => void>;
 
 export interface AdmissionLimits {
   /** The maximum number of concurrent reads, across all families. */
@@ -24,7 +24,7 @@ export interface AdmissionLimits {
  * Limits the number of concurrent reads, both overall and per family. If the reads of one family hang, they
  * cannot take up all connections.
  */
-export function openAdmission(limits: AdmissionLimits, clock: Clock): Admission {
+export function openAdmission(limits: AdmissionLimits, clock: Clock): ReadAdmission {
   const all = newQueue(limits.maxConcurrent);
   const families = new Map<string, Queue>();
   return async (name) => {

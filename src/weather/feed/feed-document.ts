@@ -2,7 +2,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { recognise, type Recognised } from './documents/recognise.ts';
 import { NothingToLoad, reasonOf } from './documents/rows.ts';
 import { load } from './tables/load.ts';
-import type { Statements, Target } from './tables/upsert.ts';
+import type { Statements, WritableDatabase } from './tables/upsert.ts';
 
 /** A document to load, from any source. */
 export interface Arrived {
@@ -41,7 +41,7 @@ export interface FeedResult {
  * returned in the result. Throws the database's errors: `database_unavailable`, `schema_mismatch` or
  * `internal_error`.
  */
-export async function feedDocument(target: Target, arrived: Arrived): Promise<FeedResult> {
+export async function feedDocument(target: WritableDatabase, arrived: Arrived): Promise<FeedResult> {
   const { place, name, text, receivedAt, alongside } = arrived;
   let recognised: Recognised;
   try {

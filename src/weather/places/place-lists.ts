@@ -3,7 +3,7 @@ import { doublePrecision, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
 import type { Clock } from '../../core/lib/clock.ts';
 import {
   type FieldCheck,
-  type Note,
+  type NoteRejection,
   numberCheck,
   type Rejection,
   timeZoneCheck,
@@ -153,7 +153,7 @@ const longitudeCheck = numberCheck('longitude_deg');
 const elevationCheck = numberCheck('elevation_m');
 
 /** Returns null if the position of the place is unknown. */
-function cleanPlace(kind: PlaceKind, row: PlaceRow, note: Note): Place | null {
+function cleanPlace(kind: PlaceKind, row: PlaceRow, note: NoteRejection): Place | null {
   const { id, name, state } = row;
   const clean = <T>(column: string, value: T, check: FieldCheck, isLeftOut: boolean): T | null => {
     const reason = value === null ? null : check(value);

@@ -10,7 +10,7 @@ import {
   destinationNamed,
   type ListedPath,
   listReleases,
-  type Place,
+  type BundlePlace,
   placeOf,
   requireReleasesLayout,
 } from '../../core/releases/place.ts';
@@ -125,7 +125,7 @@ async function refreshIndex(
   context: CoreContext,
   root: Storage,
   index: RootIndex,
-  { destinationPath }: Place,
+  { destinationPath }: BundlePlace,
   { dryRun }: Activation,
 ): Promise<void> {
   const { refreshIfListed } = await import('../../core/publish/root-index/root-index.ts');

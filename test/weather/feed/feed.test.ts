@@ -4,7 +4,7 @@ import { hasCode } from '../../../src/core/lib/errors.ts';
 import { feedForever } from '../../../src/weather/feed/feed-sources.ts';
 import { createRequestTable, createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { atConnectionEnd } from '../../support/at-connection-end.ts';
 import { sharedPglite } from '../shared-pglite.ts';
@@ -69,7 +69,7 @@ t.test('a feeder goes on once the database is back, whichever statement finds it
     let isAway = false;
     let back: Promise<void> | undefined;
     let isBack = false;
-    const losing: Target = {
+    const losing: WritableDatabase = {
       ...target,
       async query(text, values) {
         if (!isAway && statement.test(text)) {

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Config } from '../../../core/config/config.ts';
-import type { Loaded } from '../../../core/config/load.ts';
+import type { LoadedConfig } from '../../../core/config/load.ts';
 import { loadConfig } from '../../../core/config/load.ts';
 import { requirePackages } from '../../../core/config/required-packages.ts';
 import { referencedSecrets, requireStrongTokens } from '../../../core/config/secret-references.ts';
@@ -92,7 +92,7 @@ function asWarning(found: Finding, file: string): Finding {
   return { ...found, severity: 'warning', file, message };
 }
 
-async function probesOf(loaded: Loaded, secrets: Secrets): Promise<ProbeOutcome[]> {
+async function probesOf(loaded: LoadedConfig, secrets: Secrets): Promise<ProbeOutcome[]> {
   const { probeConfiguration } = await import('./probe.ts');
   return probeConfiguration(loaded, secrets);
 }
@@ -131,7 +131,7 @@ export async function printSchema(): Promise<number> {
   return 0;
 }
 
-type Place = Pick<Finding, 'file' | 'pointer' | 'line' | 'column'>;
+type FindingLocation = Pick<Finding, 'file' | 'pointer' | 'line' | 'column'>;
 
 interface Location {
   backend: string;
@@ -143,8 +143,8 @@ interface Location {
  * Does not open any connections. Findings are only warnings, because the configuration may be for another
  * machine. `file` is the path of the configuration, for messages.
  */
-async function checkEnvironment({ config, locate, warnings }: Loaded, file: string): Promise<Finding[]> {
-  const at = (...setting: KeyPath): Place => ({ file, ...locate(setting) });
+async function checkEnvironment({ config, locate, warnings }: LoadedConfig, file: string): Promise<Finding[]> {
+  const at = (...setting: KeyPath): FindingLocation => ({ file, ...locate(setting) });
   const found = await Promise.all(
     config.pipelines.flatMap(({ source, destinations }, index) => [
       missingSource(source, at('pipelines', index, 'source', 'path')),
@@ -163,7 +163,7 @@ async function checkEnvironment({ config, locate, warnings }: Loaded, file: stri
 
 async function missingSource(
   source: Config['pipelines'][number]['source'],
-  place: Place,
+  place: FindingLocation,
 ): Promise<Finding | null> {
   if (source.backend !== 'local') return null;
   const root = source.path;
@@ -176,7 +176,7 @@ async function missingSource(
   return finding('warning', 'source_missing', message, place);
 }
 
-async function keyFile(location: Location, place: Place): Promise<Finding | null> {
+async function keyFile(location: Location, place: FindingLocation): Promise<Finding | null> {
   const key = location.sshKeyFile;
   if (location.backend !== 'sftp' || key === undefined || key === null) return null;
   try {

@@ -202,7 +202,7 @@ function stateView(state: CatalogState): {
   return { state: 'valid', generation, outputs: outputs.length, interrupted: pending !== null };
 }
 
-interface Report {
+interface SourceReport {
   pipelineId: string;
   source: { backend: string; location: string };
   bundles: BundleView[];
@@ -214,7 +214,7 @@ interface Report {
 }
 
 function print(
-  { pipelineId, source, bundles, excluded, destinations, probes }: Report,
+  { pipelineId, source, bundles, excluded, destinations, probes }: SourceReport,
   output: Output,
 ): void {
   const { style } = output;

@@ -19,7 +19,7 @@ import type { packCommand } from './commands.ts';
 type PackFlags = OptionsFor<typeof packCommand>;
 
 /** The files that were written. */
-interface Written {
+interface PackedFiles {
   archive: { path: string; size: number; digest: Digest } | null;
   manifest: string | null;
   signature: string | null;
@@ -73,7 +73,7 @@ async function writeManifest(
   directory: string,
   { isNew, manifest, signature }: PackedBundle,
   signs: boolean,
-): Promise<Written> {
+): Promise<PackedFiles> {
   const file = path.join(directory, manifestName);
   const signatureFile = path.join(directory, signatureName);
   if (isNew) await writeFile(file, [manifest]);
@@ -82,13 +82,13 @@ async function writeManifest(
   return { archive: null, manifest: isNew ? file : null, signature: signatureFile };
 }
 
-async function writeArchive(target: string, bundle: PackedBundle, bar: ProgressBar): Promise<Written> {
+async function writeArchive(target: string, bundle: PackedBundle, bar: ProgressBar): Promise<PackedFiles> {
   const bytes = bundle.open(bar.onBytes);
   const facts = await (target === '-' ? writeToStdout(bytes) : writeFile(target, bytes));
   return { archive: { path: target, ...facts }, manifest: null, signature: null };
 }
 
-function printResult(directory: string, bundle: PackedBundle, written: Written, output: Output): void {
+function printResult(directory: string, bundle: PackedBundle, written: PackedFiles, output: Output): void {
   const { archive, manifest, signature } = written;
   const { name, created, files, bytes, contentDigest, isNew, warnings } = bundle;
   if (output.isJson) {

@@ -120,13 +120,13 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
   }
 }
 
-interface Found {
+interface CheckedBundles {
   candidates: readonly BundleCandidate[];
   invalid: readonly { path: string; error: WaybillError }[];
   warnings: readonly Finding[];
 }
 
-interface CheckOptions {
+interface BundleCheckOptions {
   bar: ProgressBar;
   filesRead: boolean;
   /** Destinations that generate outputs. No file may have the same name as one of these. */
@@ -135,9 +135,9 @@ interface CheckOptions {
 
 async function check(
   storage: Storage,
-  { candidates, invalid, warnings }: Found,
+  { candidates, invalid, warnings }: CheckedBundles,
   source: BundleSource,
-  { bar: { onBytes }, filesRead, destinations = [] }: CheckOptions,
+  { bar: { onBytes }, filesRead, destinations = [] }: BundleCheckOptions,
 ): Promise<Validation> {
   const reports = invalid.map(({ path: bundle, error }) => broken(bundle, error));
   for (const candidate of candidates) {

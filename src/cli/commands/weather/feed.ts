@@ -4,7 +4,7 @@ import { plural } from '../../../core/lib/text.ts';
 import { feedDocument, type FeedResult, notFed } from '../../../weather/feed/feed-document.ts';
 import { feedForever, feedOnce } from '../../../weather/feed/feed-sources.ts';
 import { decoded, feedFile, filesAt, maxFileBytes } from '../../../weather/feed/sources/files.ts';
-import type { Target } from '../../../weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../../weather/feed/tables/upsert.ts';
 import { columns, type Output } from '../../output/output.ts';
 import { outliveOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop } from '../../process/stop-signal.ts';
@@ -19,7 +19,7 @@ type FeedOptions = OptionsFor<typeof feedCommand>;
 /** The context for loading weather data, whether it comes from files or from the configured sources. */
 interface Feeding {
   prepared: CommandContext;
-  target: Target;
+  target: WritableDatabase;
   report: FeedReport;
   signal: AbortSignal;
 }
@@ -102,7 +102,7 @@ async function feedPaths(
   }
 }
 
-async function feedStandardInput(target: Target, name: string): Promise<FeedResult> {
+async function feedStandardInput(target: WritableDatabase, name: string): Promise<FeedResult> {
   const place = 'standard input';
   const chunks: Buffer[] = [];
   let size = 0;

@@ -7,7 +7,7 @@ import { type Amount, parseAmount, parseDuration, parseSize } from './units.ts';
  * The result of parsing a value in the configuration. The schema and the final configuration use the same
  * parsers, so they always agree.
  */
-export type Verdict<T> = { ok: true; value: T } | { ok: false; reason: string; expected?: string };
+export type ParsedValue<T> = { ok: true; value: T } | { ok: false; reason: string; expected?: string };
 
 const hostName =
   /^(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?$/;
@@ -16,7 +16,7 @@ const hostName =
  * Parses `host:port`, such as `127.0.0.1:8080`, `[::1]:8080` or `0.0.0.0:80`. An IPv6 address needs brackets.
  * Port 0 means any port that is free.
  */
-export function parseListen(text: string): Verdict<{ host: string; port: number }> {
+export function parseListen(text: string): ParsedValue<{ host: string; port: number }> {
   const [, bracketed, plain, digits] = /^(?:\[([^\]]*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
   if (digits === undefined) {
     if ((text.match(/:/g)?.length ?? 0) > 1)
@@ -42,7 +42,7 @@ function isHost(text: string): boolean {
 }
 
 /** Checks a host. With `with port`, its port is a setting of its own. */
-export function checkHost(text: string, alone: 'alone' | 'with port'): Verdict<string> {
+export function checkHost(text: string, alone: 'alone' | 'with port'): ParsedValue<string> {
   if (isHost(text)) return accept(text);
   const [, host, port] = /^([\w.-]+):(\d{1,5})$/.exec(text) ?? [];
   if (host === undefined) return refuse('it is neither a name nor an address');
@@ -60,7 +60,7 @@ export function isProxyRange(text: string): boolean {
 }
 
 /** Parses the URL path that the daemon responds at. The result begins and ends with `/`. */
-export function parseBasePath(text: string): Verdict<string> {
+export function parseBasePath(text: string): ParsedValue<string> {
   const trimmed = text.replace(/^\/|\/$/g, '');
   if (trimmed === '') return accept('/');
   for (const segment of trimmed.split('/')) {
@@ -73,7 +73,7 @@ export function parseBasePath(text: string): Verdict<string> {
 }
 
 /** Parses an absolute http(s) URL. The result ends with `/`. */
-export function parseBaseUrl(text: string): Verdict<string> {
+export function parseBaseUrl(text: string): ParsedValue<string> {
   const verdict = parseHttpUrl(text);
   if (!verdict.ok) return verdict;
   const { href } = verdict.value;
@@ -84,7 +84,7 @@ export function parseBaseUrl(text: string): Verdict<string> {
  * Parses the origin of a page as a browser sends it: the scheme, the host, and the port if it is not the
  * default. `*` is valid as well.
  */
-export function parseOrigin(text: string): Verdict<string> {
+export function parseOrigin(text: string): ParsedValue<string> {
   if (text === '*') return accept(text);
   const verdict = parseHttpUrl(text);
   if (!verdict.ok) return verdict;
@@ -93,7 +93,7 @@ export function parseOrigin(text: string): Verdict<string> {
 }
 
 /** Parses an absolute http(s) URL. The result does not end with `/`. */
-export function parseEndpoint(text: string): Verdict<string> {
+export function parseEndpoint(text: string): ParsedValue<string> {
   const verdict = parseHttpUrl(text);
   return verdict.ok ? accept(verdict.value.href.replace(/\/+$/, '')) : verdict;
 }
@@ -102,7 +102,7 @@ export function parseEndpoint(text: string): Verdict<string> {
  * Parses an absolute http(s) URL, with or without a query. The result is normalized as in the URL standard,
  * so `http://0x7f.1/` becomes `http://127.0.0.1/`.
  */
-export function parseWebhookUrl(text: string): Verdict<string> {
+export function parseWebhookUrl(text: string): ParsedValue<string> {
   const [base = ''] = text.split('?');
   if (text.includes('#')) return refuse('it has a fragment ("#"), which is never sent');
   const verdict = parseHttpUrl(base);
@@ -110,7 +110,7 @@ export function parseWebhookUrl(text: string): Verdict<string> {
   return /[\s\\]/.test(text) ? refuse('it holds a space or a backslash') : accept(new URL(text).href);
 }
 
-function parseHttpUrl(text: string): Verdict<URL> {
+function parseHttpUrl(text: string): ParsedValue<URL> {
   if (!/^https?:\/\//i.test(text)) return refuse('it does not begin with https:// or http://');
   if (/[\s\\]/.test(text)) return refuse('it holds a space or a backslash');
   if (!URL.canParse(text)) return refuse('it is not a URL');
@@ -123,7 +123,7 @@ function parseHttpUrl(text: string): Verdict<URL> {
 }
 
 /** Parses a prefix for object keys, which is `''` or a relative path. The result of a path ends with `/`. */
-export function parsePrefix(text: string): Verdict<string> {
+export function parsePrefix(text: string): ParsedValue<string> {
   const trimmed = text.replace(/^\/|\/$/g, '');
   if (trimmed === '') return accept('');
   const verdict = parseRelativePath(trimmed);
@@ -136,7 +136,7 @@ export interface PathBase {
   home: string;
 }
 
-export function checkPath(text: string): Verdict<string> {
+export function checkPath(text: string): ParsedValue<string> {
   if (!/^~[^/]/.test(text)) return accept(text);
   return refuse('only "~/" (your own home directory) is expanded', 'a full path such as /home/name/public');
 }
@@ -148,7 +148,7 @@ export function resolvePath(text: string, base: PathBase): string {
 }
 
 /** Checks a path on an SFTP server. It can be absolute or relative to the login directory. */
-export function checkRemotePath(text: string): Verdict<string> {
+export function checkRemotePath(text: string): ParsedValue<string> {
   if (text === '~' || text.startsWith('~'))
     return refuse('SFTP servers do not expand "~"; a relative path begins at the login directory already');
   if (text.split('/').includes('..')) return refuse('it has the segment ".."');
@@ -159,7 +159,7 @@ export function checkRemotePath(text: string): Verdict<string> {
  * Returns the parsed value. The schema has already accepted it, so a failure here is a bug, not the user's
  * mistake.
  */
-export function accepted<T>(verdict: Verdict<T>): T {
+export function accepted<T>(verdict: ParsedValue<T>): T {
   if (!verdict.ok) throw new Error(`the schema accepted a value that ${verdict.reason}`);
   return verdict.value;
 }
@@ -182,10 +182,10 @@ export function resolveAmount(amount: string | number): Amount {
   return accepted(value === undefined ? refuse('is neither a number nor a share') : accept(value));
 }
 
-function accept<T>(value: T): Verdict<T> {
+function accept<T>(value: T): ParsedValue<T> {
   return { ok: true, value };
 }
 
-function refuse(reason: string, expected?: string): Verdict<never> {
+function refuse(reason: string, expected?: string): ParsedValue<never> {
   return { ok: false, reason, expected };
 }

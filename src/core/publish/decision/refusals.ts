@@ -161,15 +161,15 @@ export function refuseLargeCatalog(plan: Plan): void {
   if (size > maxBytes) throw catalogTooLarge(plan.destinationPath, size, maxBytes);
 }
 
-type Recorded = Omit<OutputRecord, 'updatedAt'> | PlannedOutput;
+type RecordedOutput = Omit<OutputRecord, 'updatedAt'> | PlannedOutput;
 
-function sum(lists: readonly (readonly Recorded[])[], bytesOf: (one: Recorded) => number): number {
+function sum(lists: readonly (readonly RecordedOutput[])[], bytesOf: (one: RecordedOutput) => number): number {
   let total = 0;
   for (const list of lists) for (const one of list) total += bytesOf(one);
   return total;
 }
 
-function atMost({ path, kind, url, owner, source, generated }: Recorded): number {
+function atMost({ path, kind, url, owner, source, generated }: RecordedOutput): number {
   const units =
     path.length +
     kind.length +

@@ -11,7 +11,7 @@ import { changesDestination, type Plan } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { plannedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
-import type { Candidate, Decision, ObservedState, PublicationLayout, PublicationTask } from './layout.ts';
+import type { Candidate, LayoutDecision, ObservedState, PublicationLayout, PublicationTask } from './layout.ts';
 import {
   type FormerRelease,
   formerRelease,
@@ -26,7 +26,7 @@ interface ObservedInPlace extends ObservedState {
   release: FormerRelease | null;
 }
 
-interface InPlaceDecision extends Decision, ObservedInPlace {
+interface InPlaceDecision extends LayoutDecision, ObservedInPlace {
   decideOn: DecideOn;
   migration: MigrationInPlace | null;
 }

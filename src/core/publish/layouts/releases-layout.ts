@@ -14,7 +14,7 @@ import { releaseResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
 import { retireAfterwards, type Retirement, retireReleases } from '../unpublish/retire-releases.ts';
 import { fillRelease, unlikeCurrent } from './fill-release.ts';
-import type { Candidate, Decision, ObservedState, PublicationLayout, PublicationTask } from './layout.ts';
+import type { Candidate, LayoutDecision, ObservedState, PublicationLayout, PublicationTask } from './layout.ts';
 import { migrationToReleases } from './migrate-to-releases.ts';
 import {
   type PlannedRelease,
@@ -31,7 +31,7 @@ interface ObservedReleases extends ObservedState {
   migration: Awaited<ReturnType<typeof migrationToReleases>>;
 }
 
-interface ReleaseDecision extends ObservedReleases, ReleasePlan, Pick<Decision, 'writes'> {}
+interface ReleaseDecision extends ObservedReleases, ReleasePlan, Pick<LayoutDecision, 'writes'> {}
 
 /**
  * Publishes outputs as a release. All of its files are written first. A single atomic step then makes the

@@ -14,7 +14,7 @@ import type { Work } from '../plan.ts';
 import {
   bundleAt,
   everyBundle,
-  type Listed,
+  type ListedDestination,
   plannedFiles,
   rootFileNames,
   type RootIndex,
@@ -112,7 +112,7 @@ export async function rebuildRootIndex(
   return settle(context, root, index, async () => everyBundle(root, listedOf(index)));
 }
 
-function listedOf({ owner, destination: { releases } }: RootIndex): Listed {
+function listedOf({ owner, destination: { releases } }: RootIndex): ListedDestination {
   return { owner, releases };
 }
 
@@ -126,7 +126,7 @@ function at(listed: readonly ListedBundle[], path: string): ListedBundle | null 
  */
 async function withSeen(
   root: Storage,
-  found: Listed,
+  found: ListedDestination,
   listed: readonly ListedBundle[],
   seen: Seen,
 ): Promise<ListedBundle[]> {
@@ -172,7 +172,7 @@ async function settle(
   return decidingUnderLease(context, root, underLease);
 }
 
-interface Decided {
+interface RootIndexDecision {
   /** null if there is nothing to update. */
   work: Work | null;
   /** The reason why an index cannot be created here; null if there is none. */
@@ -184,7 +184,7 @@ async function decideOn(
   stored: StoredState,
   index: RootIndex,
   listNow: (listed: readonly ListedBundle[] | null) => Promise<ListedBundle[]>,
-): Promise<Decided> {
+): Promise<RootIndexDecision> {
   const snapshot = await rootSnapshot(root, stored, index);
   const { obstacle, listed } = snapshot;
   if (obstacle !== null) return { work: null, obstacle };

@@ -48,7 +48,7 @@ export function sizeOf(path: string): number | undefined {
 }
 
 /** One call to `Storage.list`. */
-export class Listing {
+export class LocalListing {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
   readonly #options: ListOptions;

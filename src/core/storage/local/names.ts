@@ -16,7 +16,7 @@ import {
 import { copyFile } from 'node:fs/promises';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
-import type { Kept, KeptBy, Move } from '../capabilities.ts';
+import type { KeptFile, KeptBy, Move } from '../capabilities.ts';
 import { localFailure, notFound } from '../errors.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
@@ -93,13 +93,13 @@ export class LocalNames {
    * file belongs to another user, or it has too many links), the file is copied. Moving it aside would leave
    * readers without the file for a moment. A pipe can't be copied, so it is moved.
    */
-  async keep(key: Key, aside: Key): Promise<Kept | null> {
+  async keep(key: Key, aside: Key): Promise<KeptFile | null> {
     const by = await this.#keepBy(key, aside);
     return by === null ? null : { key, aside, by, version: null };
   }
 
   /** Implements `Storage.putBack`. Throws system errors, as reported by Node.js. */
-  async putBack({ key, aside, by }: Kept): Promise<void> {
+  async putBack({ key, aside, by }: KeptFile): Promise<void> {
     const present = this.#lstatIfThere(key);
     const original = this.#copied.get(aside);
     const isUntouched = isSame(present, original) && present?.ctimeMs === original?.ctimeMs;

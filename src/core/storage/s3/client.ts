@@ -21,7 +21,7 @@ import type { ObjectHeaders } from '../storage.ts';
 import { answerName, otherServer } from './errors.ts';
 import { describeS3 } from './location.ts';
 import { nameDecoder } from './names.ts';
-import type { CopyFrom, ListPage, ObjectHead, Upload, UploadMarker, UploadPage } from './objects.ts';
+import type { CopyFrom, ListPage, ObjectHead, OpenUpload, UploadMarker, UploadPage } from './objects.ts';
 import {
   type Condition,
   conditionOf,
@@ -31,7 +31,7 @@ import {
   directPut,
   headersOf,
   openSdk,
-  Requests,
+  S3Requests,
   type SdkOptions,
   signAs,
   unquoted,
@@ -54,7 +54,7 @@ export class BucketClient {
   readonly #Bucket: string;
   readonly #server: string;
   readonly #sdk: S3Client;
-  readonly #requests: Requests;
+  readonly #requests: S3Requests;
   /**
    * Sends PUT requests without the SDK. null if there is no configured endpoint, in which case the SDK has to
    * find the one for this bucket.
@@ -70,7 +70,7 @@ export class BucketClient {
     this.#server = `s3 ${endpoint ?? 'aws'}`;
     this.#sdk = openSdk(options, (date) => (this.#clockOffsetMs = date - clock.now().getTime()));
     this.#directPut = endpoint === null ? null : directPut(this.#sdk, location, new URL(endpoint));
-    this.#requests = new Requests({ label: describeS3(location), bucket, endpoint }, clock);
+    this.#requests = new S3Requests({ label: describeS3(location), bucket, endpoint }, clock);
   }
 
   /**
@@ -235,7 +235,7 @@ export class BucketClient {
 
   /** Uploads a part and returns its ETag. The first `number` is 1. A null `sha256` leaves it unsigned. */
   async putPart(
-    { key, uploadId, number }: Upload & { number: number },
+    { key, uploadId, number }: OpenUpload & { number: number },
     bytes: Uint8Array,
     { sha256, signal }: Omit<BodyOptions, 'sha256'> & { sha256: string | null },
   ): Promise<string> {
@@ -254,14 +254,14 @@ export class BucketClient {
   }
 
   /** Completes an upload, which makes the object visible, and returns its version. `etags` are in order. */
-  async completeUpload({ key, uploadId }: Upload, etags: readonly string[]): Promise<string> {
+  async completeUpload({ key, uploadId }: OpenUpload, etags: readonly string[]): Promise<string> {
     const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId, MultipartUpload: { Parts } };
     return unquoted((await this.#send(key, new CompleteMultipartUploadCommand(input))).ETag);
   }
 
   /** Aborts an upload. It's not an error if it doesn't exist. */
-  async abortUpload({ key, uploadId }: Upload): Promise<void> {
+  async abortUpload({ key, uploadId }: OpenUpload): Promise<void> {
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId };
     await ignoring('NoSuchUpload', this.#send(key, new AbortMultipartUploadCommand(input)));
   }

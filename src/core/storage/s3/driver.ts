@@ -4,7 +4,7 @@ import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { briefRetryPolicy, type Outage, type RetryPolicy } from '../../lib/retry.ts';
 import type { Secrets } from '../../lib/secrets.ts';
-import type { Backups, CopySource, Duplicates, Kept, ObjectPlace } from '../capabilities.ts';
+import type { Backups, CopySource, Duplicates, KeptFile, ObjectPlace } from '../capabilities.ts';
 import * as failures from '../errors.ts';
 import type { Key } from '../key.ts';
 import type {
@@ -202,7 +202,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
    * server copies the object, including headers and metadata. If the object is too large to copy, or the
    * server won't do it, the object can still be replaced, but not put back.
    */
-  async keep(key: Key, aside: Key): Promise<Kept | null> {
+  async keep(key: Key, aside: Key): Promise<KeptFile | null> {
     this.#requireWritable(key);
     const version = this.#hasVersions ? await this.#versionToKeep(key) : null;
     if (version === undefined) return null;
@@ -244,7 +244,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     return this.#readsVersions;
   }
 
-  async putBack({ key, aside, by, version }: Kept): Promise<void> {
+  async putBack({ key, aside, by, version }: KeptFile): Promise<void> {
     this.#requireWritable(key);
     if (by === 'nothing') throw failures.notKept(this, key);
     const from = version === null ? { key: this.#at(aside) } : { key: this.#at(key), version };

@@ -193,7 +193,7 @@ export function directPut(sdk: S3Client, { bucket, pathStyle }: S3Location, endp
 }
 
 /** Runs individual requests. Errors become `WaybillError`s that mention the key. */
-export class Requests {
+export class S3Requests {
   readonly #place: S3Place;
   readonly #clock: Clock;
 

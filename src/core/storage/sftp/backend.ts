@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import type { Kinds, Settings } from '../../lib/settings/declare.ts';
 import { type PathBase, resolvePath } from '../../lib/settings/values.ts';
-import type { Place, StorageBackend } from '../backend.ts';
+import type { StorageRoot, StorageBackend } from '../backend.ts';
 import { type ModesDocument, modeSettings, resolveModes } from '../modes.ts';
 import { describeSftp, type SftpDocument, type SftpLocation } from './location.ts';
 
@@ -85,7 +85,7 @@ function resolveSftp(document: SftpDocument, base: PathBase): SftpLocation {
   };
 }
 
-function placeOf({ host, port, user, path }: SftpLocation): Place {
+function placeOf({ host, port, user, path }: SftpLocation): StorageRoot {
   // Relative paths start in the user's login directory.
   const start = path.startsWith('/') ? '' : `~${user}/`;
   const root = posix.normalize(start + path).replace(/(?<=.)\/+$/, '');

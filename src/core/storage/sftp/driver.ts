@@ -7,7 +7,7 @@ import type {
   Backups,
   Duplicates,
   FixedModes,
-  Kept,
+  KeptFile,
   Links,
   ManagedEntries,
   Modes,
@@ -257,14 +257,14 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
    * Keeps a file by creating a hard link, if the server supports that. Otherwise, the file is moved aside
    * when it gets replaced. To copy it, we'd have to download it and upload it again.
    */
-  async keep(key: Key, aside: Key): Promise<Kept | null> {
+  async keep(key: Key, aside: Key): Promise<KeptFile | null> {
     return this.#changing(key, async () => {
       if (await this.#links.hardLink(key, aside)) return { key, aside, by: 'link', version: null };
       return (await this.#names.isFile(key)) ? { key, aside, by: 'move', version: null } : null;
     });
   }
 
-  async putBack({ key, aside }: Kept): Promise<void> {
+  async putBack({ key, aside }: KeptFile): Promise<void> {
     await this.#changing(key, async () => this.#names.putBack(aside, key));
   }
 

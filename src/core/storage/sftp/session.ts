@@ -13,7 +13,7 @@ import type { SftpLocation } from './location.ts';
 import { authMethods, type HostKeyCheck, hostKeyCheck } from './login.ts';
 import { Watchdog } from './watchdog.ts';
 
-export interface SessionOptions {
+export interface SftpSessionOptions {
   location: SftpLocation;
   label: string;
   secrets: Secrets;
@@ -52,7 +52,7 @@ const ciphers = [
  * `storage_permanent` if the host is unknown or doesn't offer SFTP, and `storage_transient` if it's
  * unreachable. All of these have a hint.
  */
-export async function openSession(options: SessionOptions): Promise<SftpSession> {
+export async function openSession(options: SftpSessionOptions): Promise<SftpSession> {
   const { location, label, clock, signal, answerWithinMs = defaultAnswerTimeoutMs } = options;
   const auth = await authMethods(location, options);
   let session: SftpSession;
@@ -99,7 +99,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
 /** Checks the server's host key and remembers the result. */
 function hostVerifier(
   hostKeys: HostKeyCheck,
-  { label, expectedHostKey }: SessionOptions,
+  { label, expectedHostKey }: SftpSessionOptions,
 ): {
   verify: (key: Buffer, done: (valid: boolean) => void) => void;
   hostKey: () => Buffer;

@@ -15,7 +15,7 @@ const chunkBytes = 128 << 10;
 const chunksAhead = windowBytes / chunkBytes;
 
 /** The connections used to write a file: always the first one, and additional ones if the file is large. */
-export interface Connections {
+export interface TransferConnections {
   first: SftpSession;
   sessions: SessionPool;
   /** The mode of new files. */
@@ -78,7 +78,7 @@ export interface TargetFile {
  * `body_mismatch`, the signal's reason, or the errors of `SftpSession.ask`.
  */
 export async function writeFile(
-  connections: Connections,
+  connections: TransferConnections,
   file: TargetFile,
   body: Body,
   options: WriteOptions,
@@ -106,7 +106,7 @@ export async function writeFile(
 }
 
 async function writeLarge(
-  { first, sessions, fileMode }: Connections,
+  { first, sessions, fileMode }: TransferConnections,
   { key, path }: TargetFile,
   body: Body,
   options: WriteOptions,

@@ -4,14 +4,14 @@ import type { Storage } from '../storage.ts';
 import { intercept } from './delegate.ts';
 
 type Calls = Required<Storage>;
-type Described = {
+type LoggedCalls = {
   readonly [Name in keyof Calls]?: Calls[Name] extends (...args: infer Args) => unknown
     ? (...args: Args) => object
     : never;
 };
 
 /** What to log for calls whose arguments aren't just keys. */
-const described: Described = {
+const described: LoggedCalls = {
   list: (directory, { recursive, stamps }) => ({ directory, recursive, stamps }),
   write: (key, { size }, { mode }) => ({ key, size, mode }),
   rename: (moves) => ({ moves: moves.length, first: moves[0] }),

@@ -4,7 +4,7 @@ import type { WatchConfig } from '../../../core/config/weather/feed.ts';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
-import type { Target } from '../tables/upsert.ts';
+import type { WritableDatabase } from '../tables/upsert.ts';
 
 /** The largest file to read, in bytes. The largest documents from the NWS are about 10 MB. */
 export const maxFileBytes = 64 * 1024 * 1024;
@@ -39,7 +39,7 @@ export async function filesAt(path: string): Promise<string[]> {
  * Loads a file. The outcome is `failed` if it cannot be read, is not a regular file, is too large, or is not
  * UTF-8. Throws the database's errors.
  */
-export async function feedFile(target: Target, file: string): Promise<FeedResult> {
+export async function feedFile(target: WritableDatabase, file: string): Promise<FeedResult> {
   let text: string;
   try {
     text = decoded(await bytesOf(file));
@@ -90,7 +90,7 @@ interface ScanOptions {
  * Loads new and changed files that have stopped changing, and returns the results. Throws `usage` if the
  * directory does not exist. If it throws a database error, the files are tried again in the next scan.
  */
-type Scan = (target: Target, options?: ScanOptions) => Promise<FeedResult[]>;
+type Scan = (target: WritableDatabase, options?: ScanOptions) => Promise<FeedResult[]>;
 
 /**
  * Looks for new and changed files by listing a directory, rather than relying on notifications. This also

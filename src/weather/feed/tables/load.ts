@@ -9,13 +9,13 @@ import {
   movedForward,
   same,
   type Statements,
-  type Target,
+  type WritableDatabase,
   type Transaction,
   type Upsert,
   upsert,
 } from './upsert.ts';
 
-interface Loaded {
+interface LoadResult {
   /** The number of rows that were inserted or updated. 0 if everything had already been stored. */
   rows: number;
   /** Records that the database rejected, and why. They were left out completely. */
@@ -29,10 +29,10 @@ interface Loaded {
  * the database's errors: `database_unavailable`, `schema_mismatch` or `internal_error`.
  */
 export async function load(
-  target: Target,
+  target: WritableDatabase,
   records: readonly Loadable[],
   alongside: (statements: Statements) => Promise<void> = () => Promise.resolve(),
-): Promise<Loaded> {
+): Promise<LoadResult> {
   const attempt = (each: (transaction: Transaction, index: number) => Promise<number>): Promise<number> =>
     target.transaction(async (transaction) => {
       await lockFeeders(transaction);
@@ -70,7 +70,7 @@ export async function load(
  * notice an unreachable database here, too.
  */
 export async function lookUp(
-  target: Pick<Target, 'query'>,
+  target: Pick<WritableDatabase, 'query'>,
   text: string,
   values: unknown[],
 ): Promise<Record<string, unknown>[]> {
@@ -112,7 +112,7 @@ export function failure(thrown: unknown): WaybillError {
   return new WaybillError(error.code, error.message, { hint, cause: error.cause });
 }
 
-type Observed = Loadable & { family: 'observation' };
+type LoadableObservation = Loadable & { family: 'observation' };
 
 /** Writes a record in the current transaction. Returns the number of rows that were inserted or updated. */
 async function loadRecord(statements: Statements, record: Loadable): Promise<number> {
@@ -155,7 +155,7 @@ const keyOfObservation = ['station_id', 'observed_at'];
 /** If a station corrects a report later, the correction replaces it. */
 async function loadObservation(
   statements: Statements,
-  { station, observation, weather, clouds }: Observed,
+  { station, observation, weather, clouds }: LoadableObservation,
 ): Promise<number> {
   if (station === null) await requireStation(statements, observation['station_id']);
   else await loadStation(statements, station);

@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import type { PGlite, Transaction as EmbeddedTransaction } from '@electric-sql/pglite';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { lockDatabase } from '../../database/database-lock.ts';
-import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
+import { type Statements, type WritableDatabase, type Transaction, withSavepoints } from './upsert.ts';
 
 /**
  * Opens the embedded database in a directory. If there is none, creates it if `create` is set, and throws
@@ -13,7 +13,7 @@ export async function openDirectory(
   directory: string,
   schema = 'weather',
   { create = true } = {},
-): Promise<Target> {
+): Promise<WritableDatabase> {
   if (!create && !(await holdsDatabase(directory))) throw notThere(directory);
   const unlock = await lockDatabase(directory);
   try {
@@ -35,7 +35,7 @@ export async function openDirectory(
 }
 
 /** Uses an embedded database that is already open. */
-export function embeddedTarget(client: PGlite): Omit<Target, 'close'> {
+export function embeddedTarget(client: PGlite): Omit<WritableDatabase, 'close'> {
   const statements = (on: Pick<PGlite | EmbeddedTransaction, 'query' | 'exec'>): Statements => ({
     query: async (text, values) => (await on.query<Record<string, unknown>>(text, values)).rows,
     run: async (text) => {

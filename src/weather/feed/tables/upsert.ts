@@ -14,7 +14,7 @@ export interface Transaction extends Statements {
 }
 
 /** A weather database to write to. */
-export interface Target extends Statements {
+export interface WritableDatabase extends Statements {
   /**
    * Runs a transaction on a single connection. If the connection is lost, all of its changes are rolled back.
    * There is only one transaction at a time.

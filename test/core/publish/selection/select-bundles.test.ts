@@ -6,7 +6,7 @@ import {
   BundleLoader,
   type InvalidBundle,
   selectFromSource,
-  type Selection,
+  type BundleSelection,
   selectLoaded,
 } from '../../../../src/core/publish/select-bundles.ts';
 import { bundleOf, destinationOf } from '../../../faults/world.ts';
@@ -38,7 +38,7 @@ function loaderOf(failures: Record<string, Error> = {}): { loader: BundleLoader;
   return { loader, read };
 }
 
-const paths = ({ bundles }: Selection): string[][] =>
+const paths = ({ bundles }: BundleSelection): string[][] =>
   bundles.map(({ bundle, destinationPath }) => [bundle.path, destinationPath]);
 const incomplete = new WaybillError('invalid_bundle', 'a file is missing');
 

@@ -1,13 +1,13 @@
 import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
-import { Requests } from '../../../../src/core/storage/s3/sdk.ts';
+import { S3Requests } from '../../../../src/core/storage/s3/sdk.ts';
 
 t.test('many calls that one signal stops at once print no warning', async (t) => {
   const warnings: Error[] = [];
   const collect = (warning: Error): void => void warnings.push(warning);
   process.on('warning', collect);
   t.teardown(() => process.off('warning', collect));
-  const requests = new Requests({ label: 's3://maps/', bucket: 'maps' }, systemClock);
+  const requests = new S3Requests({ label: 's3://maps/', bucket: 'maps' }, systemClock);
   const stop = new AbortController();
   const calls = Array.from({ length: 64 }, async () =>
     requests.run(

@@ -15,7 +15,7 @@ import {
   atDestination,
   type ListedPath,
   listReleases,
-  type Place,
+  type BundlePlace,
   placeOf,
   releaseNamed,
   requireReleasesLayout,
@@ -194,7 +194,7 @@ function printDifference(
   });
 }
 
-async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId> {
+async function currentOf({ storage, destinationPath }: BundlePlace): Promise<ReleaseId> {
   const { current } = await readReleases(storage);
   if (current !== null) return current;
   throw new WaybillError('usage', `"${destinationPath}" has no current release to compare with`, {

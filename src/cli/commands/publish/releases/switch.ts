@@ -56,11 +56,11 @@ export async function promoteRelease(flags: OptionsFor<typeof activateCommand>, 
   return activate(flags, { verb: 'promote', release: flags.release }, io);
 }
 
-type Activation = Switch & { verb: 'rollback' | 'promote' };
+type ReleaseActivation = Switch & { verb: 'rollback' | 'promote' };
 
 async function activate(
   flags: EitherFlags & { dryRun: boolean; color: boolean },
-  request: Activation,
+  request: ReleaseActivation,
   io: Io,
 ): Promise<number> {
   const daemon = daemonOf(flags);
@@ -69,7 +69,7 @@ async function activate(
     const { output } = io;
     const { dryRun } = flags;
     const { verb } = request;
-    const print = (outcome: Outcome) => (): void =>
+    const print = (outcome: SwitchOutcome) => (): void =>
       printSwitch(output, { ...outcome, request: { ...request, dryRun }, place: `--to ${daemon.to}` });
     const { pipeline: pipelineId, destination: destinationId } = at.place;
     try {
@@ -79,7 +79,7 @@ async function activate(
       output.result(
         'release-switch',
         switched,
-        print({ ...(inCamelCase(switched) as Outcome), error: null }),
+        print({ ...(inCamelCase(switched) as SwitchOutcome), error: null }),
       );
       return 0;
     } catch (error) {
@@ -113,7 +113,7 @@ export async function dropChannel(options: OptionsFor<typeof dropCommand>, io: I
   return change(options, { verb: 'drop', channel: options.channel }, io);
 }
 
-interface Outcome extends Switched {
+interface SwitchOutcome extends Switched {
   destinationPath: string;
   error: ErrorRecord | null;
 }
@@ -146,7 +146,7 @@ async function carryOut(
   prepared: CommandContext & { pipeline: PipelineConfig },
   options: SwitchOptions,
   request: SwitchRequest,
-): Promise<{ outcome: Outcome; warnings: Finding[] }> {
+): Promise<{ outcome: SwitchOutcome; warnings: Finding[] }> {
   const destination = releasesDestination(prepared.pipeline, options);
   const { dryRun } = options;
   const owner = { pipelineId: prepared.pipeline.id, destinationId: destination.id };
@@ -184,7 +184,7 @@ function factsOf(request: Switch): Record<string, string> {
 }
 
 /** Runs `work`. If it is rejected or fails, returns that as an outcome. Throws if the input is wrong. */
-async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<Outcome> {
+async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<SwitchOutcome> {
   try {
     return { destinationPath, ...(await work()), error: null };
   } catch (error) {
@@ -195,7 +195,7 @@ async function outcomeOf(destinationPath: string, work: () => Promise<Switched>)
 
 const done = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed', drop: 'dropped' } as const;
 
-interface PrintedSwitch extends Outcome {
+interface PrintedSwitch extends SwitchOutcome {
   request: SwitchRequest;
   /** The options that select the same bundle path in another command. */
   place: string;
