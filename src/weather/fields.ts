@@ -1,11 +1,10 @@
+import type { JsonSchema } from '../core/lib/parameters.ts';
 import type { Geometry, UtcTime } from './values.ts';
 
 /*
  * Describes the fields of responses. Their JSON Schema and their TypeScript type come from the same
  * description, so they cannot diverge.
  */
-
-type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Only exists at compile time. */
 declare const valueType: unique symbol;

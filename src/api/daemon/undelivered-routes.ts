@@ -1,13 +1,14 @@
 import type { RequestHandler } from 'express';
 import type { Current } from '../../core/lib/current.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
 import type { Undelivered } from '../../core/notify/outbox.ts';
 import type { RoutePorts } from '../http/app.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
-import { jsonContent, type JsonSchema, type OpenApiParameter, type Route } from '../http/route.ts';
+import { jsonContent, type OpenApiParameter, type Route } from '../http/route.ts';
 import { authorizeOperator, type OperatorAccess } from '../pipelines/pipeline-access.ts';
 
 /*

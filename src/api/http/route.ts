@@ -1,6 +1,7 @@
 import type { RequestHandler } from 'express';
 import type { Scope } from '../../core/config/schema/schema.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { RouteAct } from './recorded-acts.ts';
 import type { ProblemForm } from './request/request-context.ts';
 
@@ -104,9 +105,6 @@ export interface Operation {
   responses: Record<string, ResponseObject>;
   security: Record<string, string[]>[];
 }
-
-/** A JSON Schema, draft 2020-12. */
-export type JsonSchema = Readonly<Record<string, unknown>>;
 
 export interface OpenApiParameter {
   name: string;

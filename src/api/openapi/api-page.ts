@@ -1,15 +1,8 @@
 import { STATUS_CODES } from 'node:http';
 import { errorTable } from '../../core/lib/error-codes.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { statusOf } from '../http/answer/error-status.ts';
-import type {
-  JsonSchema,
-  MediaType,
-  OpenApiDocument,
-  Operation,
-  OpenApiParameter,
-  RequestBody,
-  ResponseObject,
-} from '../http/route.ts';
+import type { MediaType, OpenApiDocument, Operation, OpenApiParameter, RequestBody, ResponseObject } from '../http/route.ts';
 import type { Page } from '../pages/render-page.ts';
 import { publicCodes } from './components.ts';
 import { exampleOf } from './example.ts';

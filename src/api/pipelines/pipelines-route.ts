@@ -3,11 +3,12 @@ import type { Config, DestinationConfig } from '../../core/config/config.ts';
 import type { ScheduleConfig } from '../../core/config/timetable.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Current } from '../../core/lib/current.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { Layout } from '../../core/releases/release.ts';
 import type { JobQueue, LastSuccess, Pause } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import type { Scheduler } from '../../workers/schedule/scheduler.ts';
-import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
+import { jsonContent, type Route, schemaRef } from '../http/route.ts';
 import { pipelinesOf, type RunAccess, tokenOfCaller } from './pipeline-access.ts';
 
 /** A pipeline in the list of pipelines. Does not include paths and hosts. */

@@ -1,7 +1,6 @@
+import type { JsonSchema } from '../lib/parameters.ts';
 import type { ValueForm, MapForm, Setting } from '../lib/settings/setting.ts';
 import { configSchema } from './schema/schema.ts';
-
-export type JsonSchema = Record<string, unknown>;
 
 /**
  * Returns a JSON Schema for the configuration file. It is meant for editors, which work best with draft-07.

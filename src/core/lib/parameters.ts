@@ -1,14 +1,17 @@
 import { dateOf, parseInstant } from './instant.ts';
 import { channelForm, isChannelName, parseRelativePath } from './paths.ts';
 
+/** A JSON Schema, draft 2020-12. */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
 /**
  * Describes a parameter that is passed as a string: its documentation, and how to turn it into a value. The
  * HTTP API uses this for query parameters (`api/http/query-parameters.ts`).
  */
 export interface Parameter<T> {
   description: string;
-  /** The JSON Schema of the value (2020-12). */
-  schema: Readonly<Record<string, unknown>>;
+  /** Describes the value. */
+  schema: JsonSchema;
   example?: unknown;
   /** The value to use if the parameter is missing. */
   absent: T;

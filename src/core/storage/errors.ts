@@ -6,7 +6,7 @@ import type { Storage } from './storage.ts';
 
 /** The errors that several drivers have in common, so that the wording is the same everywhere. */
 
-type Labelled = Pick<Storage, 'label'>;
+export type Labelled = Pick<Storage, 'label'>;
 
 export function notFound(storage: Labelled, key: string, cause?: unknown): WaybillError {
   return new WaybillError('storage_not_found', `${storage.label}: "${key}" does not exist`, { cause });

@@ -19,7 +19,6 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { checkConfigCommand } from './commands.ts';
 import type { ProbeOutcome } from './probe.ts';
 
-type CheckOptions = OptionsFor<typeof checkConfigCommand>;
 
 /**
  * Implements `waybill config check`. Mistakes in the file or in the secrets directory are errors (exit code
@@ -27,7 +26,7 @@ type CheckOptions = OptionsFor<typeof checkConfigCommand>;
  * a missing secret or source, is only a warning. With `probe`, connects to every service and tries every path
  * in the file; if that fails, it is an error (exit code 1).
  */
-export async function checkConfig(options: CheckOptions, { output }: Io): Promise<number> {
+export async function checkConfig(options: OptionsFor<typeof checkConfigCommand>, { output }: Io): Promise<number> {
   try {
     const checked = await check(options.config, options.probe);
     await report(output, checked, options.config);

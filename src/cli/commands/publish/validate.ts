@@ -22,7 +22,7 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import { setUpPipeline } from '../../setup/set-up.ts';
 import type { validateCommand } from './commands.ts';
 
-type ValidateOptions = OptionsFor<typeof validateCommand>;
+type BundleFlags = OptionsFor<typeof validateCommand>;
 
 interface BundleReport {
   bundle: string;
@@ -37,7 +37,7 @@ interface BundleReport {
  * read to check their digests. With `--listing-only`, it only reads manifests, scene maps and, for a remote
  * source, the list of files.
  */
-export async function validate(options: ValidateOptions, { output }: Io): Promise<number> {
+export async function validate(options: BundleFlags, { output }: Io): Promise<number> {
   const { bundlePath } = options;
   const bar = progressBar(!output.isJson);
   try {
@@ -64,7 +64,7 @@ interface Validation {
 
 async function ofDirectory(
   bundlePath: string,
-  options: ValidateOptions,
+  options: BundleFlags,
   bar: ProgressBar,
 ): Promise<Validation> {
   if (options.config !== undefined || options.pipeline !== undefined)
@@ -98,7 +98,7 @@ async function ofDirectory(
   return check(storage, { candidates: root, invalid: broken, warnings }, identity, { bar, filesRead: true });
 }
 
-async function ofSource(options: ValidateOptions, output: Output, bar: ProgressBar): Promise<Validation> {
+async function ofSource(options: BundleFlags, output: Output, bar: ProgressBar): Promise<Validation> {
   const { config, pipeline: named, verbose } = options;
   if (config === undefined)
     throw new WaybillError('usage', 'missing argument <bundle>: the directory with the manifest.json', {

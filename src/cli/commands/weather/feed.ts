@@ -14,7 +14,7 @@ import type { feedCommand } from './command.ts';
 import { configFileOf } from './config-file.ts';
 import { openFedDatabase } from './open-target.ts';
 
-type FeedOptions = OptionsFor<typeof feedCommand>;
+type FeedFlags = OptionsFor<typeof feedCommand>;
 
 /** The context for loading weather data, whether it comes from files or from the configured sources. */
 interface Feeding {
@@ -29,7 +29,7 @@ interface Feeding {
  * configured sources, either once or until it gets SIGINT or SIGTERM, which counts as success. SIGHUP and
  * SIGUSR2 are ignored.
  */
-export async function feedWeather(options: FeedOptions, { output, signal }: Io): Promise<number> {
+export async function feedWeather(options: FeedFlags, { output, signal }: Io): Promise<number> {
   const { paths, name, once } = options;
   const intervalMs = intervalOf(options);
   if (paths.length > 0)
@@ -54,7 +54,7 @@ export async function feedWeather(options: FeedOptions, { output, signal }: Io):
   }
 }
 
-function intervalOf({ interval, once, paths }: FeedOptions): number | null {
+function intervalOf({ interval, once, paths }: FeedFlags): number | null {
   if (interval === undefined) return null;
   if (once || paths.length > 0)
     throw new WaybillError('usage', '--interval cannot be combined with --once or with files', {
@@ -69,7 +69,7 @@ function intervalOf({ interval, once, paths }: FeedOptions): number | null {
 }
 
 async function withDatabase(
-  how: { output: Output; options: FeedOptions; signal: AbortSignal; kind: 'files' | 'once' | 'endless' },
+  how: { output: Output; options: FeedFlags; signal: AbortSignal; kind: 'files' | 'once' | 'endless' },
   work: (feeding: Feeding) => Promise<void>,
 ): Promise<number> {
   const { output, options, signal, kind } = how;

@@ -15,7 +15,7 @@ import { joinKey, type Key, keyOf, listedKey, nameOf, parentOf } from '../../sto
 import type { EntryType, Storage } from '../../storage/storage.ts';
 import { ListingLimit } from '../../storage/untrusted.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
-import { damagedAmong } from './damage.ts';
+import { damagedAmong, type FileReader } from './damage.ts';
 import { isSettledByState, type PathSet, recordedIn, reusableOutputs } from './records.ts';
 
 /**
@@ -84,8 +84,6 @@ export function nothingSeen(
     contents: [],
   };
 }
-
-type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /**
  * Estimates which takes fewer requests. On an object store, every `stat` is a request, while a listing

@@ -27,7 +27,7 @@ export interface AlertOutlines {
   unplaced: ReadonlySet<string>;
 }
 
-interface Run {
+interface OutlinedRun {
   runId: number;
   fetchedAt: Date;
 }
@@ -68,7 +68,7 @@ const kept = new WeakMap<WeatherDatabase, CachedOutline>();
  * new alerts and zones. Outlines are read in pages, so that even a hundred thousand of them do not block
  * other work for long.
  */
-function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
+function outlinesOf(database: WeatherDatabase, clock: Clock, run: OutlinedRun): Promise<AlertOutlines> {
   const key = `${run.runId} ${run.fetchedAt.toISOString()}`;
   const before = kept.get(database);
   const now = clock.monotonic();
@@ -95,7 +95,7 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
  */
 export function outlinesInTime(
   { database, clock, until }: { database: WeatherDatabase; clock: Clock; until: number },
-  run: Run,
+  run: OutlinedRun,
 ): Promise<AlertOutlines> {
   return new Promise((resolve, reject) => {
     const late = (): void =>

@@ -34,7 +34,7 @@ import type {
 import { atDaemon, daemonOf, type DaemonPlace, localFlags } from './place-flags.ts';
 import { pathOf, releasesDestination } from './show.ts';
 
-type SwitchOptions = OptionsFor<typeof resumeCommand>;
+type SwitchFlags = OptionsFor<typeof resumeCommand>;
 
 /** Implements `waybill releases rollback`. */
 export async function rollBackRelease(flags: OptionsFor<typeof rollbackCommand>, io: Io): Promise<number> {
@@ -104,7 +104,7 @@ async function lastGoodAt({ client, place }: DaemonPlace): Promise<string> {
 }
 
 /** Implements `waybill releases resume`. */
-export async function resumeReleases(options: SwitchOptions, io: Io): Promise<number> {
+export async function resumeReleases(options: SwitchFlags, io: Io): Promise<number> {
   return change(options, { verb: 'resume' }, io);
 }
 
@@ -118,7 +118,7 @@ interface SwitchOutcome extends Switched {
   error: ErrorRecord | null;
 }
 
-async function change(options: SwitchOptions, change: Switch, { output, signal }: Io): Promise<number> {
+async function change(options: SwitchFlags, change: Switch, { output, signal }: Io): Promise<number> {
   const prepared = await setUpPipeline(options, { output, signal, notifies: true });
   const destination = releasesDestination(prepared.pipeline, options);
   const { dryRun } = options;
@@ -135,7 +135,7 @@ async function change(options: SwitchOptions, change: Switch, { output, signal }
 
 /** Returns the options that select the same bundle path in another command. */
 function placeText(
-  { config, path }: SwitchOptions,
+  { config, path }: SwitchFlags,
   { pipelineId, destinationId }: { pipelineId: string; destinationId: string },
 ): string {
   const named = `--config ${config} --pipeline ${pipelineId} --destination ${destinationId}`;
@@ -144,7 +144,7 @@ function placeText(
 
 async function carryOut(
   prepared: CommandContext & { pipeline: PipelineConfig },
-  options: SwitchOptions,
+  options: SwitchFlags,
   request: SwitchRequest,
 ): Promise<{ outcome: SwitchOutcome; warnings: Finding[] }> {
   const destination = releasesDestination(prepared.pipeline, options);
@@ -237,7 +237,7 @@ function printSwitch(
 }
 
 /** Implements `waybill releases tidy`. Tidies one bundle path, or all of them if none is given. */
-export async function tidyReleases(options: SwitchOptions, { output, signal }: Io): Promise<number> {
+export async function tidyReleases(options: SwitchFlags, { output, signal }: Io): Promise<number> {
   const prepared = await setUpPipeline(options, { output, signal });
   const { warnings, pipeline } = prepared;
   const destination = releasesDestination(pipeline, options);
