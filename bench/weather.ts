@@ -14,7 +14,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTables } from '../src/weather/feed/tables/create-tables.ts';
-import { lookUp } from '../src/weather/feed/tables/load.ts';
+import { lookUp } from '../src/weather/feed/tables/load-document.ts';
 import { openServer } from '../src/weather/feed/tables/open-server.ts';
 import type { WritableDatabase } from '../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../test/services/postgres.ts';

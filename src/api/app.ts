@@ -1,6 +1,6 @@
 import type { Express } from 'express';
 import { consolePages } from './console/console.ts';
-import { createHttpApp } from './http/app.ts';
+import { createHttpApp } from './http/http-app.ts';
 import type { Route } from './http/route.ts';
 import { recordRequests } from './metrics/metrics.ts';
 import { assetsPage, landingPage, type PageRoute, servePages } from './pages/page-routes.ts';

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { serve } from '../../src/cli/daemon/serve.ts';
-import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { stageUpload } from '../../src/core/bundle/stage-upload.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { bundleTar } from '../fixtures/tar.ts';

@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import type { UploadPipeline } from '../../src/api/uploads/upload-service.ts';
-import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { stageUpload } from '../../src/core/bundle/stage-upload.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 import { startApi, tokens, upload } from './harness.ts';
 

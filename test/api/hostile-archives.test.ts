@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import t from 'tap';
 import { reasonOf } from '../../scripts/hostile-archives.ts';
 import { statusOf } from '../../src/api/http/answer/error-status.ts';
-import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { stageUpload } from '../../src/core/bundle/stage-upload.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { hostileArchives, hostileLimits } from '../fixtures/hostile-archives.ts';
 import { bundleTar } from '../fixtures/tar.ts';

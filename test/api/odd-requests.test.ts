@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import fc from 'fast-check';
 import t from 'tap';
-import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { stageUpload } from '../../src/core/bundle/stage-upload.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 import { howMany, seed } from '../support/sampling.ts';

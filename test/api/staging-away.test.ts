@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
 import t from 'tap';
 import { newReadiness } from '../../src/api/daemon/readiness.ts';
-import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { stageUpload } from '../../src/core/bundle/stage-upload.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { bundleTar } from '../fixtures/tar.ts';

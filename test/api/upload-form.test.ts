@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { stageUpload } from '../../src/core/bundle/stage-upload.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 import { type Api, connect, startApi, tokens, uploadHead } from './harness.ts';

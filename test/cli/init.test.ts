@@ -19,7 +19,7 @@ import {
   placesOfService,
   situations,
 } from '../../src/cli/commands/publish/situations.ts';
-import { parseConfig } from '../../src/core/config/load.ts';
+import { parseConfig } from '../../src/core/config/load-config.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { startDaemon } from './daemon.ts';

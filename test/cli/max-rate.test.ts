@@ -1,7 +1,7 @@
 import t from 'tap';
 import { maxRateOf, withMaxRate } from '../../src/cli/setup/max-rate.ts';
 import type { ChosenPipeline } from '../../src/cli/setup/set-up.ts';
-import { parseConfig } from '../../src/core/config/load.ts';
+import { parseConfig } from '../../src/core/config/load-config.ts';
 
 t.test('--max-rate is a rate in bytes per second', (t) => {
   t.equal(maxRateOf({}), undefined);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { CommanderError } from 'commander';
 import t from 'tap';
-import { sceneMapCommand } from '../../src/cli/commands/scene-map/command.ts';
+import { sceneMapCommand } from '../../src/cli/commands/scene-map/scene-map-command.ts';
 import { sceneMapSchemaText } from '../../src/core/scene-map/schema-file.ts';
 import { waybill } from './process.ts';
 

@@ -10,7 +10,7 @@ import {
   notKept,
   readOnly,
   versionConflict,
-} from '../../src/core/storage/errors.ts';
+} from '../../src/core/storage/storage-errors.ts';
 import { joinKey, type Key, listedKey } from '../../src/core/storage/key.ts';
 import type {
   ConditionalWrites,

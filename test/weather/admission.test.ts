@@ -1,6 +1,6 @@
 import t from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import { openAdmission } from '../../src/weather/database/admission.ts';
+import { openAdmission } from '../../src/weather/database/read-admission.ts';
 
 const limits = { maxConcurrent: 4, share: 2, waitMs: 5000 };
 

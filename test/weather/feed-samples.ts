@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import { recognise } from '../../src/weather/feed/documents/recognise.ts';
 import { NothingToLoad } from '../../src/weather/feed/documents/rows.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
-import { load } from '../../src/weather/feed/tables/load.ts';
+import { load } from '../../src/weather/feed/tables/load-document.ts';
 import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 
 export const samples = 'test/fixtures/weather';

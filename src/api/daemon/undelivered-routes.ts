@@ -4,7 +4,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
 import type { Undelivered } from '../../core/notify/outbox.ts';
-import type { RoutePorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/http-app.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';

@@ -1,6 +1,6 @@
 import { sendCompressed } from '../http/answer/send-compressed.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
-import type { HttpPorts } from '../http/app.ts';
+import type { HttpPorts } from '../http/http-app.ts';
 import { jsonContent, type Route } from '../http/route.ts';
 import { publicPage } from '../pages/send-page.ts';
 import { siteOf } from '../pages/site.ts';

@@ -7,7 +7,7 @@ import { bundlePath, flag, freeText, type JsonSchema } from '../../core/lib/para
 import type { PublishingThreads } from '../../workers/threads/publishing-pool.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../../workers/threads/releases-request.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
-import type { RoutePorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/http-app.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { untilLeft } from '../http/request/client-connection.ts';

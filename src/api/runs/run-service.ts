@@ -1,7 +1,7 @@
 import type { Current } from '../../core/lib/current.ts';
 import type { RunLines } from '../../workers/coordinator/run-lines.ts';
 import type { JobQueue } from '../../workers/queue/job-queue.ts';
-import type { RoutePorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/http-app.ts';
 import type { RunAccess } from '../pipelines/pipeline-access.ts';
 import type { Streams } from './event-stream.ts';
 

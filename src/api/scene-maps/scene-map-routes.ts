@@ -5,7 +5,7 @@ import { choice } from '../../core/lib/parameters.ts';
 import type { SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
 import { sendCompressed } from '../http/answer/send-compressed.ts';
 import { taggedAnswer } from '../http/answer/send-with-etag.ts';
-import type { HttpPorts } from '../http/app.ts';
+import type { HttpPorts } from '../http/http-app.ts';
 import { authenticate, challenge, noteCaller, type TokenAccess } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';

@@ -4,9 +4,9 @@ import * as maintain from './maintain/commands.ts';
 import * as publish from './publish/commands.ts';
 import * as releases from './publish/releases/commands.ts';
 import * as remote from './remote/commands.ts';
-import { sceneMapCommand } from './scene-map/command.ts';
+import { sceneMapCommand } from './scene-map/scene-map-command.ts';
 import * as signing from './signing/commands.ts';
-import * as weather from './weather/command.ts';
+import * as weather from './weather/commands.ts';
 
 const releasesGroup = commandGroup(
   heading('releases', 'list releases, roll back, promote and compare them'),
@@ -109,7 +109,7 @@ export const commandTable: Readonly<Record<string, readonly CommandEntry[]>> = {
   ],
   'Weather:': [
     commandGroup(
-      command(weather.weatherCommand, async () => (await import('./weather/weather.ts')).readWeather),
+      command(weather.weatherCommand, async () => (await import('./weather/read-weather.ts')).readWeather),
       [command(weather.feedCommand, async () => (await import('./weather/feed.ts')).feedWeather)],
     ),
   ],

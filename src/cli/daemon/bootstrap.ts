@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import type { Config } from '../../core/config/config.ts';
-import { loadConfig } from '../../core/config/load.ts';
+import { loadConfig } from '../../core/config/load-config.ts';
 import { secretValues } from '../../core/config/secret-references.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { type Clock, systemClock } from '../../core/lib/clock.ts';

@@ -8,7 +8,7 @@ import { IssuerKeys } from '../../api/publishers/issuer-keys.ts';
 import type { RunService } from '../../api/runs/run-service.ts';
 import { measuredStage } from '../../api/uploads/staged-upload.ts';
 import type { UploadService } from '../../api/uploads/upload-service.ts';
-import type { ReloadReport } from '../../core/config/reload.ts';
+import type { ReloadReport } from '../../core/config/config-changes.ts';
 import { errorRecord } from '../../core/lib/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import { cancelled } from '../../workers/queue/refusals.ts';

@@ -1,6 +1,6 @@
 import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 import type { Config } from '../../core/config/config.ts';
-import { adoptable, changesBetween, type ReloadReport } from '../../core/config/reload.ts';
+import { adoptable, changesBetween, type ReloadReport } from '../../core/config/config-changes.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { describeFinding, WaybillError } from '../../core/lib/errors.ts';

@@ -1,5 +1,5 @@
 import type { ServerConfig } from '../../core/config/config.ts';
-import type { ReloadReport } from '../../core/config/reload.ts';
+import type { ReloadReport } from '../../core/config/config-changes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';

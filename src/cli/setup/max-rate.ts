@@ -1,5 +1,5 @@
 import { WaybillError } from '../../core/lib/errors.ts';
-import { parseRate, rateForm } from '../../core/lib/settings/rate.ts';
+import { parseRate, rateForm } from '../../core/lib/settings/transfer-rate.ts';
 import type { ChosenPipeline } from './set-up.ts';
 
 /**

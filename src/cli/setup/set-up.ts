@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Config, DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
-import type { LoadedConfig } from '../../core/config/load.ts';
-import { loadConfig } from '../../core/config/load.ts';
+import type { LoadedConfig } from '../../core/config/load-config.ts';
+import { loadConfig } from '../../core/config/load-config.ts';
 import {
   notifiersOf,
   referencedSecrets,
@@ -18,7 +18,7 @@ import type { Log } from '../../core/lib/log.ts';
 import { parseRelativePath } from '../../core/lib/paths.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { suggestion } from '../../core/lib/text.ts';
-import { destinationsWithChannel } from '../../core/releases/place.ts';
+import { destinationsWithChannel } from '../../core/releases/bundle-place.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { Output } from '../output/output.ts';
 

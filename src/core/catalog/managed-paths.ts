@@ -5,7 +5,7 @@ import { hasSegmentsOnly, type Key, nameOf, parentOf, parseBundlePath } from '..
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import type { CatalogState } from './catalog.ts';
-import { readState, stateKey } from './store.ts';
+import { readState, stateKey } from './catalog-store.ts';
 
 /*
  * Finds the bundle paths of a destination that waybill manages, which are those with a catalog.

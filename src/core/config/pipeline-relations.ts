@@ -1,5 +1,5 @@
 import { check, type KeyPath } from '../lib/settings/check.ts';
-import type { PathBase } from '../lib/settings/values.ts';
+import type { PathBase } from '../lib/settings/parse-values.ts';
 import type { StorageRoot } from '../storage/backend.ts';
 import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';

@@ -1,5 +1,5 @@
 import type { KeyPath } from '../lib/settings/check.ts';
-import { type PathBase, resolvePath } from '../lib/settings/values.ts';
+import { type PathBase, resolvePath } from '../lib/settings/parse-values.ts';
 import type { StorageRoot } from '../storage/backend.ts';
 import { didYouMean, type Fault, fault } from './faults.ts';
 import { isMap, type Item, itemsOf, mapIn, overlapOf, pipelineFaults, textOf } from './pipeline-relations.ts';

@@ -10,7 +10,7 @@ import {
   resolveDuration,
   resolvePath,
   resolveSize,
-} from '../lib/settings/values.ts';
+} from '../lib/settings/parse-values.ts';
 import { notifier } from '../notify/sink-kinds.ts';
 import { backendOf, describeLocation } from '../storage/backends.ts';
 import type {

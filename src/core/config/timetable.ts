@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Cron } from 'croner';
-import type { ParsedValue } from '../lib/settings/values.ts';
+import type { ParsedValue } from '../lib/settings/parse-values.ts';
 
 /*
  * Calculates when scheduled runs are due. Used by the scheduler, the API and the configuration.

@@ -6,7 +6,7 @@ import { type Weakness, weaknessesOf } from '../lib/unsafe-path.ts';
 import type { PathUse } from '../storage/backend.ts';
 import { backendOf, type StorageLocation } from '../storage/backends.ts';
 import type { Config } from './config.ts';
-import type { LoadedConfig } from './load.ts';
+import type { LoadedConfig } from './load-config.ts';
 
 /**
  * Decides which paths of a configuration to check. Files and directories should not be writable by other

@@ -1,4 +1,4 @@
-import type { ParsedValue } from '../lib/settings/values.ts';
+import type { ParsedValue } from '../lib/settings/parse-values.ts';
 import { nearest } from '../lib/text.ts';
 import type { Event, EventError } from './event.ts';
 

@@ -7,9 +7,9 @@ import { WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { catalogOf, differenceBetween, type ReleaseDifference } from '../releases/describe.ts';
-import type { BundlePlace } from '../releases/place.ts';
+import type { BundlePlace } from '../releases/bundle-place.ts';
 import type { ReleaseId } from '../releases/release.ts';
-import { readReleases } from '../releases/store.ts';
+import { readReleases } from '../releases/releases-store.ts';
 import { findBundles } from './find-bundles.ts';
 import { planOutputs } from './outputs.ts';
 

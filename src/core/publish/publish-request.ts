@@ -1,6 +1,6 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { ReadProgress } from '../bundle/validate-bundle.ts';
-import type { StoredState } from '../catalog/store.ts';
+import type { StoredState } from '../catalog/catalog-store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { type Finding, WaybillError } from '../lib/errors.ts';
 import type { PublisherIdentity } from '../publishers/published-by.ts';

@@ -10,7 +10,7 @@ import {
   type ReleaseDifference,
   type ReleaseView,
 } from './describe.ts';
-import { placeOf, releaseNamed } from './place.ts';
+import { placeOf, releaseNamed } from './bundle-place.ts';
 import type { ReleaseId } from './release.ts';
 import { switchRefused } from './switch.ts';
 

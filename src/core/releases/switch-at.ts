@@ -3,9 +3,9 @@ import { describeBundlePath } from '../lib/paths.ts';
 import type { Occurrence } from '../notify/event.ts';
 import type { Owner } from '../storage/identity.ts';
 import { removeChannel } from './channels.ts';
-import { type BundlePlace, releaseNamed, unknownName } from './place.ts';
+import { type BundlePlace, releaseNamed, unknownName } from './bundle-place.ts';
 import type { ReleaseId } from './release.ts';
-import { readReleases } from './store.ts';
+import { readReleases } from './releases-store.ts';
 import { promote, resume, rollBack, type SwitchOptions, switchRefused, type SwitchResult } from './switch.ts';
 
 /*

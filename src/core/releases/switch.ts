@@ -12,7 +12,7 @@ import {
   rolledBack,
 } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
-import { changeReleases, readReleases, type ReleasesChange } from './store.ts';
+import { changeReleases, readReleases, type ReleasesChange } from './releases-store.ts';
 import { type SwitchRefusal, unusable } from './stored-releases.ts';
 
 /*

@@ -3,7 +3,7 @@ import type { Log } from '../lib/log.ts';
 import type { Outage } from '../lib/retry.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import type { Kinds, Settings } from '../lib/settings/declare.ts';
-import type { PathBase } from '../lib/settings/values.ts';
+import type { PathBase } from '../lib/settings/parse-values.ts';
 import type { Storage } from './storage.ts';
 
 /**

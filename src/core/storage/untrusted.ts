@@ -1,6 +1,6 @@
 import { WaybillError } from '../lib/errors.ts';
 import { quotedName } from '../lib/text.ts';
-import type { Labelled } from './errors.ts';
+import type { Labelled } from './storage-errors.ts';
 
 /*
  * Protects waybill from storage servers that are broken or malicious. It limits the size of responses, so

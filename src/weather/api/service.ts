@@ -17,7 +17,7 @@ import type { ZoneOutlines } from '../places/outlines.ts';
 import { type QueryOf, readFamily, type RecordOf, type WeatherReader } from '../reader.ts';
 import type { NewestObservations } from '../records/observations.ts';
 import { type AnswerMeta, renderCsv, renderGeoJson, renderJson, renderXml } from '../render/formats.ts';
-import type { TextRenderer } from '../render/text.ts';
+import type { TextRenderer } from '../render/text-renderer.ts';
 import type { UnitSystem } from '../units.ts';
 import type { UnknownPart } from '../values.ts';
 import { ByteCache, maxKept, newAnswerCache } from './answer-cache.ts';

@@ -3,7 +3,7 @@ import type { Sql } from 'postgres';
 import type { Clock } from '../../core/lib/clock.ts';
 import { type Connect, withUnsafe } from './connect.ts';
 import { closeSeconds, type ServerConnections, type Queries, type ReadFunction } from './database.ts';
-import { isCutOff } from './errors.ts';
+import { isCutOff } from './database-errors.ts';
 
 /** A client with a single connection. It is used for one read at a time. */
 interface ReadConnection {

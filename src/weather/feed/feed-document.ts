@@ -1,7 +1,7 @@
 import { WaybillError } from '../../core/lib/errors.ts';
 import { recognise, type Recognised } from './documents/recognise.ts';
 import { NothingToLoad, reasonOf } from './documents/rows.ts';
-import { load } from './tables/load.ts';
+import { load } from './tables/load-document.ts';
 import type { Statements, WritableDatabase } from './tables/upsert.ts';
 
 /** A document to load, from any source. */

@@ -3,7 +3,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { inParallel } from '../../core/lib/parallel.ts';
 import type { FeedResult } from './feed-document.ts';
-import { filesAt, watchDirectory } from './sources/files.ts';
+import { filesAt, watchDirectory } from './sources/document-files.ts';
 import { createClient } from './sources/http-client.ts';
 import { poll } from './sources/poll.ts';
 import { type PolledDocument, sourcesOf } from './sources/requests-of.ts';

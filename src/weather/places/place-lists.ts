@@ -9,7 +9,7 @@ import {
   timeZoneCheck,
 } from '../database/cleaner.ts';
 import type { Queries, WeatherDatabase } from '../database/database.ts';
-import { placesRequired } from '../database/errors.ts';
+import { placesRequired } from '../database/database-errors.ts';
 import type { Place, PlaceIndex } from './place-index.ts';
 
 /** The tables of places and their outlines. */

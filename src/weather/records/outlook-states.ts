@@ -2,7 +2,7 @@ import { bigint, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle
 import { wholeNumber } from '../../core/lib/parameters.ts';
 import { cleanerOf } from '../database/cleaner.ts';
 import { instantColumn } from '../database/columns.ts';
-import { outlookShapeRequired } from '../database/errors.ts';
+import { outlookShapeRequired } from '../database/database-errors.ts';
 import {
   empty,
   fold,

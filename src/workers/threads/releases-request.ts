@@ -13,7 +13,7 @@ import {
   type BundlePlace,
   placeOf,
   requireReleasesLayout,
-} from '../../core/releases/place.ts';
+} from '../../core/releases/bundle-place.ts';
 import { switchAt, type Switched } from '../../core/releases/switch-at.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
@@ -128,7 +128,7 @@ async function refreshIndex(
   { destinationPath }: BundlePlace,
   { dryRun }: Activation,
 ): Promise<void> {
-  const { refreshIfListed } = await import('../../core/publish/root-index/root-index.ts');
+  const { refreshIfListed } = await import('../../core/publish/root-index/update-root-index.ts');
   for (const { message } of await refreshIfListed(context, root, index, [destinationPath], { dryRun }))
     context.log.warn({ destination: index.destination.id, destinationPath }, message);
 }

@@ -8,7 +8,7 @@ import {
   reportedPath,
   requireManagedPaths,
 } from '../../../src/core/catalog/managed-paths.ts';
-import { requireCatalog } from '../../../src/core/catalog/store.ts';
+import { requireCatalog } from '../../../src/core/catalog/catalog-store.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';

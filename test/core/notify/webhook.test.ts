@@ -9,7 +9,7 @@ import { parseRetryAfter } from '../../../src/core/lib/retry.ts';
 import { deliver, type Delivery } from '../../../src/core/notify/deliver.ts';
 import { type Event, eventOf } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
-import { parseSigningSecret } from '../../../src/core/notify/signature.ts';
+import { parseSigningSecret } from '../../../src/core/notify/webhook-signature.ts';
 import { type WebhookOptions, webhookSink } from '../../../src/core/notify/sinks/post.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { ensureInstalled } from '../../services/debian.ts';

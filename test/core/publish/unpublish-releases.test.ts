@@ -10,7 +10,7 @@ import type {
 import { unpublish } from '../../../src/core/publish/unpublish/unpublish.ts';
 import { unpublishReleases } from '../../../src/core/publish/unpublish/unpublish-releases.ts';
 import { currentLinkKey, releaseKey } from '../../../src/core/releases/release.ts';
-import { readReleases } from '../../../src/core/releases/store.ts';
+import { readReleases } from '../../../src/core/releases/releases-store.ts';
 import { rollBack } from '../../../src/core/releases/switch.ts';
 import { joinKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';

@@ -41,7 +41,7 @@ const bundleOf = await bundlePrograms(
     'src/cli/main.ts',
     'src/core/lib/clock.ts',
     'src/core/config/json-schema.ts',
-    'src/core/config/load.ts',
+    'src/core/config/load-config.ts',
     'src/core/config/secret-references.ts',
     'src/core/lib/log.ts',
     'src/core/storage/backends.ts',
@@ -79,7 +79,7 @@ t.test('it stands in the schema, resolves, and catalogs may name it', async (t) 
   t.match(schema, 'and 3 for shelves');
 
   const { parseConfig } =
-    await fromCopy<typeof import('../../../src/core/config/load.ts')>('src/core/config/load.ts');
+    await fromCopy<typeof import('../../../src/core/config/load-config.ts')>('src/core/config/load-config.ts');
   const parse = (text: string): ReturnType<typeof parseConfig> =>
     parseConfig(Buffer.from(text), '/etc/c.yml', home);
   const bullmq = `server: {queue: {driver: bullmq, redis_url_env: R}, staging: {${shelf('staging')}}}\n`;

@@ -10,7 +10,7 @@ import { joinKey, listedKey as key } from '../../../src/core/storage/key.ts';
 import { listEntries, pagesBelow, unfinishedUploads } from '../../../src/core/storage/s3/listing.ts';
 import { nameDecoder } from '../../../src/core/storage/s3/names.ts';
 import type { ListPage, UploadPage } from '../../../src/core/storage/s3/objects.ts';
-import { readDirectory } from '../../../src/core/storage/sftp/root.ts';
+import { readDirectory } from '../../../src/core/storage/sftp/sftp-root.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {
   ListingLimit,

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
-import { createTextRenderer, packagedTemplates } from '../../../src/weather/render/text.ts';
+import { createTextRenderer, packagedTemplates } from '../../../src/weather/render/text-renderer.ts';
 import { textHelpers } from '../../../src/weather/render/text-helpers.ts';
 
 const text = createTextRenderer(packagedTemplates);

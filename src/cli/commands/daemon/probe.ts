@@ -1,5 +1,5 @@
 import type { Config, PipelineConfig } from '../../../core/config/config.ts';
-import type { LoadedConfig } from '../../../core/config/load.ts';
+import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { type Clock, systemClock } from '../../../core/lib/clock.ts';
 import { asWaybillError, type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';

@@ -1,4 +1,4 @@
-import type { ReloadReport } from '../../../core/config/reload.ts';
+import type { ReloadReport } from '../../../core/config/config-changes.ts';
 import { columns } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { isObject, openOperator } from '../../setup/operator.ts';

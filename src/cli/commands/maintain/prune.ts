@@ -1,8 +1,8 @@
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
-import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
-import { atDestination } from '../../../core/releases/place.ts';
+import { refreshIfListed } from '../../../core/publish/root-index/update-root-index.ts';
+import { atDestination } from '../../../core/releases/bundle-place.ts';
 import { columns, type Output } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';

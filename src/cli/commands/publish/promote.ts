@@ -1,5 +1,5 @@
 import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
-import type { LoadedConfig } from '../../../core/config/load.ts';
+import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import { overlapOf } from '../../../core/config/pipeline-relations.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
@@ -11,7 +11,7 @@ import {
   readPublished,
 } from '../../../core/publish/promote/read-published.ts';
 import { countActions, type PipelineResult, type RunResult } from '../../../core/publish/results/result.ts';
-import { atDestination } from '../../../core/releases/place.ts';
+import { atDestination } from '../../../core/releases/bundle-place.ts';
 import type { StorageRoot } from '../../../core/storage/backend.ts';
 import { backendOf, type SourceLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import type { Owner } from '../../../core/storage/identity.ts';

@@ -2,8 +2,8 @@ import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import type { LoadedConfig } from '../../../core/config/load.ts';
-import { parseConfig } from '../../../core/config/load.ts';
+import type { LoadedConfig } from '../../../core/config/load-config.ts';
+import { parseConfig } from '../../../core/config/load-config.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { plural } from '../../../core/lib/text.ts';

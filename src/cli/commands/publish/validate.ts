@@ -9,7 +9,7 @@ import {
 import { validateBundle } from '../../../core/bundle/validate-bundle.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
 import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
+import { formatSize } from '../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { chooseOutputs } from '../../../core/outputs/generator.ts';
 import { findBundles, openSource, readableSource } from '../../../core/publish/find-bundles.ts';

@@ -1,16 +1,16 @@
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { parseDuration } from '../../../core/lib/settings/units.ts';
+import { parseDuration } from '../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { feedDocument, type FeedResult, notFed } from '../../../weather/feed/feed-document.ts';
 import { feedForever, feedOnce } from '../../../weather/feed/feed-sources.ts';
-import { decoded, feedFile, filesAt, maxFileBytes } from '../../../weather/feed/sources/files.ts';
+import { decoded, feedFile, filesAt, maxFileBytes } from '../../../weather/feed/sources/document-files.ts';
 import type { WritableDatabase } from '../../../weather/feed/tables/upsert.ts';
 import { columns, type Output } from '../../output/output.ts';
 import { outliveOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop } from '../../process/stop-signal.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { type CommandContext, setUp } from '../../setup/set-up.ts';
-import type { feedCommand } from './command.ts';
+import type { feedCommand } from './commands.ts';
 import { configFileOf } from './config-file.ts';
 import { openFedDatabase } from './open-target.ts';
 

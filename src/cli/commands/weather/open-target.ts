@@ -5,7 +5,7 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 import type { Secrets } from '../../../core/lib/secrets.ts';
 import { suggestion } from '../../../core/lib/text.ts';
 import { createRequestTable, createTables } from '../../../weather/feed/tables/create-tables.ts';
-import { failure } from '../../../weather/feed/tables/load.ts';
+import { failure } from '../../../weather/feed/tables/load-document.ts';
 import type { WritableDatabase } from '../../../weather/feed/tables/upsert.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { hasCode } from '../../lib/errors.ts';
-import { versionConflict } from '../../storage/errors.ts';
+import { versionConflict } from '../../storage/storage-errors.ts';
 import type { Body, ConditionalWrites, Storage, WriteOptions, Written } from '../../storage/storage.ts';
 import type { Catalog, Holder, Pending } from '../catalog.ts';
 import { catalogBody } from '../serialise.ts';
@@ -13,7 +13,7 @@ import {
   type StateBytes,
   stateKey,
   type StoredState,
-} from '../store.ts';
+} from '../catalog-store.ts';
 import { Heartbeat, watchLease } from './heartbeat.ts';
 import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';

@@ -1,5 +1,5 @@
 import { choice, environmentName, id, list, map, mapOf, text } from '../../lib/settings/kinds.ts';
-import { parseBaseUrl, type ParsedValue } from '../../lib/settings/values.ts';
+import { parseBaseUrl, type ParsedValue } from '../../lib/settings/parse-values.ts';
 import { claimRule, claimSettingName, isHttpsOrLoopback, issuer } from './publishers.ts';
 import type { Scope } from './scopes.ts';
 

@@ -19,7 +19,7 @@ import {
   text,
   variants,
 } from '../../lib/settings/kinds.ts';
-import { rate } from '../../lib/settings/rate.ts';
+import { rate } from '../../lib/settings/transfer-rate.ts';
 import type { AcceptedBy, DocumentOf, Setting, Settings } from '../../lib/settings/setting.ts';
 import {
   allBackends,

@@ -13,7 +13,7 @@ import {
   variantsOr,
 } from '../../lib/settings/kinds.ts';
 import type { AcceptedBy, Setting } from '../../lib/settings/setting.ts';
-import { type PathBase, resolvePath } from '../../lib/settings/values.ts';
+import { type PathBase, resolvePath } from '../../lib/settings/parse-values.ts';
 import {
   allBackends,
   type BackendName,

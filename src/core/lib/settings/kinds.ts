@@ -22,7 +22,7 @@ import {
   parseDuration,
   parseSize,
   sizePattern,
-} from './units.ts';
+} from './quantities.ts';
 import {
   accepted,
   checkHost,
@@ -41,11 +41,11 @@ import {
   resolvePath,
   resolveSize,
   type ParsedValue,
-} from './values.ts';
+} from './parse-values.ts';
 
 /**
  * The kinds of values that a setting can have. Each has a phrase that describes a valid value and is part of
- * every failure; `config/load.ts` makes a sentence of it. A check that knows more also returns a `reason`.
+ * every failure; `config/load-config.ts` makes a sentence of it. A check that knows more also returns a `reason`.
  */
 
 /** Declares a kind of value. `title` is its name in editors, and in the type column of the reference. */

@@ -1,4 +1,4 @@
-import type { PathBase } from './values.ts';
+import type { PathBase } from './parse-values.ts';
 
 /**
  * Declares a setting, with its valid values, its default and its documentation. `check` uses this to validate

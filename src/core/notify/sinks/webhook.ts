@@ -1,9 +1,9 @@
 import { finding } from '../../lib/errors.ts';
 import { environmentName, list, text, webhookUrl } from '../../lib/settings/kinds.ts';
 import type { ResolvedBy } from '../../lib/settings/setting.ts';
-import { parseWebhookUrl } from '../../lib/settings/values.ts';
+import { parseWebhookUrl } from '../../lib/settings/parse-values.ts';
 import { isAddressRange } from '../address-policy.ts';
-import { parseSigningSecret } from '../signature.ts';
+import { parseSigningSecret } from '../webhook-signature.ts';
 import { notifierSettings, type Sink, type SinkContext, sinkKind, timeoutSetting } from '../sink.ts';
 import { refusedLiteral } from './guarded-lookup.ts';
 

@@ -1,5 +1,5 @@
 import type { Lease } from '../../catalog/lease/lease.ts';
-import { stagingOf } from '../../catalog/lease/staging.ts';
+import { stagingOf } from '../../catalog/lease/staged-copies.ts';
 import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import type { KeptFile } from '../../storage/capabilities.ts';

@@ -6,12 +6,12 @@ import {
   publishedBy,
 } from '../../catalog/catalog.ts';
 import { bytesOfRecord, catalogTooLarge, maxBytesFor } from '../../catalog/serialise.ts';
-import type { StoredState } from '../../catalog/store.ts';
+import type { StoredState } from '../../catalog/catalog-store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { type Amount, formatAmount, maxOf } from '../../lib/settings/units.ts';
+import { type Amount, formatAmount, maxOf } from '../../lib/settings/quantities.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 

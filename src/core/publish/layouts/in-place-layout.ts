@@ -1,9 +1,9 @@
 import type { Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
-import { readState, stateKey, type StoredState } from '../../catalog/store.ts';
+import { readState, stateKey, type StoredState } from '../../catalog/catalog-store.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { versionConflict } from '../../storage/errors.ts';
+import { versionConflict } from '../../storage/storage-errors.ts';
 import { type Applied, applyUnderLease, nothingApplied, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
 import { type DecideOn, decideOnLatest, decider, dependsOnStrays, isSameState } from '../decide-on-state.ts';

@@ -1,6 +1,6 @@
 import type { SourceBundle } from '../../bundle/source-bundle.ts';
 import { publishedBy } from '../../catalog/catalog.ts';
-import type { StoredState } from '../../catalog/store.ts';
+import type { StoredState } from '../../catalog/catalog-store.ts';
 import type { CoreContext } from '../../context.ts';
 import type { Layout } from '../../releases/release.ts';
 import type { Storage } from '../../storage/storage.ts';

@@ -4,7 +4,7 @@ import { describeBundlePath, pathWithin } from '../../lib/paths.ts';
 import { setChannel } from '../../releases/channels.ts';
 import { type ReleaseId, releaseKey } from '../../releases/release.ts';
 import { isRetirementDue } from '../../releases/retention.ts';
-import { requireReleases } from '../../releases/store.ts';
+import { requireReleases } from '../../releases/releases-store.ts';
 import { releaseIn, type SwitchRefusal } from '../../releases/stored-releases.ts';
 import { activate, switchRefused } from '../../releases/switch.ts';
 import { nothingApplied, refuseObstructed } from '../apply/apply.ts';

@@ -8,7 +8,7 @@ import {
   rootIndexGenerator,
 } from '../../catalog/catalog.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
-import type { StoredState } from '../../catalog/store.ts';
+import type { StoredState } from '../../catalog/catalog-store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { digestOf } from '../../lib/digest.ts';
 import { hasCode } from '../../lib/errors.ts';

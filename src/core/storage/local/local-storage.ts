@@ -4,7 +4,7 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import type { Capabilities, KeptFile, LocalFiles, Modes, Move } from '../capabilities.ts';
-import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../errors.ts';
+import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../storage-errors.ts';
 import { type Key, listedKey, parentOf, scratchBeside, stagingBeside } from '../key.ts';
 import { type FileModes, publishedModes } from '../modes.ts';
 import type {
@@ -19,7 +19,7 @@ import type {
   WriteOptions,
   Written,
 } from '../storage.ts';
-import { DirectoryHandles } from './directories.ts';
+import { DirectoryHandles } from './local-directories.ts';
 import {
   entriesPerYield,
   LocalListing,
@@ -29,12 +29,12 @@ import {
   sizeOf,
   statOf,
 } from './entries.ts';
-import { createFile, openToRead, readChunks, writeBody } from './files.ts';
+import { createFile, openToRead, readChunks, writeBody } from './local-files.ts';
 import { fixModes } from './fix-modes.ts';
 import { ImpliedDirectories } from './implied-directories.ts';
-import { LocalNames } from './names.ts';
-import { linkAbove, localObstacle } from './obstacles.ts';
-import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
+import { LocalNames } from './local-names.ts';
+import { linkAbove, localObstacle } from './local-obstacles.ts';
+import { realOrResolved, requireDirectory, requireMakeableRoot } from './local-root.ts';
 import { UnsyncedNames } from './unsynced-names.ts';
 
 /** If a file has two hard links and other users can write to it, they'd change it under both names. */

@@ -5,7 +5,7 @@ import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import { retry, type RetryOptions } from '../../lib/retry.ts';
 import { checkBody, collect, measure } from '../body.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
-import type { BucketClient } from './client.ts';
+import type { BucketClient } from './s3-client.ts';
 import { unfinishedUploads } from './listing.ts';
 import type { OpenUpload } from './objects.ts';
 import type { Condition } from './sdk.ts';

@@ -9,8 +9,8 @@ import { WaybillError } from '../../lib/errors.ts';
 import { onAbort } from '../../lib/on-abort.ts';
 import type { ObjectHeaders } from '../storage.ts';
 import { LimitedHandler } from './answer-limit.ts';
-import { failureOf, hintAt, namedKey, s3Error, type S3Place } from './errors.ts';
-import type { S3Location } from './location.ts';
+import { failureOf, hintAt, namedKey, s3Error, type S3Place } from './s3-errors.ts';
+import type { S3Location } from './s3-location.ts';
 
 /*
  * Adapts the AWS SDK to waybill: how it's configured, how long requests may take, what their errors mean, and

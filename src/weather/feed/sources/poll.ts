@@ -1,6 +1,6 @@
 import { BrokenDocument, isMap, type Json, mapsOf, reasonOf, textOf } from '../documents/rows.ts';
 import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
-import { load, lookUp } from '../tables/load.ts';
+import { load, lookUp } from '../tables/load-document.ts';
 import { confirm } from '../tables/polls.ts';
 import type { LoadedDocuments } from '../tables/requests.ts';
 import type { WritableDatabase } from '../tables/upsert.ts';

@@ -1,4 +1,4 @@
-import { lookUp } from './load.ts';
+import { lookUp } from './load-document.ts';
 import type { Statements, WritableDatabase } from './upsert.ts';
 
 /**

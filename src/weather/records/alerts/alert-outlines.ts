@@ -3,7 +3,7 @@ import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { geometryCheck } from '../../database/cleaner.ts';
 import type { WeatherDatabase } from '../../database/database.ts';
-import { placesRequired } from '../../database/errors.ts';
+import { placesRequired } from '../../database/database-errors.ts';
 import { type Outline, type OutlineIndex, readZones } from '../../places/outlines.ts';
 import { type ZoneKey, zoneKey, zoneKind } from '../../places/position.ts';
 import type { Geometry } from '../../values.ts';

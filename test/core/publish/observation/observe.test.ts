@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { CatalogState } from '../../../../src/core/catalog/catalog.ts';
-import type { StoredState } from '../../../../src/core/catalog/store.ts';
+import type { StoredState } from '../../../../src/core/catalog/catalog-store.ts';
 import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { observe } from '../../../../src/core/publish/decision/observe.ts';
 import type { DecisionInput, Observation } from '../../../../src/core/publish/plan.ts';

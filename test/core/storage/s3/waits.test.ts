@@ -5,7 +5,7 @@ import net from 'node:net';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { maxAnswerBytes } from '../../../../src/core/storage/s3/answer-limit.ts';
-import { BucketClient } from '../../../../src/core/storage/s3/client.ts';
+import { BucketClient } from '../../../../src/core/storage/s3/s3-client.ts';
 
 /** Every wait on an S3 server ends, and its connection is closed. See docs/design/waits.md. */
 

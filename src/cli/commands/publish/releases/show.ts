@@ -2,7 +2,7 @@ import path from 'node:path';
 import type { DestinationConfig, PipelineConfig } from '../../../../core/config/config.ts';
 import { WaybillError } from '../../../../core/lib/errors.ts';
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
-import { formatSize } from '../../../../core/lib/settings/units.ts';
+import { formatSize } from '../../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../../core/lib/text.ts';
 import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
 import {
@@ -19,9 +19,9 @@ import {
   placeOf,
   releaseNamed,
   requireReleasesLayout,
-} from '../../../../core/releases/place.ts';
+} from '../../../../core/releases/bundle-place.ts';
 import type { ReleaseId } from '../../../../core/releases/release.ts';
-import { readReleases } from '../../../../core/releases/store.ts';
+import { readReleases } from '../../../../core/releases/releases-store.ts';
 import { columns, localTime, type Output } from '../../../output/output.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import { givenBundlePath, onlyDestination, setUpPipeline } from '../../../setup/set-up.ts';

@@ -9,9 +9,9 @@ import {
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
 import { describeBundlePath } from '../../../../core/lib/paths.ts';
 import { plural } from '../../../../core/lib/text.ts';
-import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
+import { refreshIfListed } from '../../../../core/publish/root-index/update-root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
-import { atDestination, notPublished, placeOf, severalPaths } from '../../../../core/releases/place.ts';
+import { atDestination, notPublished, placeOf, severalPaths } from '../../../../core/releases/bundle-place.ts';
 import { switchRefused } from '../../../../core/releases/switch.ts';
 import {
   type Switch,
