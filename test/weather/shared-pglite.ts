@@ -1,8 +1,7 @@
 import { drizzle } from 'drizzle-orm/pglite';
 import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import { pgliteDatabase } from '../../src/weather/database/pglite.ts';
-import { newDatabase } from '../../src/weather/feed/tables/new-database.ts';
-import { embeddedTarget } from '../../src/weather/feed/tables/open-directory.ts';
+import { embeddedTarget, newDatabase } from '../../src/weather/feed/tables/open-directory.ts';
 import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import { createReader, type WeatherReader } from '../../src/weather/reader.ts';
 

@@ -3,8 +3,8 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { queryParameters } from './query-parameters.ts';
-import { isJson, mediaTypeOf } from './request/media-type.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from './request/request-body.ts';
+import { isJson, mediaTypeOf } from './request/request-head.ts';
 import { jsonContent, type RequestBody } from './route.ts';
 
 /**

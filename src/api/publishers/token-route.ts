@@ -7,10 +7,10 @@ import { asWaybillError, hasCode, WaybillError } from '../../core/lib/errors.ts'
 import type { Log } from '../../core/lib/log.ts';
 import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { publishedBy } from '../../core/publishers/published-by.ts';
-import { mediaTypeOf } from '../http/request/media-type.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { clientOf } from '../http/request-log.ts';
+import { mediaTypeOf } from '../http/request/request-head.ts';
 import { jsonContent, type Route } from '../http/route.ts';
 import { type IdentityPorts, refused, verifyIdToken } from './id-token.ts';
 import type { Publisher, PublisherAccess } from './publishers.ts';

@@ -9,9 +9,9 @@ import type { Admission } from '../../workers/queue/job-queue.ts';
 import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import type { Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import { mediaTypeOf } from '../http/request/media-type.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
+import { mediaTypeOf } from '../http/request/request-head.ts';
 import { takeShare } from '../http/request/shares.ts';
 import type { OpenApiParameter } from '../http/route.ts';
 import {

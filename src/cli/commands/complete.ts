@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import type { Command, Option } from 'commander';
 import { readYaml } from '../../core/config/yaml-text.ts';
 import { urlVariable } from '../setup/command-options.ts';
-import { isId, type Names } from '../setup/names.ts';
+import { isId, type Names } from '../setup/completion-names.ts';
 
 /*
  * The completion scripts for shells. They pass the words before the cursor to `waybill completion words`, so

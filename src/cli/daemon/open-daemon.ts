@@ -26,7 +26,6 @@ import { bootstrap, type ProgramContext, type ProgramOptions } from './bootstrap
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { newRequestGate, type RequestGate } from './listener.ts';
-import { openConfiguredWeather } from './open-weather.ts';
 import { openPublishing, openReporting, type Own, ownedBy, type Reporting } from './publishing.ts';
 import { recordedTriggers } from './recorded.ts';
 import { Reloader } from './reloader.ts';
@@ -118,6 +117,22 @@ export async function openDaemon(
   if (metrics !== null) observe(metrics, running);
   const reloader = reloaderOf(running, options.onReload);
   return { ...running, sceneMaps, endedSessions, shutdown, reloader };
+}
+
+/**
+ * Opens the weather reader of the daemon. If no database is configured, returns null without loading any
+ * modules. If a database cannot be reached, only weather requests are affected, because publishing does not
+ * need it.
+ */
+async function openConfiguredWeather(
+  foundation: ProgramContext,
+  metrics: Metrics | null,
+): Promise<OpenedWeather | null> {
+  const { config, secrets } = foundation;
+  if (config.databases.length === 0) return null;
+  const { openWeather, requireForDatabases } = await import('../../weather/api/open-weather.ts');
+  await requireForDatabases(config, secrets);
+  return openWeather({ ...foundation, metrics, allowUnreachable: true });
 }
 
 /** The parts that handle uploads. */
