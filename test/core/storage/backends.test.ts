@@ -18,7 +18,7 @@ const folder = inCopy('src/core/storage/shelf');
 const list = inCopy('src/core/storage/backends.ts');
 const withoutLine = readFileSync('src/core/storage/backends.ts', 'utf8');
 const withLine = withoutLine
-  .replace(/^(?=import \{ localBackend)/m, "import { shelfBackend } from './shelf/backend.ts';\n")
+  .replace(/^(?=import \{ localBackend)/m, "import { shelfBackend } from './shelf/shelf-backend.ts';\n")
   .replace(/^( *)local: localBackend,\n/m, '$&$1shelf: shelfBackend,\n');
 
 for (const part of ['src', 'templates', 'schemas', 'package.json', 'test/contract', 'test/support'])
@@ -63,7 +63,7 @@ const configuration = (source: string, destinations: string[], more = ''): strin
 
 t.test('every folder of a backend is in the list', async (t) => {
   const folders = readdirSync('src/core/storage').filter((name) =>
-    existsSync(`src/core/storage/${name}/backend.ts`),
+    existsSync(`src/core/storage/${name}/${name}-backend.ts`),
   );
   t.same(folders, Object.keys(backends).sort());
   t.equal(withLine.split('shelfBackend').length, 3, 'an import, and the one line');
