@@ -193,7 +193,7 @@ t.test('it passes the contract suite as the program opens it', async (t) => {
 });
 
 t.test('fails to compile if the registration or a member is missing', async (t) => {
-  const declaration = readFileSync(path.join(folder, 'backend.ts'), 'utf8');
+  const declaration = readFileSync(path.join(folder, 'shelf-backend.ts'), 'utf8');
   const members = membersOf(declaration);
   t.ok(members.length >= 14, 'there are members to forget');
   const use = path.join(folder, 'use.ts');
@@ -204,12 +204,12 @@ t.test('fails to compile if the registration or a member is missing', async (t) 
   for (const { name, rest } of members) writeFileSync(path.join(folder, `without-${name}.ts`), rest);
 
   const whole = compiled(
-    [use, path.join(folder, 'backend.ts')].concat(
+    [use, path.join(folder, 'shelf-backend.ts')].concat(
       members.map(({ name }) => path.join(folder, `without-${name}.ts`)),
     ),
   );
   t.same(whole(use), []);
-  t.same(whole(path.join(folder, 'backend.ts')), []);
+  t.same(whole(path.join(folder, 'shelf-backend.ts')), []);
   for (const { name } of members)
     t.match(whole(path.join(folder, `without-${name}.ts`)), [RegExp(`Property '${name}' is missing`)], name);
 
