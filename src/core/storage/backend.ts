@@ -8,8 +8,8 @@ import type { Storage } from './storage.ts';
 
 /**
  * The interface that a storage backend has to implement. A backend consists of a folder with a value of this
- * type and a driver that loads the SDK, and a line in `backends.ts`. Declaring a backend doesn't load its SDK.
- * That happens in `open`, which imports the driver. Everything else is a constant or a pure function.
+ * type and a driver that loads the SDK, and a line in `backends.ts`. Declaring a backend doesn't load its
+ * SDK. That happens in `open`, which imports the driver. Everything else is a constant or a pure function.
  *
  * A `Document` is a location from the configuration file, validated and with defaults filled in. In a
  * `Location`, units have also been converted and paths are absolute. Destinations may have settings that

@@ -45,7 +45,7 @@ import {
 
 /**
  * The kinds of values that a setting can have. Each has a phrase that describes a valid value and is part of
- * every failure; `config/load-config.ts` makes a sentence of it. A check that knows more also returns a `reason`.
+ * every failure; `load-config.ts` makes a sentence of it. A check that knows more also returns a `reason`.
  */
 
 /** Declares a kind of value. `title` is its name in editors, and in the type column of the reference. */
