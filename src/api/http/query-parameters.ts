@@ -39,7 +39,7 @@ export function queryParameters<P extends ParameterMap>(
       description,
       ...(isRequired === true || isInPath === true ? { required: true } : {}),
       schema,
-      ...(example === undefined ? {} : { example }),
+      example,
     })),
     read(url) {
       const { given, findings } = splitQuery(url);

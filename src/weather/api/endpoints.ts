@@ -36,8 +36,7 @@ function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoin
   const format = { format: formatParameter(formats) };
   const parameters: ParameterMap & typeof format = { ...endpoint.parameters, ...format };
   const query = queryParameters(parameters, { rules, code: 'invalid_parameter' });
-  const about = { summary, ...(description === undefined ? {} : { description }) };
-  const served = { path, operationId, ...about, maxAgeSeconds, problems };
+  const served = { path, operationId, summary, description, maxAgeSeconds, problems };
   return { ...served, family, template, itemNames, formats, query };
 }
 

@@ -35,7 +35,7 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
   operationId: endpoint.operationId,
   tag: 'weather',
   summary: endpoint.summary,
-  ...(endpoint.description === undefined ? {} : { description: endpoint.description }),
+  description: endpoint.description,
   access: 'open',
   parameters: endpoint.query.parameters,
   responses: {
