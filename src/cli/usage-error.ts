@@ -187,7 +187,6 @@ function commandFor(word: string, program: Command): string | undefined {
   return group === undefined ? undefined : `${group.name()} ${word}`;
 }
 
-/** Returns the command that the arguments name, and its words. */
 function namedCommand(program: Command, argv: readonly string[]): { words: string; command: Command } {
   let command = program;
   const words = [program.name()];

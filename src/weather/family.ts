@@ -83,7 +83,6 @@ export interface WeatherSource {
   deadlineMs: number;
 }
 
-/** The result of a read. */
 export interface Reading<T> {
   /** null if there is no record. A run that found nothing is a record with an empty list. */
   data: T | null;
@@ -131,7 +130,6 @@ export function resolvedPlace(
   return { kind, id, name, distanceKm: toTheMetre, bearingDeg: Math.round(bearingDeg) % 360 };
 }
 
-/** The parameters that are different on the next page. */
 export interface NextPage {
   start: Date;
   end: Date;

@@ -22,7 +22,6 @@ export function createReaderApp(
   return withDirectReads(createHttpApp(readerRoutes, own, { pages }), own);
 }
 
-/** Redirects browsers from the base path to the map. */
 function startAtMap({ http: { basePath } }: HttpPorts): RequestHandler {
   return (req, res, next) => {
     const isRead = req.method === 'GET' || req.method === 'HEAD';

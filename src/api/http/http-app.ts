@@ -19,7 +19,6 @@ export interface HttpPorts {
   http: ServerConfig['http'];
   clock: Clock;
   log: Log;
-  /** Decides which requests are logged. */
   logging: Pick<LogControl, 'requests'>;
   /** Creates a span for each request. If absent, there is no tracing. */
   tracer?: Tracer;

@@ -84,7 +84,6 @@ function idempotencyKey(req: IncomingMessage): string | undefined {
   );
 }
 
-/** The query parameter for publishing to a channel. */
 export const channelQuery = channelName({
   description:
     'Publishes to this channel at the destinations that define it. The current release and other destinations do not change.',

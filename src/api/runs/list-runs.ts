@@ -123,7 +123,6 @@ function listAllRuns(ports: RunPorts): RequestHandler {
 const listQuery = queryParameters(pageParameters);
 type ListQuery = ReturnType<typeof listQuery.read>;
 
-/** Lists the retained runs of one pipeline. */
 export const listRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/pipelines/{pipeline_id}/runs',

@@ -39,7 +39,6 @@ import {
 
 /** How the archive is sent in the request. */
 export interface UploadForm {
-  /** The media types to accept. */
   mediaTypes: readonly string[];
   /** The number of bytes that multipart headers may add to the archive. */
   envelopeBytes: number;

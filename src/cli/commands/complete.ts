@@ -155,7 +155,6 @@ function argumentsOf(place: CommandLineState): Completion[] {
   return (argument?.argChoices ?? []).map((word) => ({ word, about: argument?.description ?? '' }));
 }
 
-/** Returns the options of the command and its parent commands. */
 function allOptions({ path }: CommandLineState): Option[] {
   return path.toReversed().flatMap((command) => {
     const help = command.createHelp();

@@ -57,7 +57,6 @@ export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSe
   });
 }
 
-/** Returns the pipelines that receive uploads, by id. */
 function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
   for (const pipeline of config.pipelines) {

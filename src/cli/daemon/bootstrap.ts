@@ -41,7 +41,6 @@ export interface ReadConfig {
   warnings: Finding[];
 }
 
-/** The context of a long-running program. */
 export interface ProgramContext extends SharedEventLoop {
   /** The configuration from startup. A reload does not change it. */
   config: Config;

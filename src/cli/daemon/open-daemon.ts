@@ -55,7 +55,6 @@ interface DaemonParts {
   readiness: Readiness;
 }
 
-/** All open parts of a running daemon. */
 export interface Daemon extends DaemonParts {
   sceneMaps: SceneMapPool;
   endedSessions: EndedSessions;
@@ -190,7 +189,6 @@ function startBackground(
   };
 }
 
-/** Adds gauges for the parts of the daemon. */
 function observe(metrics: Metrics, daemon: DaemonParts): void {
   const { foundation, configured, coordinator, server, streams, readiness, weather } = daemon;
   const { partialUploads, content } = daemon.uploads;

@@ -108,7 +108,6 @@ export type CommandHandler<I> = (options: OptionsOf<I>, io: Io) => Promise<numbe
 /** Returns the description as it is. This lets the compiler check and infer its type. */
 export const described = <const I>(description: Description<I>): Description<I> => description;
 
-/** The type of a command's options, derived from its description. */
 export type OptionsFor<D> = D extends Description<infer I> ? OptionsOf<I> : never;
 
 /** A command in the list of commands. It is only created if necessary. */
@@ -181,7 +180,6 @@ function makeCommand<I>(
   });
 }
 
-/** Sets the exit code of the process. */
 export async function exitWith(code: Promise<number>): Promise<void> {
   process.exitCode = await code;
 }

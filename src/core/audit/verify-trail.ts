@@ -54,7 +54,6 @@ export async function verifyTrail(
   return { ...check.end(files.length > 0), files: files.length };
 }
 
-/** A line, and where it is. */
 interface LineLocation {
   file: string;
   line: number;

@@ -13,7 +13,6 @@ export const signatureName = 'manifest.json.minisig';
 export const maxSignatureBytes = 16 * 1024;
 export const maxManifestBytes = 64 * 2 ** 20;
 
-/** A valid manifest. */
 export interface Manifest {
   name: RelativePath | null;
   created: Instant;

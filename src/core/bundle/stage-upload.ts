@@ -96,7 +96,6 @@ export interface StagedBundle {
   contentDigest: Digest;
   /** The path to publish the bundle under. It is the manifest's `name`, or made from its time and digest. */
   bundlePath: string;
-  /** The digest of the description file. */
   description: Digest;
   /** How many files the manifest lists. `bytes` is their size in total. */
   files: number;

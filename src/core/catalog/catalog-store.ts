@@ -22,7 +22,6 @@ export interface StoredState {
   raw: RawState | null;
 }
 
-/** Identifies the bytes of a state. */
 export interface StateBytes {
   size: number;
   digest: Digest;
@@ -34,7 +33,6 @@ interface RawState extends StateBytes {
   body: Body;
 }
 
-/** The last state read from each storage. */
 const lastRead = new WeakMap<Storage, StoredState>();
 
 /** While a state is read, it is buffered if it has no more than this many bytes. */

@@ -143,7 +143,6 @@ function holdersIn(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>): 
 
 /** How much `lastPublished` may read. If it would have to read more, it returns null. */
 interface CatalogReadLimits {
-  /** The maximum number of entries to list. */
   entries: number;
   /** The maximum number of catalogs whose modification time is looked up. */
   catalogs: number;

@@ -30,9 +30,7 @@ export interface Config {
   trustedPublishers: PublisherConfig[];
   server: ServerConfig;
   log: LogSettings;
-  /** null if there is no audit trail. */
   audit: TrailSettings | null;
-  /** null if there is no tracing. */
   tracing: ResolvedBy<typeof tracingSchema> | null;
   pipelines: PipelineConfig[];
   notifiers: NotifierConfig[];
@@ -95,7 +93,6 @@ export interface ServerConfig {
 
 export interface BullmqConfig {
   driver: 'bullmq';
-  /** The variable that contains the Redis URL. */
   redisUrlEnv: string;
   /** The Sentinels to ask for the primary; null if the URL points to the primary. */
   redisSentinels: { master: string; hosts: readonly { host: string; port: number }[] } | null;
@@ -208,7 +205,6 @@ export interface ChannelConfig {
   publicBaseUrl?: string;
 }
 
-/** The generated outputs of a destination. */
 export interface GeneratedOutputs {
   checksums: boolean;
   archive: boolean;

@@ -28,7 +28,6 @@ export interface Fault {
   message: string;
 }
 
-/** Returns a fault about the value at this path. */
 export function fault(code: Fault['code'], path: KeyPath, message: string): Fault {
   return { severity: 'error', code, path, part: 'value', message };
 }

@@ -121,7 +121,6 @@ function daemonPaths({ server: { staging, queue }, pipelines }: Config): UsedPat
   return [...staged, ...files];
 }
 
-/** Returns the directory with secrets, and all files in it. */
 function secretFiles({ secrets: { directory } }: Config): UsedPath[] {
   if (directory === null) return [];
   const names = namesIn(directory).filter((name) => !name.startsWith('..'));

@@ -1,4 +1,3 @@
-/** Releases one resource. */
 export type Releaser = () => void | Promise<void>;
 
 /**

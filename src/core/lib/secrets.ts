@@ -22,7 +22,6 @@ export interface Secrets {
   readonly warnings: readonly Finding[];
 }
 
-/** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface SecretsOptions {

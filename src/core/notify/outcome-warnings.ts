@@ -19,7 +19,6 @@ export function outcomeWarning({
   return finding('warning', 'event_not_delivered', message);
 }
 
-/** Logs how a delivery ended. */
 export function logOutcome(outcome: DeliveryOutcome, log: Log): void {
   const { event, notifierId, tries } = outcome;
   const fields = {

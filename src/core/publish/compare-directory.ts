@@ -13,7 +13,6 @@ import { readReleases } from '../releases/releases-store.ts';
 import { findBundles } from './find-bundles.ts';
 import { planOutputs } from './outputs.ts';
 
-/** The pipeline and destination that the directory is compared with. */
 interface ComparedDestination {
   pipeline: PipelineConfig;
   destination: DestinationConfig;

@@ -156,7 +156,6 @@ export function decisionRecord({ plan, planned, stored }: Decided): DecisionReco
   };
 }
 
-/** Returns the record of the decision to remove an orphan. */
 export function orphanRecord({ work, stored }: DecidedOrphan): DecisionRecord {
   const { owner, destinationPath, action, removes } = work;
   const bundle = publishedBy(stored.state, owner);

@@ -43,7 +43,6 @@ interface Published {
   state: CatalogState | null;
 }
 
-/** One run's publications to one destination. */
 class DestinationPublication {
   readonly #context: CoreContext;
   readonly #owner: Owner;

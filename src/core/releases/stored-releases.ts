@@ -100,7 +100,6 @@ export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusabl
   return path === undefined ? null : { why: 'damaged', path, others: others.length };
 }
 
-/** Returns the storage rooted at this release. */
 export function releaseIn(storage: Storage, id: ReleaseId): Storage {
   return within(storage, releaseKey(id));
 }

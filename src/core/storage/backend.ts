@@ -35,7 +35,6 @@ export interface StorageBackend<
    * included.
    */
   settings(kinds: Kinds): Settings;
-  /** The settings that only destinations have. */
   destinationSettings(kinds: Kinds): Settings;
   /** Groups of keys that must either all be set or all be absent. */
   readonly setTogether: readonly (readonly string[])[];

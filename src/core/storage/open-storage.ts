@@ -15,7 +15,6 @@ export interface RetryPolicies {
    * command should fail within seconds.
    */
   opening?: RetryPolicy;
-  /** The retry policy for calls to an open storage. */
   calls?: RetryPolicy;
 }
 

@@ -6,7 +6,6 @@ import type { Parameter, ParameterMap } from '../../core/lib/parameters.ts';
 import { type FamilyName, familyNames, weatherFamilies } from '../families.ts';
 import type { WeatherFamily } from '../family.ts';
 
-/** The HTTP endpoint of a weather family. */
 export interface WeatherEndpoint {
   family: FamilyName;
   path: string;
@@ -68,13 +67,11 @@ function formatParameter(formats: readonly Format[]): Parameter<string | null> {
 
 /** The parts of a request that affect the response. */
 export interface WeatherRequest {
-  /** The URL with its query string. */
   url: string;
   accept: string | undefined;
   acceptEncoding: string | undefined;
 }
 
-/** @param url The URL with its query string. */
 export function weatherRequest(url: string, headers: IncomingHttpHeaders): WeatherRequest {
   const { accept, 'accept-encoding': encodings } = headers;
   return { url, accept, acceptEncoding: Array.isArray(encodings) ? encodings.join() : encodings };

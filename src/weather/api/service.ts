@@ -52,7 +52,6 @@ export interface WeatherService {
   newestObservations: NewestObservations;
 }
 
-/** The current record of a weather family. */
 interface CurrentRecord<Name extends FamilyName> {
   data: RecordOf<Name> | null;
   stale: boolean;

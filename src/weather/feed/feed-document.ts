@@ -28,7 +28,6 @@ export interface FeedResult {
    */
   outcome: 'loaded' | 'unchanged' | 'skipped' | 'failed';
   families: string[];
-  /** The number of rows that were inserted or updated. */
   rows: number;
   /** Why the document was skipped or failed. */
   reason: string | null;

@@ -67,7 +67,6 @@ export const outlooks = pgTable('outlooks', {
 /** The time at which the run was stored is optional. */
 export const cleanOutlookRun = cleanerOf(outlookRuns, { key: ['day', 'issuedAt'], nullable: ['receivedAt'] });
 
-/** Day 1 is today. */
 export const dayParameter = wholeNumber(1, 8, 1, { description: 'Day of the outlook; 1 is today.' });
 
 type OutlookWindow = Pick<typeof outlookRuns.$inferSelect, 'day' | 'issuedAt' | 'validFrom' | 'validUntil'>;
@@ -96,7 +95,6 @@ export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
  * unknown for some reason.
  */
 
-/** A row for an area or for a whole hazard. */
 type HazardRow = Pick<OutlookAreaData, 'hazard' | 'kind' | 'label' | 'rank'>;
 
 type HazardStates<Area> = ReadonlyMap<Hazard, { state: Known<readonly Area[]>; areas: readonly Area[] }>;

@@ -176,7 +176,6 @@ interface ProbeTask {
   run: (signal: AbortSignal) => Promise<string>;
 }
 
-/** The result of a probe. */
 export interface ProbeOutcome {
   /** The setting, written as in other findings: `pipelines[0].source.path`. */
   pointer: string;

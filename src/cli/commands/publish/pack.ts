@@ -18,7 +18,6 @@ import type { packCommand } from './commands.ts';
 
 type PackFlags = OptionsFor<typeof packCommand>;
 
-/** The files that were written. */
 interface PackedFiles {
   archive: { path: string; size: number; digest: Digest } | null;
   manifest: string | null;

@@ -124,7 +124,6 @@ export async function selectFiles(
   return { files, findings, excluded: excluded.sort(compareCodeUnits) };
 }
 
-/** Returns the finding for a selection without files. */
 export function noFiles({ excluded: [first, ...others] }: Pick<FileSelection, 'excluded'>): Finding {
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
   const message = first === undefined ? 'it has no files' : `it has only excluded files (${first}${more})`;

@@ -66,7 +66,6 @@ export interface LeaseOptions {
   signal?: AbortSignal;
 }
 
-/** Returns the intent of the attempt that holds this lease. */
 export function intentOf(
   { attemptId, holder }: Pick<Lease, 'attemptId' | 'holder'>,
   announced: Pick<Pending, 'owner' | 'action' | 'startedAt' | 'outputs' | 'removes'>,

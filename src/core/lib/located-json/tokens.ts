@@ -135,7 +135,6 @@ export const problemMessages = {
   controlCharacter: 'a string contains a control character; write it as an escape, for instance \\n',
 } as const;
 
-/** Makes a clause into a sentence. */
 export function asSentence(clause: string): string {
   return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.`;
 }

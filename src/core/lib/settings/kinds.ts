@@ -180,7 +180,6 @@ function is(test: (value: string) => boolean, reason: string): (value: string) =
 
 export const boolean = shared(() => expectsNumber<boolean>({ kind: 'boolean' }, 'true or false'));
 
-/** True, false, or one of these words. */
 export function booleanOr<W extends string>(...words: W[]): Setting<boolean | W, false, boolean | W> {
   return expects(
     { kind: 'either', forms: [{ kind: 'boolean' }, { kind: 'choice', values: words }] },

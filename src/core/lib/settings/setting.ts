@@ -47,7 +47,6 @@ export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> 
 /** Settings by key, such as the members of a map. */
 export type Settings = Record<string, Setting>;
 
-/** The type of the values that a setting accepts. */
 export type AcceptedBy<S> = S extends Setting<infer T> ? T : never;
 
 /**
@@ -141,7 +140,6 @@ export interface NumberForm {
 
 export interface MapForm {
   kind: 'map';
-  /** The keys that are allowed. */
   keys: Settings;
   /** Groups of keys that belong together: set all of them or none. */
   setTogether: readonly (readonly string[])[];

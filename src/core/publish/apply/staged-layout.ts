@@ -26,7 +26,6 @@ export interface StagedMove {
 export interface StagedLayout<T extends StagedOutput> {
   /** The outputs in the order they become visible, group by group; see `inVisibleOrder`. */
   groups: readonly (readonly T[])[];
-  /** Returns the staged name for the output at this index. */
   stagedName(index: number): string;
   /**
    * Returns the moves that put these outputs in place. All of them must be in the same group. No directory is

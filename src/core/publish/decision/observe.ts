@@ -65,7 +65,6 @@ export async function observe(
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
 }
 
-/** Returns an observation in which nothing was found. */
 export function nothingSeen(
   state: CatalogState,
   storage: Pick<Storage, 'facts' | 'largestKeptBytes'>,
@@ -111,7 +110,6 @@ async function listedView(storage: Storage, planned: readonly PlannedOutput[]): 
   };
 }
 
-/** Returns the planned paths to write. */
 function pathsToWrite(
   planned: readonly PlannedOutput[],
   reusable: readonly PlannedOutput[],

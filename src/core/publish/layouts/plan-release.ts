@@ -119,7 +119,6 @@ function unreadableInPlace(where: string): WaybillError {
  * Decides how to publish a bundle as a release.
  */
 
-/** A release to publish. */
 export interface PlannedRelease {
   id: ReleaseId;
   /** All outputs, sorted by path. This includes those that an additive publication carries over. */

@@ -103,7 +103,6 @@ export function bundleRecords({ outputs }: Catalog, owner: Owner): OutputRecord[
   return outputs.filter((record) => sameOwner(record.owner, owner) && record.generated.generator === null);
 }
 
-/** Returns the distinct owners of the content. */
 export function ownersOf(published: readonly PublishedContent[]): Owner[] {
   const owners: Owner[] = [];
   for (const { catalog } of published)

@@ -100,7 +100,6 @@ export async function everyBundle(
  * Plans the files of a root index.
  */
 
-/** The destination that a root index belongs to. */
 export interface RootIndex {
   owner: Owner;
   destination: Pick<
@@ -109,7 +108,6 @@ export interface RootIndex {
   >;
 }
 
-/** The file names in every root index, sorted. */
 export const rootFileNames = ['feed.json', 'feed.xml', 'index.html'] as const;
 
 /** The file from which the next update reads the current entries. */

@@ -144,7 +144,6 @@ export function namedKey({ endpoint }: S3Place, key: string): string {
   return typeof endpoint === 'string' ? ` at ${endpoint}` : '';
 }
 
-/** Returns a hint to check the endpoint, with its URL. */
 export function hintAt({ endpoint }: S3Place, hint: string): string {
   return typeof endpoint === 'string'
     ? hint.replace(/^check endpoint/, `check endpoint (${endpoint})`)

@@ -138,7 +138,6 @@ export class SftpSession {
   replaces = false;
   /** The duration of the fastest of the first few requests, in milliseconds. */
   roundTripMs = 0;
-  /** The host key of the server. */
   hostKey: Buffer = Buffer.alloc(0);
   readonly #client: SftpClient;
   readonly #socket: net.Socket;

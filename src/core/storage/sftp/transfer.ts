@@ -64,7 +64,6 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
   }
 }
 
-/** A file to write. */
 export interface TargetFile {
   /** Names the file in messages. */
   key: Key;

@@ -68,7 +68,6 @@ class FollowedLinks {
   readonly #main: RootedStorage;
   readonly #options: FollowOptions;
   readonly #opened = new Map<string, Promise<RootedStorage>>();
-  /** The links that have been followed, by key. */
   readonly #followed = new Map<Key | '', FollowedPlace>();
   /** The number of links followed, and of entries found below them, since the root was last listed. */
   #links = 0;
@@ -177,7 +176,6 @@ class FollowedLinks {
     return { ...found, key, linkTarget: absolute(target) };
   }
 
-  /** Returns true if the target is a directory that contains the key. */
   #containsItself(target: FollowedPlace, key: Key): boolean {
     for (let above: Key | '' = key; above !== '';) {
       above = parentOf(above);

@@ -1,11 +1,9 @@
 import type { NwsConfig, SourceName } from '../../../core/config/weather/feed.ts';
 import type { PolledList } from '../tables/polls.ts';
 
-/** A document to poll. */
 export interface PolledDocument {
   name: SourceName;
   url: string;
-  /** A file name to use for the document. */
   fileName: string;
   /**
    * If the document has not changed, this list's most recent run is still valid. null if there is no such

@@ -196,7 +196,6 @@ async function learnAlerts(
   for (const alert of known.keys()) if (!current.has(alert)) known.delete(alert);
 }
 
-/** Returns the alerts for each zone. */
 async function areasOf(
   database: WeatherDatabase,
   alerts: readonly string[],
