@@ -64,7 +64,6 @@ export interface Features {
   places: readonly Placed[];
 }
 
-/** An item and its location. */
 export interface Placed {
   /** Unique within the family; null if the item has no id. */
   id: string | null;
@@ -74,7 +73,6 @@ export interface Placed {
   properties: object;
 }
 
-/** The dependencies for reading a family's records. */
 export interface WeatherSource {
   database: WeatherDatabase;
   clock: Clock;

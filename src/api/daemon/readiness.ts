@@ -34,7 +34,6 @@ export interface ReadinessOptions {
   clock: Clock;
   log: Log;
   checks: readonly HealthCheck[];
-  /** Whether the process is shutting down. */
   isDraining: () => boolean;
   /** null if no weather database is configured. */
   weatherHealth: { isHealthy(): boolean } | null;

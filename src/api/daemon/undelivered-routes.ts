@@ -50,7 +50,6 @@ const object = (properties: Record<string, JsonSchema>): JsonSchema => ({
   properties,
 });
 
-/** Lists the events that could not be delivered to a notifier. */
 export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   method: 'get',
   path: '/v1/notifiers/{notifier_id}/undelivered',
@@ -94,7 +93,6 @@ export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   handle: (ports) => list(ports),
 };
 
-/** Resends the events that could not be delivered to a notifier. */
 export const redeliverRoute: Route<UndeliveredPorts> = {
   method: 'post',
   path: '/v1/notifiers/{notifier_id}/redeliver',

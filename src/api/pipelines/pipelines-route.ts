@@ -175,7 +175,6 @@ const pipelineList: JsonSchema = {
   },
 };
 
-/** Lists all pipelines that the token can access, and their states. */
 export const listPipelinesRoute: Route<PipelinePorts> = {
   method: 'get',
   path: '/v1/pipelines',

@@ -273,7 +273,6 @@ function send(res: Response, kind: string, document: object): void {
   res.type('json').send(jsonDocument(kind, document, 0));
 }
 
-/** The dependencies of the release routes. */
 export interface ReleasesPorts extends RoutePorts {
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
   threads: Pick<PublishingThreads, 'releases'>;

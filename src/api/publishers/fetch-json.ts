@@ -15,10 +15,8 @@ export class FetchFailure extends Error {
   override readonly name = 'FetchFailure';
 }
 
-/** A form to send to an issuer. */
 interface SentForm {
   fields: URLSearchParams;
-  /** The `Authorization` header. */
   authorization?: string;
 }
 

@@ -85,7 +85,6 @@ export function nextOfAll(basePath: string, search: RunSearchQuery, before: stri
   return `${basePath}v1/runs?${query.toString()}`;
 }
 
-/** Lists the retained runs of all pipelines that the token can access. */
 export const listAllRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/runs',

@@ -5,7 +5,6 @@ import type { RoutePorts } from '../http/http-app.ts';
 import type { RunAccess } from '../pipelines/pipeline-access.ts';
 import type { Streams } from './event-stream.ts';
 
-/** The dependencies of the run routes. */
 export interface RunPorts extends RoutePorts {
   configured: Current<RunAccess>;
   queue: JobQueue;

@@ -17,7 +17,6 @@ export interface UploadAccess extends TokenAccess {
   uploadPipelines: ReadonlyMap<string, UploadPipeline>;
 }
 
-/** The dependencies of the upload routes. */
 export interface UploadPorts extends RoutePorts {
   configured: Current<UploadAccess>;
   queue: JobQueue;

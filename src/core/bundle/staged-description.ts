@@ -14,7 +14,6 @@ export interface FileFacts {
   digest: Digest;
 }
 
-/** The bytes of the manifest and the signature. */
 interface DescribedFiles {
   manifest: Uint8Array;
   signature: Uint8Array | null;

@@ -6,7 +6,6 @@ import type { ParsedValue } from '../lib/settings/parse-values.ts';
  * Calculates when scheduled runs are due. Used by the scheduler, the API and the configuration.
  */
 
-/** The schedule of a pipeline, parsed. */
 export interface ScheduleConfig {
   /** A cron pattern with five fields, or an alias such as `@daily`. */
   cron: string;

@@ -10,7 +10,6 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
  */
 export interface Parameter<T> {
   description: string;
-  /** Describes the value. */
   schema: JsonSchema;
   example?: unknown;
   /** The value to use if the parameter is missing. */
@@ -30,10 +29,8 @@ export interface Parameter<T> {
   isInPath?: true;
 }
 
-/** The parameters of a request, by name. */
 export type ParameterMap = Readonly<Record<string, Parameter<unknown>>>;
 
-/** The parsed values of some parameters. */
 export type ValuesOf<P extends ParameterMap> = {
   [Name in keyof P]: P[Name] extends Parameter<infer T> ? T : never;
 };

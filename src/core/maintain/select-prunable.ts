@@ -18,7 +18,6 @@ export interface PruneCandidate {
 }
 
 export interface PruneDecision extends PruneCandidate {
-  /** Whether to remove the output. */
   prune: boolean;
   reason: string;
 }

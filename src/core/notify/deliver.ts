@@ -15,7 +15,6 @@ interface DeliverOptions {
   signal: AbortSignal;
   /** Lets the current attempt finish, but does not start another one. */
   stopping: AbortSignal;
-  /** The span of the delivery. */
   trace?: TraceContext;
   onRetry?: (refused: SinkRefusal, attempt: number, pauseMs: number) => void;
 }

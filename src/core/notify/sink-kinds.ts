@@ -36,7 +36,6 @@ export const notifier = variants('kind', 'a notifier such as {id: log, kind: log
 
 export type NotifierConfig = ResolvedBy<typeof notifier>;
 
-/** A notifier in the configuration, with its sink. */
 export interface OpenNotifier {
   config: NotifierConfig;
   sink: Sink;

@@ -97,7 +97,6 @@ export function notifierSettings<const Kind extends string, Own extends Settings
   return map({ ...common, kind, ...own }, { check: check as never });
 }
 
-/** The `timeout` setting of sinks that use a network. */
 export const timeoutSetting = duration({ atLeast: '100ms', atMost: '60s' })
   .default('5s')
   .description('Time limit for one attempt. An event gets up to four.');

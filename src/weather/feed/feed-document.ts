@@ -4,7 +4,6 @@ import { NothingToLoad, reasonOf } from './documents/rows.ts';
 import { load } from './tables/load-document.ts';
 import type { Statements, WritableDatabase } from './tables/upsert.ts';
 
-/** A document to load, from any source. */
 export interface Arrived {
   /** The path or URL, for display. */
   place: string;
@@ -19,7 +18,6 @@ export interface Arrived {
   alongside?: (statements: Statements) => Promise<void>;
 }
 
-/** The result of loading a document. */
 export interface FeedResult {
   place: string;
   /**

@@ -125,7 +125,6 @@ function tooSlow(maxMs: number): WaybillError {
   });
 }
 
-/** The dependencies for reading a body into memory. */
 export interface MemoryBodyPorts extends BodyPorts {
   bodyMemory: BodyMemory;
 }

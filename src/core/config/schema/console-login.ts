@@ -50,7 +50,6 @@ const role = map(
   },
 );
 
-/** The `server.console.login` section of the configuration. */
 export const loginSchema = map({
   issuer: issuer
     .required()

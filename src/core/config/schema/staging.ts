@@ -94,7 +94,6 @@ export function stagingDirectory(location: SourceLocation): string {
   throw new Error(`the checks accepted staging in ${location.backend} with a queue in memory`);
 }
 
-/** The `server.queue` section of the configuration. */
 export const queueSchema = variants('driver', 'a queue such as {driver: memory}', {
   memory: map({
     driver: choice('memory')

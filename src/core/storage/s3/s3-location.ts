@@ -14,7 +14,6 @@ export interface S3DestinationDocument extends S3Document {
   allow_bucket_root: boolean;
 }
 
-/** A bucket and a prefix. */
 export interface S3Location {
   backend: 's3';
   bucket: string;

@@ -77,7 +77,6 @@ async function isLoaded(target: WritableDatabase, id: string): Promise<boolean> 
   return found !== undefined;
 }
 
-/** The dependencies for polling a source. */
 interface PollContext {
   target: WritableDatabase;
   requests: LoadedDocuments;
