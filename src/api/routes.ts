@@ -1,3 +1,4 @@
+import type { ApiServices } from './api-services.ts';
 import { listAuditRoute } from './daemon/audit-route.ts';
 import { healthRoute, liveRoute, readyRoute } from './daemon/health-routes.ts';
 import { reloadRoute } from './daemon/reload-route.ts';
@@ -13,7 +14,6 @@ import {
   listReleasesRoute,
   showReleaseRoute,
 } from './pipelines/releases-routes.ts';
-import type { ApiServices } from './api-services.ts';
 import { tokenRoute } from './publishers/token-route.ts';
 import { followRunRoute, followRunsRoute } from './runs/follow-routes.ts';
 import { listAllRunsRoute, listRunsRoute } from './runs/list-runs.ts';

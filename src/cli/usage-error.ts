@@ -203,7 +203,10 @@ function namedCommand(program: Command, argv: readonly string[]): { words: strin
  * Returns the shortest complete command line, such as `waybill runs show <run_id> --to <url>`. Arguments that
  * were given are in it.
  */
-function synopsis({ command, words }: UsageContext, more = `${words} --help has examples and all options`): string {
+function synopsis(
+  { command, words }: UsageContext,
+  more = `${words} --help has examples and all options`,
+): string {
   const parts = [
     ...command.registeredArguments
       .filter(({ required }) => required)

@@ -7,7 +7,7 @@ import type { WeatherDatabase } from './database/database.ts';
 import type { Field } from './fields.ts';
 import type { Nearby } from './places/place-index.ts';
 import type { PlaceLists } from './places/place-lists.ts';
-import type { Geometry, UtcTime, UnknownPart, WeatherTable } from './values.ts';
+import type { Geometry, UnknownPart, UtcTime, WeatherTable } from './values.ts';
 
 /**
  * Defines a family of weather records: its tables, its fields, how to read the current record, and its HTTP

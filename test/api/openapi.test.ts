@@ -616,7 +616,10 @@ const exchanges = (): Record<string, Provocation> => {
       return fetch(`${origin}/v1/token`, { method: 'POST', body: form === null ? '{}' : body });
     };
   const failing = (error: Error): Provocation => [
-    { publishers, ports: { identity: { endedSessions: { ...unusedSessions, addOnce: () => Promise.reject(error) } } } },
+    {
+      publishers,
+      ports: { identity: { endedSessions: { ...unusedSessions, addOnce: () => Promise.reject(error) } } },
+    },
     send({}),
   ];
   const refused = (code: ErrorCode): Provocation =>
@@ -632,7 +635,10 @@ const exchanges = (): Record<string, Provocation> => {
       send({}, issuer.sign({ ...claims, ...away })),
     ],
     too_many_logins: [
-      { publishers, ports: { identity: { exchangeLimit: { admit: tooManyLogins, failed: async () => undefined } } } },
+      {
+        publishers,
+        ports: { identity: { exchangeLimit: { admit: tooManyLogins, failed: async () => undefined } } },
+      },
       send({}),
     ],
     queue_unavailable: refused('queue_unavailable'),

@@ -98,7 +98,7 @@ for (const resumable of ['never', 'always'] as const)
 
 t.test('requests the list again if files vanish before the upload, then sends everything', async (t) => {
   const place = await layOut(t);
-  const { content } = place.api.ports;
+  const { content } = place.api.ports.uploads;
   const clear = (): void => (content as unknown as { clear: () => void }).clear();
   const next = (): string => new Date(Date.UTC(2026, 0, 1, 0, 0, (seconds += 1))).toISOString();
   let seconds = 0;

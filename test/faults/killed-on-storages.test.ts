@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
-import { surveyDestination } from '../../src/core/catalog/managed-paths.ts';
 import { readState } from '../../src/core/catalog/catalog-store.ts';
+import { surveyDestination } from '../../src/core/catalog/managed-paths.ts';
 import { loadConfig } from '../../src/core/config/load-config.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { verify } from '../../src/core/maintain/verify.ts';

@@ -2,15 +2,7 @@ import { type Digest, digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { ancestorsOf } from '../../src/core/lib/paths.ts';
 import { collect } from '../../src/core/storage/body.ts';
-import type { Capabilities, KeptFile, KeptBy, Move } from '../../src/core/storage/capabilities.ts';
-import {
-  alreadyExists,
-  notADirectory,
-  notFound,
-  notKept,
-  readOnly,
-  versionConflict,
-} from '../../src/core/storage/storage-errors.ts';
+import type { Capabilities, KeptBy, KeptFile, Move } from '../../src/core/storage/capabilities.ts';
 import { joinKey, type Key, listedKey } from '../../src/core/storage/key.ts';
 import type {
   ConditionalWrites,
@@ -20,6 +12,14 @@ import type {
   WriteOptions,
   Written,
 } from '../../src/core/storage/storage.ts';
+import {
+  alreadyExists,
+  notADirectory,
+  notFound,
+  notKept,
+  readOnly,
+  versionConflict,
+} from '../../src/core/storage/storage-errors.ts';
 import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 
 /**

@@ -25,14 +25,7 @@ export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAcc
 
 /** The parts of the API that the console depends on. */
 export interface ConsolePorts
-  extends
-    IdentityPorts,
-    PipelinePorts,
-    ReleasesPorts,
-    ReloadPorts,
-    RunPorts,
-    UndeliveredPorts,
-    UploadPorts {
+  extends IdentityPorts, PipelinePorts, ReleasesPorts, ReloadPorts, RunPorts, UndeliveredPorts, UploadPorts {
   http: UploadPorts['http'];
   clock: UploadPorts['clock'];
   configured: Current<ConsoleAccess>;

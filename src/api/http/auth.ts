@@ -116,7 +116,11 @@ function resolveDistinct(configs: readonly ConfiguredToken[], secrets: Secrets):
  * Resolves a token from a secret, which contains either the value or `sha256:<hex>`. `neededBy` is used in
  * error messages. Throws `secrets_invalid` if the secret is missing or cannot be sent as a bearer token.
  */
-export function resolveToken({ id, valueEnv }: ConfiguredToken, neededBy: string, secrets: Secrets): KnownToken {
+export function resolveToken(
+  { id, valueEnv }: ConfiguredToken,
+  neededBy: string,
+  secrets: Secrets,
+): KnownToken {
   const value = secrets.require(valueEnv, neededBy);
   const digest = digestForm.exec(value)?.[1];
   if (digest !== undefined) return { id, hash: Buffer.from(digest, 'hex') };

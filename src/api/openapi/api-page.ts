@@ -2,7 +2,14 @@ import { STATUS_CODES } from 'node:http';
 import { errorTable } from '../../core/lib/error-codes.ts';
 import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { statusOf } from '../http/answer/error-status.ts';
-import type { MediaType, OpenApiDocument, Operation, OpenApiParameter, RequestBody, ResponseObject } from '../http/route.ts';
+import type {
+  MediaType,
+  OpenApiDocument,
+  OpenApiParameter,
+  Operation,
+  RequestBody,
+  ResponseObject,
+} from '../http/route.ts';
 import type { Page } from '../pages/render-page.ts';
 import { publicCodes } from './components.ts';
 import { exampleOf } from './example.ts';
@@ -130,7 +137,14 @@ function operationView(path: string, { method, operation, schemas }: OperationPa
   };
 }
 
-function parameterView({ name, in: place, required, description, schema, example }: OpenApiParameter): object {
+function parameterView({
+  name,
+  in: place,
+  required,
+  description,
+  schema,
+  example,
+}: OpenApiParameter): object {
   const choices = schema['type'] === 'boolean' ? [true, false] : (schema['enum'] ?? []);
   return {
     ...{

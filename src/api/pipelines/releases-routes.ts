@@ -253,9 +253,11 @@ export async function askReleases(
 ): Promise<ReleasesAnswer> {
   const runId = `releases.${requestContext(req).id}`;
   const request = { ...asked, ...about(req), runId };
-  return untilLeft(res, stopping, async (signal) => threads.releases(request, signal)).catch((thrown: unknown) => {
-    throw disclosed(thrown);
-  });
+  return untilLeft(res, stopping, async (signal) => threads.releases(request, signal)).catch(
+    (thrown: unknown) => {
+      throw disclosed(thrown);
+    },
+  );
 }
 
 /**

@@ -6,8 +6,8 @@ import { queryParameters } from '../http/query-parameters.ts';
 import { type OpenApiParameter, type ResponseObject, type Route, runIdParameter } from '../http/route.ts';
 import { pipelineAccessProblems, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
 import { nextOfAll, pipelinesParameter } from './list-runs.ts';
-import type { RunPorts } from './run-service.ts';
 import { findRun, tokenOfReader } from './run-route.ts';
+import type { RunPorts } from './run-service.ts';
 import { streamRuns } from './run-stream.ts';
 
 const lastEventId: OpenApiParameter = {

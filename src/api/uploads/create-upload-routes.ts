@@ -19,7 +19,6 @@ import {
   requireChannel,
   rerunFailed,
 } from '../runs/accept-run.ts';
-import type { UploadPorts } from './upload-service.ts';
 import {
   admitCaller,
   callOf,
@@ -33,6 +32,7 @@ import {
 } from './resumable-upload.ts';
 import { partialOf, partialParameter } from './take-upload.ts';
 import { sendTus, speakTus, TusStore } from './tus-server.ts';
+import type { UploadPorts } from './upload-service.ts';
 
 const createQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 

@@ -7,8 +7,8 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { type MemoryBodyPorts, readBody } from '../http/request/request-body.ts';
 import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
 import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
-import type { UploadPorts } from './upload-service.ts';
 import { authorizeUpload, checkMediaType } from './take-upload.ts';
+import type { UploadPorts } from './upload-service.ts';
 
 export type MissingPorts = Pick<UploadPorts, 'configured' | 'uploads' | keyof MemoryBodyPorts>;
 

@@ -6,7 +6,6 @@ import { withBody } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { takeShare } from '../http/request/shares.ts';
 import { jsonContent, pipelineIdParameter, type ResponseObject, type Route } from '../http/route.ts';
-import type { UploadPorts, UploadParams, UploadPipeline } from './upload-service.ts';
 import {
   admitToUpload,
   ask,
@@ -27,6 +26,7 @@ import {
 } from './resumable-upload.ts';
 import { bundleProblems } from './take-upload.ts';
 import { addRunHeaders, chunkType, sendTus, type speakTus } from './tus-server.ts';
+import type { UploadParams, UploadPipeline, UploadPorts } from './upload-service.ts';
 
 export const showUploadRoute: Route<UploadPorts> = {
   method: 'get',

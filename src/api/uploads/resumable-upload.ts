@@ -16,10 +16,10 @@ import type { Token } from '../http/auth.ts';
 import { originOf, requestContext, requireAuthorized } from '../http/request/request-context.ts';
 import type { Header, OpenApiParameter } from '../http/route.ts';
 import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
-import type { UploadPorts, UploadParams, UploadPipeline } from './upload-service.ts';
 import { accept, stageFor, withStagingDirectory } from './staged-upload.ts';
 import { authorizeUpload } from './take-upload.ts';
 import { speakTus, type TusCall, TusStore, tusVersion } from './tus-server.ts';
+import type { UploadParams, UploadPipeline, UploadPorts } from './upload-service.ts';
 
 /** Reports whether resumable uploads are enabled. */
 export function isResumable({ uploads }: Pick<UploadPorts, 'uploads'>): boolean {

@@ -27,7 +27,6 @@ import {
   rerunFailed,
   sendAccepted,
 } from '../runs/accept-run.ts';
-import type { StagedUpload, UploadPipeline, UploadPorts } from './upload-service.ts';
 import {
   accept,
   type AcceptedUpload,
@@ -36,6 +35,7 @@ import {
   stageFor,
   withStagingDirectory,
 } from './staged-upload.ts';
+import type { StagedUpload, UploadPipeline, UploadPorts } from './upload-service.ts';
 
 /** How the archive is sent in the request. */
 export interface UploadForm {

@@ -7,8 +7,8 @@ import type { ContentStore } from '../../workers/staging/content-store.ts';
 import type { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import type { StagingArea } from '../../workers/staging/staged-directories.ts';
 import type { PublishingThreads } from '../../workers/threads/publishing-pool.ts';
-import type { RoutePorts } from '../http/http-app.ts';
 import type { TokenAccess } from '../http/auth.ts';
+import type { RoutePorts } from '../http/http-app.ts';
 import type { Shares } from '../http/request/shares.ts';
 
 /** The configured tokens, and the pipelines that receive uploads. Replaced on reload. */

@@ -1,4 +1,4 @@
-import { command, commandGroup, type CommandEntry, heading } from '../setup/command.ts';
+import { command, type CommandEntry, commandGroup, heading } from '../setup/command.ts';
 import * as daemon from './daemon/commands.ts';
 import * as maintain from './maintain/commands.ts';
 import * as publish from './publish/commands.ts';

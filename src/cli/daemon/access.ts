@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import type { ApiAccess } from '../../api/api-services.ts';
 import { resolveLogin } from '../../api/console/people.ts';
 import type { ConsoleSettings } from '../../api/console/ports.ts';
 import { type KnownToken, resolveAdminToken, resolveToken, resolveTokens } from '../../api/http/auth.ts';
 import { summariesOf } from '../../api/pipelines/pipelines-route.ts';
-import type { ApiAccess } from '../../api/api-services.ts';
 import { resolvePublishers } from '../../api/publishers/publishers.ts';
 import type { UploadPipeline } from '../../api/uploads/upload-service.ts';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';

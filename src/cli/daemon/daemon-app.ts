@@ -1,7 +1,7 @@
+import type { ApiServices } from '../../api/api-services.ts';
 import { createApp } from '../../api/app.ts';
 import type { Route } from '../../api/http/route.ts';
 import { siteOf } from '../../api/pages/site.ts';
-import type { ApiServices } from '../../api/api-services.ts';
 import { routesWith } from '../../api/routes.ts';
 import type { WeatherPorts } from '../../weather/api/service.ts';
 import { weatherRoutes } from '../../weather/api/weather-routes.ts';

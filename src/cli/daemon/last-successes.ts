@@ -1,8 +1,9 @@
-import type { Place, RunMetrics } from '../../api/metrics/run-metrics.ts';
+import type { RunMetrics } from '../../api/metrics/run-metrics.ts';
 import { lastPublished } from '../../core/catalog/managed-paths.ts';
 import type { DestinationConfig } from '../../core/config/config.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import type { Owner } from '../../core/storage/identity.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { RunReader } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
@@ -41,7 +42,7 @@ export function findLastSuccesses(
 ): SuccessSearch {
   const stopping = new AbortController();
   const looked = new Set<string>();
-  const isNew = ({ pipelineId, destinationId }: Place): boolean => {
+  const isNew = ({ pipelineId, destinationId }: Owner): boolean => {
     const key = JSON.stringify([pipelineId, destinationId]);
     if (looked.has(key)) return false;
     looked.add(key);
@@ -72,7 +73,7 @@ interface Looking {
   queue: Pick<RunReader, 'list' | 'overview'>;
   found: Pick<RunMetrics, 'succeededAt'>;
   /** Returns true the first time it is called for a destination. */
-  isNew: (place: Place) => boolean;
+  isNew: (place: Owner) => boolean;
   signal: AbortSignal;
 }
 
@@ -142,7 +143,7 @@ function quiet(log: Log): Log {
 
 async function fromCatalogs(
   { clock, log, secrets }: ProgramContext,
-  place: Place,
+  place: Owner,
   { location, mapping, releases }: DestinationConfig,
   signal: AbortSignal,
 ): Promise<Date | null> {

@@ -1,7 +1,7 @@
+import type { ApiAccess } from '../../api/api-services.ts';
 import { newReadiness, type Readiness } from '../../api/daemon/readiness.ts';
 import { type HttpServer, listen } from '../../api/http/listen.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
-import type { ApiAccess } from '../../api/api-services.ts';
 import { createStreams, type Streams } from '../../api/runs/event-stream.ts';
 import type { Timer } from '../../core/lib/clock.ts';
 import { type Replaceable, replaceable } from '../../core/lib/current.ts';

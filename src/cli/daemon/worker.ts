@@ -3,7 +3,7 @@ import { createWorkerMetrics } from '../../api/metrics/process-metrics.ts';
 import type { ReloadReport } from '../../core/config/config-changes.ts';
 import type { Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { type Releaser, releasedOnFailure } from '../../core/lib/lifecycle.ts';
+import { releasedOnFailure, type Releaser } from '../../core/lib/lifecycle.ts';
 import { parseListen } from '../../core/lib/settings/parse-values.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';

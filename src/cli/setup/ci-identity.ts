@@ -18,7 +18,6 @@ export interface CiIdentity {
   idToken: (audience: string) => Promise<string>;
 }
 
-
 /** The timeout for requests to the CI system, in milliseconds. */
 const withinMs = 30_000;
 /** A signed JWT. */

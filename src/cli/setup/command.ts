@@ -117,7 +117,10 @@ export interface CommandEntry {
 }
 
 /** @param load Imports the module of the command. Only called when the command runs. */
-export function command<I>(description: Description<I>, load: () => Promise<CommandHandler<I>>): CommandEntry {
+export function command<I>(
+  description: Description<I>,
+  load: () => Promise<CommandHandler<I>>,
+): CommandEntry {
   return { name: description.name, make: () => makeCommand(description, load) };
 }
 

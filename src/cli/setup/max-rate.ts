@@ -15,7 +15,10 @@ export function maxRateOf({ maxRate }: { maxRate?: string }): number | undefined
 }
 
 /** Replaces the rate limits of destinations with this one. */
-export function withMaxRate(chosen: readonly ChosenPipeline[], maxRate: number | undefined): readonly ChosenPipeline[] {
+export function withMaxRate(
+  chosen: readonly ChosenPipeline[],
+  maxRate: number | undefined,
+): readonly ChosenPipeline[] {
   if (maxRate === undefined) return chosen;
   return chosen.map(({ pipeline, destinations }) => ({
     pipeline: {

@@ -1,5 +1,5 @@
 import type { JsonSchema } from '../lib/parameters.ts';
-import type { ValueForm, MapForm, Setting } from '../lib/settings/setting.ts';
+import type { MapForm, Setting, ValueForm } from '../lib/settings/setting.ts';
 import { configSchema } from './schema/schema.ts';
 
 /**

@@ -35,12 +35,18 @@ interface UsedPath {
 }
 
 /** Checks all paths. Returns errors and warnings in the order of the settings. */
-export function unsafePaths(loaded: Pick<LoadedConfig, 'config' | 'locate'>, scope: PathScope = {}): Finding[] {
+export function unsafePaths(
+  loaded: Pick<LoadedConfig, 'config' | 'locate'>,
+  scope: PathScope = {},
+): Finding[] {
   return judged(loaded, scope).map(({ found }) => found);
 }
 
 /** Checks all paths and returns the warnings. If there are errors, throws an `unsafe_permissions` error. */
-export function requireSafePaths(loaded: Pick<LoadedConfig, 'config' | 'locate'>, scope: PathScope): Finding[] {
+export function requireSafePaths(
+  loaded: Pick<LoadedConfig, 'config' | 'locate'>,
+  scope: PathScope,
+): Finding[] {
   const all = judged(loaded, scope);
   const errors = all.filter(({ found }) => found.severity === 'error');
   const [first] = errors;

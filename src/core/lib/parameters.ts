@@ -62,7 +62,11 @@ export function onlyWith(name: string, other: string): Rule {
 type ParameterText = Pick<Parameter<never>, 'description' | 'example'>;
 
 /** An identifier in upper or lower case, which becomes uppercase; null if missing. */
-export function identifier(pattern: RegExp, expected: string, about: ParameterText): Parameter<string | null> {
+export function identifier(
+  pattern: RegExp,
+  expected: string,
+  about: ParameterText,
+): Parameter<string | null> {
   return {
     ...about,
     schema: { type: 'string', pattern: anyCase(pattern) },
@@ -90,7 +94,10 @@ export function identifiers(
 }
 
 /** Any of these values in upper or lower case, separated by commas. Empty if missing. */
-export function choices<const T extends string>(values: readonly T[], about: ParameterText): Parameter<readonly T[]> {
+export function choices<const T extends string>(
+  values: readonly T[],
+  about: ParameterText,
+): Parameter<readonly T[]> {
   return listOf(
     { max: values.length, expected: `any of ${values.join(', ')}, separated by commas`, ...about },
     { type: 'string', enum: values },
@@ -177,7 +184,12 @@ export function periodBound(bound: 'since' | 'until', about: ParameterText): Par
 }
 
 /** An integer from `min` to `max`, in decimal digits without a sign. */
-export function wholeNumber(min: number, max: number, absent: number, about: ParameterText): Parameter<number> {
+export function wholeNumber(
+  min: number,
+  max: number,
+  absent: number,
+  about: ParameterText,
+): Parameter<number> {
   return {
     ...about,
     schema: { type: 'integer', minimum: min, maximum: max, default: absent },

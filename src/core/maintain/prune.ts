@@ -1,9 +1,9 @@
 import { bundlesOf, type Catalog, isOfRootIndex, type OutputRecord } from '../catalog/catalog.ts';
+import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { intentOf, type Lease } from '../catalog/lease/lease.ts';
 import { sweepAbandoned, whileHeld, withLease } from '../catalog/lease/with-lease.ts';
 import { managedPaths, reportedPath } from '../catalog/managed-paths.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
-import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord, hasCode, WaybillError } from '../lib/errors.ts';

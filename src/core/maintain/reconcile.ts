@@ -1,7 +1,7 @@
 import { bundlesOf, type CatalogState, type OutputRecord, recordedPaths } from '../catalog/catalog.ts';
+import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
 import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
-import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';

@@ -1,8 +1,8 @@
 import { loadBundle } from '../bundle/discover.ts';
 import { announcedPaths, type Catalog, type OutputRecord, publishedBy } from '../catalog/catalog.ts';
+import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { decidingUnderLease, whileHeld } from '../catalog/lease/with-lease.ts';
 import { managedPaths } from '../catalog/managed-paths.ts';
-import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../lib/errors.ts';

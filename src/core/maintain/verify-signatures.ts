@@ -1,6 +1,6 @@
 import { type Catalog, isOfRootIndex, type OutputRecord } from '../catalog/catalog.ts';
-import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
+import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
 import { type Digest, parseDigest } from '../lib/digest.ts';
 import { type ErrorRecord, errorRecord, hasCode } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';

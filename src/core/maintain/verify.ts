@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { announcedPaths, type OutputRecord } from '../catalog/catalog.ts';
+import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
 import type { ActualContent } from '../catalog/settle.ts';
 import { observeEach } from '../catalog/settle-interrupted.ts';
-import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { type ErrorRecord, errorRecord } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { type UnfinishedRelease, unfinishedRelease } from '../releases/describe.ts';

@@ -4,7 +4,7 @@ import { briefRetryPolicy, type RetryPolicy } from '../lib/retry.ts';
 import { type TraceContext, traceOf } from '../tracing/trace-context.ts';
 import type { Event, TracedEvent } from './event.ts';
 import type { UndeliveredEvents } from './outbox.ts';
-import type { Attempted, SinkRefusal, Sink } from './sink.ts';
+import type { Attempted, Sink, SinkRefusal } from './sink.ts';
 
 interface DeliverOptions {
   clock: Clock;

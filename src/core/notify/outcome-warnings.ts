@@ -41,7 +41,10 @@ const maxWarningsPerNotifier = 10;
  * Collects the warnings of a run. For each notifier, the first few are shown in full, and the others are only
  * counted.
  */
-export function collectWarnings(): { onOutcome: (outcome: DeliveryOutcome) => void; warnings: () => Finding[] } {
+export function collectWarnings(): {
+  onOutcome: (outcome: DeliveryOutcome) => void;
+  warnings: () => Finding[];
+} {
   const shown: Finding[] = [];
   const counts = new Map<string, number>();
   return {

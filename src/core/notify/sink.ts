@@ -4,7 +4,7 @@ import type { Finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import { baseUrl, choice, duration, id, list, map, text } from '../lib/settings/kinds.ts';
-import type { DocumentOf, ValueRefusal, ResolvedBy, Setting, Settings } from '../lib/settings/setting.ts';
+import type { DocumentOf, ResolvedBy, Setting, Settings, ValueRefusal } from '../lib/settings/setting.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import { type Event, subscribableTypes } from './event.ts';
 import { maxTemplateChars, parseTemplate } from './message.ts';

@@ -4,7 +4,7 @@ import { maxListedFiles } from '../bundle/limits.ts';
 import { manifestName } from '../bundle/manifest.ts';
 import { type DigestCache, noDigestCache, openDigestCache } from '../bundle/pack/digest-cache.ts';
 import { manifestText } from '../bundle/pack/make-manifest.ts';
-import { noFiles, type SelectedFile, selectFiles, type FileSelection } from '../bundle/pack/select-files.ts';
+import { type FileSelection, noFiles, type SelectedFile, selectFiles } from '../bundle/pack/select-files.ts';
 import { hasErrors, invalidBundle } from '../bundle/source-bundle.ts';
 import type { PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';

@@ -17,7 +17,7 @@ import type { ActionResult, DestinationResult } from './results/result.ts';
 import { destinationSpan, endSpan } from './results/spans.ts';
 import { createdWarnings, rootWarnings, unkeptWarnings } from './results/warnings.ts';
 import type { PublishedPath } from './root-index/listed-changes.ts';
-import type { MappedBundle, BundleSelection, Selector } from './select-bundles.ts';
+import type { BundleSelection, MappedBundle, Selector } from './select-bundles.ts';
 
 /**
  * Publishes the selected bundles to a destination, one after the other, and sends a notification for each.

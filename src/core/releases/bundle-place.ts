@@ -109,7 +109,10 @@ export function severalPaths(paths: readonly string[]): WaybillError {
  * Returns the release with this id, the release that this channel points at, or the `current` one. Throws
  * `release_not_found` with a suggestion, or any error from `readReleases`.
  */
-export async function releaseNamed({ storage, destinationPath }: BundlePlace, name: string): Promise<ReleaseId> {
+export async function releaseNamed(
+  { storage, destinationPath }: BundlePlace,
+  name: string,
+): Promise<ReleaseId> {
   const id = parseReleaseId(name);
   const known = await releaseIds(storage);
   if (id !== undefined && known.includes(id)) return id;

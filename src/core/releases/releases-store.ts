@@ -1,12 +1,12 @@
+import { settleWrite } from '../catalog/catalog-store.ts';
 import { destinationBusy, isContention, type Lease } from '../catalog/lease/lease.ts';
 import { type LeaseContext, whileHeld, withLease } from '../catalog/lease/with-lease.ts';
-import { settleWrite } from '../catalog/catalog-store.ts';
 import { hasCode, WaybillError } from '../lib/errors.ts';
 import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
-import { noLinks } from '../storage/storage-errors.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import { canReplaceLinks, type Storage } from '../storage/storage.ts';
+import { noLinks } from '../storage/storage-errors.ts';
 import { type Ledger, noReleases, type Releases } from './ledger.ts';
 import { maxLedgerBytes, parseReleases, serialiseReleases } from './ledger-json.ts';
 import {

@@ -1,6 +1,6 @@
 import type { Catalog, CatalogState } from '../catalog/catalog.ts';
-import { isKnownDead } from '../catalog/lease/this-holder.ts';
 import { readState } from '../catalog/catalog-store.ts';
+import { isKnownDead } from '../catalog/lease/this-holder.ts';
 import { nameOf } from '../storage/key.ts';
 import { sizesOf } from '../storage/sizes.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -165,12 +165,14 @@ export function cleanerOf<T extends PgTable, N extends keyof T['$inferSelect'] =
   type Row = T['$inferSelect'];
   const optional = new Set<PropertyKey>(nullable);
   const given: Partial<Record<PropertyKey, FieldCheck>> = checks;
-  const fields: CleanedField[] = Object.entries<AnyColumn>(getTableColumns(table)).flatMap(([name, column]) => {
-    const check = given[name] ?? checkOf(column);
-    const field = `${getTableName(table)}.${column.name}`;
-    const isRequired = column.notNull && !optional.has(name);
-    return check === null ? [] : [{ name, field, check, isRequired, isNullable: !column.notNull }];
-  });
+  const fields: CleanedField[] = Object.entries<AnyColumn>(getTableColumns(table)).flatMap(
+    ([name, column]) => {
+      const check = given[name] ?? checkOf(column);
+      const field = `${getTableName(table)}.${column.name}`;
+      const isRequired = column.notNull && !optional.has(name);
+      return check === null ? [] : [{ name, field, check, isRequired, isNullable: !column.notNull }];
+    },
+  );
   return <R extends Record<keyof Row, unknown>>(
     row: R,
     note: NoteRejection,

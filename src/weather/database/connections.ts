@@ -2,7 +2,7 @@ import { drizzle } from 'drizzle-orm/postgres-js';
 import type { Sql } from 'postgres';
 import type { Clock } from '../../core/lib/clock.ts';
 import { type Connect, withUnsafe } from './connect.ts';
-import { closeSeconds, type ServerConnections, type Queries, type ReadFunction } from './database.ts';
+import { closeSeconds, type Queries, type ReadFunction, type ServerConnections } from './database.ts';
 import { isCutOff } from './database-errors.ts';
 
 /** A client with a single connection. It is used for one read at a time. */

@@ -1,11 +1,11 @@
 import { sql } from 'drizzle-orm';
 import type { PostgresConfig } from '../../core/config/weather/databases.ts';
 import { type Clock, systemClock } from '../../core/lib/clock.ts';
-import { openAdmission } from './read-admission.ts';
 import { connectTo, openWatchdog } from './connect.ts';
 import { openOwn, openShared } from './connections.ts';
 import type { ServerConnections, WeatherDatabase } from './database.ts';
 import { databaseError } from './database-errors.ts';
+import { openAdmission } from './read-admission.ts';
 
 /**
  * The maximum number of single statements waiting on the same connection. They are sent together and their

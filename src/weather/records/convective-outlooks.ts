@@ -1,7 +1,7 @@
 import { and, asc, desc, eq, getTableColumns, gt, inArray, lt, lte, sql } from 'drizzle-orm';
 import { choice, choices, flag, type ValuesOf } from '../../core/lib/parameters.ts';
 import { cleanerOf, pastCheck } from '../database/cleaner.ts';
-import { firstClean, type RowRange, presentUntil } from '../database/columns.ts';
+import { firstClean, presentUntil, type RowRange } from '../database/columns.ts';
 import type { Queries } from '../database/database.ts';
 import {
   newNotes,

@@ -2,7 +2,7 @@ import { and, asc, desc, eq, gt, inArray, lt, lte } from 'drizzle-orm';
 import { bigint, boolean, doublePrecision, integer, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { identifier } from '../../core/lib/parameters.ts';
 import { type Cleaned, cleanerOf, pastCheck } from '../database/cleaner.ts';
-import { firstClean, instantColumn, type RowRange, presentUntil } from '../database/columns.ts';
+import { firstClean, instantColumn, presentUntil, type RowRange } from '../database/columns.ts';
 import type { Queries } from '../database/database.ts';
 import {
   type Features,

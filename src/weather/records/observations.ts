@@ -2,7 +2,7 @@ import { and, desc, eq, gt, lte, sql } from 'drizzle-orm';
 import type { Clock } from '../../core/lib/clock.ts';
 import { atMostOneOf, identifiers, onlyWith, type ValuesOf, wholeNumber } from '../../core/lib/parameters.ts';
 import type { NoteRejection } from '../database/cleaner.ts';
-import { firstClean, type RowRange, presentUntil } from '../database/columns.ts';
+import { firstClean, presentUntil, type RowRange } from '../database/columns.ts';
 import type { Queries, WeatherDatabase } from '../database/database.ts';
 import {
   type Features,

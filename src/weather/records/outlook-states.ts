@@ -122,7 +122,10 @@ export function hazardStates<Area extends HazardRow>(day: number, rows: readonly
   );
 }
 
-function stateOf<Area extends HazardRow>(areas: readonly Area[], found: readonly Marker[]): Known<readonly Area[]> {
+function stateOf<Area extends HazardRow>(
+  areas: readonly Area[],
+  found: readonly Marker[],
+): Known<readonly Area[]> {
   if (found.includes('UNREADABLE')) return unknown('unreadable');
   if (found.includes('UNKNOWN')) return unknown('predictability_too_low');
   // Intensities are published separately, so they do not show that the hazard's areas have arrived.

@@ -6,7 +6,7 @@ import type { RejectionReason } from '../database/cleaner.ts';
 import type { Features, ResolvedPlace } from '../family.ts';
 import { type Polygon, polygonsOf } from '../shape.ts';
 import { converterOf, type UnitSystem } from '../units.ts';
-import type { Geometry, UtcTime, UnknownPart, WeatherTable } from '../values.ts';
+import type { Geometry, UnknownPart, UtcTime, WeatherTable } from '../values.ts';
 
 /** Information about the data in a response. Members are left out if they do not apply. */
 export interface AnswerMeta {

@@ -241,7 +241,10 @@ function publicReason(reason: string): string {
 }
 
 /** Creates the note for a delivery that has ended. Returns null if the event doesn't belong to a run. */
-export function noteOfOutcome(outcome: DeliveryOutcome, at: Date): { runId: string; note: DeliveryNote } | null {
+export function noteOfOutcome(
+  outcome: DeliveryOutcome,
+  at: Date,
+): { runId: string; note: DeliveryNote } | null {
   const { delivered, tries, reason, isRedelivery } = outcome;
   const status = delivered ? 'delivered' : 'given_up';
   return noteOf(outcome, { status, tries, isMore: isRedelivery, reason, nextTryAt: null, at });

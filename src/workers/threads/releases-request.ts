@@ -4,16 +4,16 @@ import { errorRecord, hasCode, WaybillError, withoutPaths } from '../../core/lib
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import type { RootIndex } from '../../core/publish/root-index/root-files.ts';
 import type { TidiedPath } from '../../core/publish/unpublish/retire-releases.ts';
-import { compareNamed, type PlaceChoice, showRelease } from '../../core/releases/details.ts';
 import {
   atDestination,
+  type BundlePlace,
   destinationNamed,
   type ListedPath,
   listReleases,
-  type BundlePlace,
   placeOf,
   requireReleasesLayout,
 } from '../../core/releases/bundle-place.ts';
+import { compareNamed, type PlaceChoice, showRelease } from '../../core/releases/details.ts';
 import { switchAt, type Switched } from '../../core/releases/switch-at.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';

@@ -86,7 +86,14 @@ function portsOf(text: () => string): ReplacedServices {
           ...{ kind: 'catalog', paths: [one], pathsOmitted: 1 },
           catalog: {
             ...{ destinationPath: one, release: one, generation: 1, updatedAt: '2026-11-20T01:02:03Z' },
-            ...{ isInterrupted: true, isPublished: false, total: 1, bytes: 1, outputs: [output()], next: one },
+            ...{
+              isInterrupted: true,
+              isPublished: false,
+              total: 1,
+              bytes: 1,
+              outputs: [output()],
+              next: one,
+            },
             pages: [output(), { ...output(), url: `https://x.example/${one}` }],
           },
         } as never;
@@ -99,7 +106,13 @@ function portsOf(text: () => string): ReplacedServices {
               ...{ destinationPath: text(), current: null, foreignTarget: text(), channels: [] },
               releases: [
                 {
-                  ...{ id: text(), state: 'complete', isCurrent: false, isLastGood: false, isRolledBack: true },
+                  ...{
+                    id: text(),
+                    state: 'complete',
+                    isCurrent: false,
+                    isLastGood: false,
+                    isRolledBack: true,
+                  },
                   ...{ isBeingRemoved: false, channels: [text()], outputs: 1, bytes: 1, leftAt: null },
                   ...{ activatedAt: null, writtenAt: null, bundle: { path: text(), created: text() } },
                 },

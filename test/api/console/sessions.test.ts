@@ -221,7 +221,9 @@ t.test('a session ends with its token, and with the logout', async (t) => {
 
 t.test('a logout ends the session on other hosts and after a restart, and its open pages', async (t) => {
   const endedSessions = endedSessionsBook({ clock: systemClock });
-  const [one, other] = await Promise.all([1, 2].map(() => startApi(t, { ports: { identity: { endedSessions } } })));
+  const [one, other] = await Promise.all(
+    [1, 2].map(() => startApi(t, { ports: { identity: { endedSessions } } })),
+  );
   if (one === undefined || other === undefined) throw new TypeError('there are two');
   const { cookie, csrf } = await logIn(one, tokens.maps);
   const page = await fetch(`${other.origin}/console/events`, { headers: { cookie } });
@@ -240,7 +242,9 @@ t.test('a clock that was ahead keeps no session, and its logout everywhere refus
     // Without timers, only a new session looks for logouts.
     timeout: () => ({ cancel: () => undefined }),
   };
-  const api = await startApi(t, { ports: { clock, identity: { endedSessions: endedSessionsBook({ clock }) } } });
+  const api = await startApi(t, {
+    ports: { clock, identity: { endedSessions: endedSessionsBook({ clock }) } },
+  });
   const statusOf = async (cookie: string): Promise<number> =>
     (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
   const kept = await logIn(api, tokens.maps);

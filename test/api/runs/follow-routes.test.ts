@@ -243,14 +243,14 @@ t.test('there are at most max_streams of them, and each that ended is counted', 
   t.equal(refused.status, 503);
   t.equal(refused.headers.get('retry-after'), '10');
   t.match(await refused.json(), { code: 'too_many_streams', retryable: true });
-  t.equal(api.ports.streams.stats().open, 2);
+  t.equal(api.ports.runs.streams.stats().open, 2);
   clients[0]?.close();
-  while (api.ports.streams.stats().open > 1) await new Promise((resolve) => setImmediate(resolve));
+  while (api.ports.runs.streams.stats().open > 1) await new Promise((resolve) => setImmediate(resolve));
   const head = await fetch(url, { method: 'HEAD', headers: { authorization: `Bearer ${tokens.maps}` } });
   t.equal(head.headers.get('content-type'), 'text/event-stream; charset=utf-8');
   api.drain();
   await clients[1]?.ended;
-  while (api.ports.streams.stats().open > 0) await new Promise((resolve) => setImmediate(resolve));
+  while (api.ports.runs.streams.stats().open > 0) await new Promise((resolve) => setImmediate(resolve));
   const metrics = (await api.ports.metrics?.text()) ?? '';
   t.match(metrics, 'waybill_event_streams 0');
   for (const [end, count] of [
@@ -366,7 +366,7 @@ t.test('delivers the latest record of a run to each subscriber, however often it
     return { final, isOrdered, snapshots };
   };
   const following = Array.from({ length: subscribers }, follow);
-  while (api.ports.streams.stats().open < subscribers) await settle();
+  while (api.ports.runs.streams.stats().open < subscribers) await settle();
   await api.ports.queue.start(
     async (_job, { onProgress }) => {
       for (let count = 0; count < 5; count++) {

@@ -1,8 +1,8 @@
 import t from 'tap';
 import {
+  type BundleListing,
   linkAbove,
   listBundle,
-  type BundleListing,
   problemOf,
   unlistedWarning,
   unreadableFindings,

@@ -1,9 +1,5 @@
 import t from 'tap';
 import type { CatalogState, OutputRecord } from '../../../src/core/catalog/catalog.ts';
-import { surveyDestination } from '../../../src/core/catalog/managed-paths.ts';
-import { parseWhole } from '../../../src/core/catalog/parse.ts';
-import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
-import { observeBytes } from '../../../src/core/catalog/settle-interrupted.ts';
 import {
   isSameBytes,
   measureState,
@@ -13,6 +9,10 @@ import {
   stateKey,
   type StoredState,
 } from '../../../src/core/catalog/catalog-store.ts';
+import { surveyDestination } from '../../../src/core/catalog/managed-paths.ts';
+import { parseWhole } from '../../../src/core/catalog/parse.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
+import { observeBytes } from '../../../src/core/catalog/settle-interrupted.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Config } from '../../../src/core/config/config.ts';
-import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { adoptable, changesBetween } from '../../../src/core/config/config-changes.ts';
+import { parseConfig } from '../../../src/core/config/load-config.ts';
 
 function configOf(yaml: string): Config {
   return parseConfig(Buffer.from(yaml), '/etc/waybill/waybill.yml', { home: '/root' }).config;

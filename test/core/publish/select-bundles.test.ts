@@ -4,9 +4,9 @@ import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
 import { errorRecord, finding, WaybillError } from '../../../src/core/lib/errors.ts';
 import {
   BundleLoader,
+  type BundleSelection,
   type InvalidBundle,
   selectFromSource,
-  type BundleSelection,
   selectLoaded,
 } from '../../../src/core/publish/select-bundles.ts';
 import { bundleOf, destinationOf } from '../../faults/world.ts';

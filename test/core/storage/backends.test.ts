@@ -78,8 +78,9 @@ t.test('it stands in the schema, resolves, and catalogs may name it', async (t) 
   t.equal(schema.match(/"allow_clearing"/g)?.length, 1, 'only destinations may be cleared');
   t.match(schema, 'and 3 for shelves');
 
-  const { parseConfig } =
-    await fromCopy<typeof import('../../../src/core/config/load-config.ts')>('src/core/config/load-config.ts');
+  const { parseConfig } = await fromCopy<typeof import('../../../src/core/config/load-config.ts')>(
+    'src/core/config/load-config.ts',
+  );
   const parse = (text: string): ReturnType<typeof parseConfig> =>
     parseConfig(Buffer.from(text), '/etc/c.yml', home);
   const bullmq = `server: {queue: {driver: bullmq, redis_url_env: R}, staging: {${shelf('staging')}}}\n`;

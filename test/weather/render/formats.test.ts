@@ -16,8 +16,8 @@ import {
   renderJson,
   renderXml,
 } from '../../../src/weather/render/formats.ts';
-import { createTextRenderer } from '../../../src/weather/render/text-renderer.ts';
 import { textHelpers } from '../../../src/weather/render/text-helpers.ts';
+import { createTextRenderer } from '../../../src/weather/render/text-renderer.ts';
 import { fields, weatherTable } from '../../../src/weather/values.ts';
 import { xmllint } from '../../services/xmllint.ts';
 

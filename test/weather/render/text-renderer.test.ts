@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
-import { createTextRenderer, packagedTemplates } from '../../../src/weather/render/text-renderer.ts';
 import { textHelpers } from '../../../src/weather/render/text-helpers.ts';
+import { createTextRenderer, packagedTemplates } from '../../../src/weather/render/text-renderer.ts';
 
 const text = createTextRenderer(packagedTemplates);
 

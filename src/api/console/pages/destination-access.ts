@@ -5,7 +5,11 @@ import { queryParameters } from '../../http/query-parameters.ts';
 import { untilLeft } from '../../http/request/client-connection.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
-import { type DestinationParams, type DestinationRequest, disclosed } from '../../pipelines/releases-routes.ts';
+import {
+  type DestinationParams,
+  type DestinationRequest,
+  disclosed,
+} from '../../pipelines/releases-routes.ts';
 import { paths } from '../paths.ts';
 import type { ConsolePage } from '../show.ts';
 import { type Form, permit, type PipelineOperation, type Visit } from '../visit.ts';

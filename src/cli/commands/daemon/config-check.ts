@@ -19,14 +19,16 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { checkConfigCommand } from './commands.ts';
 import type { ProbeOutcome } from './probe.ts';
 
-
 /**
  * Implements `waybill config check`. Mistakes in the file or in the secrets directory are errors (exit code
  * 2), and so are packages that are not installed. Anything that may be different on another machine, such as
  * a missing secret or source, is only a warning. With `probe`, connects to every service and tries every path
  * in the file; if that fails, it is an error (exit code 1).
  */
-export async function checkConfig(options: OptionsFor<typeof checkConfigCommand>, { output }: Io): Promise<number> {
+export async function checkConfig(
+  options: OptionsFor<typeof checkConfigCommand>,
+  { output }: Io,
+): Promise<number> {
   try {
     const checked = await check(options.config, options.probe);
     await report(output, checked, options.config);
@@ -142,7 +144,10 @@ interface Location {
  * Does not open any connections. Findings are only warnings, because the configuration may be for another
  * machine. `file` is the path of the configuration, for messages.
  */
-async function checkEnvironment({ config, locate, warnings }: LoadedConfig, file: string): Promise<Finding[]> {
+async function checkEnvironment(
+  { config, locate, warnings }: LoadedConfig,
+  file: string,
+): Promise<Finding[]> {
   const at = (...setting: KeyPath): FindingLocation => ({ file, ...locate(setting) });
   const found = await Promise.all(
     config.pipelines.flatMap(({ source, destinations }, index) => [

@@ -9,9 +9,11 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { pruneCommand } from './commands.ts';
 
-
 /** Implements `waybill prune`. */
-export async function pruneDestination(options: OptionsFor<typeof pruneCommand>, { output, signal }: Io): Promise<number> {
+export async function pruneDestination(
+  options: OptionsFor<typeof pruneCommand>,
+  { output, signal }: Io,
+): Promise<number> {
   const { dryRun } = options;
   if (!dryRun && !options.apply)
     throw new WaybillError('usage', 'prune needs --dry-run or --apply', {

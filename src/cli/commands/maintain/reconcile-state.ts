@@ -11,9 +11,11 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { reconcileStateCommand } from './commands.ts';
 
-
 /** Implements `waybill reconcile-state`. */
-export async function reconcileState(options: OptionsFor<typeof reconcileStateCommand>, { output, signal }: Io): Promise<number> {
+export async function reconcileState(
+  options: OptionsFor<typeof reconcileStateCommand>,
+  { output, signal }: Io,
+): Promise<number> {
   const { config, warnings, pipeline, ...prepared } = await setUpPipeline(options, { output, signal });
   const destination = onlyDestination(pipeline, options.destination);
   const { dryRun, allOwners } = options;

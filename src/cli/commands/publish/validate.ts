@@ -62,11 +62,7 @@ interface Validation {
   filesRead: boolean;
 }
 
-async function ofDirectory(
-  bundlePath: string,
-  options: BundleFlags,
-  bar: ProgressBar,
-): Promise<Validation> {
+async function ofDirectory(bundlePath: string, options: BundleFlags, bar: ProgressBar): Promise<Validation> {
   if (options.config !== undefined || options.pipeline !== undefined)
     throw new WaybillError('usage', 'a bundle path cannot be used with --config or --pipeline', {
       hint: 'waybill validate <bundle>, or waybill validate --config <file>',

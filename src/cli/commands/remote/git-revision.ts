@@ -9,7 +9,6 @@ export interface RevisionFlags {
   git: boolean;
 }
 
-
 /**
  * Returns the message, commit, branch and author to add to a manifest. They come from the environment
  * variables of GitHub Actions or GitLab CI or, elsewhere, from the git repository that the directory is in.

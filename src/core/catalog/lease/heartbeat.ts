@@ -114,7 +114,10 @@ type LeaseVerdict = 'wait' | 'stale' | 'busy';
  * giving up after `waitMs` would mean that its lease is never taken over. The function has no side effects
  * except remembering earlier calls.
  */
-export function watchLease(times: LeaseTimes, startedMs: number): (text: string, nowMs: number) => LeaseVerdict {
+export function watchLease(
+  times: LeaseTimes,
+  startedMs: number,
+): (text: string, nowMs: number) => LeaseVerdict {
   let last: string | undefined;
   let changedMs = startedMs;
   let sawLife = false;

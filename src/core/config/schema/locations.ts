@@ -19,8 +19,8 @@ import {
   text,
   variants,
 } from '../../lib/settings/kinds.ts';
-import { rate } from '../../lib/settings/transfer-rate.ts';
 import type { AcceptedBy, DocumentOf, Setting, Settings } from '../../lib/settings/setting.ts';
+import { rate } from '../../lib/settings/transfer-rate.ts';
 import {
   allBackends,
   type AnyBackend,

@@ -1,6 +1,6 @@
 import { choice, duration, id, list, map, mapOf, path, text } from '../../lib/settings/kinds.ts';
+import { type ParsedValue, parseEndpoint } from '../../lib/settings/parse-values.ts';
 import { Setting } from '../../lib/settings/setting.ts';
-import { parseEndpoint, type ParsedValue } from '../../lib/settings/parse-values.ts';
 import { type ClaimRule, weakRules } from '../../publishers/claim-rules.ts';
 import { scopes } from './scopes.ts';
 

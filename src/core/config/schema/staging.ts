@@ -12,8 +12,8 @@ import {
   variants,
   variantsOr,
 } from '../../lib/settings/kinds.ts';
-import type { AcceptedBy, Setting } from '../../lib/settings/setting.ts';
 import { type PathBase, resolvePath } from '../../lib/settings/parse-values.ts';
+import type { AcceptedBy, Setting } from '../../lib/settings/setting.ts';
 import {
   allBackends,
   type BackendName,

@@ -1,5 +1,5 @@
 import { quoted } from '../text.ts';
-import { type Frame, JsonBuilder, keyOffset, type ValueOffsets, placesOf, valueOffset } from './builder.ts';
+import { type Frame, JsonBuilder, keyOffset, placesOf, valueOffset, type ValueOffsets } from './builder.ts';
 import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokensOf } from './tokens.ts';
 
 export interface JsonLimits {

@@ -1,6 +1,6 @@
 import type joi from 'joi';
 import { joiSchema } from './joi-schema.ts';
-import type { ValueRefusal, Setting } from './setting.ts';
+import type { Setting, ValueRefusal } from './setting.ts';
 
 /** The location of a value, as the keys and indexes from the top of the document. */
 export type KeyPath = readonly (string | number)[];

@@ -1,6 +1,6 @@
 import joi from 'joi';
 import { choice } from './kinds.ts';
-import type { SettingDescription, ValueForm, MapForm, ValueRefusal, Setting, TextForm } from './setting.ts';
+import type { MapForm, Setting, SettingDescription, TextForm, ValueForm, ValueRefusal } from './setting.ts';
 
 /*
  * Builds the joi schema of a setting, which finds all problems in a document and is also turned into the JSON
@@ -74,7 +74,9 @@ function mapSchema({ keys, setTogether, oneOf, check }: MapForm): joi.Schema {
   const map = joi.object(Object.fromEntries(schemas) as joi.SchemaMap);
   const together = setTogether.reduce((with_, group) => with_.and(...group), map);
   const whole = oneOf.reduce((with_, group) => with_.xor(...group), together);
-  return check === undefined ? whole : whole.custom(refusedBy(check as (value: unknown) => ValueRefusal | null));
+  return check === undefined
+    ? whole
+    : whole.custom(refusedBy(check as (value: unknown) => ValueRefusal | null));
 }
 
 function variantsSchema(

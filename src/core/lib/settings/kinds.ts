@@ -1,19 +1,23 @@
 import { parseInstant } from '../instant.ts';
 import {
-  type SettingDescription,
-  type AcceptedBy,
-  type DocumentOf,
-  type Duration,
-  type ValueForm,
-  type MapForm,
-  type NumberForm,
-  type ValueRefusal,
-  type ResolvedBy,
-  type ResolvedOf,
-  Setting,
-  type Settings,
-  type TextForm,
-} from './setting.ts';
+  accepted,
+  checkHost,
+  checkPath,
+  checkRemotePath,
+  isProxyRange,
+  parseBasePath,
+  parseBaseUrl,
+  type ParsedValue,
+  parseEndpoint,
+  parseListen,
+  parseOrigin,
+  parsePrefix,
+  parseWebhookUrl,
+  resolveAmount,
+  resolveDuration,
+  resolvePath,
+  resolveSize,
+} from './parse-values.ts';
 import {
   type Amount,
   amountPattern,
@@ -24,24 +28,20 @@ import {
   sizePattern,
 } from './quantities.ts';
 import {
-  accepted,
-  checkHost,
-  checkPath,
-  checkRemotePath,
-  isProxyRange,
-  parseBasePath,
-  parseBaseUrl,
-  parseEndpoint,
-  parseListen,
-  parseOrigin,
-  parsePrefix,
-  parseWebhookUrl,
-  resolveAmount,
-  resolveDuration,
-  resolvePath,
-  resolveSize,
-  type ParsedValue,
-} from './parse-values.ts';
+  type AcceptedBy,
+  type DocumentOf,
+  type Duration,
+  type MapForm,
+  type NumberForm,
+  type ResolvedBy,
+  type ResolvedOf,
+  Setting,
+  type SettingDescription,
+  type Settings,
+  type TextForm,
+  type ValueForm,
+  type ValueRefusal,
+} from './setting.ts';
 
 /**
  * The kinds of values that a setting can have. Each has a phrase that describes a valid value and is part of
@@ -49,7 +49,11 @@ import {
  */
 
 /** Declares a kind of value. `title` is its name in editors, and in the type column of the reference. */
-function expects<T, R = T>(form: ValueForm, expected: string, more: Partial<SettingDescription> = {}): Setting<T, false, R> {
+function expects<T, R = T>(
+  form: ValueForm,
+  expected: string,
+  more: Partial<SettingDescription> = {},
+): Setting<T, false, R> {
   return new Setting<T, false, R>(form, { expected, ...more });
 }
 
@@ -57,7 +61,11 @@ function expects<T, R = T>(form: ValueForm, expected: string, more: Partial<Sett
 const numeric = new Set<string>();
 
 /** Like `expects`, but for numbers, which cannot be secrets even if there is a typo. */
-function expectsNumber<T, R = T>(form: ValueForm, expected: string, more?: Partial<SettingDescription>): Setting<T, false, R> {
+function expectsNumber<T, R = T>(
+  form: ValueForm,
+  expected: string,
+  more?: Partial<SettingDescription>,
+): Setting<T, false, R> {
   numeric.add(expected);
   return expects<T, R>(form, expected, more);
 }

@@ -18,10 +18,10 @@ import { fillTemplate, type Message, messageOf, oneLine, shortened } from '../me
 import {
   consoleUrlSetting,
   notifierSettings,
-  type SinkRefusal,
   type Sink,
   type SinkContext,
   sinkKind,
+  type SinkRefusal,
   templateSetting,
 } from '../sink.ts';
 import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } from './guarded-lookup.ts';

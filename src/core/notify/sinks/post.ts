@@ -6,8 +6,8 @@ import { WaybillError } from '../../lib/errors.ts';
 import { reachServer } from '../../lib/reach-server.ts';
 import { parseRetryAfter } from '../../lib/retry.ts';
 import type { Event } from '../event.ts';
+import type { Attempted, Sink, SinkRefusal } from '../sink.ts';
 import { signedHeaders, type SigningKey } from '../webhook-signature.ts';
-import type { Attempted, SinkRefusal, Sink } from '../sink.ts';
 import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } from './guarded-lookup.ts';
 
 interface PostOptions {

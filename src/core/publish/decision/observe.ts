@@ -1,7 +1,7 @@
 import pMap from 'p-map';
 import type { CatalogState } from '../../catalog/catalog.ts';
-import { isInBundlePath } from '../../catalog/managed-paths.ts';
 import { readState, type StoredState } from '../../catalog/catalog-store.ts';
+import { isInBundlePath } from '../../catalog/managed-paths.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import {
   ancestorsOf,

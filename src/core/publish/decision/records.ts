@@ -144,7 +144,10 @@ export function knownRecords(state: ManagedState, input: DecisionInput): KnownOu
  * Returns the files to remove, sorted: outputs of this owner that are missing from the replacement, and files
  * that an interrupted attempt was still going to remove.
  */
-export function omittedPaths({ planned, owner, workflow, observed }: DecisionInput, known: KnownOutputs): Key[] {
+export function omittedPaths(
+  { planned, owner, workflow, observed }: DecisionInput,
+  known: KnownOutputs,
+): Key[] {
   const kept = new Set<string>(planned.map(({ path }) => path));
   const omitted = new Set<string>(known.unfinished.filter((path) => !kept.has(path)));
   if (workflow === 'replacement') {

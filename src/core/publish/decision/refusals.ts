@@ -5,8 +5,8 @@ import {
   type PublishedBundle,
   publishedBy,
 } from '../../catalog/catalog.ts';
-import { bytesOfRecord, catalogTooLarge, maxBytesFor } from '../../catalog/serialise.ts';
 import type { StoredState } from '../../catalog/catalog-store.ts';
+import { bytesOfRecord, catalogTooLarge, maxBytesFor } from '../../catalog/serialise.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';
@@ -163,7 +163,10 @@ export function refuseLargeCatalog(plan: Plan): void {
 
 type RecordedOutput = Omit<OutputRecord, 'updatedAt'> | PlannedOutput;
 
-function sum(lists: readonly (readonly RecordedOutput[])[], bytesOf: (one: RecordedOutput) => number): number {
+function sum(
+  lists: readonly (readonly RecordedOutput[])[],
+  bytesOf: (one: RecordedOutput) => number,
+): number {
   let total = 0;
   for (const list of lists) for (const one of list) total += bytesOf(one);
   return total;

@@ -1,6 +1,6 @@
+import { readState, stateKey, type StoredState } from '../../catalog/catalog-store.ts';
 import type { Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
-import { readState, stateKey, type StoredState } from '../../catalog/catalog-store.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { versionConflict } from '../../storage/storage-errors.ts';
@@ -11,7 +11,13 @@ import { changesDestination, type Plan } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { plannedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
-import type { Candidate, LayoutDecision, ObservedState, PublicationLayout, PublicationTask } from './layout.ts';
+import type {
+  Candidate,
+  LayoutDecision,
+  ObservedState,
+  PublicationLayout,
+  PublicationTask,
+} from './layout.ts';
 import {
   type FormerRelease,
   formerRelease,

@@ -1,6 +1,6 @@
+import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { isContention, type Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, whileHeld } from '../../catalog/lease/with-lease.ts';
-import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import type { Releases } from '../../releases/ledger.ts';

@@ -1,8 +1,8 @@
 import type { Catalog } from '../../catalog/catalog.ts';
+import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { isContention } from '../../catalog/lease/lease.ts';
 import { withLease } from '../../catalog/lease/with-lease.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
-import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { pathWithin } from '../../lib/paths.ts';
 import { resumed } from '../../releases/ledger.ts';
 import { type ReleaseId, releaseIdOf, releaseKey } from '../../releases/release.ts';

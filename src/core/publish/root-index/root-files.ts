@@ -7,8 +7,8 @@ import {
   recordedPaths,
   rootIndexGenerator,
 } from '../../catalog/catalog.ts';
-import { surveyDestination } from '../../catalog/managed-paths.ts';
 import type { StoredState } from '../../catalog/catalog-store.ts';
+import { surveyDestination } from '../../catalog/managed-paths.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { digestOf } from '../../lib/digest.ts';
 import { hasCode } from '../../lib/errors.ts';

@@ -1,7 +1,7 @@
 import { isOfRootIndex } from '../../catalog/catalog.ts';
+import { readState, type StoredState } from '../../catalog/catalog-store.ts';
 import type { Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
-import { readState, type StoredState } from '../../catalog/catalog-store.ts';
 import type { CoreContext } from '../../context.ts';
 import { errorRecord, type Finding, finding } from '../../lib/errors.ts';
 import { isSameBundle, type ListedBundle, maxListed, newestOf } from '../../outputs/json-feed.ts';

@@ -1,6 +1,6 @@
 import { type Catalog, publishedBy } from '../../catalog/catalog.ts';
-import { destinationBusy } from '../../catalog/lease/lease.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
+import { destinationBusy } from '../../catalog/lease/lease.ts';
 import type { CoreContext } from '../../context.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { leaving, type Releases } from '../../releases/ledger.ts';

@@ -1,7 +1,7 @@
 import { type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
+import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { findClaimAbove, surveyDestination } from '../../catalog/managed-paths.ts';
-import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';

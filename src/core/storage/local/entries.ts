@@ -11,9 +11,9 @@ import {
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import { escapedName } from '../../lib/text.ts';
-import { localFailure } from '../storage-errors.ts';
 import { joinKey, type Key, listedKey } from '../key.ts';
 import type { Entry, EntryType, FileStat, ListOptions, Stamp, Storage, UnreadableName } from '../storage.ts';
+import { localFailure } from '../storage-errors.ts';
 import { ListingLimit, maxDepth } from '../untrusted.ts';
 import { type DirectoryHandles, openDirectory } from './local-directories.ts';
 

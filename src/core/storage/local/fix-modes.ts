@@ -4,8 +4,8 @@ import { isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import type { Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
-import { type DirectoryHandles, openPath, pathOnly } from './local-directories.ts';
 import { entriesPerYield } from './entries.ts';
+import { type DirectoryHandles, openPath, pathOnly } from './local-directories.ts';
 import { applyMode } from './local-root.ts';
 
 /**

@@ -16,14 +16,14 @@ import {
 import { copyFile } from 'node:fs/promises';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
-import type { KeptFile, KeptBy, Move } from '../capabilities.ts';
-import { localFailure, notFound } from '../storage-errors.ts';
+import type { KeptBy, KeptFile, Move } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
-import { type DirectoryHandles, openPath } from './local-directories.ts';
+import { localFailure, notFound } from '../storage-errors.ts';
 import { entriesPerYield, removedIfEmpty } from './entries.ts';
-import { createFile, openToRead } from './local-files.ts';
 import type { ImpliedDirectories } from './implied-directories.ts';
+import { type DirectoryHandles, openPath } from './local-directories.ts';
+import { createFile, openToRead } from './local-files.ts';
 import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**

@@ -3,9 +3,9 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { WaybillError } from '../../lib/errors.ts';
 import { ancestorsOf } from '../../lib/paths.ts';
 import { isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
-import { localFailure, noRoom, notADirectory, otherFileSystem } from '../storage-errors.ts';
 import { joinKey, type Key, listedKey, nameOf, parentOf } from '../key.ts';
 import type { Change, Storage } from '../storage.ts';
+import { localFailure, noRoom, notADirectory, otherFileSystem } from '../storage-errors.ts';
 import type { DirectoryHandles } from './local-directories.ts';
 
 const keysPerYield = 1024;

@@ -16,9 +16,9 @@ import path from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
 import { syncNames } from '../../lib/sync.ts';
 import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
-import { describeSystemError, localFailure } from '../storage-errors.ts';
 import { type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
+import { describeSystemError, localFailure } from '../storage-errors.ts';
 
 /*
  * The root of a local storage, which may be in a directory that doesn't exist yet. The directories in its

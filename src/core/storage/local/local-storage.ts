@@ -4,7 +4,6 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import type { Capabilities, KeptFile, LocalFiles, Modes, Move } from '../capabilities.ts';
-import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../storage-errors.ts';
 import { type Key, listedKey, parentOf, scratchBeside, stagingBeside } from '../key.ts';
 import { type FileModes, publishedModes } from '../modes.ts';
 import type {
@@ -19,7 +18,7 @@ import type {
   WriteOptions,
   Written,
 } from '../storage.ts';
-import { DirectoryHandles } from './local-directories.ts';
+import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../storage-errors.ts';
 import {
   entriesPerYield,
   LocalListing,
@@ -29,9 +28,10 @@ import {
   sizeOf,
   statOf,
 } from './entries.ts';
-import { createFile, openToRead, readChunks, writeBody } from './local-files.ts';
 import { fixModes } from './fix-modes.ts';
 import { ImpliedDirectories } from './implied-directories.ts';
+import { DirectoryHandles } from './local-directories.ts';
+import { createFile, openToRead, readChunks, writeBody } from './local-files.ts';
 import { LocalNames } from './local-names.ts';
 import { linkAbove, localObstacle } from './local-obstacles.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './local-root.ts';

@@ -2,8 +2,8 @@ import { escapedName, quotedName } from '../../lib/text.ts';
 import { type Key, listedKey, nameOf, splitAtOddSegment } from '../key.ts';
 import type { Entry, ListOptions, Storage, UnreadableName } from '../storage.ts';
 import { distrusted, ListingLimit, maxEmptyPages, sizeFrom } from '../untrusted.ts';
-import type { BucketClient } from './s3-client.ts';
 import type { ListPage, OpenUpload, UploadPage } from './objects.ts';
+import type { BucketClient } from './s3-client.ts';
 
 export interface ListingSource {
   client: Pick<BucketClient, 'list'>;

@@ -5,9 +5,9 @@ import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import { retry, type RetryOptions } from '../../lib/retry.ts';
 import { checkBody, collect, measure } from '../body.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
-import type { BucketClient } from './s3-client.ts';
 import { unfinishedUploads } from './listing.ts';
 import type { OpenUpload } from './objects.ts';
+import type { BucketClient } from './s3-client.ts';
 import type { Condition } from './sdk.ts';
 
 /** The maximum memory for all bodies and parts together, in bytes. */

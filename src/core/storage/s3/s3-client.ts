@@ -18,10 +18,10 @@ import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
 import type { ObjectPlace } from '../capabilities.ts';
 import type { ObjectHeaders } from '../storage.ts';
-import { answerName, otherServer } from './s3-errors.ts';
-import { describeS3 } from './s3-location.ts';
 import { nameDecoder } from './name-decoder.ts';
 import type { CopyFrom, ListPage, ObjectHead, OpenUpload, UploadMarker, UploadPage } from './objects.ts';
+import { answerName, otherServer } from './s3-errors.ts';
+import { describeS3 } from './s3-location.ts';
 import {
   type Condition,
   conditionOf,

@@ -5,7 +5,6 @@ import { inParallel } from '../../lib/parallel.ts';
 import { briefRetryPolicy, type Outage, type RetryPolicy } from '../../lib/retry.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import type { Backups, CopySource, Duplicates, KeptFile, ObjectPlace } from '../capabilities.ts';
-import * as failures from '../storage-errors.ts';
 import type { Key } from '../key.ts';
 import type {
   Body,
@@ -19,12 +18,13 @@ import type {
   WriteOptions,
   Written,
 } from '../storage.ts';
-import { BucketClient } from './s3-client.ts';
+import * as failures from '../storage-errors.ts';
 import { ConditionProbe } from './conditions.ts';
-import { answerName, isUnsupported } from './s3-errors.ts';
 import { listEntries, type ListingSource, pagesBelow } from './listing.ts';
-import { describeS3, type S3Location } from './s3-location.ts';
 import { ObjectWriter } from './object-writer.ts';
+import { BucketClient } from './s3-client.ts';
+import { answerName, isUnsupported } from './s3-errors.ts';
+import { describeS3, type S3Location } from './s3-location.ts';
 import { maxCopyBytes, ServerCopier } from './server-copier.ts';
 
 export interface S3StorageOptions {

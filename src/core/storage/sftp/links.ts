@@ -1,6 +1,6 @@
 import { WaybillError } from '../../lib/errors.ts';
-import { alreadyExists, noLinks } from '../storage-errors.ts';
 import { type Key, listedKey, parentOf, scratchBeside } from '../key.ts';
+import { alreadyExists, noLinks } from '../storage-errors.ts';
 import { applyMode, type SftpDirectories } from './sftp-directories.ts';
 import { ConnectionLost, isAbsent, isUnsupported } from './sftp-errors.ts';
 import type { SftpNames } from './sftp-names.ts';

@@ -8,9 +8,9 @@ import type { Log } from '../../lib/log.ts';
 import { onAbort } from '../../lib/on-abort.ts';
 import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import type { Secrets } from '../../lib/secrets.ts';
+import { authMethods, type HostKeyCheck, hostKeyCheck } from './login.ts';
 import { connectFailure, ConnectionLost, isUnanswered, isUnsupported, reasonOf } from './sftp-errors.ts';
 import type { SftpLocation } from './sftp-location.ts';
-import { authMethods, type HostKeyCheck, hostKeyCheck } from './login.ts';
 import { Watchdog } from './watchdog.ts';
 
 export interface SftpSessionOptions {

@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import type { Kinds, Settings } from '../../lib/settings/declare.ts';
 import { type PathBase, resolvePath } from '../../lib/settings/parse-values.ts';
-import type { StorageRoot, StorageBackend } from '../backend.ts';
+import type { StorageBackend, StorageRoot } from '../backend.ts';
 import { type ModesDocument, modeSettings, resolveModes } from '../modes.ts';
 import { describeSftp, type SftpDocument, type SftpLocation } from './sftp-location.ts';
 

@@ -1,11 +1,11 @@
 import path from 'node:path';
 import type { Stats } from 'ssh2';
 import { WaybillError } from '../../lib/errors.ts';
-import { notADirectory } from '../storage-errors.ts';
 import { type Key, parentOf } from '../key.ts';
+import { notADirectory } from '../storage-errors.ts';
+import type { Send, SftpSession } from './session.ts';
 import { cannotMake, ConnectionLost, isAbsent, isDenied, mayBeTaken, requestFailure } from './sftp-errors.ts';
 import { type SftpRoot, undefinedIfMissing } from './sftp-root.ts';
-import type { Send, SftpSession } from './session.ts';
 
 const maxAttempts = 50;
 /**

@@ -1,8 +1,8 @@
 import pMap from 'p-map';
 import { WaybillError } from '../../lib/errors.ts';
 import { reservedPrefix } from '../../lib/paths.ts';
-import { notFound } from '../storage-errors.ts';
 import { joinKey, type Key, listedKey, nameOf, parentOf, stagingBeside } from '../key.ts';
+import { notFound } from '../storage-errors.ts';
 import { ListingLimit } from '../untrusted.ts';
 import type { SftpDirectories } from './sftp-directories.ts';
 import { ConnectionLost, isAbsent } from './sftp-errors.ts';

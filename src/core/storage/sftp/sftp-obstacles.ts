@@ -3,9 +3,9 @@ import pMap from 'p-map';
 import type { Stats } from 'ssh2';
 import { WaybillError } from '../../lib/errors.ts';
 import { ancestorsOf } from '../../lib/paths.ts';
-import { notADirectory, otherFileSystem } from '../storage-errors.ts';
 import { type Key, listedKey, parentOf } from '../key.ts';
 import type { Change } from '../storage.ts';
+import { notADirectory, otherFileSystem } from '../storage-errors.ts';
 import { deniedChange, isDenied, isUnexplained, noSpace } from './sftp-errors.ts';
 import type { SftpRoot } from './sftp-root.ts';
 

@@ -6,8 +6,8 @@ import { joinKey, type Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
 import type { Entry, EntryType, ListOptions, Storage } from '../storage.ts';
 import { distrusted, isName, ListingLimit, maxEmptyPages, sizeFrom } from '../untrusted.ts';
-import { answerOf, isAbsent, requestFailure } from './sftp-errors.ts';
 import type { Send, SftpSession } from './session.ts';
+import { answerOf, isAbsent, requestFailure } from './sftp-errors.ts';
 
 const maxConcurrentDirectories = 8;
 

@@ -15,7 +15,6 @@ import type {
   Renames,
   ReplaceableLinks,
 } from '../capabilities.ts';
-import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../storage-errors.ts';
 import { type Key, parentOf, scratchBeside } from '../key.ts';
 import { privateModes } from '../modes.ts';
 import type {
@@ -29,17 +28,18 @@ import type {
   WriteOptions,
   Written,
 } from '../storage.ts';
+import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../storage-errors.ts';
 import { sizeFrom } from '../untrusted.ts';
-import { requireDirectory, requireMakeableRoot, SftpDirectories } from './sftp-directories.ts';
-import { isAbsent, requestFailure } from './sftp-errors.ts';
 import { fixModes } from './fix-modes.ts';
 import { SftpLinks } from './links.ts';
+import { openSession } from './session.ts';
+import { SessionPool } from './session-pool.ts';
+import { requireDirectory, requireMakeableRoot, SftpDirectories } from './sftp-directories.ts';
+import { isAbsent, requestFailure } from './sftp-errors.ts';
 import { describeSftp, type SftpLocation } from './sftp-location.ts';
 import { replacedName, SftpNames } from './sftp-names.ts';
 import { detectFullDisk, explained, linkAbove, sftpObstacle } from './sftp-obstacles.ts';
 import { openRoot, type SftpRoot, timeOf, typeOf } from './sftp-root.ts';
-import { openSession } from './session.ts';
-import { SessionPool } from './session-pool.ts';
 import { readFile, writeFile } from './transfer.ts';
 
 export interface SftpStorageOptions {

@@ -4,10 +4,10 @@ import { WaybillError } from '../../lib/errors.ts';
 import { checkBody, collect } from '../body.ts';
 import type { Key } from '../key.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
-import { applyMode } from './sftp-directories.ts';
-import { ConnectionLost } from './sftp-errors.ts';
 import type { SftpSession } from './session.ts';
 import { type Lane, type SessionPool, SpreadFile, windowBytes } from './session-pool.ts';
+import { applyMode } from './sftp-directories.ts';
+import { ConnectionLost } from './sftp-errors.ts';
 
 /** The number of bytes per request. If the server accepts less than that, ssh2 splits the request. */
 const chunkBytes = 128 << 10;

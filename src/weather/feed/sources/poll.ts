@@ -89,7 +89,11 @@ interface PollContext {
  * Returns the response, or the error if the request failed. If the signal of `get` is aborted, throws its
  * reason.
  */
-async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promise<FeedAnswer | RequestFailed> {
+async function answered(
+  get: Get,
+  url: string,
+  known: Parameters<Get>[1],
+): Promise<FeedAnswer | RequestFailed> {
   try {
     return await get(url, known);
   } catch (error) {

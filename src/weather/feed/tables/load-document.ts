@@ -9,10 +9,10 @@ import {
   movedForward,
   same,
   type Statements,
-  type WritableDatabase,
   type Transaction,
   type Upsert,
   upsert,
+  type WritableDatabase,
 } from './upsert.ts';
 
 interface LoadResult {

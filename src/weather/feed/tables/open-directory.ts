@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import type { PGlite, Transaction as EmbeddedTransaction } from '@electric-sql/pglite';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { lockDatabase } from '../../database/database-lock.ts';
-import { type Statements, type WritableDatabase, type Transaction, withSavepoints } from './upsert.ts';
+import { type Statements, type Transaction, withSavepoints, type WritableDatabase } from './upsert.ts';
 
 /**
  * Opens the embedded database in a directory. If there is none, creates it if `create` is set, and throws

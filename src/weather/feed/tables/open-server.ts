@@ -3,7 +3,7 @@ import { systemClock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { createSemaphore } from '../../../core/lib/parallel.ts';
 import { openClient, openWatchdog, type QueryTimeout } from '../../database/connect.ts';
-import { type Statements, type WritableDatabase, type Transaction, withSavepoints } from './upsert.ts';
+import { type Statements, type Transaction, withSavepoints, type WritableDatabase } from './upsert.ts';
 
 const statementSeconds = 60;
 const lockSeconds = 30;

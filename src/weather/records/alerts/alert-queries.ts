@@ -192,7 +192,11 @@ function inOrder(of: Record<'id' | 'hasEnd' | 'severityRank' | 'sentAt', SQLWrap
 /**
  * Returns a single alert, even if it is no longer in force. Returns null if it does not exist or is invalid.
  */
-export async function selectAlert(queries: Queries, id: string, note: NoteRejection): Promise<AlertData | null> {
+export async function selectAlert(
+  queries: Queries,
+  id: string,
+  note: NoteRejection,
+): Promise<AlertData | null> {
   const [row] = await queries.select(wholeAlert).from(alertRows).where(eq(alertRows.alertId, id));
   const alert = row === undefined ? null : cleanedAlert(row, note);
   return alert === null ? null : alertData(alert);

@@ -3,7 +3,16 @@ import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t, { type Test } from 'tap';
-import { configuration, document, type Ended, fingerprint, manifest, root, waybill, web } from '../../process.ts';
+import {
+  configuration,
+  document,
+  type Ended,
+  fingerprint,
+  manifest,
+  root,
+  waybill,
+  web,
+} from '../../process.ts';
 
 const ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
 addFormats.default(ajv);

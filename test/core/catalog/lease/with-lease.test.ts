@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { Catalog } from '../../../../src/core/catalog/catalog.ts';
+import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import { intentOf } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { sweepFinished } from '../../../../src/core/catalog/lease/staged-copies.ts';
@@ -10,7 +11,6 @@ import {
   withLease,
 } from '../../../../src/core/catalog/lease/with-lease.ts';
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
-import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import type { ErrorCode } from '../../../../src/core/lib/error-codes.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';

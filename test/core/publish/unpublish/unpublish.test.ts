@@ -1,6 +1,9 @@
 import t from 'tap';
 import { findOrphans } from '../../../../src/core/publish/orphans.ts';
-import type { UnpublishReport, UnpublishRequest } from '../../../../src/core/publish/unpublish/unpublication.ts';
+import type {
+  UnpublishReport,
+  UnpublishRequest,
+} from '../../../../src/core/publish/unpublish/unpublication.ts';
 import { unpublish } from '../../../../src/core/publish/unpublish/unpublish.ts';
 import { publishedState } from '../../../../src/core/releases/describe.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';

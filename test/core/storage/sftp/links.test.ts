@@ -4,8 +4,8 @@ import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import { type LinkRequests, takesPathsSwapped } from '../../../../src/core/storage/sftp/links.ts';
+import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
 

@@ -1,6 +1,10 @@
 import t from 'tap';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
-import { connectFailure, ConnectionLost, requestFailure } from '../../../../src/core/storage/sftp/sftp-errors.ts';
+import {
+  connectFailure,
+  ConnectionLost,
+  requestFailure,
+} from '../../../../src/core/storage/sftp/sftp-errors.ts';
 
 const answered = (code: number): Error => Object.assign(new Error('Failure'), { code });
 

@@ -4,7 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { type Clock, systemClock } from '../../../../src/core/lib/clock.ts';
-import { type ClientOptions, createClient, type Get } from '../../../../src/weather/feed/sources/http-client.ts';
+import {
+  type ClientOptions,
+  createClient,
+  type Get,
+} from '../../../../src/weather/feed/sources/http-client.ts';
 import { type NwsServer, refusing, startNws } from '../nws-server.ts';
 
 /** Time that passes only while a caller waits for it. */

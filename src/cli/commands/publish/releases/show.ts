@@ -6,20 +6,20 @@ import { formatSize } from '../../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../../core/lib/text.ts';
 import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
 import {
+  atDestination,
+  type BundlePlace,
+  type ListedPath,
+  listReleases,
+  placeOf,
+  releaseNamed,
+  requireReleasesLayout,
+} from '../../../../core/releases/bundle-place.ts';
+import {
   compareReleases,
   type ReleaseDifference,
   type ReleaseView,
 } from '../../../../core/releases/describe.ts';
 import { type ShownRelease, showRelease as shownRelease } from '../../../../core/releases/details.ts';
-import {
-  atDestination,
-  type ListedPath,
-  listReleases,
-  type BundlePlace,
-  placeOf,
-  releaseNamed,
-  requireReleasesLayout,
-} from '../../../../core/releases/bundle-place.ts';
 import type { ReleaseId } from '../../../../core/releases/release.ts';
 import { readReleases } from '../../../../core/releases/releases-store.ts';
 import { columns, localTime, type Output } from '../../../output/output.ts';

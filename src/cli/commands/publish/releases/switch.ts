@@ -11,7 +11,12 @@ import { describeBundlePath } from '../../../../core/lib/paths.ts';
 import { plural } from '../../../../core/lib/text.ts';
 import { refreshIfListed } from '../../../../core/publish/root-index/update-root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
-import { atDestination, notPublished, placeOf, severalPaths } from '../../../../core/releases/bundle-place.ts';
+import {
+  atDestination,
+  notPublished,
+  placeOf,
+  severalPaths,
+} from '../../../../core/releases/bundle-place.ts';
 import { switchRefused } from '../../../../core/releases/switch.ts';
 import {
   type Switch,
