@@ -30,7 +30,7 @@ export async function local(): Promise<boolean> {
 }
 
 /**
- * The processor time of open directories (`local/directories.ts` of storage), compared with paths, which are
+ * The processor time of open directories (`local-directories.ts`), compared with paths, which are
  * used where `/proc` is missing. 5,000 files of 8 KiB.
  */
 export async function handles(): Promise<boolean> {

@@ -1,9 +1,9 @@
-import type { Target } from '../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../src/weather/feed/tables/upsert.ts';
 
 export const stations = 2000;
 
 /** Adds stations from coast to coast. They are called `K0001` and so on. */
-export async function fillStations(target: Target): Promise<void> {
+export async function fillStations(target: WritableDatabase): Promise<void> {
   await target.run(
     `insert into stations select 'K' || lpad(n::text, 4, '0'), 'Station ' || n, 25 + (n % 200) / 10.0, -120 + (n / 10) / 4.0, 10, 'America/New_York'
      from generate_series(1, ${stations}) n;`,
@@ -11,7 +11,7 @@ export async function fillStations(target: Target): Promise<void> {
 }
 
 /** Adds observations, starting with the newest. All stations take turns, every five minutes. */
-export async function fillObservations(target: Target, rows: number, from = 0): Promise<void> {
+export async function fillObservations(target: WritableDatabase, rows: number, from = 0): Promise<void> {
   const key = `'K' || lpad((1 + n % ${stations})::text, 4, '0'), date_trunc('minute', now()) - make_interval(mins => 5 * (n / ${stations}))`;
   await target.run(
     `insert into observations (station_id, observed_at, received_at, text_description, raw_message, temperature_c, dewpoint_c,
@@ -32,7 +32,7 @@ export async function fillObservations(target: Target, rows: number, from = 0): 
 }
 
 /** Replaces all alerts with this many new ones. Each has a polygon with 24 corners in the contiguous US. */
-export async function fillAlerts(target: Target, alerts: number): Promise<void> {
+export async function fillAlerts(target: WritableDatabase, alerts: number): Promise<void> {
   await target.run(
     `truncate alerts, alert_runs cascade;
      insert into alerts (alert_id, sent_at, effective_at, expires_at, status, message_type, category, severity, certainty, urgency, event, area_desc, geometry)

@@ -14,9 +14,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTables } from '../src/weather/feed/tables/create-tables.ts';
-import { lookUp } from '../src/weather/feed/tables/load.ts';
+import { lookUp } from '../src/weather/feed/tables/load-document.ts';
 import { openServer } from '../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../test/services/postgres.ts';
 import { goal } from './measure.ts';
 import { fillAlerts, fillObservations, fillStations, stations } from './weather-data.ts';
@@ -169,7 +169,7 @@ interface Watched extends Served {
   databasePids: readonly number[];
 }
 
-async function watched(servers: Servers, owner: Target): Promise<Watched> {
+async function watched(servers: Servers, owner: WritableDatabase): Promise<Watched> {
   const reader = await servers.reader('0s');
   // Send enough requests at the same time to open all connections.
   await Promise.all(
@@ -187,7 +187,7 @@ async function watched(servers: Servers, owner: Target): Promise<Watched> {
   return { ...reader, databasePids: rows.map(({ pid }) => Number(pid)) };
 }
 
-async function amongManyRows(servers: Servers, owner: Target): Promise<boolean> {
+async function amongManyRows(servers: Servers, owner: WritableDatabase): Promise<boolean> {
   const reader = await watched(servers, owner);
   const reads = stationReads(new Date(Date.now() - 20 * 60_000));
   const measure = (target: string): Measured =>
@@ -224,7 +224,7 @@ function costOf({ cpuMicroseconds, databaseMicroseconds }: Measured): number {
 }
 
 /** Compares alerts with many polygons and with few. There is no goal; this is for comparing versions. */
-async function amongPolygons(servers: Servers, owner: Target): Promise<void> {
+async function amongPolygons(servers: Servers, owner: WritableDatabase): Promise<void> {
   await amongAlerts(servers, owner, 100);
   await amongAlerts(servers, owner, polygons);
 }
@@ -239,7 +239,7 @@ const alertReads = [
   '/alerts/urn:bench:7',
 ];
 
-async function amongAlerts(servers: Servers, owner: Target, alerts: number): Promise<void> {
+async function amongAlerts(servers: Servers, owner: WritableDatabase, alerts: number): Promise<void> {
   await fillAlerts(owner, alerts);
   const reader = await watched(servers, owner);
   console.log(`\none client, ${alerts} alerts in force, each with a polygon, cache: 0s`);

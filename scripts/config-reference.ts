@@ -1,6 +1,6 @@
 /** Generates the reference in `docs/configuration.md` from the JSON Schema of the configuration. */
 import { format, resolveConfig } from 'prettier';
-import type { JsonSchema } from '../src/core/config/json-schema.ts';
+import type { JsonSchema } from '../src/core/lib/parameters.ts';
 
 const begin = '<!-- reference: made by "npm run generate", do not edit -->';
 const end = '<!-- end of reference -->';

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { problemOf } from '../src/api/http/answer/problem.ts';
-import { stageUpload } from '../src/core/bundle/staging.ts';
+import { stageUpload } from '../src/core/bundle/stage-upload.ts';
 import { asWaybillError, type WaybillError } from '../src/core/lib/errors.ts';
 import { hostileArchives, hostileLimits } from '../test/fixtures/hostile-archives.ts';
 import { inChunks } from '../test/fixtures/tar.ts';

@@ -10,7 +10,7 @@ import { maxExpansion, ratioMattersAfter } from '../src/core/bundle/archive/gzip
 import { maxListedFiles, maxPathSegments } from '../src/core/bundle/limits.ts';
 import { maxManifestBytes } from '../src/core/bundle/manifest.ts';
 import { maxCatalogBytes } from '../src/core/catalog/catalog.ts';
-import { maxConfigBytes } from '../src/core/config/load.ts';
+import { maxConfigBytes } from '../src/core/config/load-config.ts';
 import { minCharacters } from '../src/core/config/secret-references.ts';
 import type { ErrorCode } from '../src/core/lib/error-codes.ts';
 import { maxPathBytes, maxSegmentBytes } from '../src/core/lib/paths.ts';

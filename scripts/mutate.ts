@@ -42,7 +42,7 @@ const scope = [
 const slow = [
   'test/core/publish/dry-run.test.ts',
   'test/core/publish/incremental/local.test.ts',
-  'test/core/publish/refusals/catalog-size.test.ts',
+  'test/core/publish/decision/catalog-size.test.ts',
   'test/faults/every-fault.test.ts',
   'test/faults/first-publications.test.ts',
   'test/faults/fixed-runs.test.ts',

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Ajv } from 'ajv';
 import t, { type Test } from 'tap';
 import { parse, parseAllDocuments, stringify } from 'yaml';
-import { loadConfig } from '../src/core/config/load.ts';
+import { loadConfig } from '../src/core/config/load-config.ts';
 import { referencedSecrets } from '../src/core/config/secret-references.ts';
 import { ensureInstalled, pathOf } from './services/debian.ts';
 

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
-import { lookUp } from '../../src/weather/feed/tables/load.ts';
+import { lookUp } from '../../src/weather/feed/tables/load-document.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
 import { startPostgres } from '../../test/services/postgres.ts';
 import { startRadosgw } from '../../test/services/radosgw.ts';

@@ -64,7 +64,7 @@ export const brokenSteps: readonly BrokenStep[] = [
   },
   {
     step: 'sweep of copies',
-    file: 'src/core/catalog/lease/staging.ts',
+    file: 'src/core/catalog/lease/staged-copies.ts',
     from: '    check();\n    await storage.removeTree(key);',
     to: '',
     suite: faults,
@@ -100,7 +100,7 @@ export const brokenSteps: readonly BrokenStep[] = [
   },
   {
     step: 'ledger before pointer',
-    file: 'src/core/releases/store.ts',
+    file: 'src/core/releases/releases-store.ts',
     from: '  if (ledger !== found.ledger) {\n    const bytes',
     to: '  if (current !== found.current) await setLink(held, lease, currentLinkKey, current);\n  if (ledger !== found.ledger) {\n    const bytes',
     suite: releases,

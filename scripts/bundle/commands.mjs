@@ -18,7 +18,7 @@ import { keepMachineCode } from './machine-code.mjs';
 import { emittedName, ownCode } from './sources.mjs';
 
 /** These commands run for a long time, so they are loaded as ordinary modules. */
-const longRunning = /\/(serve|worker|weather|feed)\.ts$/;
+const longRunning = /\/(serve|worker|read-weather|feed)\.ts$/;
 const directory = 'dist/bundle';
 const program = `${directory}/waybill.cjs`;
 const settings = { platform: 'node', target: 'node20.19', minifyWhitespace: true, minifySyntax: true };

@@ -17,7 +17,7 @@ const directory = 'dist/bundle/modules';
 const entries = {
   serve: 'cli/daemon/serve',
   feed: 'cli/commands/weather/feed',
-  weather: 'cli/commands/weather/weather',
+  weather: 'cli/commands/weather/read-weather',
   worker: 'cli/daemon/worker',
   'waybill-weather': 'cli/weather',
   client: 'client/client',

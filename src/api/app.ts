@@ -1,14 +1,14 @@
 import type { Express } from 'express';
+import type { ApiServices } from './api-services.ts';
 import { consolePages } from './console/console.ts';
-import { createHttpApp } from './http/app.ts';
+import { createHttpApp } from './http/http-app.ts';
 import type { Route } from './http/route.ts';
 import { recordRequests } from './metrics/metrics.ts';
 import { assetsPage, landingPage, type PageRoute, servePages } from './pages/page-routes.ts';
 import { siteOf } from './pages/site.ts';
-import type { ApiPorts } from './ports.ts';
 
 /** Creates the daemon's HTTP application: routes, pages, request metrics, landing page and console. */
-export function createApp<Ports extends ApiPorts>(
+export function createApp<Ports extends ApiServices>(
   ports: Ports,
   { routes, pages }: { routes: readonly Route<Ports>[]; pages: readonly PageRoute<Ports>[] },
 ): Express {

@@ -1,3 +1,4 @@
+import type { ApiServices } from './api-services.ts';
 import { listAuditRoute } from './daemon/audit-route.ts';
 import { healthRoute, liveRoute, readyRoute } from './daemon/health-routes.ts';
 import { reloadRoute } from './daemon/reload-route.ts';
@@ -13,7 +14,6 @@ import {
   listReleasesRoute,
   showReleaseRoute,
 } from './pipelines/releases-routes.ts';
-import type { ApiPorts } from './ports.ts';
 import { tokenRoute } from './publishers/token-route.ts';
 import { followRunRoute, followRunsRoute } from './runs/follow-routes.ts';
 import { listAllRunsRoute, listRunsRoute } from './runs/list-runs.ts';
@@ -26,7 +26,7 @@ import { missingRoute } from './uploads/missing-route.ts';
 import { removeUploadRoute, sendUploadRoute, showUploadRoute } from './uploads/one-upload-routes.ts';
 import { uploadFormRoute, uploadRoute } from './uploads/upload-routes.ts';
 
-const publishing: readonly Route<ApiPorts>[] = [
+const publishing: readonly Route<ApiServices>[] = [
   uploadRoute,
   uploadFormRoute,
   missingRoute,
@@ -56,7 +56,7 @@ const publishing: readonly Route<ApiPorts>[] = [
   sceneMapSchemaRoute,
 ];
 
-const daemon: readonly Route<ApiPorts>[] = [
+const daemon: readonly Route<ApiServices>[] = [
   healthRoute,
   readyRoute,
   liveRoute,
@@ -74,6 +74,6 @@ const daemon: readonly Route<ApiPorts>[] = [
  * Returns all routes of the daemon, in the order of the OpenAPI document. `added` contains the routes of
  * features that `api` does not import, such as the weather.
  */
-export function routesWith<Ports>(added: readonly Route<Ports>[]): readonly Route<ApiPorts & Ports>[] {
+export function routesWith<Ports>(added: readonly Route<Ports>[]): readonly Route<ApiServices & Ports>[] {
   return [...publishing, ...added, ...daemon];
 }

@@ -1,7 +1,7 @@
 import type { Express } from 'express';
 import type { Config } from '../core/config/config.ts';
 import { type HealthPorts, healthRoute, liveRoute, readyRoute } from './daemon/health-routes.ts';
-import { createHttpApp, type HttpPorts } from './http/app.ts';
+import { createHttpApp, type HttpPorts } from './http/http-app.ts';
 import type { Route } from './http/route.ts';
 import { type MetricsPorts, metricsRoute } from './metrics/metrics-route.ts';
 

@@ -115,7 +115,6 @@ function statesExitCodes(command: Command): boolean {
   return /exit codes?\b/i.test(textAfterHelp(command));
 }
 
-/** Returns the text that is printed after the help of a command. */
 export function textAfterHelp(command: Command): string {
   let text = '';
   const write = (more: string): void => void (text += more);

@@ -27,7 +27,7 @@ export function usageError(text: string, program: Command, argv: readonly string
   return { message: first, hint: helpOf(about) };
 }
 
-interface About {
+interface UsageContext {
   program: Command;
   /** The command that the arguments name, and its words. */
   command: Command;
@@ -38,7 +38,7 @@ interface About {
 }
 
 type Explain = (
-  about: About,
+  about: UsageContext,
   name: string,
   value: string,
   expected: string,
@@ -153,7 +153,7 @@ function longOf(flags: string, value = /<.*>$/.exec(flags)?.[0] ?? ''): string {
 }
 
 /** Suggests `waybill run --config c.yml` for `waybill run c.yml`. */
-function withConfig(about: About): string {
+function withConfig(about: UsageContext): string {
   const { command, words } = about;
   const [file] = command.args;
   if (command.registeredArguments.length === 0 && file !== undefined) return `${words} --config ${file}`;
@@ -161,7 +161,7 @@ function withConfig(about: About): string {
 }
 
 /** Suggests `waybill run -c c.yml` for `waybill -c c.yml run`. */
-function optionBeforeCommand({ program, command, argv }: About, name: string): Partial<UsageError> {
+function optionBeforeCommand({ program, command, argv }: UsageContext, name: string): Partial<UsageError> {
   if (command !== program) return {};
   const at = argv.findIndex((word) => program.commands.some((each) => each.name() === word));
   if (at < 1) return {};
@@ -187,7 +187,6 @@ function commandFor(word: string, program: Command): string | undefined {
   return group === undefined ? undefined : `${group.name()} ${word}`;
 }
 
-/** Returns the command that the arguments name, and its words. */
 function namedCommand(program: Command, argv: readonly string[]): { words: string; command: Command } {
   let command = program;
   const words = [program.name()];
@@ -204,7 +203,10 @@ function namedCommand(program: Command, argv: readonly string[]): { words: strin
  * Returns the shortest complete command line, such as `waybill runs show <run_id> --to <url>`. Arguments that
  * were given are in it.
  */
-function synopsis({ command, words }: About, more = `${words} --help has examples and all options`): string {
+function synopsis(
+  { command, words }: UsageContext,
+  more = `${words} --help has examples and all options`,
+): string {
   const parts = [
     ...command.registeredArguments
       .filter(({ required }) => required)
@@ -214,6 +216,6 @@ function synopsis({ command, words }: About, more = `${words} --help has example
   return `${[words, ...parts].join(' ')}; ${more}`;
 }
 
-function helpOf({ command, words }: About): string {
+function helpOf({ command, words }: UsageContext): string {
   return `${words} --help lists ${command.commands.length > 0 ? 'the commands' : 'its arguments, options and examples'}`;
 }

@@ -37,6 +37,6 @@ async function main(): Promise<void> {
     process.stdout.write(usage);
     return;
   }
-  const { readWeather } = await import('./commands/weather/weather.ts');
+  const { readWeather } = await import('./commands/weather/read-weather.ts');
   process.exitCode = await readWeather({ verbose, config });
 }

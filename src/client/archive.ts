@@ -21,7 +21,6 @@ export interface Upload {
 export interface Parts {
   /** The exact bytes of `manifest.json`. */
   manifest: Uint8Array;
-  /** The number of files in the manifest. */
   files: number;
   /** The total size of those files. */
   bytes: number;

@@ -65,7 +65,7 @@ export class Connection implements Requests {
   /** Whether an expired token can be replaced with a new one. */
   readonly canRenew: boolean;
   readonly #single: SingleRequests;
-  readonly #retries: RetryOptions;
+  readonly #retries: RequestRetries;
 
   /** Throws a `usage` error if the URL is invalid. */
   constructor(options: ConnectionOptions) {
@@ -266,7 +266,7 @@ interface Patience {
 
 const defaultPatience: Patience = { forMs: 600_000, tries: 5, baseMs: 500, capMs: 30_000 };
 
-interface RetryOptions {
+interface RequestRetries {
   patience: Patience;
   clock: Clock;
   signal: AbortSignal | undefined;
@@ -282,7 +282,7 @@ interface RetryOptions {
  * did, plus a random amount of time (full jitter). If the daemon has never responded, the URL is probably
  * wrong, so this gives up after `tries` attempts. Throws the last error, or the reason of `signal`.
  */
-async function retry<T>(options: RetryOptions, work: () => Promise<T>): Promise<T> {
+async function retry<T>(options: RequestRetries, work: () => Promise<T>): Promise<T> {
   const { patience, clock, signal, random } = options;
   let since: number | null = null;
   for (let tries = 1; ; tries += 1) {

@@ -94,7 +94,7 @@ async function headOf(request: http.ClientRequest): Promise<http.IncomingMessage
 async function feed(
   request: http.ClientRequest,
   answered: Promise<http.IncomingMessage>,
-  { body, clock, idleMs, answerMs, watch }: Exchange & { body: AsyncIterable<Uint8Array>; watch: Watchdog },
+  { body, clock, idleMs, answerMs, watch }: Exchange & { body: AsyncIterable<Uint8Array>; watch: IdleTimer },
 ): Promise<void> {
   const state = { isOver: false };
   const end = (): void => void (state.isOver = true);
@@ -123,7 +123,7 @@ async function continued(request: http.ClientRequest, clock: Clock): Promise<voi
 
 async function* bytesOf(
   response: http.IncomingMessage,
-  { watch, idleMs, close }: { watch: Watchdog; idleMs: number; close: () => void },
+  { watch, idleMs, close }: { watch: IdleTimer; idleMs: number; close: () => void },
 ): AsyncGenerator<Uint8Array> {
   try {
     for await (const chunk of response) {
@@ -135,13 +135,13 @@ async function* bytesOf(
   }
 }
 
-interface Watchdog {
+interface IdleTimer {
   /** Restarts the timeout. If this isn't called again within `ms` milliseconds, the request fails. */
   within(ms: number, otherwise: string, code?: 'connection_lost' | 'daemon_unreachable'): void;
   stop(): void;
 }
 
-function watchdog(clock: Clock, origin: string, onTimeout: (error: WaybillError) => void): Watchdog {
+function watchdog(clock: Clock, origin: string, onTimeout: (error: WaybillError) => void): IdleTimer {
   let timer: Timer | null = null;
   let [deadline, isStopped] = [0, false];
   let late = (): WaybillError => new WaybillError('connection_lost', 'nothing came');

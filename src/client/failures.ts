@@ -88,7 +88,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
 }
 
 /** The fields of a problem document (RFC 9457) that the client looks at. */
-export interface Problem {
+export interface ProblemFields {
   code: string;
   /** The error message, followed by the hint. */
   detail: string;
@@ -102,7 +102,7 @@ export interface Problem {
  * one.
  */
 export function problemError(
-  { code, detail, hint: given, retryable, findings = [] }: Problem,
+  { code, detail, hint: given, retryable, findings = [] }: ProblemFields,
   patience: { retryAfterSeconds?: number | undefined } = {},
 ): WaybillError {
   const hint = typeof given === 'string' ? given : undefined;
@@ -117,8 +117,8 @@ export function problemError(
 }
 
 /** Reports whether a response body is a problem document. */
-export function isProblem(body: unknown): body is Problem {
-  const { code, detail } = (body ?? {}) as Partial<Problem>;
+export function isProblem(body: unknown): body is ProblemFields {
+  const { code, detail } = (body ?? {}) as Partial<ProblemFields>;
   return typeof code === 'string' && typeof detail === 'string';
 }
 
@@ -137,7 +137,7 @@ export async function textOf(answer: Answer): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function problemIn(type: string | undefined, text: string): Problem | null {
+function problemIn(type: string | undefined, text: string): ProblemFields | null {
   if (type?.startsWith('application/problem+json') !== true) return null;
   try {
     const value: unknown = JSON.parse(text);

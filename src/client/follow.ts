@@ -20,7 +20,7 @@ const reconnectMs = 1000;
  * the connection's `signal` aborts, and throws the signal's reason.
  */
 export async function* followRuns(connection: Connection, followed: Followed): AsyncGenerator<RunRecord> {
-  const place: Place = { lastId: null };
+  const place: StreamPosition = { lastId: null };
   for (;;) {
     const answer = await connection.ask({
       ...askFor(followed),
@@ -44,7 +44,7 @@ export async function* followRuns(connection: Connection, followed: Followed): A
   }
 }
 
-interface Place {
+interface StreamPosition {
   lastId: string | null;
 }
 
@@ -64,7 +64,7 @@ function requireEvents(answer: Answer): void {
 /**
  * Yields the records in an event stream. Returns why the stream ended, or null if the connection was lost.
  */
-async function* recordsOf(answer: Answer, place: Place): AsyncGenerator<RunRecord, string | null> {
+async function* recordsOf(answer: Answer, place: StreamPosition): AsyncGenerator<RunRecord, string | null> {
   const messages: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (message) => void messages.push(message) });
   const decoder = new TextDecoder();

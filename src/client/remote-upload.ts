@@ -67,7 +67,6 @@ async function isAlive(requests: Requests, runId: string): Promise<boolean> {
   }
 }
 
-/** Starts an upload. */
 export async function createUpload(
   requests: Requests,
   place: UploadPlace,

@@ -35,7 +35,7 @@ export interface IdTokenOptions {
   clock: Pick<Clock, 'monotonic'>;
 }
 
-interface Current {
+interface CurrentToken {
   value: string;
   /** When to renew the token, in milliseconds of the monotonic clock. */
   renewAt: number;
@@ -47,11 +47,11 @@ interface Current {
  */
 export function exchangedToken(options: IdTokenOptions): TokenSource {
   const { idToken, isRenewable, pipeline, onIssued, clock } = options;
-  let current: Current | null = null;
-  let running: Promise<Current> | null = null;
+  let current: CurrentToken | null = null;
+  let running: Promise<CurrentToken> | null = null;
   let isNew = true;
 
-  const renew = async (exchange: ExchangeForm): Promise<Current> => {
+  const renew = async (exchange: ExchangeForm): Promise<CurrentToken> => {
     const begunAt = clock.monotonic();
     const body = await exchange({
       grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',

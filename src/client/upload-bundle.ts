@@ -118,7 +118,6 @@ export function uploadPath(pipelineId: string): string {
   return `v1/pipelines/${encodeURIComponent(pipelineId)}/upload`;
 }
 
-/** Returns the headers for an upload in a single request. */
 export function headersOf({ contentType, size }: Upload): Record<string, string> {
   return {
     'content-type': contentType,

@@ -2,12 +2,12 @@ import type { PgTable } from 'drizzle-orm/pg-core';
 import type { Clock } from '../core/lib/clock.ts';
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../core/lib/parameters.ts';
-import type { Note, Rejection } from './database/cleaner.ts';
+import type { NoteRejection, Rejection } from './database/cleaner.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import type { Field } from './fields.ts';
 import type { Nearby } from './places/place-index.ts';
 import type { PlaceLists } from './places/place-lists.ts';
-import type { Geometry, Instant, UnknownPart, WeatherTable } from './values.ts';
+import type { Geometry, UnknownPart, UtcTime, WeatherTable } from './values.ts';
 
 /**
  * Defines a family of weather records: its tables, its fields, how to read the current record, and its HTTP
@@ -64,7 +64,6 @@ export interface Features {
   places: readonly Placed[];
 }
 
-/** An item and its location. */
 export interface Placed {
   /** Unique within the family; null if the item has no id. */
   id: string | null;
@@ -74,7 +73,6 @@ export interface Placed {
   properties: object;
 }
 
-/** The dependencies for reading a family's records. */
 export interface WeatherSource {
   database: WeatherDatabase;
   clock: Clock;
@@ -83,7 +81,6 @@ export interface WeatherSource {
   deadlineMs: number;
 }
 
-/** The result of a read. */
 export interface Reading<T> {
   /** null if there is no record. A run that found nothing is a record with an empty list. */
   data: T | null;
@@ -102,9 +99,9 @@ export interface Reading<T> {
    */
   unknown?: readonly UnknownPart[];
   /** Parts that come from a different issuance than the rest of the record. Absent if there are none. */
-  otherIssues?: readonly { field: string; issuedAt: Instant }[];
+  otherIssues?: readonly { field: string; issuedAt: UtcTime }[];
   /** When a newer version was issued, if it has not been received in full yet. */
-  newerIssuedAt?: Instant;
+  newerIssuedAt?: UtcTime;
   /** The place whose data is returned for the requested point. Absent if the request has no point. */
   resolved?: ResolvedPlace;
   /** How to get the next page of a list. Absent on the last page. */
@@ -131,14 +128,13 @@ export function resolvedPlace(
   return { kind, id, name, distanceKm: toTheMetre, bearingDeg: Math.round(bearingDeg) % 360 };
 }
 
-/** The parameters that are different on the next page. */
 export interface NextPage {
   start: Date;
   end: Date;
 }
 
 export interface Notes {
-  note: Note;
+  note: NoteRejection;
   rejected: Rejection[];
 }
 
@@ -161,7 +157,7 @@ export function noReading({ rejected }: Notes): Reading<never> {
 export function newNotes(): Notes {
   const rejected: Rejection[] = [];
   const known = new Set<string>();
-  const note: Note = (each) => {
+  const note: NoteRejection = (each) => {
     const name = `${each.field} ${each.reason} ${each.record}`;
     if (known.has(name)) return;
     known.add(name);

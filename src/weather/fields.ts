@@ -1,11 +1,10 @@
-import type { Geometry, Instant } from './values.ts';
+import type { JsonSchema } from '../core/lib/parameters.ts';
+import type { Geometry, UtcTime } from './values.ts';
 
 /*
  * Describes the fields of responses. Their JSON Schema and their TypeScript type come from the same
  * description, so they cannot diverge.
  */
-
-type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Only exists at compile time. */
 declare const valueType: unique symbol;
@@ -62,7 +61,7 @@ export function oneOf<const V extends string>(values: readonly V[], description:
   return { description, type: 'string', enum: values };
 }
 
-export function instantOf(description: string): Field<Instant> {
+export function instantOf(description: string): Field<UtcTime> {
   return {
     description: `${description}, in UTC to the second.`,
     type: 'string',

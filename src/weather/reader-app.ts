@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http';
 import type { RequestHandler } from 'express';
 import { prefersPage } from '../api/http/answer/negotiate.ts';
-import { createHttpApp, type HttpPorts } from '../api/http/app.ts';
+import { createHttpApp, type HttpPorts } from '../api/http/http-app.ts';
 import type { Route } from '../api/http/route.ts';
 import type { Metrics } from '../api/metrics/metrics.ts';
 import { apiPageRoute, openApiRoute } from '../api/openapi/openapi-routes.ts';
@@ -22,7 +22,6 @@ export function createReaderApp(
   return withDirectReads(createHttpApp(readerRoutes, own, { pages }), own);
 }
 
-/** Redirects browsers from the base path to the map. */
 function startAtMap({ http: { basePath } }: HttpPorts): RequestHandler {
   return (req, res, next) => {
     const isRead = req.method === 'GET' || req.method === 'HEAD';

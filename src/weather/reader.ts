@@ -58,7 +58,6 @@ export function createReader(
   };
 }
 
-/** The type of a family's record. */
 export type RecordOf<Name extends FamilyName> = NonNullable<Awaited<ReturnType<WeatherReader[Name]>>['data']>;
 
 /**

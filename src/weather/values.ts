@@ -1,13 +1,13 @@
 import type { Units } from './units.ts';
 
 /** A time in UTC, to the second: `YYYY-MM-DDTHH:mm:ssZ`. */
-export type Instant = string;
+export type UtcTime = string;
 
-export function instant(date: Date): Instant {
+export function instant(date: Date): UtcTime {
   return `${date.toISOString().slice(0, 19)}Z`;
 }
 
-export function instantOrNull(date: Date | null): Instant | null {
+export function instantOrNull(date: Date | null): UtcTime | null {
   return date === null ? null : instant(date);
 }
 

@@ -7,7 +7,7 @@ import { requestContext } from '../../src/api/http/request/request-context.ts';
 import { createShares } from '../../src/api/http/request/shares.ts';
 import { metricsRoute } from '../../src/api/metrics/metrics-route.ts';
 import { maxRequestBytes } from '../../src/api/scene-maps/document-body.ts';
-import { parseConfig } from '../../src/core/config/load.ts';
+import { parseConfig } from '../../src/core/config/load-config.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { sceneMapPool } from '../../src/workers/threads/scene-map-pool.ts';

@@ -4,6 +4,7 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
+import type { ApiAccess, ApiServices } from '../../src/api/api-services.ts';
 import type { ConsoleLogin } from '../../src/api/console/people.ts';
 import { newReadiness } from '../../src/api/daemon/readiness.ts';
 import { listen } from '../../src/api/http/listen.ts';
@@ -13,17 +14,16 @@ import { createShares } from '../../src/api/http/request/shares.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import { problemPage } from '../../src/api/pages/send-page.ts';
 import { siteOf } from '../../src/api/pages/site.ts';
-import type { ApiAccess, ApiPorts } from '../../src/api/ports.ts';
 import { fetchJson } from '../../src/api/publishers/fetch-json.ts';
 import { IssuerKeys } from '../../src/api/publishers/issuer-keys.ts';
 import { type Publishers, resolvePublishers } from '../../src/api/publishers/publishers.ts';
 import { createStreams } from '../../src/api/runs/event-stream.ts';
-import type { StageUpload, UploadPipeline } from '../../src/api/uploads/ports.ts';
 import { measuredStage } from '../../src/api/uploads/staged-upload.ts';
-import { createDaemonApp, type DaemonPorts } from '../../src/cli/daemon/daemon-app.ts';
+import type { StageUpload, UploadPipeline } from '../../src/api/uploads/upload-service.ts';
+import { createDaemonApp, type DaemonServices } from '../../src/cli/daemon/daemon-app.ts';
 import { newRequestGate } from '../../src/cli/daemon/listener.ts';
 import type { Config, PublisherConfig } from '../../src/core/config/config.ts';
-import { parseConfig } from '../../src/core/config/load.ts';
+import { parseConfig } from '../../src/core/config/load-config.ts';
 import { scopes } from '../../src/core/config/schema/schema.ts';
 import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import { replaceable } from '../../src/core/lib/current.ts';
@@ -39,7 +39,7 @@ import type { ReleaseView } from '../../src/core/releases/describe.ts';
 import type { ReleaseId } from '../../src/core/releases/release.ts';
 import { createWeatherService, newWeatherObserver } from '../../src/weather/api/service.ts';
 import type { WeatherReader } from '../../src/weather/reader.ts';
-import { createTextRenderer } from '../../src/weather/render/text.ts';
+import { createTextRenderer } from '../../src/weather/render/text-renderer.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from '../../src/workers/coordinator/health-checks.ts';
 import { memoryQueue } from '../../src/workers/memory/memory-queue.ts';
 import { endedSessionsBook } from '../../src/workers/queue/ended-sessions.ts';
@@ -71,7 +71,7 @@ export const tokens = {
 
 export interface Api {
   origin: string;
-  ports: DaemonPorts & { logging: LogControl };
+  ports: DaemonServices & { logging: LogControl };
   /** Changes who may call, as a reload does. */
   reconfigure: (change: (before: ApiAccess) => ApiAccess) => void;
   /** Aborts `ports.stopping`. */
@@ -86,14 +86,22 @@ export interface Api {
   lines: { level: keyof Log; fields: Record<string, unknown>; message: string }[];
 }
 
+const grouped = ['uploads', 'runs', 'threads', 'identity', 'health'] as const;
+type Grouped = (typeof grouped)[number];
+
+/** Services in place of those of the harness. Groups of services keep the other members. */
+export type ReplacedServices = Partial<Omit<DaemonServices, Grouped>> & {
+  [Name in Grouped]?: Partial<DaemonServices[Name]>;
+};
+
 export interface ApiSettings {
   /** By default the system's. */
   clock?: Clock;
-  http?: Partial<ApiPorts['http']>;
+  http?: Partial<ApiServices['http']>;
   /** Null: there is no console. */
   console?: null;
   /** Replaces the settings of this harness. */
-  ports?: Partial<DaemonPorts>;
+  ports?: ReplacedServices;
   stage?: StageUpload;
   draining?: boolean;
   maxUploadSize?: number;
@@ -104,7 +112,7 @@ export interface ApiSettings {
   /** Destinations of each pipeline, for the names of generated outputs; none by default. */
   destinations?: UploadPipeline['destinations'];
   /** Whether there is room for an upload; by default there is. */
-  room?: ApiPorts['room'];
+  room?: DaemonServices['uploads']['room'];
   /** What `/metrics` asks for. */
   metricsToken?: string;
   /** Bounds of partial uploads. */
@@ -294,6 +302,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     shortage: async () => 0,
   });
   const sceneMaps = sceneMapPool({ config, env: {}, clock: systemClock, log });
+  const weatherHealth = { isHealthy: () => settings.weatherIsUp ?? true };
   const ports: Api['ports'] = {
     http,
     clock,
@@ -303,10 +312,13 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     configured,
     reload: async () => ({ added: [], changed: [], removed: [], restartNeeded: [], warnings: [] }),
     notifier,
-    nextRunOf: (id) => (id === 'files' ? new Date('2026-11-20T23:00:00Z') : null),
+    scheduler: { nextRun: (id) => (id === 'files' ? new Date('2026-11-20T23:00:00Z') : null) },
     queue,
-    archives: createShares({ total: Infinity, perOwner: http.maxUploadsPerToken ?? Infinity }),
-    onCancelled: ({ pipelineId }) => metrics.runs.cancelled(pipelineId),
+    runs: {
+      onCancelled: ({ pipelineId }) => metrics.runs.cancelled(pipelineId),
+      streams: createStreams(http.maxStreams, http.maxStreamsPerClient),
+      lines: { of: () => [] },
+    },
     metrics,
     weather: createWeatherService({
       reader: settings.reader ?? emptyReader,
@@ -315,44 +327,54 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       settings: { cacheMs: 0, staleAfter: neverStale },
       observer: newWeatherObserver(log, metrics),
     }),
-    weatherHealth: { isHealthy: () => settings.weatherIsUp ?? true },
-    partialUploads,
-    staging: {
-      create: () => newUploadDirectory(directory),
-      discard: (staged) => removeUploadDirectory(directory, staged),
+    uploads: {
+      archives: createShares({ total: Infinity, perOwner: http.maxUploadsPerToken ?? Infinity }),
+      staging: {
+        create: () => newUploadDirectory(directory),
+        discard: (staged) => removeUploadDirectory(directory, staged),
+      },
+      room: settings.room ?? (async () => undefined),
+      stage: measuredStage(
+        settings.stage ?? (settings.keep === undefined ? stageAnything : stageWithContent(content)),
+        metrics,
+      ),
+      content,
+      partialUploads,
     },
-    plan: async () => planned,
-    releases: async (request) => answered(request),
-    inspect: async () => ({ kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null }),
-    runLines: () => [],
+    threads: {
+      plan: async () => planned,
+      releases: async (request) => answered(request),
+      inspect: async () => ({ kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null }),
+    },
+    identity: {
+      issuerKeys: new IssuerKeys(clock, fetchJson),
+      endedSessions: endedSessionsBook({ clock }),
+      exchangeLimit: createLoginLimit(clock),
+    },
+    health: {
+      readiness: newReadiness({
+        clock,
+        log,
+        checks: [
+          ...(settings.checks ?? []),
+          queueCheck(queue, { remedy: '' }),
+          ...stagingChecks(directory, { clock, everyMs: 0 }),
+        ],
+        isDraining: () => draining.signal.aborted,
+        weatherHealth,
+      }),
+      weather: weatherHealth,
+    },
     console: settings.console === null ? null : consoleSettings,
-    room: settings.room ?? (async () => undefined),
-    content,
-    stage: measuredStage(
-      settings.stage ?? (settings.keep === undefined ? stageAnything : stageWithContent(content)),
-      metrics,
-    ),
     stopping: stopping.signal,
     sceneMaps,
-    endedSessions: endedSessionsBook({ clock }),
-    issuerKeys: new IssuerKeys(clock, fetchJson),
-    exchangeLimit: createLoginLimit(clock),
     bodyMemory: createBodyMemory(http.maxBodyMemory),
-    streams: createStreams(http.maxStreams, http.maxStreamsPerClient),
     draining: draining.signal,
-    readiness: newReadiness({
-      clock,
-      log,
-      checks: [
-        ...(settings.checks ?? []),
-        queueCheck(queue, { remedy: '' }),
-        ...stagingChecks(directory, { clock, everyMs: 0 }),
-      ],
-      isDraining: () => draining.signal.aborted,
-      weatherHealth: { isHealthy: () => settings.weatherIsUp ?? true },
-    }),
   };
-  Object.assign(ports, settings.ports);
+  Object.assign(ports, {
+    ...settings.ports,
+    ...Object.fromEntries(grouped.map((name) => [name, { ...ports[name], ...settings.ports?.[name] }])),
+  });
   // As in the daemon, which listens before it can answer.
   const entrance = newRequestGate();
   const server = await listen(
@@ -368,8 +390,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     queue,
     threads: () => ({ threads: 2, busy: 1, replaced: 3 }),
     connections,
-    streams: ports.streams.stats,
-    readiness: ports.readiness,
+    streams: ports.runs.streams.stats,
+    readiness: ports.health.readiness,
     partialUploads: () => partialUploads.stats(),
     content: () => content.stats(),
     freeBytes: () => freeBytes(directory),

@@ -183,7 +183,7 @@ const broken =
       pause: fail,
       resume: fail,
     });
-    Object.assign(api.ports, { readiness: { look: fail } });
+    Object.assign(api.ports.health, { readiness: { look: fail } });
     if (api.ports.metrics !== null) Object.assign(api.ports.metrics, { text: fail });
     return call(api);
   };
@@ -353,7 +353,7 @@ const holdsIt =
   (method: string): Call =>
   async (api) => {
     const url = await begin(api.origin, 3);
-    await api.ports.partialUploads.hold(url.split('/').at(-1) ?? '');
+    await api.ports.uploads.partialUploads.hold(url.split('/').at(-1) ?? '');
     return tus(method, url, method === 'PATCH' ? { headers: { 'upload-offset': '0' }, body: 'abc' } : {});
   };
 const oldVersion = { headers: { 'tus-resumable': '0.1.0' } };
@@ -363,7 +363,7 @@ const breakUploads =
     const fail = (): never => {
       throw new Error('broken by the test');
     };
-    Object.assign(api.ports.partialUploads, { find: fail, create: fail, of: fail });
+    Object.assign(api.ports.uploads.partialUploads, { find: fail, create: fail, of: fail });
     return call(api);
   };
 const ofSending = (): Record<string, Provocation> => {
@@ -429,7 +429,7 @@ const creating =
   (code: ErrorCode): Call =>
   (api) => {
     const refused = new WaybillError(code, 'refused by the test');
-    Object.assign(api.ports.partialUploads, { create: () => Promise.reject(refused) });
+    Object.assign(api.ports.uploads.partialUploads, { create: () => Promise.reject(refused) });
     return begun()(api);
   };
 const asked =
@@ -462,7 +462,7 @@ const ofResumables: Record<string, Record<string, Provocation>> = {
     invalid_bundle: asked({ body: '{}' }),
     server_busy: memoryTaken(asked()),
     internal_error: (api) => {
-      Object.assign(api.ports.content, {
+      Object.assign(api.ports.uploads.content, {
         missing: () => {
           throw new Error('broken by the test');
         },
@@ -616,7 +616,10 @@ const exchanges = (): Record<string, Provocation> => {
       return fetch(`${origin}/v1/token`, { method: 'POST', body: form === null ? '{}' : body });
     };
   const failing = (error: Error): Provocation => [
-    { publishers, ports: { endedSessions: { ...unusedSessions, addOnce: () => Promise.reject(error) } } },
+    {
+      publishers,
+      ports: { identity: { endedSessions: { ...unusedSessions, addOnce: () => Promise.reject(error) } } },
+    },
     send({}),
   ];
   const refused = (code: ErrorCode): Provocation =>
@@ -632,7 +635,10 @@ const exchanges = (): Record<string, Provocation> => {
       send({}, issuer.sign({ ...claims, ...away })),
     ],
     too_many_logins: [
-      { publishers, ports: { exchangeLimit: { admit: tooManyLogins, failed: async () => undefined } } },
+      {
+        publishers,
+        ports: { identity: { exchangeLimit: { admit: tooManyLogins, failed: async () => undefined } } },
+      },
       send({}),
     ],
     queue_unavailable: refused('queue_unavailable'),

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Config } from '../../src/core/config/config.ts';
-import { parseConfig } from '../../src/core/config/load.ts';
+import { parseConfig } from '../../src/core/config/load-config.ts';
 import { maxWaitingOf } from '../../src/workers/threads/run-settings.ts';
 import { connect, startApi, tokens, upload, uploadHead } from './harness.ts';
 import { tus } from './resumable/tus.ts';

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import type { ApiAccess } from '../../src/api/ports.ts';
+import type { ApiAccess } from '../../src/api/api-services.ts';
 import { type Api, connect, stageAnything, startApi, tokens, upload } from './harness.ts';
 import { begin, send as sendBytes } from './resumable/tus.ts';
 import { answered, stalledClients } from './stalled-bodies.ts';

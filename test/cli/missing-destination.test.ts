@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { loadConfig } from '../../src/core/config/load.ts';
+import { loadConfig } from '../../src/core/config/load-config.ts';
 import { localPlace, s3Place, sftpPlace, type StoragePlace } from '../faults/storage-places.ts';
 import { configuration, waybill } from './process.ts';
 

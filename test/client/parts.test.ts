@@ -98,7 +98,7 @@ for (const resumable of ['never', 'always'] as const)
 
 t.test('requests the list again if files vanish before the upload, then sends everything', async (t) => {
   const place = await layOut(t);
-  const { content } = place.api.ports;
+  const { content } = place.api.ports.uploads;
   const clear = (): void => (content as unknown as { clear: () => void }).clear();
   const next = (): string => new Date(Date.UTC(2026, 0, 1, 0, 0, (seconds += 1))).toISOString();
   let seconds = 0;
@@ -129,7 +129,7 @@ t.test('where the daemon has room for less than the bundle, it is published all 
   place.change('file-0');
   const { isReplayed } = await pushed(place);
   t.notOk(isReplayed);
-  t.ok(place.api.ports.content.missing('maps', []).length === 0);
+  t.ok(place.api.ports.uploads.content.missing('maps', []).length === 0);
 });
 
 t.test('a directory with its own manifest is accepted with any subset of digests and sizes', async (t) => {

@@ -5,7 +5,7 @@ import { digestOf } from '../../src/core/lib/digest.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import { hasCode } from '../../src/core/lib/errors.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
-import type { Kept, Move } from '../../src/core/storage/capabilities.ts';
+import type { KeptFile, Move } from '../../src/core/storage/capabilities.ts';
 import { type Key, listedKey as key } from '../../src/core/storage/key.ts';
 import type { Body, Entry, Stamp, Storage } from '../../src/core/storage/storage.ts';
 import { sampleOf, share } from '../support/sampling.ts';
@@ -355,19 +355,19 @@ export async function storageContract(
   });
 
   const aside = (name: string): Key => key(`.publisher.tmp/1/kept-${name}`);
-  const keep = async (storage: Storage, name: string): Promise<Kept> => {
+  const keep = async (storage: Storage, name: string): Promise<KeptFile> => {
     const kept = await storage.keep!(key(name), aside(name.replaceAll('/', '-')));
     if (kept === null) throw new Error(`${name} is not there`);
     return kept;
   };
-  const replace = async (storage: Storage, kept: Kept, text: string): Promise<void> => {
+  const replace = async (storage: Storage, kept: KeptFile, text: string): Promise<void> => {
     if (storage.rename === undefined) return put(storage, kept.key, text);
     const from = key('.publisher.tmp/1/next');
     await storage.write(from, bytesBody(text), { mode: 'scratch' });
     const to = kept.key;
     await storage.rename([kept.by === 'move' ? { from, to, aside: kept.aside } : { from, to }]);
   };
-  const removeKept = async (storage: Storage, { key: from, aside: to, by }: Kept): Promise<void> => {
+  const removeKept = async (storage: Storage, { key: from, aside: to, by }: KeptFile): Promise<void> => {
     if (by === 'move') await storage.rename!([{ from, to }]);
     await storage.remove(from);
   };

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { loadConfig } from '../../src/core/config/load.ts';
+import { loadConfig } from '../../src/core/config/load-config.ts';
 import type { CoreContext } from '../../src/core/context.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { verify } from '../../src/core/maintain/verify.ts';

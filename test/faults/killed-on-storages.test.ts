@@ -4,14 +4,14 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
+import { readState } from '../../src/core/catalog/catalog-store.ts';
 import { surveyDestination } from '../../src/core/catalog/managed-paths.ts';
-import { readState } from '../../src/core/catalog/store.ts';
-import { loadConfig } from '../../src/core/config/load.ts';
+import { loadConfig } from '../../src/core/config/load-config.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { verify } from '../../src/core/maintain/verify.ts';
 import { publishPipeline } from '../../src/core/publish/publish.ts';
 import { releaseKey } from '../../src/core/releases/release.ts';
-import { readReleases } from '../../src/core/releases/store.ts';
+import { readReleases } from '../../src/core/releases/releases-store.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { within } from '../../src/core/storage/wrappers/within.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';

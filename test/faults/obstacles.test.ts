@@ -19,7 +19,7 @@ import { systemClock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { localStorage } from '../../src/core/storage/local/local-storage.ts';
-import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
+import { sftpStorage } from '../../src/core/storage/sftp/sftp-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
 import { mountTmpfs } from '../services/tmpfs.ts';

@@ -10,7 +10,7 @@ import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { readAll } from '../../src/core/storage/body.ts';
 import { joinKey, listedKey } from '../../src/core/storage/key.ts';
 import { localStorage } from '../../src/core/storage/local/local-storage.ts';
-import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
+import { sftpStorage } from '../../src/core/storage/sftp/sftp-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { startCaddy } from '../services/caddy.ts';
 import { startNginx } from '../services/nginx.ts';

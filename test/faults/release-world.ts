@@ -9,7 +9,7 @@ import { retireReleases } from '../../src/core/publish/unpublish/retire-releases
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import { type Releases, rolledBack } from '../../src/core/releases/ledger.ts';
 import { type ReleaseId, releaseIdOf, releaseKey } from '../../src/core/releases/release.ts';
-import { ledgerKey, readReleases } from '../../src/core/releases/store.ts';
+import { ledgerKey, readReleases } from '../../src/core/releases/releases-store.ts';
 import { surveyReleases, unusable } from '../../src/core/releases/stored-releases.ts';
 import type { Owner } from '../../src/core/storage/identity.ts';
 import { listedKey, nameOf, parentOf } from '../../src/core/storage/key.ts';

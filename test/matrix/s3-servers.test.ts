@@ -3,7 +3,7 @@ import { systemClock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { bytesBody } from '../../src/core/storage/body.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
-import { s3Storage } from '../../src/core/storage/s3/driver.ts';
+import { s3Storage } from '../../src/core/storage/s3/s3-storage.ts';
 import { storageContract } from '../contract/storage.ts';
 import type { ForeignS3 } from '../services/foreign/foreign-s3.ts';
 import { startMoto } from '../services/foreign/moto.ts';

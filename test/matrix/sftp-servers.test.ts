@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { storageOpener } from '../../src/core/storage/open-storage.ts';
-import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
+import type { SftpLocation } from '../../src/core/storage/sftp/sftp-location.ts';
 import { storageContract } from '../contract/storage.ts';
 import { startDropbear } from '../services/foreign/dropbear.ts';
 import type { ForeignSftp } from '../services/foreign/foreign-sftp.ts';

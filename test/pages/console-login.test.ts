@@ -16,8 +16,8 @@ t.test('users log in at a provider on another site, see their role, and log out 
   const browser = await startChromium();
   t.teardown(() => browser.close());
   const endedSessions = endedSessionsBook({ clock: systemClock });
-  const one = await startApi(t, { ports: { endedSessions } });
-  const other = await startApi(t, { ports: { endedSessions } });
+  const one = await startApi(t, { ports: { identity: { endedSessions } } });
+  const other = await startApi(t, { ports: { identity: { endedSessions } } });
   const [base, otherBase] = [one, other].map(({ origin }) => `${origin.replace('127.0.0.1', 'localhost')}/`);
   if (base === undefined || otherBase === undefined) throw new TypeError('there are two hosts');
   const redirectUris = [`${base}console/login/callback`];

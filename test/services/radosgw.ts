@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import type { Secrets } from '../../src/core/lib/secrets.ts';
-import type { S3Location } from '../../src/core/storage/s3/location.ts';
+import type { S3Location } from '../../src/core/storage/s3/s3-location.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
 import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';

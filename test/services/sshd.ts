@@ -6,7 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import type { Secrets } from '../../src/core/lib/secrets.ts';
-import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
+import type { SftpLocation } from '../../src/core/storage/sftp/sftp-location.ts';
 import { ensureInstalled, pathOf } from './debian.ts';
 import { freePort } from './free-port.ts';
 import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-process.ts';

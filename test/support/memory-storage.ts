@@ -2,15 +2,7 @@ import { type Digest, digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { ancestorsOf } from '../../src/core/lib/paths.ts';
 import { collect } from '../../src/core/storage/body.ts';
-import type { Capabilities, Kept, KeptBy, Move } from '../../src/core/storage/capabilities.ts';
-import {
-  alreadyExists,
-  notADirectory,
-  notFound,
-  notKept,
-  readOnly,
-  versionConflict,
-} from '../../src/core/storage/errors.ts';
+import type { Capabilities, KeptBy, KeptFile, Move } from '../../src/core/storage/capabilities.ts';
 import { joinKey, type Key, listedKey } from '../../src/core/storage/key.ts';
 import type {
   ConditionalWrites,
@@ -20,6 +12,14 @@ import type {
   WriteOptions,
   Written,
 } from '../../src/core/storage/storage.ts';
+import {
+  alreadyExists,
+  notADirectory,
+  notFound,
+  notKept,
+  readOnly,
+  versionConflict,
+} from '../../src/core/storage/storage-errors.ts';
 import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 
 /**
@@ -149,7 +149,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       return notADirectory(storage, listedKey(blocked), { isLink: false });
     },
 
-    async keep(key, aside): Promise<Kept | null> {
+    async keep(key, aside): Promise<KeptFile | null> {
       refuseReadOnly(key);
       const file = disk.get(key);
       if (file === undefined) return null;
@@ -159,7 +159,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       return { key, aside, by: keepBy, version: null };
     },
 
-    async putBack({ key, aside, by }: Kept): Promise<void> {
+    async putBack({ key, aside, by }: KeptFile): Promise<void> {
       refuseReadOnly(key);
       if (by === 'nothing') throw notKept(storage, key);
       const file = disk.get(aside);

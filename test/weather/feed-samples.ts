@@ -3,20 +3,20 @@ import { basename, join } from 'node:path';
 import { recognise } from '../../src/weather/feed/documents/recognise.ts';
 import { NothingToLoad } from '../../src/weather/feed/documents/rows.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
-import { load } from '../../src/weather/feed/tables/load.ts';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
+import { load } from '../../src/weather/feed/tables/load-document.ts';
+import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 
 export const samples = 'test/fixtures/weather';
 
 /** Loads one sample. */
-export async function feed(target: Target, file: string): Promise<void> {
+export async function feed(target: WritableDatabase, file: string): Promise<void> {
   await load(target, recognise(await readFile(join(samples, file), 'utf8'), basename(file)).records);
 }
 
 /**
  * Makes the tables and loads every sample that holds something; returns how many did, and how many did not.
  */
-export async function feedAll(target: Target): Promise<{ loaded: number; refused: number }> {
+export async function feedAll(target: WritableDatabase): Promise<{ loaded: number; refused: number }> {
   await createTables(target);
   const count = { loaded: 0, refused: 0 };
   for (const entry of (await readdir(samples, { recursive: true, withFileTypes: true })).sort((a, b) =>
@@ -38,7 +38,7 @@ export async function feedAll(target: Target): Promise<{ loaded: number; refused
 }
 
 /** Rows of every table, to check that a second load changes nothing. */
-export async function countRows(target: Target): Promise<Record<string, unknown>> {
+export async function countRows(target: WritableDatabase): Promise<Record<string, unknown>> {
   const tables = await target.query(
     "select table_name from information_schema.tables where table_schema = 'weather' order by 1",
     [],

@@ -1,4 +1,4 @@
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import type { Rings } from './brute-force.ts';
 
 /** A database full of weather all over the Earth, and over ten days, drawn from random numbers. */
@@ -323,7 +323,7 @@ function star(
   return hasHole ? [ring(1), ring(0.2)] : [ring(1)];
 }
 
-export async function load(target: Target, world: World): Promise<void> {
+export async function load(target: WritableDatabase, world: World): Promise<void> {
   const at = new Date(begin).toISOString();
   const insert = (table: string, rows: readonly object[]): Promise<unknown> =>
     target.query(

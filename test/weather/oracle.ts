@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import type { Position } from '../../src/weather/places/position.ts';
 import type { WeatherReader } from '../../src/weather/reader.ts';
 import { generator } from '../support/sampling.ts';
@@ -46,7 +46,7 @@ export async function oracleSuite(
 ): Promise<void> {
   const draw = drawFrom(generator('weather oracle'));
   const world = newWorld(draw);
-  const target: Target = await driver.openTarget();
+  const target: WritableDatabase = await driver.openTarget();
   await load(target, world);
   let now = begin;
   const clock = { ...systemClock, now: () => new Date(now), monotonic: () => 0 };
@@ -84,7 +84,7 @@ export async function oracleSuite(
     );
 }
 
-async function forget(target: Target, after: string): Promise<void> {
+async function forget(target: WritableDatabase, after: string): Promise<void> {
   for (const [table, column] of [
     ['observations', 'observed_at'],
     ['alert_runs', 'fetched_at'],

@@ -1,9 +1,8 @@
 import { drizzle } from 'drizzle-orm/pglite';
 import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import { pgliteDatabase } from '../../src/weather/database/pglite.ts';
-import { newDatabase } from '../../src/weather/feed/tables/new-database.ts';
-import { embeddedTarget } from '../../src/weather/feed/tables/open-directory.ts';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
+import { embeddedTarget, newDatabase } from '../../src/weather/feed/tables/open-directory.ts';
+import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import { createReader, type WeatherReader } from '../../src/weather/reader.ts';
 
 /**
@@ -11,7 +10,7 @@ import { createReader, type WeatherReader } from '../../src/weather/reader.ts';
  * processor time. The program opens directories (`openPglite`), which has tests of its own.
  */
 export async function sharedPglite(): Promise<{
-  openTarget: () => Promise<Target>;
+  openTarget: () => Promise<WritableDatabase>;
   openReader: (clock: Clock) => Promise<WeatherReader>;
   close: () => Promise<void>;
 }> {

@@ -3,14 +3,14 @@ import type { Test } from 'tap';
 import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import type { Reading } from '../../src/weather/family.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import type { QueryOf, WeatherReader } from '../../src/weather/reader.ts';
 import { type ObservationData } from '../../src/weather/records/observation-fields.ts';
 import { countRows, feed, feedAll } from './feed-samples.ts';
 
 export interface Driver {
   /** An empty database, open for writing. */
-  openTarget(): Promise<Target>;
+  openTarget(): Promise<WritableDatabase>;
   openReader(clock: Clock): Promise<WeatherReader>;
 }
 
@@ -40,7 +40,7 @@ async function newestOf(
 
 /** What every driver does alike: writes with the feeder, closes, and reads back. */
 export async function readerSuite(t: Test, driver: Driver): Promise<void> {
-  const writing = async (work: (target: Target) => Promise<void>): Promise<void> => {
+  const writing = async (work: (target: WritableDatabase) => Promise<void>): Promise<void> => {
     const target = await driver.openTarget();
     try {
       await work(target);

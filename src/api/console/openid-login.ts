@@ -1,8 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { FetchFailure, requestJson } from '../publishers/fetch-json.ts';
-import { type IdTokenPorts, verifyLogin } from '../publishers/id-token.ts';
-import type { IssuerKeys } from '../publishers/issuer-keys.ts';
+import { type IdentityPorts, verifyLogin } from '../publishers/id-token.ts';
 import { paths } from './paths.ts';
 import type { Claims, ConsoleLogin } from './people.ts';
 
@@ -10,11 +9,6 @@ import type { Claims, ConsoleLogin } from './people.ts';
  * Implements login through an OpenID Connect issuer, using the authorization code flow with PKCE. The pending
  * login is stored in an encrypted cookie, so any API host can finish it.
  */
-
-export interface LoginPorts {
-  clock: IdTokenPorts['clock'];
-  issuerKeys: Pick<IssuerKeys, 'find' | 'metadata'>;
-}
 
 /** A pending login, as stored in the browser's cookie. */
 export interface LoginAttempt {
@@ -46,7 +40,7 @@ function secret(): string {
 export async function addressOf(
   { state, nonce, verifier }: LoginAttempt,
   login: ConsoleLogin,
-  { issuerKeys }: LoginPorts,
+  { identity: { issuerKeys } }: IdentityPorts,
 ): Promise<string> {
   const { authorizationEndpoint } = await issuerKeys.metadata(login.issuer);
   if (authorizationEndpoint === null) throw incomplete(login, 'authorization_endpoint');
@@ -78,7 +72,7 @@ export async function claimsOfAnswer(
   query: URLSearchParams,
   attempt: LoginAttempt | null,
   login: ConsoleLogin,
-  ports: LoginPorts,
+  ports: IdentityPorts,
 ): Promise<Claims> {
   const code = codeOf(query, attempt, login);
   const idToken = await idTokenOf(code, attempt?.verifier ?? '', login, ports);
@@ -125,7 +119,7 @@ async function idTokenOf(
   code: string,
   verifier: string,
   login: ConsoleLogin,
-  { clock, issuerKeys }: LoginPorts,
+  { clock, identity: { issuerKeys } }: IdentityPorts,
 ): Promise<string> {
   const { host, clientId, clientSecret } = login;
   const { tokenEndpoint, takesSecretInForm } = await issuerKeys.metadata(login.issuer);

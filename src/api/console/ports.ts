@@ -1,9 +1,5 @@
 import type { Current } from '../../core/lib/current.ts';
-import type { RunResult } from '../../core/publish/results/result.ts';
-import type { RunLine } from '../../workers/coordinator/run-lines.ts';
-import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
-import type { PublishJob } from '../../workers/queue/job.ts';
-import type { InspectionAnswer, InspectionRequest } from '../../workers/threads/inspection-request.ts';
+import type { PublishingThreads } from '../../workers/threads/publishing-pool.ts';
 import type { HealthPorts } from '../daemon/health-routes.ts';
 import type { ReloadPorts } from '../daemon/reload-route.ts';
 import type { NotifierAccess, UndeliveredPorts } from '../daemon/undelivered-routes.ts';
@@ -11,9 +7,10 @@ import type { LoginLimit } from '../http/login-limit.ts';
 import type { Site } from '../pages/site.ts';
 import type { PipelineAccess, PipelinePorts } from '../pipelines/pipelines-route.ts';
 import type { ReleasesPorts } from '../pipelines/releases-routes.ts';
-import type { LivePorts } from '../runs/follow-routes.ts';
-import type { UploadAccess, UploadPorts } from '../uploads/ports.ts';
-import type { LoginAttempt, LoginPorts } from './openid-login.ts';
+import type { IdentityPorts } from '../publishers/id-token.ts';
+import type { RunPorts } from '../runs/run-service.ts';
+import type { UploadAccess, UploadPorts } from '../uploads/upload-service.ts';
+import type { LoginAttempt } from './openid-login.ts';
 import type { ConsoleLogin } from './people.ts';
 import type { SealedCookie } from './sealed-cookie.ts';
 import type { Sessions } from './sessions.ts';
@@ -28,22 +25,15 @@ export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAcc
 
 /** The parts of the API that the console depends on. */
 export interface ConsolePorts
-  extends LivePorts, PipelinePorts, ReleasesPorts, ReloadPorts, UndeliveredPorts, UploadPorts {
+  extends IdentityPorts, PipelinePorts, ReleasesPorts, ReloadPorts, RunPorts, UndeliveredPorts, UploadPorts {
   http: UploadPorts['http'];
-  log: LivePorts['log'];
-  clock: LivePorts['clock'];
+  clock: UploadPorts['clock'];
   configured: Current<ConsoleAccess>;
-  queue: LivePorts['queue'];
-  readiness: HealthPorts['readiness'];
+  queue: UploadPorts['queue'];
+  health: HealthPorts['health'];
   draining: AbortSignal;
   stopping: AbortSignal;
-  plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
-  endedSessions: Pick<EndedSessions, 'add' | 'among'>;
-  issuerKeys: LoginPorts['issuerKeys'];
-  /** Reads destination catalogs on another thread. Throws the same errors as `PublishingThreads.inspect`. */
-  inspect: (request: InspectionRequest, signal: AbortSignal) => Promise<InspectionAnswer>;
-  /** Returns the newest log lines of a run that this process has published. */
-  runLines: (runId: string) => readonly RunLine[];
+  threads: Pick<PublishingThreads, 'plan' | 'releases' | 'inspect'>;
 }
 
 /** Everything the console's handlers need, including objects that the console creates for itself. */
@@ -55,7 +45,7 @@ export interface ConsoleParts extends ConsolePorts {
   attempts: SealedCookie<LoginAttempt>;
 }
 
-/** The console's settings. They are null in `ApiPorts` if the console is disabled. */
+/** The console's settings. They are null in `ApiServices` if the console is disabled. */
 export interface ConsoleSettings {
   sessionMs: number;
   /** The secret that session cookies are encrypted with. */

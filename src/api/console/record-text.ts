@@ -1,4 +1,4 @@
-import { formatSize } from '../../core/lib/settings/units.ts';
+import { formatSize } from '../../core/lib/settings/quantities.ts';
 import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 
 /*

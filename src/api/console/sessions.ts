@@ -46,7 +46,7 @@ interface SessionPorts {
       pipelineIds: ReadonlySet<string>;
     }
   >;
-  endedSessions: Pick<EndedSessions, 'add' | 'among'>;
+  identity: { endedSessions: Pick<EndedSessions, 'add' | 'among'> };
 }
 
 interface SessionOptions {
@@ -127,7 +127,7 @@ export class Sessions {
 
   async #store(id: string, expiresAt: Date): Promise<void> {
     this.#ended.set(id, expiresAt);
-    await this.#ports.endedSessions.add(id, expiresAt);
+    await this.#ports.identity.endedSessions.add(id, expiresAt);
   }
 
   /** Returns the visitor with the token as it is configured now, or null if the session has ended. */
@@ -164,7 +164,7 @@ export class Sessions {
   }
 
   async #refreshEnded(ids: readonly string[]): Promise<void> {
-    const found = await this.#ports.endedSessions.among(ids);
+    const found = await this.#ports.identity.endedSessions.among(ids);
     if (this.#ended.size + found.size > maxSeen) this.#ended.clear();
     for (const [id, expiresAt] of found) {
       this.#ended.set(id, expiresAt);

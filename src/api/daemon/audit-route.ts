@@ -12,8 +12,8 @@ import {
   periodBound,
   wholeNumber,
 } from '../../core/lib/parameters.ts';
-import type { HttpPorts } from '../http/app.ts';
 import { requireScope } from '../http/auth.ts';
+import type { HttpPorts } from '../http/http-app.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { AuditTarget } from '../http/recorded-acts.ts';
 import { jsonContent, type Route } from '../http/route.ts';

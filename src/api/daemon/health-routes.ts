@@ -6,10 +6,14 @@ import { jsonContent, type Route, schemaRef } from '../http/route.ts';
 import type { Readiness } from './readiness.ts';
 
 export interface HealthPorts {
-  readiness: Readiness;
   queue: JobQueue;
+  health: HealthService;
+}
+
+export interface HealthService {
+  readiness: Readiness;
   /** null if no weather database is configured. */
-  weatherHealth: { isHealthy(): boolean } | null;
+  weather: { isHealthy(): boolean } | null;
   /** The queue driver that the API uses. The default, `memory`, is left out of the response. */
   queueDriver?: 'memory' | 'embedded' | 'bullmq';
   /** Statistics about worker threads, on hosts that run workers. */
@@ -85,23 +89,23 @@ export const readyRoute: Route<HealthPorts> = {
 
 function health(ports: HealthPorts): RequestHandler {
   return async (req, res) => {
-    const { checks: reports, failure } = await ports.readiness.look();
+    const { checks: reports, failure } = await ports.health.readiness.look();
     if (failure !== null) {
       requestContext(req).problemMembers = { checks: reports };
       throw failure;
     }
     const pauses = await ports.queue.pauses();
-    const details = detailsOf(ports, [...pauses.keys()].sort());
+    const details = detailsOf(ports.health, [...pauses.keys()].sort());
     res.json({ status: 'ok', ...(Object.keys(details).length === 0 ? {} : { details }), checks: reports });
   };
 }
 
 function detailsOf(
-  { weatherHealth, queueDriver = 'memory', threads }: HealthPorts,
+  { weather, queueDriver = 'memory', threads }: HealthService,
   paused: readonly string[],
 ): Record<string, unknown> {
   return {
-    ...(weatherHealth === null ? {} : { weather: weatherHealth.isHealthy() ? 'ok' : 'degraded' }),
+    ...(weather === null ? {} : { weather: weather.isHealthy() ? 'ok' : 'degraded' }),
     ...(queueDriver === 'memory' ? {} : { queue: queueDriver }),
     ...(threads === undefined ? {} : { threads: threads() }),
     ...(paused.length === 0 ? {} : { paused }),

@@ -34,7 +34,6 @@ export interface ReadinessOptions {
   clock: Clock;
   log: Log;
   checks: readonly HealthCheck[];
-  /** Whether the process is shutting down. */
   isDraining: () => boolean;
   /** null if no weather database is configured. */
   weatherHealth: { isHealthy(): boolean } | null;
@@ -43,7 +42,7 @@ export interface ReadinessOptions {
 const deadlineMs = 5_000;
 
 /** The result of a check. `error` is null if it passed. */
-interface Found {
+interface CheckResult {
   name: CheckReport['name'];
   error: WaybillError | null;
   remedy: string;
@@ -53,7 +52,7 @@ interface Found {
 export function newReadiness({ clock, log, checks, isDraining, weatherHealth }: ReadinessOptions): Readiness {
   const known = new Map<CheckReport['name'], CheckReport>();
   const probes = checks.map((check) => probeOf(check, clock));
-  const report = (found: Found): CheckReport => {
+  const report = (found: CheckResult): CheckReport => {
     const before = known.get(found.name);
     const now = reportOf(found, before, clock);
     known.set(found.name, now);
@@ -82,9 +81,9 @@ export function newReadiness({ clock, log, checks, isDraining, weatherHealth }: 
  * Wraps a check so that it returns by the deadline. If a check hangs, for example because a disk does not
  * respond, it is not started a second time: each attempt would block another thread of the file system pool.
  */
-function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
+function probeOf(check: HealthCheck, clock: Clock): () => Promise<CheckResult> {
   const { name, silent, remedy, isHarmless } = check;
-  let running: Promise<Pick<Found, 'error'>> | undefined;
+  let running: Promise<Pick<CheckResult, 'error'>> | undefined;
   return async () => {
     running ??= check
       .prove()
@@ -107,11 +106,11 @@ function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
   };
 }
 
-function isFailure({ error, isHarmless }: Found): boolean {
+function isFailure({ error, isHarmless }: CheckResult): boolean {
   return error !== null && isHarmless !== true;
 }
 
-function weatherFound(isHealthy: boolean): Found {
+function weatherFound(isHealthy: boolean): CheckResult {
   const error = isHealthy
     ? null
     : new WaybillError('database_unavailable', 'the weather database does not answer');
@@ -120,7 +119,7 @@ function weatherFound(isHealthy: boolean): Found {
 }
 
 function reportOf(
-  { name, error, remedy, isHarmless }: Found,
+  { name, error, remedy, isHarmless }: CheckResult,
   before: CheckReport | undefined,
   clock: Clock,
 ): CheckReport {

@@ -1,10 +1,11 @@
 import type { RequestHandler } from 'express';
-import type { ReloadReport } from '../../core/config/reload.ts';
+import type { ReloadReport } from '../../core/config/config-changes.ts';
 import type { Current } from '../../core/lib/current.ts';
-import type { RoutePorts } from '../http/app.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
+import type { RoutePorts } from '../http/http-app.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
-import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
+import { jsonContent, type Route, schemaRef } from '../http/route.ts';
 import { authorizeOperator, type RunAccess } from '../pipelines/pipeline-access.ts';
 
 export interface ReloadPorts extends RoutePorts {

@@ -1,13 +1,14 @@
 import type { RequestHandler } from 'express';
 import type { Current } from '../../core/lib/current.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
 import type { Undelivered } from '../../core/notify/outbox.ts';
-import type { RoutePorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/http-app.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
-import { jsonContent, type JsonSchema, type Parameter, type Route } from '../http/route.ts';
+import { jsonContent, type OpenApiParameter, type Route } from '../http/route.ts';
 import { authorizeOperator, type OperatorAccess } from '../pipelines/pipeline-access.ts';
 
 /*
@@ -29,7 +30,7 @@ export interface UndeliveredPorts extends RoutePorts {
 
 const noQuery = queryParameters({});
 
-const notifierIdParameter: Parameter = {
+const notifierIdParameter: OpenApiParameter = {
   name: 'notifier_id',
   in: 'path',
   required: true,
@@ -49,7 +50,6 @@ const object = (properties: Record<string, JsonSchema>): JsonSchema => ({
   properties,
 });
 
-/** Lists the events that could not be delivered to a notifier. */
 export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   method: 'get',
   path: '/v1/notifiers/{notifier_id}/undelivered',
@@ -93,7 +93,6 @@ export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   handle: (ports) => list(ports),
 };
 
-/** Resends the events that could not be delivered to a notifier. */
 export const redeliverRoute: Route<UndeliveredPorts> = {
   method: 'post',
   path: '/v1/notifiers/{notifier_id}/redeliver',

@@ -69,7 +69,7 @@ export interface TokenAccess {
   publishers: AccessTokens;
 }
 
-type TokenSource = Pick<UploadTokenConfig, 'id' | 'valueEnv'>;
+type ConfiguredToken = Pick<UploadTokenConfig, 'id' | 'valueEnv'>;
 
 // The characters that RFC 6750 allows in a token. No client could send a token with any others.
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
@@ -91,8 +91,8 @@ export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Se
  * Resolves tokens, in order. Throws `secrets_invalid` if a value is missing, malformed, or shared by two
  * tokens.
  */
-function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): KnownToken[] {
-  const byHash = new Map<string, TokenSource>();
+function resolveDistinct(configs: readonly ConfiguredToken[], secrets: Secrets): KnownToken[] {
+  const byHash = new Map<string, ConfiguredToken>();
   return configs.map((config) => {
     const { id, valueEnv } = config;
     const token = resolveToken(config, `upload token "${id}"`, secrets);
@@ -116,7 +116,11 @@ function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): Kno
  * Resolves a token from a secret, which contains either the value or `sha256:<hex>`. `neededBy` is used in
  * error messages. Throws `secrets_invalid` if the secret is missing or cannot be sent as a bearer token.
  */
-export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, secrets: Secrets): KnownToken {
+export function resolveToken(
+  { id, valueEnv }: ConfiguredToken,
+  neededBy: string,
+  secrets: Secrets,
+): KnownToken {
   const value = secrets.require(valueEnv, neededBy);
   const digest = digestForm.exec(value)?.[1];
   if (digest !== undefined) return { id, hash: Buffer.from(digest, 'hex') };

@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { queryParameters } from './query-parameters.ts';
-import { isJson, mediaTypeOf } from './request/media-type.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from './request/request-body.ts';
-import { jsonContent, type JsonSchema, type RequestBody } from './route.ts';
+import { isJson, mediaTypeOf } from './request/request-head.ts';
+import { jsonContent, type RequestBody } from './route.ts';
 
 /**
  * Reads a request's JSON body, for requests with only a few options. Returns undefined if the body is empty.

@@ -19,7 +19,6 @@ export interface HttpServer {
 }
 
 export interface ConnectionStats {
-  /** The number of open connections. */
   open: number;
   /**
    * The number of connections that were closed on arrival since startup, because `max_connections` was

@@ -1,11 +1,11 @@
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { type Finding, finding, WaybillError } from '../../core/lib/errors.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../../core/lib/parameters.ts';
-import type { Parameter } from './route.ts';
+import type { OpenApiParameter } from './route.ts';
 
 /** The query parameters of a route. Used both for parsing and for the OpenAPI document. */
 export interface QueryParameters<T> {
-  parameters: Parameter[];
+  parameters: OpenApiParameter[];
   /**
    * Parses the query string of a URL and fills in defaults. Throws an error with one finding per
    * parameter, if any are unknown, repeated, badly encoded, invalid, or in conflict with each other.
@@ -39,7 +39,7 @@ export function queryParameters<P extends ParameterMap>(
       description,
       ...(isRequired === true || isInPath === true ? { required: true } : {}),
       schema,
-      ...(example === undefined ? {} : { example }),
+      example,
     })),
     read(url) {
       const { given, findings } = splitQuery(url);

@@ -4,7 +4,7 @@ import type { Trail } from '../../core/audit/trail.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { statusOf } from './answer/error-status.ts';
-import { type RequestContext, requestContext, type Rerun } from './request/request-context.ts';
+import { type RequestContext, requestContext, type RequestedRerun } from './request/request-context.ts';
 import { networkOf } from './request/shares.ts';
 
 /*
@@ -131,7 +131,7 @@ function entryOf(
 }
 
 /** Returns the audit record for one run, when a request repeats several. */
-function entryOfRerun(entry: ActEntry, rerun: Rerun): ActEntry {
+function entryOfRerun(entry: ActEntry, rerun: RequestedRerun): ActEntry {
   if ('code' in rerun) return { ...entry, code: rerun.code, result: resultOf(rerun.code, 0) };
   const { rerunOf, ...ids } = rerun;
   return { ...entry, ...ids, detail: { ...entry.detail, rerun_of: rerunOf } };

@@ -30,7 +30,7 @@ export interface RequestCounter {
   request(done: { method: string; route: string | null; status: number | null; seconds: number }): void;
 }
 
-interface Exchange {
+interface HttpExchange {
   req: IncomingMessage;
   res: ServerResponse;
 }
@@ -49,7 +49,7 @@ export function answerRefusedBytes(
   listener: RequestListener,
   ports: RefusalPorts,
 ): RequestListener {
-  const latest = new WeakMap<Socket, Exchange>();
+  const latest = new WeakMap<Socket, HttpExchange>();
   const refusedAt = new WeakMap<Socket, number>();
   server.on('clientError', (thrown: ParserError, socket) => {
     if (!(socket instanceof Socket)) {
@@ -76,7 +76,7 @@ export function answerRefusedBytes(
 function refuse(
   error: WaybillError,
   socket: Socket,
-  exchange: Exchange | undefined,
+  exchange: HttpExchange | undefined,
   ports: RefusalPorts,
   hasLeft: boolean,
 ): void {

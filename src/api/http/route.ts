@@ -1,6 +1,7 @@
 import type { RequestHandler } from 'express';
 import type { Scope } from '../../core/config/schema/schema.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { RouteAct } from './recorded-acts.ts';
 import type { ProblemForm } from './request/request-context.ts';
 
@@ -29,7 +30,7 @@ export interface Route<Ports> {
    * `server.admin_token_env`.
    */
   scopes?: readonly (Scope | 'admin')[];
-  parameters?: readonly Parameter[];
+  parameters?: readonly OpenApiParameter[];
   body?: RequestBody;
   /** Set on routes that machines poll. Successful requests are logged at debug level. */
   isProbe?: true;
@@ -99,16 +100,13 @@ export interface Operation {
   tags: string[];
   summary: string;
   description?: string;
-  parameters?: readonly Parameter[];
+  parameters?: readonly OpenApiParameter[];
   requestBody?: RequestBody;
   responses: Record<string, ResponseObject>;
   security: Record<string, string[]>[];
 }
 
-/** A JSON Schema, draft 2020-12. */
-export type JsonSchema = Readonly<Record<string, unknown>>;
-
-export interface Parameter {
+export interface OpenApiParameter {
   name: string;
   in: 'path' | 'query' | 'header';
   description: string;
@@ -151,7 +149,7 @@ export function schemaRef(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-export const pipelineIdParameter: Parameter = {
+export const pipelineIdParameter: OpenApiParameter = {
   name: 'pipeline_id',
   in: 'path',
   required: true,
@@ -160,7 +158,7 @@ export const pipelineIdParameter: Parameter = {
   example: 'maps',
 };
 
-export const runIdParameter: Parameter = {
+export const runIdParameter: OpenApiParameter = {
   name: 'run_id',
   in: 'path',
   required: true,

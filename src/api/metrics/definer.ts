@@ -1,6 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** Creates metrics with labels in a registry. */
 export interface Definer {
   counter: (name: string, help: string, labelNames: string[]) => Counter;
   histogram: (name: string, help: string, labelNames: string[], buckets: number[]) => Histogram;

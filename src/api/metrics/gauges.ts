@@ -204,12 +204,12 @@ export function observeThreads(registry: Registry, threads: () => ThreadStats): 
   );
 }
 
-type Value = number | null;
+type GaugeValue = number | null;
 /** A value for each label. */
 type Values = Iterable<readonly [string, number]>;
 
 interface Observers {
-  gauge: (name: string, help: string, read: () => Value | Promise<Value>) => void;
+  gauge: (name: string, help: string, read: () => GaugeValue | Promise<GaugeValue>) => void;
   gauges: (name: string, help: string, label: string, read: () => Values | Promise<Values>) => void;
   total: (name: string, help: string, read: () => number) => void;
   totals: (name: string, help: string, label: string, read: () => Values) => void;

@@ -13,7 +13,6 @@ export interface MetricsAccess {
 }
 
 export interface MetricsPorts {
-  /** null if metrics are disabled. */
   metrics: MetricsText | null;
   configured: Current<MetricsAccess>;
 }

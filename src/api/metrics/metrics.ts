@@ -21,7 +21,6 @@ export interface Metrics extends WeatherMetrics, ProcessMetrics {
   received(pipelineId: string, bytes: number): void;
   /** Adds the size of the files in a staged bundle. */
   extracted(pipelineId: string, bytes: number): void;
-  /** Records when schedules fire and sources change. */
   schedules: ScheduleObserver;
   /** Adds gauges that read their values from the daemon on every scrape. Call this once. */
   observe(daemon: ObservedDaemon): void;
@@ -101,7 +100,6 @@ function uploadMetrics({ counter }: Definer): Pick<Metrics, 'upload' | 'received
   };
 }
 
-/** Creates the metrics for schedules and watched sources. */
 function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
   const triggers = counter(
     'waybill_triggers_total',

@@ -1,8 +1,9 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { Owner } from '../../core/storage/identity.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { type Definer, definer } from './definer.ts';
 import { type ObservedReadiness, observeReadiness, observeThreads } from './gauges.ts';
-import { type DeliveryMetrics, deliveryMetrics, type Place, RunMetrics } from './run-metrics.ts';
+import { type DeliveryMetrics, deliveryMetrics, RunMetrics } from './run-metrics.ts';
 
 /**
  * Metrics of every process that publishes, whether an API or a separate worker. A process only counts its own
@@ -34,7 +35,7 @@ export interface MetricsOptions {
    */
   pipelineIds: readonly string[];
   /** Destinations to create series for right away, at zero. Default: none. */
-  places?: readonly Place[];
+  places?: readonly Owner[];
   /** Notifiers to create series for right away, at zero. Default: none. */
   notifierIds?: readonly string[];
 }

@@ -3,6 +3,7 @@ import { systemClock } from '../../core/lib/clock.ts';
 import { isFuture } from '../../core/lib/clock-skew.ts';
 import { futureBundle } from '../../core/publish/results/action-result.ts';
 import type { DestinationResult, RunResult } from '../../core/publish/results/result.ts';
+import type { Owner } from '../../core/storage/identity.ts';
 import type { JobResult } from '../../workers/queue/job.ts';
 import type { RunObserver } from '../../workers/queue/run-observer.ts';
 import type { Definer } from './definer.ts';
@@ -17,12 +18,6 @@ export interface DeliveryMetrics {
   expectDeliveries(notifierIds: readonly string[]): void;
   /** Records that a notifier's oldest undelivered events were dropped, because there were too many. */
   undeliveredDropped(notifierId: string, count: number): void;
-}
-
-/** One of a pipeline's destinations. */
-export interface Place {
-  pipelineId: string;
-  destinationId: string;
 }
 
 /** Counts runs by pipeline, and publications by destination. */
@@ -65,7 +60,7 @@ export class RunMetrics implements RunObserver {
   }
 
   /** Creates series for these pipelines and destinations, at zero. */
-  expect(pipelineIds: readonly string[], places: readonly Place[]): void {
+  expect(pipelineIds: readonly string[], places: readonly Owner[]): void {
     for (const pipeline of pipelineIds) {
       for (const status of ['succeeded', 'failed', 'cancelled', 'superseded'])
         this.#runs.inc({ pipeline, status }, 0);
@@ -105,7 +100,7 @@ export class RunMetrics implements RunObserver {
   }
 
   /** Records when a publication succeeded. Ignored if a later one has already been recorded. */
-  succeededAt(place: Place, at: Date): void {
+  succeededAt(place: Owner, at: Date): void {
     this.#lastSuccesses.record(place, at);
   }
 
@@ -130,7 +125,7 @@ class LastSuccesses {
     );
   }
 
-  record({ pipelineId, destinationId }: Place, at: Date): void {
+  record({ pipelineId, destinationId }: Owner, at: Date): void {
     const key = JSON.stringify([pipelineId, destinationId]);
     const seconds = at.getTime() / 1000;
     const before = this.#known.get(key) ?? -Infinity;
@@ -143,7 +138,7 @@ class LastSuccesses {
 }
 
 /** Returns the destinations where everything in the run succeeded. */
-function succeededPlaces({ pipelines }: RunResult): Place[] {
+function succeededPlaces({ pipelines }: RunResult): Owner[] {
   return pipelines.flatMap(({ pipelineId, destinations }) =>
     destinations.filter(hasSucceeded).map(({ destinationId }) => ({ pipelineId, destinationId })),
   );
@@ -189,7 +184,7 @@ class PublicationMetrics {
   }
 
   /** Creates series for these destinations, at zero. */
-  expect(places: readonly Place[]): void {
+  expect(places: readonly Owner[]): void {
     for (const { pipelineId: pipeline, destinationId: destination } of places) {
       const place = { pipeline, destination };
       for (const counter of [this.#bytes, this.#linkedBytes, this.#keptBytes, this.#future])

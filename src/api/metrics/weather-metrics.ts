@@ -1,6 +1,5 @@
 import type { Definer } from './definer.ts';
 
-/** Counts requests for weather data. */
 export interface WeatherMetrics {
   weatherRejected(family: string, reason: string): void;
   /** `asOf` is null if there is no data. */

@@ -1,12 +1,12 @@
 import { STATUS_CODES } from 'node:http';
 import { errorTable } from '../../core/lib/error-codes.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { statusOf } from '../http/answer/error-status.ts';
 import type {
-  JsonSchema,
   MediaType,
   OpenApiDocument,
+  OpenApiParameter,
   Operation,
-  Parameter,
   RequestBody,
   ResponseObject,
 } from '../http/route.ts';
@@ -137,7 +137,14 @@ function operationView(path: string, { method, operation, schemas }: OperationPa
   };
 }
 
-function parameterView({ name, in: place, required, description, schema, example }: Parameter): object {
+function parameterView({
+  name,
+  in: place,
+  required,
+  description,
+  schema,
+  example,
+}: OpenApiParameter): object {
   const choices = schema['type'] === 'boolean' ? [true, false] : (schema['enum'] ?? []);
   return {
     ...{
@@ -191,7 +198,7 @@ function accessOf(security: Operation['security']): Inline[] | null {
 }
 
 /** A part of a command: a word, which must not be broken, or the space before the next one. */
-interface Chunk {
+interface CommandPart {
   text: string;
   isWord: boolean;
   /** True if a narrow screen can break the line after this part. */
@@ -199,7 +206,7 @@ interface Chunk {
 }
 
 /** Splits a command so that lines break only between words and after slashes. */
-function unbroken(command: string): Chunk[] {
+function unbroken(command: string): CommandPart[] {
   return (command.match(/\s+|[^\s/]*\/|[^\s/]+/g) ?? []).map((text) => ({
     text,
     isWord: text.trim() !== '',

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { sceneMapSchemaText } from '../../core/scene-map/schema-file.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
-import { type JsonSchema, schemaRef } from '../http/route.ts';
+import { schemaRef } from '../http/route.ts';
 
 /** Returns the schemas that `schemaRef` refers to. Some of them are read from `schemas/`. */
 export function componentSchemas(): Record<string, JsonSchema> {

@@ -76,7 +76,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
 }
 
 function operationOf(route: Route<never>): Operation {
-  const { operationId, tag, summary, parameters, body } = route;
+  const { operationId, tag, summary, description, parameters, body } = route;
   const responses: Record<string, ResponseObject> = {};
   for (const [status, response] of Object.entries(route.responses))
     responses[status] = withHeaders(response, { 'X-Request-Id': requestIdHeader });
@@ -86,9 +86,9 @@ function operationOf(route: Route<never>): Operation {
     operationId,
     tags: [tag],
     summary,
-    ...(route.description === undefined ? {} : { description: route.description }),
-    ...(parameters === undefined ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: body }),
+    description,
+    parameters,
+    requestBody: body,
     responses,
     security: securityOf(route),
   };

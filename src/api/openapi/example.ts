@@ -1,4 +1,4 @@
-import type { JsonSchema } from '../http/route.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 
 /** Objects and lists below this level are left empty, so that an example stays readable. */
 const maxDepth = 3;

@@ -1,13 +1,12 @@
 import { sendCompressed } from '../http/answer/send-compressed.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
-import type { HttpPorts } from '../http/app.ts';
+import type { HttpPorts } from '../http/http-app.ts';
 import { jsonContent, type Route } from '../http/route.ts';
 import { publicPage } from '../pages/send-page.ts';
 import { siteOf } from '../pages/site.ts';
 import { apiPage } from './api-page.ts';
 import { openApiDocument } from './document.ts';
 
-/** Serves the generated OpenAPI document. */
 export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
   method: 'get',
   path: '/openapi.json',
@@ -40,7 +39,6 @@ export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
   },
 };
 
-/** Serves the OpenAPI document as an HTML page for people. */
 export const apiPageRoute: Route<Parameters<typeof siteOf>[0]> = {
   method: 'get',
   path: '/docs',

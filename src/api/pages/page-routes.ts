@@ -3,7 +3,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { prefersPage } from '../http/answer/negotiate.ts';
 import { sendCompressed } from '../http/answer/send-compressed.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
-import type { HttpPorts } from '../http/app.ts';
+import type { HttpPorts } from '../http/http-app.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Handler, Route } from '../http/route.ts';
 import { createRouter } from '../http/router.ts';

@@ -1,4 +1,4 @@
-import type { HttpPorts } from '../http/app.ts';
+import type { HttpPorts } from '../http/http-app.ts';
 import { productVersion } from '../version.ts';
 
 /** Settings that all pages of a daemon share. */

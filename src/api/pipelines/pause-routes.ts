@@ -1,18 +1,13 @@
 import type { RequestHandler } from 'express';
 import type { Current } from '../../core/lib/current.ts';
 import { hasCode } from '../../core/lib/errors.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { Pause, PipelineSteering } from '../../workers/queue/job-queue.ts';
-import type { RoutePorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/http-app.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
-import {
-  jsonContent,
-  type JsonSchema,
-  pipelineIdParameter,
-  type ResponseObject,
-  type Route,
-} from '../http/route.ts';
+import { jsonContent, pipelineIdParameter, type ResponseObject, type Route } from '../http/route.ts';
 import {
   authorizeOperator,
   authorizePause,

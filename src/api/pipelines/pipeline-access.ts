@@ -97,7 +97,6 @@ export function requirePipeline<P>(pipeline: P | undefined, message = 'there is 
   throw new WaybillError('pipeline_not_found', message, { hint: 'check the pipeline id in the path' });
 }
 
-/** The right that an operation on a pipeline needs. */
 interface NeededRight {
   id: string;
   /** The scope that the token must have. */

@@ -3,10 +3,12 @@ import type { Config, DestinationConfig } from '../../core/config/config.ts';
 import type { ScheduleConfig } from '../../core/config/timetable.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Current } from '../../core/lib/current.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { Layout } from '../../core/releases/release.ts';
 import type { JobQueue, LastSuccess, Pause } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
-import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
+import type { Scheduler } from '../../workers/schedule/scheduler.ts';
+import { jsonContent, type Route, schemaRef } from '../http/route.ts';
 import { pipelinesOf, type RunAccess, tokenOfCaller } from './pipeline-access.ts';
 
 /** A pipeline in the list of pipelines. Does not include paths and hosts. */
@@ -69,8 +71,7 @@ export interface PipelinePorts {
   clock: Clock;
   queue: Pick<JobQueue, 'overview' | 'pauses'>;
   configured: Current<PipelineAccess>;
-  /** Returns when the pipeline is next scheduled to run, or null if it has no schedule. */
-  nextRunOf: (pipelineId: string) => Date | null;
+  scheduler: Pick<Scheduler, 'nextRun'>;
 }
 
 const pipelineList: JsonSchema = {
@@ -174,7 +175,6 @@ const pipelineList: JsonSchema = {
   },
 };
 
-/** Lists all pipelines that the token can access, and their states. */
 export const listPipelinesRoute: Route<PipelinePorts> = {
   method: 'get',
   path: '/v1/pipelines',
@@ -212,13 +212,13 @@ export interface PipelineState extends PipelineSummary {
 /** Returns the states of these pipelines, in the same order. Throws `queue_unavailable`. */
 export async function pipelineStates(
   pipelines: readonly PipelineSummary[],
-  { queue, nextRunOf }: Pick<PipelinePorts, 'queue' | 'nextRunOf'>,
+  { queue, scheduler }: Pick<PipelinePorts, 'queue' | 'scheduler'>,
 ): Promise<PipelineState[]> {
   const ids = pipelines.map(({ pipeline_id }) => pipeline_id);
   const [overviews, pauses] = await Promise.all([queue.overview(ids), queue.pauses()]);
   return pipelines.map((summary, index) => ({
     ...summary,
-    next_run: nextRunOf(summary.pipeline_id)?.toISOString() ?? null,
+    next_run: scheduler.nextRun(summary.pipeline_id)?.toISOString() ?? null,
     waiting: overviews[index]?.waiting ?? 0,
     paused: pauses.get(summary.pipeline_id) ?? null,
     running: overviews[index]?.running ?? null,

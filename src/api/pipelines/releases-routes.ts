@@ -3,21 +3,16 @@ import type { Current } from '../../core/lib/current.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
-import { bundlePath, flag, freeText } from '../../core/lib/parameters.ts';
+import { bundlePath, flag, freeText, type JsonSchema } from '../../core/lib/parameters.ts';
+import type { PublishingThreads } from '../../workers/threads/publishing-pool.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../../workers/threads/releases-request.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
-import type { RoutePorts } from '../http/app.ts';
+import type { RoutePorts } from '../http/http-app.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { untilLeft } from '../http/request/client-connection.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
-import {
-  jsonContent,
-  type JsonSchema,
-  type Parameter,
-  pipelineIdParameter,
-  type Route,
-} from '../http/route.ts';
+import { jsonContent, type OpenApiParameter, pipelineIdParameter, type Route } from '../http/route.ts';
 import { authorizeConfigured, pipelineAccessProblems, type RunAccess } from './pipeline-access.ts';
 
 /*
@@ -25,12 +20,12 @@ import { authorizeConfigured, pipelineAccessProblems, type RunAccess } from './p
  * that gets the request does this itself, without a run.
  */
 
-export interface PlaceParams {
+export interface DestinationParams {
   pipelineId: string;
   destinationId: string;
 }
 
-const destinationIdParameter: Parameter = {
+const destinationIdParameter: OpenApiParameter = {
   name: 'destination_id',
   in: 'path',
   required: true,
@@ -38,7 +33,7 @@ const destinationIdParameter: Parameter = {
   schema: { type: 'string' },
   example: 'site',
 };
-const releaseIdParameter: Parameter = {
+const releaseIdParameter: OpenApiParameter = {
   name: 'release_id',
   in: 'path',
   required: true,
@@ -47,7 +42,7 @@ const releaseIdParameter: Parameter = {
   example: '20261121T101500Z-9f2c41aa',
 };
 
-const releaseNameParameter: Parameter = {
+const releaseNameParameter: OpenApiParameter = {
   ...releaseIdParameter,
   description: 'Id of a release, name of a channel, or `current`.',
 };
@@ -188,19 +183,19 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
   handle: (ports) => activate(ports),
 };
 
-type ReleaseParams = PlaceParams & { releaseId: string };
+type ReleaseParams = DestinationParams & { releaseId: string };
 
 async function sendDocument(
   req: Request<ReleaseParams>,
   res: Response,
   ports: ReleasesPorts,
-  asked: Asked & { kind: 'show' | 'diff' },
+  asked: DestinationRequest<ReleasesRequest> & { kind: 'show' | 'diff' },
 ): Promise<void> {
   const answer = await askReleases(req, res, ports, asked);
   if (answer.kind === 'document') res.type('json').send(answer.text);
 }
 
-function list(ports: ReleasesPorts): RequestHandler<PlaceParams> {
+function list(ports: ReleasesPorts): RequestHandler<DestinationParams> {
   return async (req, res) => {
     authorizeConfigured(req, res, ports, { id: req.params.pipelineId, scope: 'read' });
     const { path } = listQuery.read(req.url);
@@ -233,18 +228,17 @@ function activate(ports: ReleasesPorts): RequestHandler<ReleaseParams> {
 
 const past = { promote: 'promoted', rollback: 'rolled back to' };
 
-function about({ params }: Request<PlaceParams>): PlaceParams {
+function about({ params }: Request<DestinationParams>): DestinationParams {
   return { pipelineId: params.pipelineId, destinationId: params.destinationId };
 }
 
-function logged({ params }: Request<PlaceParams>): object {
+function logged({ params }: Request<DestinationParams>): object {
   return { pipeline_id: params.pipelineId, destination_id: params.destinationId };
 }
 
-type Asked = ReleasesRequest extends infer R
-  ? R extends unknown
-    ? Omit<R, 'runId' | 'pipelineId' | 'destinationId'>
-    : never
+/** A request about the destination in the URL. */
+export type DestinationRequest<R> = R extends unknown
+  ? Omit<R, 'runId' | 'pipelineId' | 'destinationId'>
   : never;
 
 /**
@@ -252,16 +246,18 @@ type Asked = ReleasesRequest extends infer R
  * error that it throws.
  */
 export async function askReleases(
-  req: Request<PlaceParams>,
+  req: Request<DestinationParams>,
   res: Response,
-  { releases, stopping }: ReleasesPorts,
-  asked: Asked,
+  { threads, stopping }: ReleasesPorts,
+  asked: DestinationRequest<ReleasesRequest>,
 ): Promise<ReleasesAnswer> {
   const runId = `releases.${requestContext(req).id}`;
   const request = { ...asked, ...about(req), runId };
-  return untilLeft(res, stopping, async (signal) => releases(request, signal)).catch((thrown: unknown) => {
-    throw disclosed(thrown);
-  });
+  return untilLeft(res, stopping, async (signal) => threads.releases(request, signal)).catch(
+    (thrown: unknown) => {
+      throw disclosed(thrown);
+    },
+  );
 }
 
 /**
@@ -279,11 +275,9 @@ function send(res: Response, kind: string, document: object): void {
   res.type('json').send(jsonDocument(kind, document, 0));
 }
 
-/** The dependencies of the release routes. */
 export interface ReleasesPorts extends RoutePorts {
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
-  /** Lists or switches releases on another thread. Throws the same errors as `PublishingThreads.releases`. */
-  releases: (request: ReleasesRequest, signal: AbortSignal) => Promise<ReleasesAnswer>;
+  threads: Pick<PublishingThreads, 'releases'>;
   /** Aborted when the daemon stops. Pending requests then fail with its reason. */
   stopping: AbortSignal;
 }

@@ -15,14 +15,12 @@ export class FetchFailure extends Error {
   override readonly name = 'FetchFailure';
 }
 
-/** A form to send to an issuer. */
 interface SentForm {
   fields: URLSearchParams;
-  /** The `Authorization` header. */
   authorization?: string;
 }
 
-interface JsonAnswer {
+interface FetchedJson {
   status: number;
   document: unknown;
 }
@@ -41,7 +39,7 @@ export async function requestJson(
   url: URL,
   clock: Pick<Clock, 'timeout'>,
   form?: SentForm,
-): Promise<JsonAnswer> {
+): Promise<FetchedJson> {
   const refused = refusedLiteral(url.hostname, []);
   if (refused !== null) throw new FetchFailure(`the host of ${url.origin} is ${refused}, which is refused`);
   const ended = new AbortController();

@@ -4,6 +4,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { brokenRules } from '../../core/publishers/claim-rules.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
+import type { LoginLimit } from '../http/login-limit.ts';
 import type { IssuerKeys, KeySet } from './issuer-keys.ts';
 import type { Publisher } from './publishers.ts';
 
@@ -13,10 +14,17 @@ const toleranceSeconds = 60;
 const maxAgeSeconds = 24 * 3600;
 const tooOld = 'the ID token is older than 24 h';
 
-export interface IdTokenPorts {
+/** Verifies ID tokens, and remembers used tokens and ended sessions. */
+export interface IdentityService {
+  issuerKeys: Pick<IssuerKeys, 'find' | 'metadata'>;
+  endedSessions: Omit<EndedSessions, 'close'>;
+  /** Limits failed attempts to exchange a token. */
+  exchangeLimit: LoginLimit;
+}
+
+export interface IdentityPorts {
   clock: Clock;
-  issuerKeys: Pick<IssuerKeys, 'find'>;
-  endedSessions: Pick<EndedSessions, 'addOnce'>;
+  identity: IdentityService;
 }
 
 /** A verified ID token and the publisher it belongs to. */
@@ -33,7 +41,7 @@ export interface Verified {
 export async function verifyIdToken(
   token: string,
   publishers: readonly Publisher[],
-  { clock, issuerKeys, endedSessions }: IdTokenPorts,
+  { clock, identity: { issuerKeys, endedSessions } }: IdentityPorts,
 ): Promise<Verified> {
   const { issuer, kid } = unverified(token);
   const candidates = publishers.filter((publisher) => publisher.issuer === issuer);
@@ -57,7 +65,7 @@ export async function verifyIdToken(
 export async function verifyLogin(
   token: string,
   { issuer, clientId }: { issuer: string; clientId: string },
-  { clock, issuerKeys }: Pick<IdTokenPorts, 'clock' | 'issuerKeys'>,
+  { clock, identity: { issuerKeys } }: IdentityPorts,
 ): Promise<JWTPayload> {
   const { kid } = unverified(token);
   const keys = await issuerKeys.find(issuer, kid);

@@ -5,21 +5,19 @@ import type { Current } from '../../core/lib/current.ts';
 import { digestOf } from '../../core/lib/digest.ts';
 import { asWaybillError, hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { publishedBy } from '../../core/publishers/published-by.ts';
-import type { LoginLimit } from '../http/login-limit.ts';
-import { mediaTypeOf } from '../http/request/media-type.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
+import { mediaTypeOf } from '../http/request/request-head.ts';
 import { clientOf } from '../http/request-log.ts';
-import { jsonContent, type JsonSchema, type Route } from '../http/route.ts';
-import { type IdTokenPorts, refused, verifyIdToken } from './id-token.ts';
+import { jsonContent, type Route } from '../http/route.ts';
+import { type IdentityPorts, refused, verifyIdToken } from './id-token.ts';
 import type { Publisher, PublisherAccess } from './publishers.ts';
 
-export interface TokenPorts extends IdTokenPorts, MemoryBodyPorts {
+export interface TokenPorts extends IdentityPorts, MemoryBodyPorts {
   log: Log;
   configured: Current<PublisherAccess>;
-  /** Limits failed attempts to exchange a token. */
-  exchangeLimit: LoginLimit;
 }
 
 const formType = 'application/x-www-form-urlencoded';
@@ -106,12 +104,12 @@ function exchange(ports: TokenPorts): RequestHandler {
   return async (req, res) => {
     const client = clientOf(req);
     try {
-      await ports.exchangeLimit.admit(client);
+      await ports.identity.exchangeLimit.admit(client);
       res.json(await answerTo(req, await readForm(req, res, ports), ports));
     } catch (thrown) {
       const error = asWaybillError(thrown);
       if (hasCode(error, 'id_token_refused')) {
-        await ports.exchangeLimit.failed(client);
+        await ports.identity.exchangeLimit.failed(client);
         ports.log.warn({ client, reason: error.message }, 'ID token refused');
       }
       const known = requestContext(req).problemMembers?.['error'];

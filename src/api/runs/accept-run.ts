@@ -5,7 +5,7 @@ import { channelName, flag } from '../../core/lib/parameters.ts';
 import { suggestion } from '../../core/lib/text.ts';
 import type { AcceptedRun, Idempotency } from '../../workers/queue/job-queue.ts';
 import { requestContext } from '../http/request/request-context.ts';
-import { jsonContent, type Parameter, type ResponseObject } from '../http/route.ts';
+import { jsonContent, type OpenApiParameter, type ResponseObject } from '../http/route.ts';
 
 /** Describes the response to all requests that start a run. */
 export const acceptedResponse: ResponseObject = {
@@ -43,7 +43,7 @@ export function sendAccepted(
 
 const form = /^[\x20-\x7e]{1,255}$/;
 
-export const idempotencyKeyParameter: Parameter = {
+export const idempotencyKeyParameter: OpenApiParameter = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
@@ -84,7 +84,6 @@ function idempotencyKey(req: IncomingMessage): string | undefined {
   );
 }
 
-/** The query parameter for publishing to a channel. */
 export const channelQuery = channelName({
   description:
     'Publishes to this channel at the destinations that define it. The current release and other destinations do not change.',

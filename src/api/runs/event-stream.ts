@@ -83,7 +83,6 @@ interface ServerEvent {
   data: string;
 }
 
-/** Formats an event as defined for server-sent events. */
 export function frameOf({ event, id, data }: ServerEvent): string {
   return `event: ${event}\n${id === null ? '' : `id: ${id}\n`}data: ${data}\n\n`;
 }

@@ -3,20 +3,14 @@ import type { RequestHandler } from 'express';
 import { wholeNumber } from '../../core/lib/parameters.ts';
 import { findCaller, isExpired, type Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import { type Parameter, type ResponseObject, type Route, runIdParameter } from '../http/route.ts';
+import { type OpenApiParameter, type ResponseObject, type Route, runIdParameter } from '../http/route.ts';
 import { pipelineAccessProblems, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
-import type { Streams } from './event-stream.ts';
 import { nextOfAll, pipelinesParameter } from './list-runs.ts';
-import type { RunPorts } from './ports.ts';
 import { findRun, tokenOfReader } from './run-route.ts';
+import type { RunPorts } from './run-service.ts';
 import { streamRuns } from './run-stream.ts';
 
-/** The dependencies of the routes that stream events. */
-export interface LivePorts extends RunPorts {
-  streams: Streams;
-}
-
-const lastEventId: Parameter = {
+const lastEventId: OpenApiParameter = {
   name: 'Last-Event-ID',
   in: 'header',
   description:
@@ -31,7 +25,7 @@ const eventStream: ResponseObject = {
 };
 
 /** Streams the events of a run until it has finished. */
-export const followRunRoute: Route<LivePorts> = {
+export const followRunRoute: Route<RunPorts> = {
   method: 'get',
   path: '/runs/{run_id}/events',
   operationId: 'followRun',
@@ -58,7 +52,7 @@ export const followRunRoute: Route<LivePorts> = {
   handle: (ports) => followRun(ports),
 };
 
-function followRun(ports: LivePorts): RequestHandler<{ runId: string }> {
+function followRun(ports: RunPorts): RequestHandler<{ runId: string }> {
   return async (req, res) => {
     const { runId } = req.params;
     const token = tokenOfReader(req, res, ports);
@@ -81,7 +75,7 @@ const followQuery = queryParameters({
 });
 
 /** Streams the events of all runs in the pipelines that the token can access. */
-export const followRunsRoute: Route<LivePorts> = {
+export const followRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/events',
   operationId: 'followRuns',
@@ -103,7 +97,7 @@ export const followRunsRoute: Route<LivePorts> = {
   handle: (ports) => followRuns(ports),
 };
 
-function followRuns(ports: LivePorts): RequestHandler {
+function followRuns(ports: RunPorts): RequestHandler {
   return async (req, res) => {
     const token = tokenOfCaller(req, res, ports);
     const { pipeline, limit } = followQuery.read(req.url);

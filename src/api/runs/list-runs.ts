@@ -10,7 +10,7 @@ import {
   pipelinesOf,
   tokenOfCaller,
 } from '../pipelines/pipeline-access.ts';
-import type { RunPorts } from './ports.ts';
+import type { RunPorts } from './run-service.ts';
 
 const maxIdChars = 255;
 
@@ -60,7 +60,7 @@ export const searchParameters = {
 const allQuery = queryParameters(searchParameters);
 
 /** A search over the retained runs of all pipelines. */
-interface RunSearch {
+interface RunSearchQuery {
   limit: number;
   pipeline?: readonly string[];
   status?: string | null;
@@ -70,7 +70,7 @@ interface RunSearch {
 }
 
 /** Returns the URL of the next page when listing all runs, or null if this is the last page. */
-export function nextOfAll(basePath: string, search: RunSearch, before: string | null): string | null {
+export function nextOfAll(basePath: string, search: RunSearchQuery, before: string | null): string | null {
   if (before === null) return null;
   const { limit, pipeline = [], status, since, until, q } = search;
   const query = new URLSearchParams({
@@ -85,7 +85,6 @@ export function nextOfAll(basePath: string, search: RunSearch, before: string | 
   return `${basePath}v1/runs?${query.toString()}`;
 }
 
-/** Lists the retained runs of all pipelines that the token can access. */
 export const listAllRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/runs',
@@ -123,7 +122,6 @@ function listAllRuns(ports: RunPorts): RequestHandler {
 const listQuery = queryParameters(pageParameters);
 type ListQuery = ReturnType<typeof listQuery.read>;
 
-/** Lists the retained runs of one pipeline. */
 export const listRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/pipelines/{pipeline_id}/runs',

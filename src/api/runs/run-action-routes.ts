@@ -10,7 +10,7 @@ import { keepAuthorized, originOf, requestContext } from '../http/request/reques
 import { jsonContent, pipelineIdParameter, type Route, runIdParameter } from '../http/route.ts';
 import { authorizeConfigured, pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import { acceptedResponse, sendAccepted } from './accept-run.ts';
-import type { RunPorts } from './ports.ts';
+import type { RunPorts } from './run-service.ts';
 
 /* Shared code for the routes that act on a single run, such as cancel and retry. */
 
@@ -87,11 +87,11 @@ function cancelRun(ports: RunPorts): RequestHandler<RunParams> {
  */
 export async function cancelFor(
   { pipelineId, runId }: RunParams,
-  { queue, onCancelled, log }: Pick<RunPorts, 'queue' | 'onCancelled' | 'log'>,
+  { queue, runs, log }: Pick<RunPorts, 'queue' | 'runs' | 'log'>,
 ): Promise<Cancellation> {
   const cancellation = await queue.cancel(runId);
   const { outcome } = cancellation;
-  if (outcome === 'forgotten') onCancelled({ pipelineId, runId });
+  if (outcome === 'forgotten') runs.onCancelled({ pipelineId, runId });
   if (outcome !== 'repeated') log.info({ run_id: runId, pipeline_id: pipelineId }, 'run cancelled');
   return cancellation;
 }

@@ -11,7 +11,7 @@ import { authenticate, challenge, noteCaller, requireScope, type Token } from '.
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized, requireAuthorized, watchAuthority } from '../http/request/request-context.ts';
 import { jsonContent, type Route, runIdParameter } from '../http/route.ts';
-import type { RunPorts } from './ports.ts';
+import type { RunPorts } from './run-service.ts';
 
 export const maxSeconds = 60;
 

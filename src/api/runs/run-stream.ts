@@ -13,7 +13,7 @@ import { type EventStream, frameOf, openEventStream, type StreamEnd, type Stream
 interface StreamPorts {
   queue: Pick<RunFollower, 'watch'>;
   clock: Clock;
-  streams: Streams;
+  runs: { streams: Streams };
   /** Aborted when the daemon begins to shut down. */
   draining: AbortSignal;
 }
@@ -55,7 +55,7 @@ export async function streamRuns(
   subscription: RunSubscription,
   ports: StreamPorts,
 ): Promise<void> {
-  const close = ports.streams.open(callerOf(req).owner);
+  const close = ports.runs.streams.open(callerOf(req).owner);
   const changed = newChangeSignal();
   const watch = ports.queue.watch(changed.notify);
   let end: StreamEnd | null = null;
@@ -128,7 +128,7 @@ async function startFromSnapshot(
 interface RunStreamParts extends StreamPorts {
   subscription: RunSubscription;
   watch: RunWatch;
-  changed: ChangeSignal;
+  changed: RunChangeSignal;
 }
 
 class RunStream {
@@ -179,7 +179,7 @@ class RunStream {
   async #sendPage(): Promise<boolean> {
     const page = await this.#nextPage();
     for (const change of page?.changes ?? []) {
-      if (!(await this.#stream.send(this.#parts.streams.frameOf(change)))) return false;
+      if (!(await this.#stream.send(this.#parts.runs.streams.frameOf(change)))) return false;
       this.#cursor = change.cursor;
       if (this.#parts.subscription.isLast(change.record)) this.#finish('finished');
     }
@@ -211,14 +211,14 @@ class RunStream {
 }
 
 /** Wakes up a waiting task. If nothing is waiting, the next `wait` returns immediately. */
-interface ChangeSignal {
+interface RunChangeSignal {
   notify: () => void;
   /** Resolves once `notify` has been called since the previous wait, or when `signal` is aborted. */
   wait(signal: AbortSignal): Promise<void>;
 }
 
 /** Only one task may wait at a time. */
-function newChangeSignal(): ChangeSignal {
+function newChangeSignal(): RunChangeSignal {
   let isNotified = false;
   let wake: () => void = () => undefined;
   return {

@@ -1,10 +1,11 @@
 import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { startRun } from '../../workers/queue/start-run.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized, originOf } from '../http/request/request-context.ts';
-import { jsonContent, type JsonSchema, pipelineIdParameter, type Route } from '../http/route.ts';
+import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
 import { authorizeConfigured, pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import {
   acceptedResponse,
@@ -15,7 +16,7 @@ import {
   rerunFailed,
   sendAccepted,
 } from './accept-run.ts';
-import type { RunPorts } from './ports.ts';
+import type { RunPorts } from './run-service.ts';
 
 /*
  * There is no `force` option on purpose. Forcing can delete files that waybill does not manage, so that is

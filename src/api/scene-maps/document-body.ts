@@ -2,8 +2,8 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { Readable } from 'node:stream';
 import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { isJson, mediaTypeOf } from '../http/request/media-type.ts';
 import { type MemoryBodyPorts, readBody, withBodyInMemory } from '../http/request/request-body.ts';
+import { isJson, mediaTypeOf } from '../http/request/request-head.ts';
 
 /** In bytes. The limit is lower than on the command line, because requests share the daemon's memory. */
 export const maxRequestBytes = 4 * 1024 * 1024;

@@ -19,7 +19,6 @@ import {
   requireChannel,
   rerunFailed,
 } from '../runs/accept-run.ts';
-import type { ResumablePorts } from './ports.ts';
 import {
   admitCaller,
   callOf,
@@ -33,6 +32,7 @@ import {
 } from './resumable-upload.ts';
 import { partialOf, partialParameter } from './take-upload.ts';
 import { sendTus, speakTus, TusStore } from './tus-server.ts';
+import type { UploadPorts } from './upload-service.ts';
 
 const createQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 
@@ -49,7 +49,7 @@ const created: ResponseObject = {
   },
 };
 
-export const createUploadRoute: Route<ResumablePorts> = {
+export const createUploadRoute: Route<UploadPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'createUpload',
@@ -108,7 +108,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
   handle: (ports) => create(ports),
 };
 
-function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
+function create(ports: UploadPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { token, pipeline } = admitCaller(req, res, ports);
     const query = createQuery.read(req.url);
@@ -131,8 +131,8 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
     try {
       // Check that the queue has room now. The place in the queue is only taken once the upload is complete.
       await (await ports.queue.reserve({ pipelineId: pipeline.id, ...asked })).release();
-      await ports.room();
-      const store = new TusStore(ports.partialUploads, wanted);
+      await ports.uploads.room();
+      const store = new TusStore(ports.uploads.partialUploads, wanted);
       const answer = await speakTus({
         ...callOf(ports, pipeline),
         method: 'POST',
@@ -149,7 +149,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
   };
 }
 
-export const uploadOptionsRoute: Route<ResumablePorts> = {
+export const uploadOptionsRoute: Route<UploadPorts> = {
   method: 'options',
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'getUploadOptions',
@@ -179,10 +179,10 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
   handle: (ports) => sendUploadOptions(ports),
 };
 
-function sendUploadOptions(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
+function sendUploadOptions(ports: UploadPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipeline } = admitCaller(req, res, ports);
-    const store = new TusStore(ports.partialUploads);
+    const store = new TusStore(ports.uploads.partialUploads);
     sendTus(
       res,
       await speakTus({ ...callOf(ports, pipeline), method: 'OPTIONS', headers: req.headers, store }),
@@ -200,7 +200,7 @@ const listQuery = queryParameters({
 /** The list can be long, because completed uploads stay in it for a day. */
 const maxShown = 500;
 
-export const listUploadsRoute: Route<ResumablePorts> = {
+export const listUploadsRoute: Route<UploadPorts> = {
   method: 'get',
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'listUploads',
@@ -228,14 +228,14 @@ export const listUploadsRoute: Route<ResumablePorts> = {
   handle: (ports) => list(ports),
 };
 
-function list(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
+function list(ports: UploadPorts): RequestHandler<{ pipelineId: string }> {
   return (req, res) => {
     const { token, pipeline } = admitCaller(req, res, ports);
     const { idempotency_key: key } = listQuery.read(req.url);
-    const uploads = ports.partialUploads
+    const uploads = ports.uploads.partialUploads
       .of(token.id, pipeline.id)
       .filter((upload) => key === null || upload.key === key)
       .slice(0, maxShown);
-    res.json({ uploads: uploads.map((upload) => uploadDocument(upload, ports.partialUploads)) });
+    res.json({ uploads: uploads.map((upload) => uploadDocument(upload, ports.uploads.partialUploads)) });
   };
 }

@@ -7,10 +7,10 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { type MemoryBodyPorts, readBody } from '../http/request/request-body.ts';
 import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
 import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
-import type { UploadPorts } from './ports.ts';
 import { authorizeUpload, checkMediaType } from './take-upload.ts';
+import type { UploadPorts } from './upload-service.ts';
 
-export type MissingPorts = Pick<UploadPorts, 'configured' | 'content' | keyof MemoryBodyPorts>;
+export type MissingPorts = Pick<UploadPorts, 'configured' | 'uploads' | keyof MemoryBodyPorts>;
 
 /**
  * In bytes. The limit is lower than for a manifest in an archive, because this body is held in memory. A
@@ -52,7 +52,7 @@ export const missingRoute: Route<MissingPorts> = {
     },
   },
   problems,
-  isPresent: ({ content }) => content.isOn,
+  isPresent: ({ uploads }) => uploads.content.isOn,
   audit: { none: 'it reads only' },
   handle: (ports) => sendMissing(ports),
 };
@@ -68,7 +68,7 @@ function sendMissing(ports: MissingPorts): RequestHandler<{ pipelineId: string }
     const digests = new Set(manifest.files.flatMap(({ digest }) => digest ?? []));
     res.json({
       manifest: digestOf(bytes),
-      missing: ports.content.missing(pipeline.id, [...digests]),
+      missing: ports.uploads.content.missing(pipeline.id, [...digests]),
     });
   };
 }

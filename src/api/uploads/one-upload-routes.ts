@@ -6,7 +6,6 @@ import { withBody } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { takeShare } from '../http/request/shares.ts';
 import { jsonContent, pipelineIdParameter, type ResponseObject, type Route } from '../http/route.ts';
-import type { ResumablePorts, UploadParams, UploadPipeline } from './ports.ts';
 import {
   admitToUpload,
   ask,
@@ -27,8 +26,9 @@ import {
 } from './resumable-upload.ts';
 import { bundleProblems } from './take-upload.ts';
 import { addRunHeaders, chunkType, sendTus, type speakTus } from './tus-server.ts';
+import type { UploadParams, UploadPipeline, UploadPorts } from './upload-service.ts';
 
-export const showUploadRoute: Route<ResumablePorts> = {
+export const showUploadRoute: Route<UploadPorts> = {
   method: 'get',
   path: oneUploadPath,
   operationId: 'getUpload',
@@ -51,7 +51,7 @@ export const showUploadRoute: Route<ResumablePorts> = {
   handle: (ports) => show(ports),
 };
 
-function show(ports: ResumablePorts): RequestHandler<UploadParams> {
+function show(ports: UploadPorts): RequestHandler<UploadParams> {
   return async (req, res) => {
     const { pipeline, upload } = admitToUpload(req, res, ports);
     if (req.method === 'HEAD') {
@@ -64,11 +64,11 @@ function show(ports: ResumablePorts): RequestHandler<UploadParams> {
     const { outcome } = upload;
     res.setHeader('Upload-Offset', offsetOf(upload));
     if (outcome !== null) addRunHeaders(res, ports.http.basePath, outcome);
-    res.json(uploadDocument(upload, ports.partialUploads));
+    res.json(uploadDocument(upload, ports.uploads.partialUploads));
   };
 }
 
-export const removeUploadRoute: Route<ResumablePorts> = {
+export const removeUploadRoute: Route<UploadPorts> = {
   method: 'delete',
   path: oneUploadPath,
   operationId: 'removeUpload',
@@ -85,7 +85,7 @@ export const removeUploadRoute: Route<ResumablePorts> = {
   handle: (ports) => remove(ports),
 };
 
-function remove(ports: ResumablePorts): RequestHandler<UploadParams> {
+function remove(ports: UploadPorts): RequestHandler<UploadParams> {
   return async (req, res) => {
     const { pipeline, upload } = admitToUpload(req, res, ports);
     requireVersion(req, res);
@@ -105,7 +105,7 @@ const chunkTaken: ResponseObject = {
   },
 };
 
-export const sendUploadRoute: Route<ResumablePorts> = {
+export const sendUploadRoute: Route<UploadPorts> = {
   method: 'patch',
   path: oneUploadPath,
   operationId: 'sendUpload',
@@ -159,13 +159,13 @@ export const sendUploadRoute: Route<ResumablePorts> = {
   handle: (ports) => send(ports),
 };
 
-function send(ports: ResumablePorts): RequestHandler<UploadParams> {
+function send(ports: UploadPorts): RequestHandler<UploadParams> {
   return async (req, res) => {
     const { pipeline, upload } = admitToUpload(req, res, ports);
     requireVersion(req, res);
     requireChunk(req, res);
     refuseNothing(req);
-    takeShare(req, res, ports.archives, 'uploads');
+    takeShare(req, res, ports.uploads.archives, 'uploads');
     await holding(ports, upload, async (hold) => {
       if (req.headers.expect !== undefined) res.writeContinue();
       const context = requestContext(req);
@@ -195,7 +195,7 @@ function requireChunk(req: IncomingMessage, res: ServerResponse): void {
 
 /** Appends the request's chunk to the upload. If the body ends early, everything received so far is kept. */
 function receiveChunk(
-  ports: ResumablePorts,
+  ports: UploadPorts,
   pipeline: UploadPipeline,
   { req, upload, hold }: { req: Request<UploadParams>; upload: PartialUpload; hold: Hold },
 ): ReturnType<typeof speakTus> {

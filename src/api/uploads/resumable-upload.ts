@@ -14,16 +14,16 @@ import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 import type { Token } from '../http/auth.ts';
 import { originOf, requestContext, requireAuthorized } from '../http/request/request-context.ts';
-import type { Header, Parameter } from '../http/route.ts';
+import type { Header, OpenApiParameter } from '../http/route.ts';
 import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
-import type { ResumablePorts, UploadParams, UploadPipeline } from './ports.ts';
 import { accept, stageFor, withStagingDirectory } from './staged-upload.ts';
 import { authorizeUpload } from './take-upload.ts';
 import { speakTus, type TusCall, TusStore, tusVersion } from './tus-server.ts';
+import type { UploadParams, UploadPipeline, UploadPorts } from './upload-service.ts';
 
 /** Reports whether resumable uploads are enabled. */
-export function isResumable({ partialUploads }: Pick<ResumablePorts, 'partialUploads'>): boolean {
-  return partialUploads.maxUploads > 0;
+export function isResumable({ uploads }: Pick<UploadPorts, 'uploads'>): boolean {
+  return uploads.partialUploads.maxUploads > 0;
 }
 
 /**
@@ -32,7 +32,7 @@ export function isResumable({ partialUploads }: Pick<ResumablePorts, 'partialUpl
 export function admitCaller(
   req: Request<{ pipelineId: string }>,
   res: Response,
-  ports: Pick<ResumablePorts, 'configured' | 'clock'>,
+  ports: Pick<UploadPorts, 'configured' | 'clock'>,
 ): { token: Token; pipeline: UploadPipeline } {
   res.setHeader('Tus-Resumable', tusVersion);
   return authorizeUpload(req, res, ports);
@@ -57,10 +57,10 @@ export function requireVersion(req: IncomingMessage, res: ServerResponse): void 
 export function admitToUpload(
   req: Request<UploadParams>,
   res: Response,
-  ports: Pick<ResumablePorts, 'configured' | 'clock' | 'partialUploads'>,
+  ports: Pick<UploadPorts, 'configured' | 'clock' | 'uploads'>,
 ): { pipeline: UploadPipeline; upload: PartialUpload } {
   const { token, pipeline } = admitCaller(req, res, ports);
-  const upload = ports.partialUploads.find(req.params.uploadId);
+  const upload = ports.uploads.partialUploads.find(req.params.uploadId);
   if (upload?.caller !== token.id || upload.pipelineId !== pipeline.id) throw unknownUpload();
   requestContext(req).fields['upload_id'] = upload.id;
   return { pipeline, upload };
@@ -79,7 +79,7 @@ export function refuseNothing(req: IncomingMessage): void {
 
 /** Returns the pipeline's settings in the form that the tus server needs. */
 export function callOf(
-  { http }: Pick<ResumablePorts, 'http'>,
+  { http }: Pick<UploadPorts, 'http'>,
   { id, maxUploadSize }: UploadPipeline,
 ): Pick<TusCall, 'maxBytes' | 'pathOf'> {
   return {
@@ -89,7 +89,7 @@ export function callOf(
 }
 
 /** The header that the protocol requires in every request. */
-export const tusResumable: Parameter = {
+export const tusResumable: OpenApiParameter = {
   name: 'Tus-Resumable',
   in: 'header',
   required: true,
@@ -107,7 +107,7 @@ export const expiresHeader: Header = {
 };
 
 export const oneUploadPath = '/v1/pipelines/{pipeline_id}/uploads/{upload_id}';
-export const uploadIdParameter: Parameter = {
+export const uploadIdParameter: OpenApiParameter = {
   name: 'upload_id',
   in: 'path',
   required: true,
@@ -156,7 +156,7 @@ export function uploadDocument(
  * in the meantime.
  */
 export async function holding(
-  { partialUploads }: ResumablePorts,
+  { uploads: { partialUploads } }: Pick<UploadPorts, 'uploads'>,
   { id }: PartialUpload,
   work: (hold: Hold) => Promise<void>,
 ): Promise<void> {
@@ -173,7 +173,7 @@ export async function holding(
 
 /** Passes a request for one upload to the tus library and returns its response. */
 export function ask(
-  ports: ResumablePorts,
+  ports: UploadPorts,
   pipeline: UploadPipeline,
   {
     req,
@@ -191,7 +191,7 @@ export function ask(
     ...callOf(ports, pipeline),
     method,
     headers: req.headers,
-    store: new TusStore(ports.partialUploads),
+    store: new TusStore(ports.uploads.partialUploads),
     uploadId: upload.id,
     chunks,
   });
@@ -203,12 +203,12 @@ export function ask(
  * again. After any other error, it is removed.
  */
 export async function finishUpload(
-  ports: ResumablePorts,
+  ports: UploadPorts,
   pipeline: UploadPipeline,
   upload: PartialUpload,
   req: IncomingMessage,
 ): Promise<void> {
-  const { partialUploads } = ports;
+  const { partialUploads } = ports.uploads;
   try {
     const outcome = await hand(ports, pipeline, upload, req);
     await partialUploads
@@ -229,7 +229,7 @@ export async function finishUpload(
 }
 
 async function hand(
-  ports: ResumablePorts,
+  ports: UploadPorts,
   pipeline: UploadPipeline,
   upload: PartialUpload,
   req: IncomingMessage,
@@ -240,8 +240,8 @@ async function hand(
   });
   try {
     const { accepted } = await withStagingDirectory(ports, async (directory) => {
-      const staged = await stageFor(ports, pipeline, upload.channel, {
-        input: ports.partialUploads.read(upload.id),
+      const staged = await stageFor(ports.uploads, pipeline, upload.channel, {
+        input: ports.uploads.partialUploads.read(upload.id),
         directory,
         signal: ports.stopping,
         partial: upload.partial,

@@ -11,9 +11,15 @@ import { untilLeft } from '../http/request/client-connection.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { jsonContent, type ResponseObject } from '../http/route.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import type { StagedUpload, StageUpload, UploadPipeline, UploadPorts } from './ports.ts';
+import type {
+  StagedUpload,
+  StageUpload,
+  UploadPipeline,
+  UploadPorts,
+  UploadService,
+} from './upload-service.ts';
 
-type StageRequest = Parameters<StageUpload>[0];
+type StageUploadRequest = Parameters<StageUpload>[0];
 type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest' | 'signatures';
 
 /**
@@ -21,10 +27,10 @@ type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest' | 'sign
  * the name of an output that waybill generates at a destination.
  */
 export async function stageFor(
-  { stage }: Pick<UploadPorts, 'stage'>,
+  { stage }: Pick<UploadService, 'stage'>,
   { id, maxUploadSize, maxFiles, sceneMaps, autoManifest, signatures = null, destinations }: UploadPipeline,
   channel: string | null,
-  request: Omit<StageRequest, OfPipeline>,
+  request: Omit<StageUploadRequest, OfPipeline>,
 ): Promise<StagedUpload> {
   const staged = await stage({
     ...request,
@@ -63,7 +69,7 @@ async function* measured(
 }
 
 /** The run for an accepted upload. `isKept` is true if it is a new run, which now owns the staged files. */
-export interface Accepted {
+export interface AcceptedUpload {
   isKept: boolean;
   accepted: AcceptedRun;
 }
@@ -79,7 +85,7 @@ export async function accept(
   staged: StagedUpload,
   channel: string | null,
   origin: RunOrigin,
-): Promise<Accepted> {
+): Promise<AcceptedUpload> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const { directory, bundlePath, bytes, manifest, description } = staged;
   const revision = revisionOf(manifest.document['metadata']);
@@ -106,15 +112,15 @@ function digestFor({ contentDigest }: StagedUpload, channel: string | null): Dig
  * Throws the same errors as `work`, and `insufficient_storage` if the disk is almost full.
  */
 export async function withStagingDirectory<T extends { isKept: boolean }>(
-  ports: Pick<UploadPorts, 'staging' | 'room' | 'log'>,
+  { uploads, log }: Pick<UploadPorts, 'uploads' | 'log'>,
   work: (directory: string) => Promise<T>,
 ): Promise<T> {
-  await ports.room();
-  const directory = await ports.staging.create();
+  await uploads.room();
+  const directory = await uploads.staging.create();
   const discard = (): Promise<void> =>
-    ports.staging
+    uploads.staging
       .discard(directory)
-      .catch((error: unknown) => ports.log.error({ err: error }, 'a staging directory could not be removed'));
+      .catch((error: unknown) => log.error({ err: error }, 'a staging directory could not be removed'));
   try {
     const result = await work(directory);
     if (!result.isKept) await discard();
@@ -140,7 +146,7 @@ export const planResponse: ResponseObject = {
 export async function planUpload(
   req: IncomingMessage,
   res: ServerResponse,
-  { plan, stopping }: Pick<UploadPorts, 'plan' | 'stopping'>,
+  { threads, stopping }: Pick<UploadPorts, 'threads' | 'stopping'>,
   { pipeline, staged, channel }: { pipeline: UploadPipeline; staged: StagedUpload; channel: string | null },
 ): Promise<RunResult> {
   return untilLeft(res, stopping, async (signal) => {
@@ -148,7 +154,7 @@ export async function planUpload(
     // A dry run has no run id, so use the request's id in the thread's log lines.
     const runId = `dry-run.${requestContext(req).id}`;
     const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath };
-    return plan({ ...job, channel: channel ?? undefined }, signal);
+    return threads.plan({ ...job, channel: channel ?? undefined }, signal);
   });
 }
 

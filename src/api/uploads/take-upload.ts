@@ -9,11 +9,11 @@ import type { Admission } from '../../workers/queue/job-queue.ts';
 import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import type { Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import { mediaTypeOf } from '../http/request/media-type.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
+import { mediaTypeOf } from '../http/request/request-head.ts';
 import { takeShare } from '../http/request/shares.ts';
-import type { Parameter } from '../http/route.ts';
+import type { OpenApiParameter } from '../http/route.ts';
 import {
   authenticateCaller,
   permitPipeline,
@@ -27,19 +27,18 @@ import {
   rerunFailed,
   sendAccepted,
 } from '../runs/accept-run.ts';
-import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 import {
   accept,
-  type Accepted,
+  type AcceptedUpload,
   planUpload,
   sendPlan,
   stageFor,
   withStagingDirectory,
 } from './staged-upload.ts';
+import type { StagedUpload, UploadPipeline, UploadPorts } from './upload-service.ts';
 
 /** How the archive is sent in the request. */
 export interface UploadForm {
-  /** The media types to accept. */
   mediaTypes: readonly string[];
   /** The number of bytes that multipart headers may add to the archive. */
   envelopeBytes: number;
@@ -106,7 +105,7 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
   return async (req, res) => {
     const { pipeline, admission, isDryRun, channel, ...body } = await admit(ports, form, req, res);
     try {
-      const outcome = await withStagingDirectory<Outcome>(ports, async (directory) => {
+      const outcome = await withStagingDirectory<UploadOutcome>(ports, async (directory) => {
         if (req.headers.expect !== undefined) res.writeContinue();
         const staged = await receive(ports, pipeline, directory, {
           ...{ req, ...body, channel },
@@ -150,7 +149,7 @@ async function admit(
   const partial = partialOf(req);
   const archive = openArchive(form, req, res);
   try {
-    takeShare(req, res, ports.archives, 'uploads');
+    takeShare(req, res, ports.uploads.archives, 'uploads');
     const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...(isDryRun ? {} : asked) });
     try {
       checkLength(form, req, pipeline);
@@ -228,11 +227,11 @@ function receive(
   }: Pick<Admitted, 'archive' | 'partial' | 'channel'> & { req: IncomingMessage; keeps: boolean },
 ): Promise<StagedUpload> {
   return withBody(req, ports, ({ chunks, signal }) =>
-    stageFor(ports, pipeline, channel, { input: archive(chunks), directory, signal, ...asked }),
+    stageFor(ports.uploads, pipeline, channel, { input: archive(chunks), directory, signal, ...asked }),
   );
 }
 
-type Outcome = Accepted | { isKept: false; plan: RunResult };
+type UploadOutcome = AcceptedUpload | { isKept: false; plan: RunResult };
 
 /**
  * Authorizes an upload to the pipeline in the path, whether it is plain or resumable. Throws the same errors
@@ -255,7 +254,7 @@ export function authorizeUpload(
   });
 }
 
-export const partialParameter: Parameter = {
+export const partialParameter: OpenApiParameter = {
   name: 'Waybill-Partial',
   in: 'header',
   description:

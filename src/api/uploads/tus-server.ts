@@ -23,7 +23,6 @@ export interface TusCall {
   uploadId?: string;
   /** The maximum size of the archive, in bytes. */
   maxBytes: number;
-  /** Returns the path of an upload. */
   pathOf: (id: string) => string;
 }
 

@@ -1,9 +1,9 @@
 import { pipelineIdParameter, type Route } from '../http/route.ts';
 import { acceptedResponse, idempotencyKeyParameter } from '../runs/accept-run.ts';
 import { formArchive, formPart } from './form-archive.ts';
-import type { UploadPorts } from './ports.ts';
 import { planResponse } from './staged-upload.ts';
 import { partialParameter, takeUpload, type UploadForm, uploadProblems, uploadQuery } from './take-upload.ts';
+import type { UploadPorts } from './upload-service.ts';
 
 const raw: UploadForm = {
   mediaTypes: ['application/x-tar', 'application/gzip', 'application/x-gzip'],

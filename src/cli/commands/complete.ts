@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import type { Command, Option } from 'commander';
 import { readYaml } from '../../core/config/yaml-text.ts';
 import { urlVariable } from '../setup/command-options.ts';
-import { isId, type Names } from '../setup/names.ts';
+import { isId, type Names } from '../setup/completion-names.ts';
 
 /*
  * The completion scripts for shells. They pass the words before the cursor to `waybill completion words`, so
@@ -63,7 +63,7 @@ export async function printScript(shell: string): Promise<number> {
   return 0;
 }
 
-interface Candidate {
+interface Completion {
   word: string;
   about: string;
 }
@@ -81,7 +81,7 @@ export async function printCandidates(program: Command, words: readonly string[]
 }
 
 /** Returns completions for the last word after `waybill`. */
-function candidates(program: Command, words: readonly string[], names: Names): Candidate[] {
+function candidates(program: Command, words: readonly string[], names: Names): Completion[] {
   const current = words.at(-1) ?? '';
   const place = walk(program, words.slice(0, -1));
   const [, name, begun] = /^(--[\w-]+)=(.*)$/s.exec(current) ?? [];
@@ -106,7 +106,7 @@ function candidates(program: Command, words: readonly string[], names: Names): C
  * The state of the command line before the last word: a command, and possibly an option that still needs a
  * value.
  */
-interface Place {
+interface CommandLineState {
   /** The commands from the top level to the current one. */
   path: readonly [Command, ...Command[]];
   /** The option that the last word is a value for; null if it is not a value. */
@@ -115,8 +115,8 @@ interface Place {
   given: number;
 }
 
-function walk(program: Command, words: readonly string[]): Place {
-  let place: Place = { path: [program], waiting: null, given: 0 };
+function walk(program: Command, words: readonly string[]): CommandLineState {
+  let place: CommandLineState = { path: [program], waiting: null, given: 0 };
   for (const word of words) {
     if (place.waiting !== null) place = { ...place, waiting: null };
     else if (word.startsWith('-') && word !== '-') {
@@ -133,7 +133,7 @@ function walk(program: Command, words: readonly string[]): Place {
   return place;
 }
 
-function last({ path }: Place): Command {
+function last({ path }: CommandLineState): Command {
   return path.at(-1) ?? path[0];
 }
 
@@ -144,42 +144,41 @@ function shown(command: Command): readonly Command[] {
     .filter((each) => each.name() !== 'help');
 }
 
-function commandsOf(place: Place): Candidate[] {
+function commandsOf(place: CommandLineState): Completion[] {
   if (place.given > 0) return [];
   return shown(last(place)).map((each) => ({ word: each.name(), about: each.description() }));
 }
 
-function argumentsOf(place: Place): Candidate[] {
+function argumentsOf(place: CommandLineState): Completion[] {
   const expected = last(place).registeredArguments;
   const argument = expected[place.given] ?? expected.findLast(({ variadic }) => variadic);
   return (argument?.argChoices ?? []).map((word) => ({ word, about: argument?.description ?? '' }));
 }
 
-/** Returns the options of the command and its parent commands. */
-function allOptions({ path }: Place): Option[] {
+function allOptions({ path }: CommandLineState): Option[] {
   return path.toReversed().flatMap((command) => {
     const help = command.createHelp();
     return help.visibleOptions(command);
   });
 }
 
-function optionOf(place: Place, flag: string): Option | undefined {
+function optionOf(place: CommandLineState, flag: string): Option | undefined {
   return allOptions(place).find(({ long, short }) => flag === long || flag === short);
 }
 
-function optionsOf(place: Place): Candidate[] {
+function optionsOf(place: CommandLineState): Completion[] {
   const words = allOptions(place).flatMap(({ long, description }) =>
     typeof long === 'string' ? [{ word: long, about: description }] : [],
   );
   return words.filter(({ word }, index) => words.findIndex((other) => other.word === word) === index);
 }
 
-function valuesOf(option: Option, words: readonly string[], names: Names): Candidate[] {
+function valuesOf(option: Option, words: readonly string[], names: Names): Completion[] {
   if (option.argChoices !== undefined)
     return option.argChoices.map((word) => ({ word, about: option.description }));
   const chosen = valuesGiven(words, ['--pipeline', '-p']);
   const pipelines = names.pipelines.filter(({ id }) => chosen.length === 0 || chosen.includes(id));
-  const known: Readonly<Record<string, Candidate[]>> = {
+  const known: Readonly<Record<string, Completion[]>> = {
     pipeline: names.pipelines.map(({ id }) => ({ word: id, about: 'pipeline' })),
     destination: pipelines.flatMap(({ id, destinations }) =>
       destinations.map((word) => ({ word, about: `destination of ${id}` })),

@@ -1,12 +1,12 @@
-import { command, commandGroup, type Entry, heading } from '../setup/command.ts';
+import { command, type CommandEntry, commandGroup, heading } from '../setup/command.ts';
 import * as daemon from './daemon/commands.ts';
 import * as maintain from './maintain/commands.ts';
 import * as publish from './publish/commands.ts';
 import * as releases from './publish/releases/commands.ts';
 import * as remote from './remote/commands.ts';
-import { sceneMapCommand } from './scene-map/command.ts';
+import { sceneMapCommand } from './scene-map/scene-map-command.ts';
 import * as signing from './signing/commands.ts';
-import * as weather from './weather/command.ts';
+import * as weather from './weather/commands.ts';
 
 const releasesGroup = commandGroup(
   heading('releases', 'list releases, roll back, promote and compare them'),
@@ -67,7 +67,7 @@ const auditGroup = commandGroup(
  * All commands and the functions that run them, in groups, in the order of the help. The module of a command
  * is only loaded when it is used.
  */
-export const commandTable: Readonly<Record<string, readonly Entry[]>> = {
+export const commandTable: Readonly<Record<string, readonly CommandEntry[]>> = {
   'Publish:': [
     command(publish.publishCommand, async () => (await import('./publish/publish.ts')).publish),
     command(publish.initCommand, async () => (await import('./publish/init.ts')).init),
@@ -109,7 +109,7 @@ export const commandTable: Readonly<Record<string, readonly Entry[]>> = {
   ],
   'Weather:': [
     commandGroup(
-      command(weather.weatherCommand, async () => (await import('./weather/weather.ts')).readWeather),
+      command(weather.weatherCommand, async () => (await import('./weather/read-weather.ts')).readWeather),
       [command(weather.feedCommand, async () => (await import('./weather/feed.ts')).feedWeather)],
     ),
   ],

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import type { ApiAccess } from '../../api/api-services.ts';
 import { resolveLogin } from '../../api/console/people.ts';
 import type { ConsoleSettings } from '../../api/console/ports.ts';
 import { type KnownToken, resolveAdminToken, resolveToken, resolveTokens } from '../../api/http/auth.ts';
 import { summariesOf } from '../../api/pipelines/pipelines-route.ts';
-import type { ApiAccess } from '../../api/ports.ts';
 import { resolvePublishers } from '../../api/publishers/publishers.ts';
-import type { UploadPipeline } from '../../api/uploads/ports.ts';
+import type { UploadPipeline } from '../../api/uploads/upload-service.ts';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import { requireStrongTokens } from '../../core/config/secret-references.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
@@ -57,7 +57,6 @@ export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSe
   });
 }
 
-/** Returns the pipelines that receive uploads, by id. */
 function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
   for (const pipeline of config.pipelines) {

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import type { Config } from '../../core/config/config.ts';
-import { loadConfig } from '../../core/config/load.ts';
+import { loadConfig } from '../../core/config/load-config.ts';
 import { secretValues } from '../../core/config/secret-references.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { type Clock, systemClock } from '../../core/lib/clock.ts';
@@ -41,7 +41,6 @@ export interface ReadConfig {
   warnings: Finding[];
 }
 
-/** The context of a long-running program. */
 export interface ProgramContext extends SharedEventLoop {
   /** The configuration from startup. A reload does not change it. */
   config: Config;

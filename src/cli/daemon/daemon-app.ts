@@ -1,19 +1,19 @@
+import type { ApiServices } from '../../api/api-services.ts';
 import { createApp } from '../../api/app.ts';
 import type { Route } from '../../api/http/route.ts';
 import { siteOf } from '../../api/pages/site.ts';
-import type { ApiPorts } from '../../api/ports.ts';
 import { routesWith } from '../../api/routes.ts';
 import type { WeatherPorts } from '../../weather/api/service.ts';
 import { weatherRoutes } from '../../weather/api/weather-routes.ts';
 import { weatherPages } from '../../weather/pages/weather-pages.ts';
 
 /** The dependencies of all routes, for both the API and the weather. */
-export type DaemonPorts = ApiPorts & WeatherPorts;
+export type DaemonServices = ApiServices & WeatherPorts;
 
 /** All routes of the daemon, in the order of the OpenAPI document. */
-export const daemonRoutes: readonly Route<DaemonPorts>[] = routesWith(weatherRoutes);
+export const daemonRoutes: readonly Route<DaemonServices>[] = routesWith(weatherRoutes);
 
 /** Creates the HTTP application of the daemon: the API, the console, and the weather. */
-export function createDaemonApp(ports: DaemonPorts): ReturnType<typeof createApp> {
+export function createDaemonApp(ports: DaemonServices): ReturnType<typeof createApp> {
   return createApp(ports, { routes: daemonRoutes, pages: weatherPages(siteOf) });
 }

@@ -1,15 +1,16 @@
-import type { Place, RunMetrics } from '../../api/metrics/run-metrics.ts';
+import type { RunMetrics } from '../../api/metrics/run-metrics.ts';
 import { lastPublished } from '../../core/catalog/managed-paths.ts';
 import type { DestinationConfig } from '../../core/config/config.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import type { Owner } from '../../core/storage/identity.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { RunReader } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import type { ProgramContext } from './bootstrap.ts';
 
 /** A search that runs in the background. */
-export interface Search {
+export interface SuccessSearch {
   /** Resolves when the search has ended or was aborted. Never rejects. */
   readonly done: Promise<void>;
   /** Also searches for destinations that are new in this configuration. */
@@ -38,10 +39,10 @@ export function findLastSuccesses(
   foundation: ProgramContext,
   queue: Pick<RunReader, 'list' | 'overview'>,
   found: Pick<RunMetrics, 'succeededAt'>,
-): Search {
+): SuccessSearch {
   const stopping = new AbortController();
   const looked = new Set<string>();
-  const isNew = ({ pipelineId, destinationId }: Place): boolean => {
+  const isNew = ({ pipelineId, destinationId }: Owner): boolean => {
     const key = JSON.stringify([pipelineId, destinationId]);
     if (looked.has(key)) return false;
     looked.add(key);
@@ -72,7 +73,7 @@ interface Looking {
   queue: Pick<RunReader, 'list' | 'overview'>;
   found: Pick<RunMetrics, 'succeededAt'>;
   /** Returns true the first time it is called for a destination. */
-  isNew: (place: Place) => boolean;
+  isNew: (place: Owner) => boolean;
   signal: AbortSignal;
 }
 
@@ -142,7 +143,7 @@ function quiet(log: Log): Log {
 
 async function fromCatalogs(
   { clock, log, secrets }: ProgramContext,
-  place: Place,
+  place: Owner,
   { location, mapping, releases }: DestinationConfig,
   signal: AbortSignal,
 ): Promise<Date | null> {

@@ -68,8 +68,8 @@ export async function openWorkerListener(
     open: ({ coordinator, readiness }) => {
       const { queue } = coordinator;
       const threads = (): ThreadStats => coordinator.threads.stats();
-      const ports = { queue, threads, readiness, weatherHealth: null };
-      requestGate.open(createWorkerApp({ ...ports, http, clock, log, logging, metrics, configured }));
+      const health = { readiness, threads, weather: null };
+      requestGate.open(createWorkerApp({ queue, health, http, clock, log, logging, metrics, configured }));
     },
     prepare: (next) => {
       const access = { metricsToken: metricsToken(next.config, next.secrets) };

@@ -1,11 +1,11 @@
+import type { ApiAccess } from '../../api/api-services.ts';
 import { newReadiness, type Readiness } from '../../api/daemon/readiness.ts';
 import { type HttpServer, listen } from '../../api/http/listen.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
-import type { ApiAccess } from '../../api/ports.ts';
 import { createStreams, type Streams } from '../../api/runs/event-stream.ts';
 import type { Timer } from '../../core/lib/clock.ts';
 import { type Replaceable, replaceable } from '../../core/lib/current.ts';
-import type { Release } from '../../core/lib/lifecycle.ts';
+import type { Releaser } from '../../core/lib/lifecycle.ts';
 import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';
@@ -24,9 +24,8 @@ import { inheritedSocket } from '../process/systemd.ts';
 import { quotasOf, resolveAccess } from './access.ts';
 import { bootstrap, type ProgramContext, type ProgramOptions } from './bootstrap.ts';
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
-import { findLastSuccesses, type Search } from './last-successes.ts';
+import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { newRequestGate, type RequestGate } from './listener.ts';
-import { openConfiguredWeather } from './open-weather.ts';
 import { openPublishing, openReporting, type Own, ownedBy, type Reporting } from './publishing.ts';
 import { recordedTriggers } from './recorded.ts';
 import { Reloader } from './reloader.ts';
@@ -56,7 +55,6 @@ interface DaemonParts {
   readiness: Readiness;
 }
 
-/** All open parts of a running daemon. */
 export interface Daemon extends DaemonParts {
   sceneMaps: SceneMapPool;
   endedSessions: EndedSessions;
@@ -67,7 +65,7 @@ export interface Daemon extends DaemonParts {
 /** Opens the parts of the daemon. Each one is opened after the parts that it needs. */
 export async function openDaemon(
   { workers = true, ...options }: DaemonOptions,
-  onFailure: (release: Release) => void,
+  onFailure: (release: Releaser) => void,
 ): Promise<Daemon> {
   const own = ownedBy(onFailure);
   const foundation = await bootstrap(options, (config) => {
@@ -120,6 +118,22 @@ export async function openDaemon(
   return { ...running, sceneMaps, endedSessions, shutdown, reloader };
 }
 
+/**
+ * Opens the weather reader of the daemon. If no database is configured, returns null without loading any
+ * modules. If a database cannot be reached, only weather requests are affected, because publishing does not
+ * need it.
+ */
+async function openConfiguredWeather(
+  foundation: ProgramContext,
+  metrics: Metrics | null,
+): Promise<OpenedWeather | null> {
+  const { config, secrets } = foundation;
+  if (config.databases.length === 0) return null;
+  const { openWeather, requireForDatabases } = await import('../../weather/api/open-weather.ts');
+  await requireForDatabases(config, secrets);
+  return openWeather({ ...foundation, metrics, allowUnreachable: true });
+}
+
 /** The parts that handle uploads. */
 interface Uploads {
   stagingDisk: OpenedDisk;
@@ -157,7 +171,7 @@ interface Background {
   /** null if this process does not publish. */
   tidying: Tidying | null;
   /** null if this process does not publish, or if metrics are disabled. */
-  search: Search | null;
+  search: SuccessSearch | null;
   lag: Timer;
 }
 
@@ -175,7 +189,6 @@ function startBackground(
   };
 }
 
-/** Adds gauges for the parts of the daemon. */
 function observe(metrics: Metrics, daemon: DaemonParts): void {
   const { foundation, configured, coordinator, server, streams, readiness, weather } = daemon;
   const { partialUploads, content } = daemon.uploads;

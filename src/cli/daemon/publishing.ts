@@ -3,7 +3,7 @@ import { productVersion } from '../../api/version.ts';
 import type { AuditRecord } from '../../core/audit/record.ts';
 import { openConfiguredTrail, type Trail } from '../../core/audit/trail.ts';
 import type { Finding } from '../../core/lib/errors.ts';
-import type { Release } from '../../core/lib/lifecycle.ts';
+import type { Releaser } from '../../core/lib/lifecycle.ts';
 import type { Postponed } from '../../core/notify/delivery-queue.ts';
 import { Notifier } from '../../core/notify/notifier.ts';
 import { entryOfOccurrence, programActor } from '../../core/notify/occurrence-acts.ts';
@@ -30,7 +30,7 @@ import { logWarnings, type ProgramContext, type ReadConfig } from './bootstrap.t
 /** Remembers a part, so that it is closed if startup fails later on. Returns the part. */
 export type Own = <Part extends { close(withinMs: number): unknown } | null>(part: Part) => Part;
 
-export function ownedBy(onFailure: (release: Release) => void): Own {
+export function ownedBy(onFailure: (release: Releaser) => void): Own {
   return (part) => {
     if (part !== null)
       onFailure(async () => {

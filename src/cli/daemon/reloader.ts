@@ -1,13 +1,13 @@
 import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 import type { Config } from '../../core/config/config.ts';
-import { adoptable, changesBetween, type ReloadReport } from '../../core/config/reload.ts';
+import { adoptable, changesBetween, type ReloadReport } from '../../core/config/config-changes.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { describeFinding, WaybillError } from '../../core/lib/errors.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { logWarnings, type ProgramContext, type ProgramOptions, type ReadConfig } from './bootstrap.ts';
 import { expectMetrics } from './daemon-metrics.ts';
-import type { Search } from './last-successes.ts';
+import type { SuccessSearch } from './last-successes.ts';
 import type { ProgramNotifier } from './publishing.ts';
 
 export interface ReloaderOptions {
@@ -15,7 +15,7 @@ export interface ReloaderOptions {
   metrics: ProcessMetrics | null;
   notifier: ProgramNotifier;
   coordinator: Coordinator;
-  search: Search | null;
+  search: SuccessSearch | null;
   /** Which program this is. A worker does not need all of the secrets. */
   needs: 'api' | 'worker';
   /**

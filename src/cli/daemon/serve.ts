@@ -1,13 +1,13 @@
 import type { ServerConfig } from '../../core/config/config.ts';
-import type { ReloadReport } from '../../core/config/reload.ts';
+import type { ReloadReport } from '../../core/config/config-changes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { withDirectReads } from '../../weather/api/direct-reads.ts';
 import { openInBrowser } from '../process/open-browser.ts';
-import { apiPorts } from './api-ports.ts';
 import { type ProgramFlags, runOnce, runUntilStopped } from './bootstrap.ts';
 import { createDaemonApp } from './daemon-app.ts';
+import { daemonServices } from './daemon-services.ts';
 import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
 import { recordedReload } from './recorded.ts';
@@ -71,7 +71,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const { foundation, configured, coordinator, server } = daemon;
     const { config, log } = foundation;
     const reload = (): Promise<ReloadReport> => daemon.reloader.reload();
-    const ports = apiPorts(daemon, reload);
+    const ports = daemonServices(daemon, reload);
     if (workers) await coordinator.start();
     daemon.scheduler.update(config.pipelines);
     daemon.requestGate.open(withDirectReads(createDaemonApp(ports), ports));

@@ -1,10 +1,10 @@
 import { newReadiness, type Readiness } from '../../api/daemon/readiness.ts';
 import { createWorkerMetrics } from '../../api/metrics/process-metrics.ts';
-import type { ReloadReport } from '../../core/config/reload.ts';
+import type { ReloadReport } from '../../core/config/config-changes.ts';
 import type { Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { type Release, releasedOnFailure } from '../../core/lib/lifecycle.ts';
-import { parseListen } from '../../core/lib/settings/values.ts';
+import { releasedOnFailure, type Releaser } from '../../core/lib/lifecycle.ts';
+import { parseListen } from '../../core/lib/settings/parse-values.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';
 import { requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
@@ -18,7 +18,7 @@ import {
   runUntilStopped,
 } from './bootstrap.ts';
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
-import { findLastSuccesses, type Search } from './last-successes.ts';
+import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { openWorkerListener, type WorkerListener } from './listener.ts';
 import { closeReporting, openPublishing, openReporting, ownedBy, type Reporting } from './publishing.ts';
 import { recordedReload } from './recorded.ts';
@@ -64,7 +64,7 @@ interface Worker {
   readiness: Readiness;
   shutdown: { isDraining: boolean };
   /** null if metrics are disabled. */
-  search: Search | null;
+  search: SuccessSearch | null;
   reloader: Reloader;
   lag: Timer;
 }
@@ -92,7 +92,7 @@ export async function work(options: WorkerOptions): Promise<Working> {
 /** Opens the parts of the worker. Each one is opened after those that it needs. */
 async function openWorker(
   { listen, ...options }: WorkerOptions,
-  onFailure: (release: Release) => void,
+  onFailure: (release: Releaser) => void,
 ): Promise<Worker> {
   const own = ownedBy(onFailure);
   const foundation = await bootstrap(options, (config) => requireBullmq(config, 'a worker'));

@@ -62,7 +62,6 @@ async function pretty({ color }: { color: boolean }, lines: LogLines): Promise<D
   });
 }
 
-/** The destination of log lines. */
 interface LogLines {
   /** Writes one or more lines. Never throws, because a broken log must not stop the program. */
   write(lines: string): void;

@@ -3,7 +3,7 @@ import type { Act, ActEntry, Actor, AuditRecord, Fact } from '../../core/audit/r
 import { notifiersOf } from '../../core/config/secret-references.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { asWaybillError, type ErrorRecord, type Finding } from '../../core/lib/errors.ts';
-import type { Outcome } from '../../core/notify/delivery-queue.ts';
+import type { DeliveryOutcome } from '../../core/notify/delivery-queue.ts';
 import { entryOfOccurrence } from '../../core/notify/occurrence-acts.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { type CommandContext, withNotifier } from './set-up.ts';
@@ -84,7 +84,7 @@ async function openFollowers(
     import('../../core/notify/outcome-warnings.ts'),
   ]);
   const { notifiers } = await openNotifiers(configs, context);
-  const onOutcome = (outcome: Outcome): void => logOutcome(outcome, log);
+  const onOutcome = (outcome: DeliveryOutcome): void => logOutcome(outcome, log);
   const notifier = new Notifier({ notifiers, clock, log, onOutcome, stopping, tracer });
   return {
     onRecord: (record) => notifier.notify({ type: 'audit.recorded', data: { record } }),

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { Environment } from '../../core/lib/secrets.ts';
 import { describeFileError } from '../../core/lib/system-errors.ts';
 
 /** Gets ID tokens for the CI job that this process is part of. */
@@ -17,8 +18,6 @@ export interface CiIdentity {
   idToken: (audience: string) => Promise<string>;
 }
 
-type Variables = Readonly<Record<string, string | undefined>>;
-
 /** The timeout for requests to the CI system, in milliseconds. */
 const withinMs = 30_000;
 /** A signed JWT. */
@@ -28,7 +27,7 @@ const tokenForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
  * Returns the identity of the CI job. Returns null if this process is not in a CI job, or if the CI system
  * has no ID tokens.
  */
-export function ciIdentity(environment: Variables): CiIdentity | null {
+export function ciIdentity(environment: Environment): CiIdentity | null {
   const given = (name: string): string | null => (environment[name] ?? '').trim() || null;
   const { WAYBILL_ID_TOKEN_FILE: file = '' } = environment;
   const idToken = given('WAYBILL_ID_TOKEN');
@@ -56,7 +55,7 @@ export function ciIdentity(environment: Variables): CiIdentity | null {
 }
 
 /** Explains how to give a CI job access to ID tokens. Returns undefined for an unknown CI system. */
-export function ciAdvice(environment: Variables): string | undefined {
+export function ciAdvice(environment: Environment): string | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true') return 'add `permissions: { id-token: write }` to the job';
   if (environment['GITLAB_CI'] === 'true') return 'add WAYBILL_ID_TOKEN to the id_tokens of the job';
   return undefined;

@@ -84,7 +84,6 @@ export const bundleInputs = {
 };
 export type BundleFlags = Omit<OptionsOf<typeof bundleInputs>, 'color'>;
 
-/** The environment variable with the URL of the daemon. */
 export const urlVariable = 'WAYBILL_URL';
 
 /** The options of all commands that connect to a daemon. */

@@ -103,27 +103,29 @@ export interface Io {
 }
 
 /** Runs a command and returns the exit code. Throws `WaybillError`. */
-export type Handler<I> = (options: OptionsOf<I>, io: Io) => Promise<number>;
+export type CommandHandler<I> = (options: OptionsOf<I>, io: Io) => Promise<number>;
 
 /** Returns the description as it is. This lets the compiler check and infer its type. */
 export const described = <const I>(description: Description<I>): Description<I> => description;
 
-/** The type of a command's options, derived from its description. */
 export type OptionsFor<D> = D extends Description<infer I> ? OptionsOf<I> : never;
 
 /** A command in the list of commands. It is only created if necessary. */
-export interface Entry {
+export interface CommandEntry {
   name: string;
   make: () => Command;
 }
 
 /** @param load Imports the module of the command. Only called when the command runs. */
-export function command<I>(description: Description<I>, load: () => Promise<Handler<I>>): Entry {
+export function command<I>(
+  description: Description<I>,
+  load: () => Promise<CommandHandler<I>>,
+): CommandEntry {
   return { name: description.name, make: () => makeCommand(description, load) };
 }
 
 /** Adds subcommands to a command. */
-export function commandGroup({ name, make }: Entry, members: readonly Entry[]): Entry {
+export function commandGroup({ name, make }: CommandEntry, members: readonly CommandEntry[]): CommandEntry {
   const group = (): Command => {
     const made = make();
     for (const member of members) made.addCommand(member.make());
@@ -133,7 +135,7 @@ export function commandGroup({ name, make }: Entry, members: readonly Entry[]): 
 }
 
 /** A command that does nothing except contain subcommands. */
-export const heading = (name: string, about: string): Entry => ({
+export const heading = (name: string, about: string): CommandEntry => ({
   name,
   make: () => new Command(name).description(about),
 });
@@ -148,7 +150,7 @@ function unbroken(help: string): string {
 
 function makeCommand<I>(
   { name, about, inputs, help, signals = 'exit' }: Description<I>,
-  load: () => Promise<Handler<I>>,
+  load: () => Promise<CommandHandler<I>>,
 ): Command {
   const made = new Command(name).description(about);
   const words: string[] = [];
@@ -181,7 +183,6 @@ function makeCommand<I>(
   });
 }
 
-/** Sets the exit code of the process. */
 export async function exitWith(code: Promise<number>): Promise<void> {
   process.exitCode = await code;
 }

@@ -1,6 +1,6 @@
 import { WaybillError } from '../../core/lib/errors.ts';
-import { parseRate, rateForm } from '../../core/lib/settings/rate.ts';
-import type { Chosen } from './set-up.ts';
+import { parseRate, rateForm } from '../../core/lib/settings/transfer-rate.ts';
+import type { ChosenPipeline } from './set-up.ts';
 
 /**
  * Parses the `--max-rate` option, in bytes per second. Returns undefined if it is absent. Throws a `usage`
@@ -15,7 +15,10 @@ export function maxRateOf({ maxRate }: { maxRate?: string }): number | undefined
 }
 
 /** Replaces the rate limits of destinations with this one. */
-export function withMaxRate(chosen: readonly Chosen[], maxRate: number | undefined): readonly Chosen[] {
+export function withMaxRate(
+  chosen: readonly ChosenPipeline[],
+  maxRate: number | undefined,
+): readonly ChosenPipeline[] {
   if (maxRate === undefined) return chosen;
   return chosen.map(({ pipeline, destinations }) => ({
     pipeline: {

@@ -1,7 +1,7 @@
 import { homedir } from 'node:os';
 import { isProblem, problemError } from '../../client/failures.ts';
 import type { Config, ServerConfig } from '../../core/config/config.ts';
-import { loadConfig } from '../../core/config/load.ts';
+import { loadConfig } from '../../core/config/load-config.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';

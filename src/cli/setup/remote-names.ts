@@ -1,6 +1,6 @@
 import { connect } from '../../client/client.ts';
 import type { RemoteFlags } from './command-options.ts';
-import { isId, type Names } from './names.ts';
+import { isId, type Names } from './completion-names.ts';
 import { tokenOf } from './remote-client.ts';
 
 /** The longest that a shell waits for completions. */

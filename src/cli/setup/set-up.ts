@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Config, DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
-import type { Loaded } from '../../core/config/load.ts';
-import { loadConfig } from '../../core/config/load.ts';
+import type { LoadedConfig } from '../../core/config/load-config.ts';
+import { loadConfig } from '../../core/config/load-config.ts';
 import {
   notifiersOf,
   referencedSecrets,
@@ -18,7 +18,7 @@ import type { Log } from '../../core/lib/log.ts';
 import { parseRelativePath } from '../../core/lib/paths.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { suggestion } from '../../core/lib/text.ts';
-import { destinationsWithChannel } from '../../core/releases/place.ts';
+import { destinationsWithChannel } from '../../core/releases/bundle-place.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { Output } from '../output/output.ts';
 
@@ -76,7 +76,7 @@ export async function setUpPipeline(
 }
 
 /** Like `setUp`, but for a configuration that has already been loaded. */
-export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<CommandContext> {
+export async function prepare(loaded: LoadedConfig, options: SetUpOptions): Promise<CommandContext> {
   const { config } = loaded;
   for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
   const unsafe = requireSafePaths(loaded, { ...options, sudoUser: process.env['SUDO_UID'] });
@@ -130,7 +130,7 @@ export function onlyPipeline(
 }
 
 /** A pipeline and some or all of its destinations. */
-export interface Chosen {
+export interface ChosenPipeline {
   pipeline: PipelineConfig;
   destinations: DestinationConfig[];
 }
@@ -142,7 +142,7 @@ export interface Chosen {
 export function chooseDestinations(
   config: Config,
   names: { pipeline?: readonly string[]; destination?: readonly string[]; channel?: string },
-): Chosen[] {
+): ChosenPipeline[] {
   const { channel } = names;
   const chosen = chooseByName(config, names);
   if (channel === undefined) return chosen;
@@ -161,7 +161,7 @@ export function chooseDestinations(
 function chooseByName(
   { pipelines }: Config,
   names: { pipeline?: readonly string[]; destination?: readonly string[] },
-): Chosen[] {
+): ChosenPipeline[] {
   const named = names.pipeline === undefined ? undefined : [...new Set(names.pipeline)];
   const among = named?.map((id) => pipelineOf({ pipelines }, id)) ?? pipelines;
   const wanted = names.destination;

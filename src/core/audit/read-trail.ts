@@ -8,7 +8,6 @@ export interface AuditFilter {
   since?: Date | null;
   until?: Date | null;
   act?: Act | null;
-  /** The actor's id. */
   actor?: string | null;
   /** Ids of pipelines. If this is set, records that have no pipeline do not match. */
   pipelines?: readonly string[] | null;

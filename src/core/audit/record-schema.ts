@@ -40,7 +40,6 @@ const properties = {
   },
 };
 
-/** A JSON Schema (2020-12) for a record. */
 export const auditRecordSchema = {
   description: 'One record of the audit trail.',
   type: 'object',

@@ -164,7 +164,6 @@ export async function readTail(
   return { size, last, isDamaged: false, torn: bytes.subarray(at), isCut: false };
 }
 
-/** Returns the time of a file's first record, or null if it has no records. */
 export async function readFirstTime(handle: FileHandle): Promise<Date | null> {
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxLineBytes), 0, maxLineBytes, 0);
   const text = buffer.toString('utf8', 0, bytesRead);

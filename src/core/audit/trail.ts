@@ -46,7 +46,7 @@ export const noTrail: Trail = {
   close: async () => undefined,
 };
 
-interface Waiting {
+interface WaitingAct {
   entry: ActEntry;
   time: Date;
   /** Called once, after the first attempt. */
@@ -92,15 +92,15 @@ export async function openConfiguredTrail(
   return settings === null ? noTrail : openTrail(settings, options);
 }
 
-interface Parts extends TrailOptions {
+interface TrailParts extends TrailOptions {
   lock: AppendLock;
   writer: TrailWriter;
 }
 
 class QueuedTrail implements Trail {
   readonly #settings: TrailSettings;
-  readonly #parts: Parts;
-  #waiting: Waiting[] = [];
+  readonly #parts: TrailParts;
+  #waiting: WaitingAct[] = [];
   /** How many records were dropped since something was last written. */
   #lost = 0;
   /** Whether the last attempt to write failed. */
@@ -113,7 +113,7 @@ class QueuedTrail implements Trail {
   #draining: Promise<void> | null = null;
   #retry: Timer | null = null;
 
-  constructor(settings: TrailSettings, parts: Parts) {
+  constructor(settings: TrailSettings, parts: TrailParts) {
     this.#settings = settings;
     this.#parts = parts;
   }
@@ -206,7 +206,7 @@ class QueuedTrail implements Trail {
    * Writes some records. Returns the reason why there is no space for any others, or null if there is. Throws
    * if writing fails.
    */
-  async #writeBatch(batch: readonly Waiting[]): Promise<unknown> {
+  async #writeBatch(batch: readonly WaitingAct[]): Promise<unknown> {
     const { clock } = this.#parts;
     const lost = this.#lost;
     const gap: ActEntry = {
@@ -264,7 +264,7 @@ class QueuedTrail implements Trail {
     this.#retry = clock.timeout(retryMs, () => void this.#drain(true), { unref: true });
   }
 
-  #drop({ entry, time }: Pick<Waiting, 'entry' | 'time'>): void {
+  #drop({ entry, time }: Pick<WaitingAct, 'entry' | 'time'>): void {
     this.#lost += 1;
     this.#parts.log.error({ record: { ...entry, time: time.toISOString() } }, 'an audit record is lost');
   }

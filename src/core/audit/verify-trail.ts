@@ -54,31 +54,30 @@ export async function verifyTrail(
   return { ...check.end(files.length > 0), files: files.length };
 }
 
-/** A line, and where it is. */
-interface Placed {
+interface LineLocation {
   file: string;
   line: number;
 }
 
 /** A record whose `prev` is not the digest of the line before. */
 interface BrokenLink {
-  before: Placed | null;
-  at: Placed;
+  before: LineLocation | null;
+  at: LineLocation;
 }
 
 class ChainCheck {
   readonly #options: { head: Head | null; expected: ChainEnd | null; isPartial: boolean };
   readonly #problems: TrailProblem[] = [];
-  readonly #interrupted: Placed[] = [];
+  readonly #interrupted: LineLocation[] = [];
   readonly #broken: BrokenLink[] = [];
   /** The `seq` values that are missing, with the record after each gap. */
-  readonly #missing = new Map<number, Placed>();
+  readonly #missing = new Map<number, LineLocation>();
   #records = 0;
   #last: ChainEnd = chainStart;
   #maxSeq = 0;
-  #lastPlace: Placed | null = null;
+  #lastPlace: LineLocation | null = null;
   /** A line that is not a record. If the next record says so, it is the result of an interrupted write. */
-  #unreadable: (Placed & { digest: string }) | null = null;
+  #unreadable: (LineLocation & { digest: string }) | null = null;
   #headDigest: string | null = null;
   #hasExpected = false;
 
@@ -100,7 +99,7 @@ class ChainCheck {
     }
   }
 
-  #noteUnreadable(line: Placed & { digest: string }, isWhole: boolean): void {
+  #noteUnreadable(line: LineLocation & { digest: string }, isWhole: boolean): void {
     this.#settleUnreadable(null);
     // Without a line feed, this is the last write, and no process has cleaned up after it yet.
     if (isWhole) this.#unreadable = line;
@@ -117,7 +116,7 @@ class ChainCheck {
     else this.#add('edited', line, 'is not an audit record');
   }
 
-  #begin(record: AuditRecord, firstSeq: number, place: Placed): void {
+  #begin(record: AuditRecord, firstSeq: number, place: LineLocation): void {
     if (this.#options.isPartial) {
       this.#last = { seq: record.seq - 1, digest: record.prev };
       this.#maxSeq = record.seq - 1;
@@ -132,7 +131,7 @@ class ChainCheck {
     }
   }
 
-  #take(record: AuditRecord, bytes: Buffer, place: Placed): void {
+  #take(record: AuditRecord, bytes: Buffer, place: LineLocation): void {
     this.#settleUnreadable(record);
     const digest = digestOfLine(bytes);
     if (lineOf(record) !== bytes.toString()) this.#add('edited', place, 'is not in canonical form');
@@ -185,7 +184,7 @@ class ChainCheck {
    * Reports where the chain is broken. If two links in a row are broken, the line between them was edited.
    */
   #reportBroken(): void {
-    let previous: Placed | null = null;
+    let previous: LineLocation | null = null;
     for (const { before, at } of this.#broken) {
       if (before !== null && previous !== null && isSame(before, previous)) {
         const found = this.#problems.findLastIndex(({ fault }) => fault === 'edited');
@@ -242,7 +241,7 @@ class ChainCheck {
       );
   }
 
-  #add(fault: TrailFault, place: Placed | null, what: string): void {
+  #add(fault: TrailFault, place: LineLocation | null, what: string): void {
     const message = place === null ? what : `${place.file}:${place.line} ${what}`;
     this.#problems.push({ fault, file: place?.file ?? null, line: place?.line ?? null, message });
   }
@@ -251,7 +250,7 @@ class ChainCheck {
 /** How many missing records to list. */
 const maxMissing = 100_000;
 
-const isSame = (a: Placed, b: Placed): boolean => a.file === b.file && a.line === b.line;
+const isSame = (a: LineLocation, b: LineLocation): boolean => a.file === b.file && a.line === b.line;
 
 async function* linesOf(file: string): AsyncGenerator<{ bytes: Buffer; isWhole: boolean }> {
   let rest = Buffer.alloc(0);

@@ -25,7 +25,7 @@ export function unlistedWarning(bundle: string, unlisted: string[]): Finding[] {
 }
 
 /** The files of a manifest, compared with a recursive listing of the bundle's directory. */
-export interface Listing {
+export interface BundleListing {
   /** The files in the manifest that were found, by path. */
   present: Map<string, Entry>;
   links: Set<string>;
@@ -40,10 +40,10 @@ export async function listBundle(
   storage: Storage,
   directory: Key | '',
   files: readonly ManifestFile[],
-): Promise<Listing> {
+): Promise<BundleListing> {
   const listed = new Set<string>(files.map(({ path }) => path));
-  const unreadable: Listing['unreadable'] = { not_utf8: [], no_path: [] };
-  const listing: Listing = {
+  const unreadable: BundleListing['unreadable'] = { not_utf8: [], no_path: [] };
+  const listing: BundleListing = {
     present: new Map(),
     links: new Set(),
     signature: null,
@@ -68,7 +68,7 @@ export async function listBundle(
  * finding is an error if a listed file is missing, since it may be that file. Otherwise it is a warning, as
  * it is for any file that is not in the manifest.
  */
-export function unreadableFindings({ unreadable }: Listing, findings: readonly Finding[]): Finding[] {
+export function unreadableFindings({ unreadable }: BundleListing, findings: readonly Finding[]): Finding[] {
   const isAnyMissing = findings.some(({ code }) => code === 'file_missing');
   const report = (names: string[], message: (more: string) => Finding['message']): Finding[] => {
     const [file, ...more] = names.sort(compareCodeUnits);

@@ -10,7 +10,7 @@ export interface JsonObject {
 }
 
 /** A problem in a JSON document. Its line and column are not known yet. */
-export interface Problem {
+export interface ManifestProblem {
   code: string;
   pointer: string;
   message: string;
@@ -37,7 +37,7 @@ function maxStructureOf(maxFiles: number): number {
 
 /** Collects problems. When there are too many to report, the rest are only counted. */
 export class Problems {
-  readonly shown: Problem[] = [];
+  readonly shown: ManifestProblem[] = [];
   #count = 0;
 
   get count(): number {
@@ -101,7 +101,7 @@ function parse(text: string): JsonValue | undefined {
   }
 }
 
-interface PlacedProblem extends Problem {
+interface PlacedProblem extends ManifestProblem {
   offset: number;
 }
 

@@ -13,7 +13,6 @@ export const signatureName = 'manifest.json.minisig';
 export const maxSignatureBytes = 16 * 1024;
 export const maxManifestBytes = 64 * 2 ** 20;
 
-/** A valid manifest. */
 export interface Manifest {
   name: RelativePath | null;
   created: Instant;
@@ -108,7 +107,7 @@ export function canonicalJson(value: unknown): string {
 }
 
 function readManifest(value: JsonValue, problems: Problems): Manifest | null {
-  const report: Report = (code, pointer, message) => problems.add(code, pointer, message);
+  const report: ReportFinding = (code, pointer, message) => problems.add(code, pointer, message);
   if (!isObject(value))
     return report('wrong_type', '', `must be a JSON object ({…}), but is ${nameOfType(value)}`);
   const version = value['schema_version'] ?? 1;
@@ -135,9 +134,9 @@ function readManifest(value: JsonValue, problems: Problems): Manifest | null {
   return created === null || files === null ? null : { name, created, files, document: value };
 }
 
-type Report = (code: string, pointer: string, message: string) => null;
+type ReportFinding = (code: string, pointer: string, message: string) => null;
 
-function readFiles(listed: JsonValue | undefined, report: Report): ManifestFile[] | null {
+function readFiles(listed: JsonValue | undefined, report: ReportFinding): ManifestFile[] | null {
   if (listed === undefined)
     return report('missing_key', '/files', 'the key "files" is missing: the list of the files of the bundle');
   if (!Array.isArray(listed))
@@ -165,7 +164,7 @@ function readFiles(listed: JsonValue | undefined, report: Report): ManifestFile[
   return files;
 }
 
-function readFile(entry: JsonValue, pointer: string, report: Report): ManifestFile | null {
+function readFile(entry: JsonValue, pointer: string, report: ReportFinding): ManifestFile | null {
   if (typeof entry === 'string')
     return readFile({ path: entry }, pointer, (code, _inner, message) => report(code, pointer, message));
   if (!isObject(entry))
@@ -193,7 +192,7 @@ function readText<T>(
   pointer: string,
   key: string,
   parse: (text: string) => FieldVerdict<T>,
-  report: Report,
+  report: ReportFinding,
 ): T | null {
   const value = object[key];
   if (value === undefined || (value === null && key !== 'created')) return null;
@@ -209,7 +208,7 @@ function readText<T>(
       );
 }
 
-function readSize(size: JsonValue, pointer: string, report: Report): number | null {
+function readSize(size: JsonValue, pointer: string, report: ReportFinding): number | null {
   if (size === null) return null;
   if (typeof size === 'number' && Number.isSafeInteger(size) && size >= 0) return size;
   const found = typeof size === 'number' ? String(size) : nameOfType(size);

@@ -8,7 +8,7 @@ import type { Storage } from '../storage/storage.ts';
 import { type TarFile, tarSize, writeTar } from './archive/tar-writer.ts';
 import { manifestName, signatureName } from './manifest.ts';
 import type { BundleFile } from './source-bundle.ts';
-import { openStagedBundle, type StagedBundle, stageUpload } from './staging.ts';
+import { openStagedBundle, type StagedBundle, stageUpload } from './stage-upload.ts';
 import type { SceneMapRules } from './validate-bundle.ts';
 
 /*

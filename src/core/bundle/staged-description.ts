@@ -14,8 +14,7 @@ export interface FileFacts {
   digest: Digest;
 }
 
-/** The bytes of the manifest and the signature. */
-interface Described {
+interface DescribedFiles {
   manifest: Uint8Array;
   signature: Uint8Array | null;
 }
@@ -35,18 +34,18 @@ export function describe({
   files,
   warnings,
   ...bytes
-}: Pick<Facts, 'files' | 'warnings'> & Described): Buffer {
+}: Pick<Facts, 'files' | 'warnings'> & DescribedFiles): Buffer {
   const facts: Facts = { files, warnings, ...digestsOf(bytes) };
   return Buffer.from(JSON.stringify(facts));
 }
 
 /** Throws a `body_mismatch` error if the manifest or signature is not the one in the description. */
-export function checkDescribed(facts: Facts, bytes: Described): void {
+export function checkDescribed(facts: Facts, bytes: DescribedFiles): void {
   const { manifest, signature } = digestsOf(bytes);
   if (facts.manifest !== manifest || facts.signature !== signature) throw changed();
 }
 
-function digestsOf({ manifest, signature }: Described): Required<Pick<Facts, 'manifest' | 'signature'>> {
+function digestsOf({ manifest, signature }: DescribedFiles): Required<Pick<Facts, 'manifest' | 'signature'>> {
   return { manifest: digestOf(manifest), signature: signature === null ? null : digestOf(signature) };
 }
 

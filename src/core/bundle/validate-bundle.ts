@@ -49,7 +49,7 @@ export interface DigestedBundle extends SourceBundle {
 const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
 /** Receives progress while files are read before planning, which can take as long as writing. */
-export interface Reading {
+export interface ReadProgress {
   /** Adds to the number of bytes that will be read. */
   expect: (bytes: number) => void;
   onBytes: (count: number) => void;
@@ -60,7 +60,7 @@ export interface Reading {
  * all destinations. Progress goes to the `reading` of the first destination. Throws `body_mismatch` if a file
  * does not have the listed size.
  */
-export function withDigests(bundle: SourceBundle, reading?: Reading): Promise<DigestedBundle> {
+export function withDigests(bundle: SourceBundle, reading?: ReadProgress): Promise<DigestedBundle> {
   const known = completed.get(bundle);
   if (known !== undefined) return known;
   const completing = complete(bundle, reading);
@@ -69,7 +69,7 @@ export function withDigests(bundle: SourceBundle, reading?: Reading): Promise<Di
   return completing;
 }
 
-async function complete(bundle: SourceBundle, reading: Reading | undefined): Promise<DigestedBundle> {
+async function complete(bundle: SourceBundle, reading: ReadProgress | undefined): Promise<DigestedBundle> {
   const files = [...bundle.files];
   const missing = [...files.entries()].filter(([, { digest }]) => digest === null);
   reading?.expect(missing.reduce((sum, [, { size }]) => sum + size, 0));

@@ -5,7 +5,7 @@ import { hasSegmentsOnly, type Key, nameOf, parentOf, parseBundlePath } from '..
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import type { CatalogState } from './catalog.ts';
-import { readState, stateKey } from './store.ts';
+import { readState, stateKey } from './catalog-store.ts';
 
 /*
  * Finds the bundle paths of a destination that waybill manages, which are those with a catalog.
@@ -143,7 +143,6 @@ function holdersIn(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>): 
 
 /** How much `lastPublished` may read. If it would have to read more, it returns null. */
 interface CatalogReadLimits {
-  /** The maximum number of entries to list. */
   entries: number;
   /** The maximum number of catalogs whose modification time is looked up. */
   catalogs: number;

@@ -1,8 +1,8 @@
 import type { TrailSettings } from '../audit/trail-writer.ts';
 import type { SceneMapRules } from '../bundle/validate-bundle.ts';
 import type { LogSettings } from '../lib/log.ts';
+import type { Amount } from '../lib/settings/quantities.ts';
 import type { ResolvedBy } from '../lib/settings/setting.ts';
-import type { Amount } from '../lib/settings/units.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { SignaturePolicy } from '../signing/trusted-keys.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
@@ -30,9 +30,7 @@ export interface Config {
   trustedPublishers: PublisherConfig[];
   server: ServerConfig;
   log: LogSettings;
-  /** null if there is no audit trail. */
   audit: TrailSettings | null;
-  /** null if there is no tracing. */
   tracing: ResolvedBy<typeof tracingSchema> | null;
   pipelines: PipelineConfig[];
   notifiers: NotifierConfig[];
@@ -95,7 +93,6 @@ export interface ServerConfig {
 
 export interface BullmqConfig {
   driver: 'bullmq';
-  /** The variable that contains the Redis URL. */
   redisUrlEnv: string;
   /** The Sentinels to ask for the primary; null if the URL points to the primary. */
   redisSentinels: { master: string; hosts: readonly { host: string; port: number }[] } | null;
@@ -208,7 +205,6 @@ export interface ChannelConfig {
   publicBaseUrl?: string;
 }
 
-/** The generated outputs of a destination. */
 export interface GeneratedOutputs {
   checksums: boolean;
   archive: boolean;

@@ -1,5 +1,5 @@
 import { type Finding, finding } from '../lib/errors.ts';
-import type { KeyPath, Problem } from '../lib/settings/check.ts';
+import type { KeyPath, SettingProblem } from '../lib/settings/check.ts';
 import { isNumeric } from '../lib/settings/kinds.ts';
 import { nearest } from '../lib/text.ts';
 import type { YamlText } from './yaml-text.ts';
@@ -28,7 +28,6 @@ export interface Fault {
   message: string;
 }
 
-/** Returns a fault about the value at this path. */
 export function fault(code: Fault['code'], path: KeyPath, message: string): Fault {
   return { severity: 'error', code, path, part: 'value', message };
 }
@@ -68,7 +67,7 @@ export function keyPath(path: KeyPath): string {
  * Explains each problem. If a secret itself is in the file, leaves out that the name of its variable is
  * missing: this follows from it.
  */
-export function faultsOf(problems: readonly Problem[]): Fault[] {
+export function faultsOf(problems: readonly SettingProblem[]): Fault[] {
   const faults = problems.map(faultOf);
   const insteadOf = new Set(
     faults
@@ -79,7 +78,7 @@ export function faultsOf(problems: readonly Problem[]): Fault[] {
 }
 
 /** Explains a problem in a sentence, with the value, what was expected, and a suggestion if there is one. */
-function faultOf(problem: Problem): Fault {
+function faultOf(problem: SettingProblem): Fault {
   const { path } = problem;
   switch (problem.kind) {
     case 'value': {

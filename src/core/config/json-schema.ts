@@ -1,7 +1,6 @@
-import type { Form, MapForm, Setting } from '../lib/settings/setting.ts';
+import type { JsonSchema } from '../lib/parameters.ts';
+import type { MapForm, Setting, ValueForm } from '../lib/settings/setting.ts';
 import { configSchema } from './schema/schema.ts';
-
-export type JsonSchema = Record<string, unknown>;
 
 /**
  * Returns a JSON Schema for the configuration file. It is meant for editors, which work best with draft-07.
@@ -31,7 +30,7 @@ function schemaOf({ form, about: { initial, description, example, title } }: Set
   };
 }
 
-function formSchema(form: Form): JsonSchema {
+function formSchema(form: ValueForm): JsonSchema {
   switch (form.kind) {
     case 'text':
       return { type: 'string', ...(form.pattern === null ? {} : { pattern: form.pattern.source }) };

@@ -1,6 +1,6 @@
 import { check, type KeyPath } from '../lib/settings/check.ts';
-import type { PathBase } from '../lib/settings/values.ts';
-import type { Place } from '../storage/backend.ts';
+import type { PathBase } from '../lib/settings/parse-values.ts';
+import type { StorageRoot } from '../storage/backend.ts';
 import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';
 import { type Fault, fault } from './faults.ts';
@@ -163,7 +163,7 @@ function unfit(key: 'schedule' | 'watch', backend: unknown): string | null {
   return null;
 }
 
-function placeOf(source: SourceConfig): Place | undefined {
+function placeOf(source: SourceConfig): StorageRoot | undefined {
   return source.backend === 'http_upload' ? undefined : backendOf(source).place(source);
 }
 
@@ -171,7 +171,7 @@ function placeOf(source: SourceConfig): Place | undefined {
  * Returns the verb for two places of which one is inside the other: `a` "is", "is inside" or "contains" `b`.
  * If they are separate, returns null.
  */
-export function overlapOf(a: Place, b: Place): 'is' | 'is inside' | 'contains' | null {
+export function overlapOf(a: StorageRoot, b: StorageRoot): 'is' | 'is inside' | 'contains' | null {
   const isInside = (inner: string, outer: string): boolean =>
     inner.startsWith(outer.endsWith('/') ? outer : `${outer}/`);
   if (a.container !== b.container) return null;

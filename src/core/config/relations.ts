@@ -1,6 +1,6 @@
 import type { KeyPath } from '../lib/settings/check.ts';
-import { type PathBase, resolvePath } from '../lib/settings/values.ts';
-import type { Place } from '../storage/backend.ts';
+import { type PathBase, resolvePath } from '../lib/settings/parse-values.ts';
+import type { StorageRoot } from '../storage/backend.ts';
 import { didYouMean, type Fault, fault } from './faults.ts';
 import { isMap, type Item, itemsOf, mapIn, overlapOf, pipelineFaults, textOf } from './pipeline-relations.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
@@ -192,7 +192,7 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
     ];
   const own = ownDirectories[driver];
   if (own === undefined || backend !== thisMachine) return [];
-  const at = (path: string): Place => ({ container: '', root: resolvePath(path, base) });
+  const at = (path: string): StorageRoot => ({ container: '', root: resolvePath(path, base) });
   const staged = at(textOf(staging, 'directory') ?? './staging');
   const queued = at(textOf(queue, own.key) ?? own.initial);
   const how = overlapOf(queued, staged);

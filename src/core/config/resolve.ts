@@ -1,8 +1,6 @@
 import { dirname } from 'node:path';
 import type { TrailSettings } from '../audit/trail-writer.ts';
 import { dateOf } from '../lib/instant.ts';
-import { resolved } from '../lib/settings/resolved.ts';
-import type { AcceptedBy, ResolvedBy } from '../lib/settings/setting.ts';
 import {
   accepted,
   parseListen,
@@ -10,7 +8,9 @@ import {
   resolveDuration,
   resolvePath,
   resolveSize,
-} from '../lib/settings/values.ts';
+} from '../lib/settings/parse-values.ts';
+import { resolved } from '../lib/settings/resolved.ts';
+import type { AcceptedBy, ResolvedBy } from '../lib/settings/setting.ts';
 import { notifier } from '../notify/sink-kinds.ts';
 import { backendOf, describeLocation } from '../storage/backends.ts';
 import type {

@@ -6,7 +6,6 @@ import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Config, PipelineConfig, SourceConfig, UploadTokenConfig } from './config.ts';
 
 interface SecretReference {
-  /** The environment variable's name. */
   name: string;
   /** The part of the configuration that needs it, for messages: `destination "cdn" of pipeline "maps"`. */
   neededBy: string;

@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto';
 import { Cron } from 'croner';
-import type { Verdict } from '../lib/settings/values.ts';
+import type { ParsedValue } from '../lib/settings/parse-values.ts';
 
 /*
  * Calculates when scheduled runs are due. Used by the scheduler, the API and the configuration.
  */
 
-/** The schedule of a pipeline, parsed. */
 export interface ScheduleConfig {
   /** A cron pattern with five fields, or an alias such as `@daily`. */
   cron: string;
@@ -102,7 +101,7 @@ const fiveFields = /^\S+( \S+){4}$/;
  * Parses a cron pattern with five fields (minute, hour, day of month, month, day of week), or an alias such
  * as `@daily`. Patterns that never match, such as February 30, are refused.
  */
-export function parseCron(text: string): Verdict<string> {
+export function parseCron(text: string): ParsedValue<string> {
   if (!cronAliases.test(text) && !fiveFields.test(text))
     return { ok: false, reason: 'it does not have five fields separated by single spaces' };
   try {
@@ -114,7 +113,7 @@ export function parseCron(text: string): Verdict<string> {
 }
 
 /** Accepts the IANA name of a time zone, provided that this machine knows it. */
-export function parseTimeZone(text: string): Verdict<string> {
+export function parseTimeZone(text: string): ParsedValue<string> {
   // The default. Loading the data of the time zones takes a tenth of the time of a run with nothing to do.
   if (text === 'UTC') return { ok: true, value: text };
   // An offset such as +02:00 has no daylight saving time. Besides, only newer releases of Node.js accept it.

@@ -6,7 +6,7 @@ import { type Weakness, weaknessesOf } from '../lib/unsafe-path.ts';
 import type { PathUse } from '../storage/backend.ts';
 import { backendOf, type StorageLocation } from '../storage/backends.ts';
 import type { Config } from './config.ts';
-import type { Loaded } from './load.ts';
+import type { LoadedConfig } from './load-config.ts';
 
 /**
  * Decides which paths of a configuration to check. Files and directories should not be writable by other
@@ -35,12 +35,18 @@ interface UsedPath {
 }
 
 /** Checks all paths. Returns errors and warnings in the order of the settings. */
-export function unsafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: PathScope = {}): Finding[] {
+export function unsafePaths(
+  loaded: Pick<LoadedConfig, 'config' | 'locate'>,
+  scope: PathScope = {},
+): Finding[] {
   return judged(loaded, scope).map(({ found }) => found);
 }
 
 /** Checks all paths and returns the warnings. If there are errors, throws an `unsafe_permissions` error. */
-export function requireSafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: PathScope): Finding[] {
+export function requireSafePaths(
+  loaded: Pick<LoadedConfig, 'config' | 'locate'>,
+  scope: PathScope,
+): Finding[] {
   const all = judged(loaded, scope);
   const errors = all.filter(({ found }) => found.severity === 'error');
   const [first] = errors;
@@ -60,7 +66,7 @@ interface Judged {
   found: Finding;
 }
 
-function judged({ config, locate }: Pick<Loaded, 'config' | 'locate'>, scope: PathScope): Judged[] {
+function judged({ config, locate }: Pick<LoadedConfig, 'config' | 'locate'>, scope: PathScope): Judged[] {
   const { areDirectoriesNamed: isLenient = false } = scope;
   return usedPaths(config, scope)
     .filter((used) => !isTrusted(used.path, config.trustedDirectories))
@@ -121,7 +127,6 @@ function daemonPaths({ server: { staging, queue }, pipelines }: Config): UsedPat
   return [...staged, ...files];
 }
 
-/** Returns the directory with secrets, and all files in it. */
 function secretFiles({ secrets: { directory } }: Config): UsedPath[] {
   if (directory === null) return [];
   const names = namesIn(directory).filter((name) => !name.startsWith('..'));

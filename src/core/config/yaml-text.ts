@@ -14,16 +14,11 @@ import {
   Parser,
   type YAMLMap,
 } from 'yaml';
+import type { TextPosition } from '../lib/located-json/decode.ts';
 import type { KeyPath } from '../lib/settings/check.ts';
 import { misplacedLine, offsetOfComplaint, sentenceFor } from './yaml-mistakes.ts';
 
-/** The first line and the first column are 1. */
-interface Position {
-  line: number;
-  column: number;
-}
-
-export interface YamlProblem extends Position {
+export interface YamlProblem extends TextPosition {
   code: 'yaml_syntax' | 'duplicate_key' | 'unknown_key';
   path: KeyPath | null;
   message: string;
@@ -37,7 +32,7 @@ export interface YamlText {
    * Returns the position of a value or its key. If there is no such value, returns the position of the
    * closest map or list around it.
    */
-  locate(path: KeyPath, part: 'key' | 'value'): Position;
+  locate(path: KeyPath, part: 'key' | 'value'): TextPosition;
 }
 
 /**
@@ -61,7 +56,7 @@ export function readYaml(
   if (encoding !== undefined) return { ok: false, problems: [encoding] };
   const text = new TextDecoder().decode(bytes);
   const lines = new LineCounter();
-  const at = (offset: number): Position => {
+  const at = (offset: number): TextPosition => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
   };
@@ -156,7 +151,7 @@ function encodingProblem(bytes: Uint8Array): YamlProblem | undefined {
  */
 function inspect(
   document: Document.Parsed,
-  at: (offset: number) => Position,
+  at: (offset: number) => TextPosition,
 ): { problems: YamlProblem[]; fatal: boolean } {
   const problems: YamlProblem[] = [];
   let fatal = false;
@@ -213,7 +208,7 @@ function inspect(
  * Looks up positions by path. If the file is invalid, there can be a finding for each key, so an index is
  * made of each map.
  */
-function locator(document: Document.Parsed, at: (offset: number) => Position): YamlText['locate'] {
+function locator(document: Document.Parsed, at: (offset: number) => TextPosition): YamlText['locate'] {
   const indexes = new WeakMap<object, Map<string, Pair>>();
   const pairOf = (map: YAMLMap, key: string | number): Pair | undefined => {
     // If there are duplicates, use the last one, because that is where the value comes from.

@@ -12,7 +12,6 @@ export const neverYield: YieldToEventLoop = () => undefined;
 /** Makes sure that background work does not hold up new connections. */
 export interface SharedEventLoop {
   yieldToEventLoop: YieldToEventLoop;
-  /** Call this for each connection that was accepted. */
   onAccepted: () => void;
 }
 

@@ -1,5 +1,4 @@
-/** Releases one resource. */
-export type Release = () => void | Promise<void>;
+export type Releaser = () => void | Promise<void>;
 
 /**
  * Runs `work` and afterwards calls everything that it passed to `onRelease`, last one first. Each is called
@@ -7,9 +6,9 @@ export type Release = () => void | Promise<void>;
  * release is.
  */
 export async function withReleasers<T>(
-  work: (onRelease: (release: Release) => void) => Promise<T>,
+  work: (onRelease: (release: Releaser) => void) => Promise<T>,
 ): Promise<T> {
-  const releases: Release[] = [];
+  const releases: Releaser[] = [];
   let result: T;
   try {
     result = await work((release) => void releases.push(release));
@@ -28,9 +27,9 @@ export async function withReleasers<T>(
  * ignored. If `open` succeeds, nothing is released, because what it acquired now belongs to the result.
  */
 export async function releasedOnFailure<T>(
-  open: (onFailure: (release: Release) => void) => Promise<T>,
+  open: (onFailure: (release: Releaser) => void) => Promise<T>,
 ): Promise<T> {
-  const releases: Release[] = [];
+  const releases: Releaser[] = [];
   try {
     return await open((release) => void releases.push(release));
   } catch (error) {
@@ -39,7 +38,7 @@ export async function releasedOnFailure<T>(
   }
 }
 
-async function releaseAll(releases: Release[]): Promise<unknown[]> {
+async function releaseAll(releases: Releaser[]): Promise<unknown[]> {
   const failures: unknown[] = [];
   for (const release of releases.reverse()) {
     try {

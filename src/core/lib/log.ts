@@ -34,11 +34,8 @@ export interface LogSettings {
  * line.
  */
 export interface LogControl {
-  /** Which HTTP requests to log right now. */
   readonly requests: RequestLogging;
-  /** Reports whether lines at this level are shown. */
   shows(level: LogLevel): boolean;
-  /** Uses these settings from now on. */
   set(settings: LogSettings): void;
 }
 

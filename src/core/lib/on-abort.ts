@@ -3,9 +3,9 @@
  * but with eleven uploads, that would be perfectly normal.
  */
 
-const waiting = new WeakMap<AbortSignal, Waiting>();
+const waiting = new WeakMap<AbortSignal, AbortCallbacks>();
 
-interface Waiting {
+interface AbortCallbacks {
   callbacks: Set<{ call: () => void }>;
   listener: () => void;
 }
@@ -32,10 +32,10 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   };
 }
 
-function waitingFor(signal: AbortSignal): Waiting {
+function waitingFor(signal: AbortSignal): AbortCallbacks {
   const there = waiting.get(signal);
   if (there !== undefined) return there;
-  const callbacks: Waiting['callbacks'] = new Set();
+  const callbacks: AbortCallbacks['callbacks'] = new Set();
   const listener = (): void => {
     waiting.delete(signal);
     // Iterate over the set itself, so that one callback can still remove another.

@@ -53,7 +53,7 @@ export interface Semaphore {
   tryAcquire(permits: number): (() => void) | null;
 }
 
-interface Waiting {
+interface PermitRequest {
   permits: number;
   grant: () => void;
 }
@@ -61,7 +61,7 @@ interface Waiting {
 export function createSemaphore(capacity: number): Semaphore {
   let free = capacity;
   // A set is ordered too, and a canceled request can be deleted from the middle of it.
-  const queue = new Set<Waiting>();
+  const queue = new Set<PermitRequest>();
 
   const grantNext = (): void => {
     for (const next of queue) {
@@ -82,7 +82,7 @@ export function createSemaphore(capacity: number): Semaphore {
   };
   const enqueue = (permits: number, signal: AbortSignal | undefined): Promise<void> =>
     new Promise((resolve, reject) => {
-      const waiting: Waiting = {
+      const waiting: PermitRequest = {
         permits,
         grant: () => {
           release?.();

@@ -1,14 +1,16 @@
 import { dateOf, parseInstant } from './instant.ts';
 import { channelForm, isChannelName, parseRelativePath } from './paths.ts';
 
+/** A JSON Schema, draft 2020-12. */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
 /**
  * Describes a parameter that is passed as a string: its documentation, and how to turn it into a value. The
  * HTTP API uses this for query parameters (`api/http/query-parameters.ts`).
  */
 export interface Parameter<T> {
   description: string;
-  /** The JSON Schema of the value (2020-12). */
-  schema: Readonly<Record<string, unknown>>;
+  schema: JsonSchema;
   example?: unknown;
   /** The value to use if the parameter is missing. */
   absent: T;
@@ -27,10 +29,8 @@ export interface Parameter<T> {
   isInPath?: true;
 }
 
-/** The parameters of a request, by name. */
 export type ParameterMap = Readonly<Record<string, Parameter<unknown>>>;
 
-/** The parsed values of some parameters. */
 export type ValuesOf<P extends ParameterMap> = {
   [Name in keyof P]: P[Name] extends Parameter<infer T> ? T : never;
 };
@@ -59,10 +59,14 @@ export function onlyWith(name: string, other: string): Rule {
   return (given) => (given.has(name) && !given.has(other) ? { name, message: `needs "${other}"` } : null);
 }
 
-type About = Pick<Parameter<never>, 'description' | 'example'>;
+type ParameterText = Pick<Parameter<never>, 'description' | 'example'>;
 
 /** An identifier in upper or lower case, which becomes uppercase; null if missing. */
-export function identifier(pattern: RegExp, expected: string, about: About): Parameter<string | null> {
+export function identifier(
+  pattern: RegExp,
+  expected: string,
+  about: ParameterText,
+): Parameter<string | null> {
   return {
     ...about,
     schema: { type: 'string', pattern: anyCase(pattern) },
@@ -80,7 +84,7 @@ export function identifiers(
   pattern: RegExp,
   max: number,
   one: string,
-  about: About,
+  about: ParameterText,
 ): Parameter<readonly string[]> {
   return listOf(
     { max, expected: `${one}, or up to ${max} of them separated by commas`, ...about },
@@ -90,7 +94,10 @@ export function identifiers(
 }
 
 /** Any of these values in upper or lower case, separated by commas. Empty if missing. */
-export function choices<const T extends string>(values: readonly T[], about: About): Parameter<readonly T[]> {
+export function choices<const T extends string>(
+  values: readonly T[],
+  about: ParameterText,
+): Parameter<readonly T[]> {
   return listOf(
     { max: values.length, expected: `any of ${values.join(', ')}, separated by commas`, ...about },
     { type: 'string', enum: values },
@@ -99,7 +106,7 @@ export function choices<const T extends string>(values: readonly T[], about: Abo
 }
 
 /** Up to `max` names, separated by commas, with up to `maxChars` characters each. Empty if missing. */
-export function names(max: number, maxChars: number, about: About): Parameter<readonly string[]> {
+export function names(max: number, maxChars: number, about: ParameterText): Parameter<readonly string[]> {
   return listOf(
     { max, expected: `up to ${max} names of up to ${maxChars} characters, separated by commas`, ...about },
     { type: 'string', maxLength: maxChars },
@@ -111,7 +118,7 @@ export function names(max: number, maxChars: number, about: About): Parameter<re
 export function choice<const T extends string, const A extends T | null>(
   values: readonly T[],
   absent: A,
-  about: About,
+  about: ParameterText,
 ): Parameter<T | A> {
   return {
     ...about,
@@ -123,7 +130,7 @@ export function choice<const T extends string, const A extends T | null>(
 }
 
 /** Any text with up to `maxChars` UTF-16 code units, including none; null if missing. */
-export function freeText(maxChars: number, about: About): Parameter<string | null> {
+export function freeText(maxChars: number, about: ParameterText): Parameter<string | null> {
   return {
     ...about,
     schema: { type: 'string', maxLength: maxChars },
@@ -134,7 +141,7 @@ export function freeText(maxChars: number, about: About): Parameter<string | nul
 }
 
 /** Text with up to `maxChars` UTF-16 code units that is not blank; null if missing. */
-export function words(maxChars: number, about: About): Parameter<string | null> {
+export function words(maxChars: number, about: ParameterText): Parameter<string | null> {
   return {
     ...about,
     schema: { type: 'string', minLength: 1, maxLength: maxChars },
@@ -145,7 +152,7 @@ export function words(maxChars: number, about: About): Parameter<string | null> 
 }
 
 /** A point in time, cut off after milliseconds; null if missing. */
-export function moment(about: About): Parameter<Date | null> {
+export function moment(about: ParameterText): Parameter<Date | null> {
   return {
     ...about,
     schema: { type: 'string', format: 'date-time' },
@@ -164,7 +171,7 @@ export function moment(about: About): Parameter<Date | null> {
  * The start or end of a period; null if missing. A date stands for the whole day, in UTC: `since` that date
  * starts with its first millisecond, and `until` that date ends with its last.
  */
-export function periodBound(bound: 'since' | 'until', about: About): Parameter<Date | null> {
+export function periodBound(bound: 'since' | 'until', about: ParameterText): Parameter<Date | null> {
   const time = bound === 'since' ? '00:00:00.000Z' : '23:59:59.999Z';
   const exact = moment(about);
   return {
@@ -177,7 +184,12 @@ export function periodBound(bound: 'since' | 'until', about: About): Parameter<D
 }
 
 /** An integer from `min` to `max`, in decimal digits without a sign. */
-export function wholeNumber(min: number, max: number, absent: number, about: About): Parameter<number> {
+export function wholeNumber(
+  min: number,
+  max: number,
+  absent: number,
+  about: ParameterText,
+): Parameter<number> {
   return {
     ...about,
     schema: { type: 'integer', minimum: min, maximum: max, default: absent },
@@ -191,7 +203,7 @@ export function wholeNumber(min: number, max: number, absent: number, about: Abo
 }
 
 /** `true` or `false`. */
-export function flag(absent: boolean, about: About): Parameter<boolean> {
+export function flag(absent: boolean, about: ParameterText): Parameter<boolean> {
   return {
     ...about,
     schema: { type: 'boolean', default: absent },
@@ -202,7 +214,7 @@ export function flag(absent: boolean, about: About): Parameter<boolean> {
 }
 
 /** The name of a release channel; null if missing. */
-export function channelName(about: About): Parameter<string | null> {
+export function channelName(about: ParameterText): Parameter<string | null> {
   return {
     ...about,
     schema: { type: 'string', pattern: channelForm.source },
@@ -213,7 +225,7 @@ export function channelName(about: About): Parameter<string | null> {
 }
 
 /** A bundle path, with `.` for the root of the destination; null if missing. */
-export function bundlePath(about: About): Parameter<string | null> {
+export function bundlePath(about: ParameterText): Parameter<string | null> {
   return {
     ...about,
     schema: { type: 'string', minLength: 1, maxLength: 1024 },
@@ -224,7 +236,7 @@ export function bundlePath(about: About): Parameter<string | null> {
 }
 
 function listOf<T extends string>(
-  { max, ...rest }: About & { max: number; expected: string },
+  { max, ...rest }: ParameterText & { max: number; expected: string },
   items: object,
   parseItem: (item: string) => T | undefined,
 ): Parameter<readonly T[]> {

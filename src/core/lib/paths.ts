@@ -160,7 +160,6 @@ export function isReservedPath(path: string): boolean {
  * Formats bundle paths for users. They are relative to the destination root, and `.` is the root itself.
  */
 
-/** Returns a bundle path as it appears in messages. */
 export function describeBundlePath(destinationPath: string): string {
   return destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
 }

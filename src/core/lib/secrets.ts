@@ -22,6 +22,8 @@ export interface Secrets {
   readonly warnings: readonly Finding[];
 }
 
+export type Environment = Readonly<Record<string, string | undefined>>;
+
 export interface SecretsOptions {
   /**
    * An absolute path; null if there is none in the configuration. In that case, the systemd directory in
@@ -29,7 +31,7 @@ export interface SecretsOptions {
    */
   directory: string | null;
   /** The environment. It is only read. A variable that is empty counts as not set. */
-  env: Readonly<Record<string, string | undefined>>;
+  env: Environment;
 }
 
 export const maxSecretBytes = 64 * 1024;

@@ -119,7 +119,6 @@ function lstatIfPossible(entry: string): Stats | null {
   }
 }
 
-/** Quotes a path for use in a shell. */
 function shellQuoted(entry: string): string {
   return /^[\w@%+=:,./-]+$/.test(entry) ? entry : `'${entry.replaceAll("'", String.raw`'\''`)}'`;
 }
@@ -141,12 +140,10 @@ export function currentUserName(): string {
   }
 }
 
-/** Returns the name of a user, or undefined if there is none. */
 export function userName(uid: number): string | undefined {
   return recordsOf('/etc/passwd').find(([, , id]) => id === String(uid))?.[0];
 }
 
-/** Returns the name of a group, or undefined if there is none. */
 function groupName(gid: number): string | undefined {
   return recordsOf('/etc/group').find(([, , id]) => id === String(gid))?.[0];
 }

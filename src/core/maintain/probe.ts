@@ -25,7 +25,7 @@ export interface Probe {
    * not write anything.
    */
   conditionalWrites: ConditionalWrites | null;
-  rights: Record<Right, Verdict>;
+  rights: Record<Right, RightVerdict>;
 }
 
 export const rightNames = ['list', 'read', 'create', 'replace', 'rename', 'remove'] as const;
@@ -35,7 +35,7 @@ export type Right = (typeof rightNames)[number];
  * `not_tried` means that the storage is read-only or does not have the operation, or that an earlier step
  * failed.
  */
-export interface Verdict {
+export interface RightVerdict {
   answer: 'yes' | 'no' | 'not_tried';
   error: ErrorRecord | null;
 }
@@ -55,7 +55,7 @@ export async function probeStorage(
   clock: Clock,
   options: { write: boolean },
 ): Promise<Probe> {
-  const untried = (): Verdict => ({ answer: 'not_tried', error: null });
+  const untried = (): RightVerdict => ({ answer: 'not_tried', error: null });
   const rights = Object.fromEntries(rightNames.map((right) => [right, untried()])) as Probe['rights'];
   const attempt = async (right: Right, work: () => Promise<unknown>): Promise<boolean> => {
     try {
@@ -87,9 +87,9 @@ export function firstRefusal({ rights }: Probe): ErrorRecord | null {
   return rightNames.map((right) => rights[right].error).find((error) => error !== null) ?? null;
 }
 
-type Attempt = (right: Right, work: () => Promise<unknown>) => Promise<boolean>;
+type TryRight = (right: Right, work: () => Promise<unknown>) => Promise<boolean>;
 
-async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt: Attempt): Promise<void> {
+async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt: TryRight): Promise<void> {
   const directory = listedKey(`${probePrefix}${randomUUID()}`);
   const key = joinKey(directory, 'a');
   const staging = joinKey(directory, 'staged');

@@ -1,13 +1,13 @@
 import { bundlesOf, type Catalog, isOfRootIndex, type OutputRecord } from '../catalog/catalog.ts';
+import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { intentOf, type Lease } from '../catalog/lease/lease.ts';
 import { sweepAbandoned, whileHeld, withLease } from '../catalog/lease/with-lease.ts';
 import { managedPaths, reportedPath } from '../catalog/managed-paths.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
-import { readState, requireCatalog } from '../catalog/store.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord, hasCode, WaybillError } from '../lib/errors.ts';
-import type { Amount } from '../lib/settings/units.ts';
+import type { Amount } from '../lib/settings/quantities.ts';
 import { refuseRemovals } from '../publish/decision/refusals.ts';
 import { pruneOccurrence } from '../publish/results/occurrences.ts';
 import { releasePathOf } from '../releases/release.ts';

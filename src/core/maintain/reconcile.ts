@@ -1,13 +1,13 @@
 import { bundlesOf, type CatalogState, type OutputRecord, recordedPaths } from '../catalog/catalog.ts';
+import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
 import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
-import { readState, requireCatalog } from '../catalog/store.ts';
 import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { noReleases } from '../releases/ledger.ts';
 import { currentLinkKey, currentObjectKey, releasePathOf } from '../releases/release.ts';
-import { readReleases } from '../releases/store.ts';
+import { readReleases } from '../releases/releases-store.ts';
 import { type Owner, sameOwner } from '../storage/identity.ts';
 import { type Key, listedKey, nameOf, parentOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

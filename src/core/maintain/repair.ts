@@ -1,12 +1,12 @@
 import { loadBundle } from '../bundle/discover.ts';
 import { announcedPaths, type Catalog, type OutputRecord, publishedBy } from '../catalog/catalog.ts';
+import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { decidingUnderLease, whileHeld } from '../catalog/lease/with-lease.ts';
 import { managedPaths } from '../catalog/managed-paths.ts';
-import { readState, requireCatalog } from '../catalog/store.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../lib/errors.ts';
-import { type Release, withReleasers } from '../lib/lifecycle.ts';
+import { type Releaser, withReleasers } from '../lib/lifecycle.ts';
 import { apply } from '../publish/apply/apply.ts';
 import { findBundles, openSource } from '../publish/find-bundles.ts';
 import { planOutputs } from '../publish/outputs.ts';
@@ -182,7 +182,7 @@ function supplies(
   context: CoreContext,
   pipeline: PipelineConfig,
   destination: DestinationConfig,
-  onRelease: (release: Release) => void,
+  onRelease: (release: Releaser) => void,
 ): FindRepairSource {
   const open = async (location: Parameters<CoreContext['openStorage']>[0]): Promise<Storage> => {
     const storage = await context.openStorage(location, { readOnly: true, mustExist: true, dryRun: true });
@@ -221,7 +221,7 @@ function lazily<T>(make: () => Promise<T>): () => Promise<T> {
 /** Looks in the outputs that would be published from the source right now. */
 async function fromSource(
   context: CoreContext,
-  onRelease: (release: Release) => void,
+  onRelease: (release: Releaser) => void,
   pipeline: PipelineConfig,
   destination: DestinationConfig,
 ): Promise<FindBody> {

@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts';
 import { maxClockSkewMs } from '../lib/clock-skew.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
-import { formatDuration } from '../lib/settings/units.ts';
+import { formatDuration } from '../lib/settings/quantities.ts';
 import { bytesBody } from '../storage/body.ts';
 import { type Owner, sameOwner } from '../storage/identity.ts';
 import { joinKey, listedKey } from '../storage/key.ts';
@@ -18,7 +18,6 @@ export interface PruneCandidate {
 }
 
 export interface PruneDecision extends PruneCandidate {
-  /** Whether to remove the output. */
   prune: boolean;
   reason: string;
 }

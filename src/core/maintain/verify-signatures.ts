@@ -1,6 +1,6 @@
 import { type Catalog, isOfRootIndex, type OutputRecord } from '../catalog/catalog.ts';
+import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
-import { readState, requireCatalog } from '../catalog/store.ts';
 import { type Digest, parseDigest } from '../lib/digest.ts';
 import { type ErrorRecord, errorRecord, hasCode } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';
@@ -60,7 +60,7 @@ export async function verifySignatures(
   return reports;
 }
 
-interface Reading {
+interface FileReadOptions {
   concurrency: number;
   onBytes: ((count: number) => void) | undefined;
 }
@@ -68,7 +68,7 @@ interface Reading {
 async function verifyPath(
   storage: Storage,
   key: PublicKey,
-  reading: Reading,
+  reading: FileReadOptions,
 ): Promise<Omit<SignatureReport, 'destinationPath'> | null> {
   const catalog = requireCatalog((await readState(storage)).state);
   const { outputs } = catalog;
@@ -186,7 +186,7 @@ function compareSubjects(
 async function compareFiles(
   storage: Storage,
   signed: ReadonlyMap<string, Digest>,
-  { concurrency, onBytes }: Reading,
+  { concurrency, onBytes }: FileReadOptions,
   distrust: (path: string, reason: string) => void,
 ): Promise<{ verified: number; bytes: number }> {
   let bytes = 0;

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { announcedPaths, type OutputRecord } from '../catalog/catalog.ts';
+import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
 import type { ActualContent } from '../catalog/settle.ts';
 import { observeEach } from '../catalog/settle-interrupted.ts';
-import { readState, requireCatalog } from '../catalog/store.ts';
 import { type ErrorRecord, errorRecord } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { type UnfinishedRelease, unfinishedRelease } from '../releases/describe.ts';
@@ -23,7 +23,7 @@ export interface VerifyOptions {
   lingerMs?: number | null;
 }
 
-interface Difference {
+interface OutputDifference {
   path: string;
   problem: 'missing' | 'size' | 'digest';
   expected: string;
@@ -40,7 +40,7 @@ export interface VerifyReport {
   /** How many bytes were read. */
   bytes: number;
   /** Outputs that differ from their records. `expected` and `found` are digests, or sizes in bytes. */
-  differing: Difference[];
+  differing: OutputDifference[];
   /** Whether an attempt is unfinished. The paths that it may have touched were not read. */
   interrupted: boolean;
   /**
@@ -87,7 +87,7 @@ async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions)
     const selected =
       subset === undefined ? known : known.filter(({ path }) => isInSubset(subset, destinationPath, path));
     report.skipped = known.length - selected.length;
-    const differing: Difference[] = [];
+    const differing: OutputDifference[] = [];
     let bytes = 0;
     await observeEach(storage, selected, options, (record, actual) => {
       bytes += actual?.size ?? 0;
@@ -105,7 +105,7 @@ async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions)
   return report;
 }
 
-function differenceOf({ path, size, digest }: OutputRecord, actual: ActualContent): Difference | null {
+function differenceOf({ path, size, digest }: OutputRecord, actual: ActualContent): OutputDifference | null {
   if (actual === null) return { path, problem: 'missing', expected: digest, found: null };
   if (actual.size !== size) return { path, problem: 'size', expected: `${size}`, found: `${actual.size}` };
   if (actual.digest !== digest) return { path, problem: 'digest', expected: digest, found: actual.digest };

@@ -4,7 +4,7 @@ import { briefRetryPolicy, type RetryPolicy } from '../lib/retry.ts';
 import { type TraceContext, traceOf } from '../tracing/trace-context.ts';
 import type { Event, TracedEvent } from './event.ts';
 import type { UndeliveredEvents } from './outbox.ts';
-import type { Attempted, Refused, Sink } from './sink.ts';
+import type { Attempted, Sink, SinkRefusal } from './sink.ts';
 
 interface DeliverOptions {
   clock: Clock;
@@ -15,9 +15,8 @@ interface DeliverOptions {
   signal: AbortSignal;
   /** Lets the current attempt finish, but does not start another one. */
   stopping: AbortSignal;
-  /** The span of the delivery. */
   trace?: TraceContext;
-  onRetry?: (refused: Refused, attempt: number, pauseMs: number) => void;
+  onRetry?: (refused: SinkRefusal, attempt: number, pauseMs: number) => void;
 }
 
 export interface Delivery {

@@ -9,7 +9,7 @@ import type { Ended, Undelivered, UndeliveredEvents } from './outbox.ts';
 import type { Sink } from './sink.ts';
 import type { NotifierConfig, OpenNotifier } from './sink-kinds.ts';
 
-export interface Outcome extends Delivery, TracedEvent {
+export interface DeliveryOutcome extends Delivery, TracedEvent {
   notifierId: string;
   kind: NotifierConfig['kind'];
   /** Whether the event failed earlier and is being delivered again. */
@@ -40,7 +40,7 @@ export interface DeliveryQueueOptions {
    * Called when the delivery of an event has ended, including a redelivery. Not called for events that are
    * kept for the next process.
    */
-  onOutcome: (outcome: Outcome) => void;
+  onOutcome: (outcome: DeliveryOutcome) => void;
   /**
    * Called for every attempt that is going to be repeated, even if the next process does it. Must not throw.
    */

@@ -1,4 +1,4 @@
-import type { Verdict } from '../lib/settings/values.ts';
+import type { ParsedValue } from '../lib/settings/parse-values.ts';
 import { nearest } from '../lib/text.ts';
 import type { Event, EventError } from './event.ts';
 
@@ -33,7 +33,7 @@ export const maxTemplateChars = 500;
 
 const field = /\{\{ *([^{}]*?) *\}\}/g;
 
-export function parseTemplate(text: string): Verdict<string> {
+export function parseTemplate(text: string): ParsedValue<string> {
   if (text.length > maxTemplateChars)
     return { ok: false, reason: `it has more than ${maxTemplateChars} characters` };
   for (const [, name = ''] of text.matchAll(field)) {
@@ -75,7 +75,7 @@ interface MessageOptions {
 }
 
 /** The parts of a message, before they are put together. */
-interface Report {
+interface MessageParts {
   outcome: string;
   title: string;
   rows?: [label: string, value: string][];
@@ -149,7 +149,7 @@ function bundleOf(data: Event['data']): string | null {
   return bundle?.name ?? bundle?.path ?? path;
 }
 
-function reportOf(event: Event, subject: Subject, short: (text: string) => string): Report {
+function reportOf(event: Event, subject: Subject, short: (text: string) => string): MessageParts {
   const { pipeline, destination, bundle } = subject;
   const place = destination === '' ? pipeline : `${pipeline}/${destination}`;
   const what = bundle === '' ? '' : `"${bundle}" `;

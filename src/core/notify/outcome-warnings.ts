@@ -1,7 +1,7 @@
 import { type Finding, finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { traceFields } from '../tracing/trace-context.ts';
-import type { Outcome } from './delivery-queue.ts';
+import type { DeliveryOutcome } from './delivery-queue.ts';
 
 /** Returns a warning about a delivery that failed, or null if it succeeded. */
 export function outcomeWarning({
@@ -11,7 +11,7 @@ export function outcomeWarning({
   notifierId,
   gone,
   event,
-}: Outcome): Finding | null {
+}: DeliveryOutcome): Finding | null {
   if (delivered) return null;
   const tried = tries === 0 ? '' : tries === 1 ? ' in one try' : ` in ${tries} tries`;
   const hint = gone ? '; remove the notifier, or make the receiver accept events again' : '';
@@ -19,8 +19,7 @@ export function outcomeWarning({
   return finding('warning', 'event_not_delivered', message);
 }
 
-/** Logs how a delivery ended. */
-export function logOutcome(outcome: Outcome, log: Log): void {
+export function logOutcome(outcome: DeliveryOutcome, log: Log): void {
   const { event, notifierId, tries } = outcome;
   const fields = {
     notifier: notifierId,
@@ -42,7 +41,10 @@ const maxWarningsPerNotifier = 10;
  * Collects the warnings of a run. For each notifier, the first few are shown in full, and the others are only
  * counted.
  */
-export function collectWarnings(): { onOutcome: (outcome: Outcome) => void; warnings: () => Finding[] } {
+export function collectWarnings(): {
+  onOutcome: (outcome: DeliveryOutcome) => void;
+  warnings: () => Finding[];
+} {
   const shown: Finding[] = [];
   const counts = new Map<string, number>();
   return {
@@ -68,7 +70,7 @@ export function collectWarnings(): { onOutcome: (outcome: Outcome) => void; warn
   };
 }
 
-function about({ data }: Outcome['event']): string {
+function about({ data }: DeliveryOutcome['event']): string {
   if (!('pipeline_id' in data)) return '';
   return data.destination_id === null
     ? ` of pipeline "${data.pipeline_id}"`

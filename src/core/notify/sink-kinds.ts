@@ -8,7 +8,7 @@ import type { Sink, SinkContext } from './sink.ts';
 import { discordKind, slackKind } from './sinks/chat.ts';
 import { emailKind } from './sinks/email.ts';
 import { fileKind } from './sinks/file.ts';
-import { logKind } from './sinks/log.ts';
+import { logKind } from './sinks/log-sink.ts';
 import { redisKind } from './sinks/redis.ts';
 import { webhookKind } from './sinks/webhook.ts';
 
@@ -36,7 +36,6 @@ export const notifier = variants('kind', 'a notifier such as {id: log, kind: log
 
 export type NotifierConfig = ResolvedBy<typeof notifier>;
 
-/** A notifier in the configuration, with its sink. */
 export interface OpenNotifier {
   config: NotifierConfig;
   sink: Sink;

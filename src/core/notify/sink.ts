@@ -4,7 +4,7 @@ import type { Finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import { baseUrl, choice, duration, id, list, map, text } from '../lib/settings/kinds.ts';
-import type { DocumentOf, Refusal, ResolvedBy, Setting, Settings } from '../lib/settings/setting.ts';
+import type { DocumentOf, ResolvedBy, Setting, Settings, ValueRefusal } from '../lib/settings/setting.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import { type Event, subscribableTypes } from './event.ts';
 import { maxTemplateChars, parseTemplate } from './message.ts';
@@ -23,9 +23,9 @@ export interface Sink {
   close(): Promise<void>;
 }
 
-export type Attempted = { ok: true } | Refused;
+export type Attempted = { ok: true } | SinkRefusal;
 
-export interface Refused {
+export interface SinkRefusal {
   ok: false;
   /** A clause for use in messages, such as `the receiver answered 503`. */
   reason: string;
@@ -91,13 +91,12 @@ export function notifierSettings<const Kind extends string, Own extends Settings
   name: Kind,
   summary: string,
   own: Own,
-  check?: (document: DocumentOf<Own>) => Refusal | null,
+  check?: (document: DocumentOf<Own>) => ValueRefusal | null,
 ) {
   const kind = choice(name).required().description(summary);
   return map({ ...common, kind, ...own }, { check: check as never });
 }
 
-/** The `timeout` setting of sinks that use a network. */
 export const timeoutSetting = duration({ atLeast: '100ms', atMost: '60s' })
   .default('5s')
   .description('Time limit for one attempt. An event gets up to four.');

@@ -6,18 +6,17 @@ import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
+import type { BundlePlace } from '../releases/bundle-place.ts';
 import { catalogOf, differenceBetween, type ReleaseDifference } from '../releases/describe.ts';
-import type { Place } from '../releases/place.ts';
 import type { ReleaseId } from '../releases/release.ts';
-import { readReleases } from '../releases/store.ts';
+import { readReleases } from '../releases/releases-store.ts';
 import { findBundles } from './find-bundles.ts';
 import { planOutputs } from './outputs.ts';
 
-/** The pipeline and destination that the directory is compared with. */
-interface Target {
+interface ComparedDestination {
   pipeline: PipelineConfig;
   destination: DestinationConfig;
-  place: Place;
+  place: BundlePlace;
 }
 
 /**
@@ -27,7 +26,7 @@ interface Target {
  */
 export async function compareDirectory(
   context: CoreContext,
-  { pipeline, destination, place: { storage, destinationPath } }: Target,
+  { pipeline, destination, place: { storage, destinationPath } }: ComparedDestination,
   { from, directory }: { from: ReleaseId; directory: string },
 ): Promise<ReleaseDifference> {
   const { outputs: before } = await catalogOf(storage, from);

@@ -1,5 +1,5 @@
+import { isSameBytes, readState, type StoredState } from '../catalog/catalog-store.ts';
 import { findClaimAbove } from '../catalog/managed-paths.ts';
-import { isSameBytes, readState, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';

@@ -4,7 +4,7 @@ import { maxListedFiles } from '../bundle/limits.ts';
 import { manifestName } from '../bundle/manifest.ts';
 import { type DigestCache, noDigestCache, openDigestCache } from '../bundle/pack/digest-cache.ts';
 import { manifestText } from '../bundle/pack/make-manifest.ts';
-import { noFiles, type SelectedFile, selectFiles, type Selection } from '../bundle/pack/select-files.ts';
+import { type FileSelection, noFiles, type SelectedFile, selectFiles } from '../bundle/pack/select-files.ts';
 import { hasErrors, invalidBundle } from '../bundle/source-bundle.ts';
 import type { PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
@@ -119,7 +119,7 @@ function addFiles(excluded: readonly string[]): string {
     : 'change the patterns: they are in --exclude, --include, .waybillignore, or exclude: of a source';
 }
 
-function countFindings({ files, findings, excluded }: Selection): Finding[] {
+function countFindings({ files, findings, excluded }: FileSelection): Finding[] {
   if (files.length === 0 && findings.length === 0) return [noFiles({ excluded })];
   if (files.length <= maxListedFiles) return [];
   const message = `it has ${files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`;

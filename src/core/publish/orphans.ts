@@ -140,7 +140,6 @@ export interface OrphanTask {
   from: PublishedFrom;
   /** The source listing that the bundles were selected from. */
   listing: SourceListing;
-  /** Lists the source again. */
   listAgain: () => Promise<SourceListing>;
   /** Whether any part of the pipeline failed, in which case nothing is removed. */
   hasFailed: boolean;

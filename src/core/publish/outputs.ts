@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import mime from 'mime';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import { type DigestedFile, type Reading, withDigests } from '../bundle/validate-bundle.ts';
+import { type DigestedFile, type ReadProgress, withDigests } from '../bundle/validate-bundle.ts';
 import type { GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { Digest } from '../lib/digest.ts';
@@ -39,7 +39,7 @@ export interface OutputsOptions {
   /** Returns the published file of a record, or null if its size is not the recorded one. */
   published?: (record: OutputRecord) => Promise<Body | null>;
   /** Called with progress while files without a declared digest are read. */
-  reading?: Reading | undefined;
+  reading?: ReadProgress | undefined;
 }
 
 /**

@@ -156,7 +156,6 @@ export function decisionRecord({ plan, planned, stored }: Decided): DecisionReco
   };
 }
 
-/** Returns the record of the decision to remove an orphan. */
 export function orphanRecord({ work, stored }: DecidedOrphan): DecisionRecord {
   const { owner, destinationPath, action, removes } = work;
   const bundle = publishedBy(stored.state, owner);
@@ -177,9 +176,9 @@ function bundleRecord({ source, created }: BundleIdentity): DecisionRecord['bund
   return { backend: source.backend, source: source.id, path: source.path, created: String(created) };
 }
 
-type Place = Pick<DecisionRecord, 'pipeline_id' | 'destination_id' | 'destination_path'>;
+type DecisionKey = Pick<DecisionRecord, 'pipeline_id' | 'destination_id' | 'destination_path'>;
 
-export function placeOf({ pipeline_id, destination_id, destination_path }: Place): string {
+export function placeOf({ pipeline_id, destination_id, destination_path }: DecisionKey): string {
   return `${pipeline_id}/${destination_id} ${destination_path}`;
 }
 
@@ -191,7 +190,7 @@ export class Decisions {
     this.#byPlace.set(placeOf(record), record);
   }
 
-  get(place: Place): DecisionRecord | undefined {
+  get(place: DecisionKey): DecisionRecord | undefined {
     return this.#byPlace.get(placeOf(place));
   }
 

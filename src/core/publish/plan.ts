@@ -24,7 +24,6 @@ export interface PlannedOutput extends Omit<OutputRecord, 'updatedAt'> {
 export type Action =
   Exclude<AttemptAction, 'prune' | 'unpublish'> | 'skip_same' | 'fail_unmanaged' | 'fail_conflict';
 
-/** Reports whether the action changes the destination. */
 export function changesDestination(action: Action): boolean {
   return action !== 'skip_same' && action !== 'fail_unmanaged' && action !== 'fail_conflict';
 }
@@ -220,7 +219,6 @@ export interface Work extends Pick<Plan, 'owner' | 'writes' | 'kept' | 'removes'
   bundle: BundleIdentity | null;
 }
 
-/** Returns all paths that are written, kept or removed. */
 export function concernedPaths({ writes, kept, removes }: Work): Set<string> {
   const paths = new Set<string>(removes);
   for (const { path } of writes) paths.add(path);

@@ -10,7 +10,7 @@ import { within } from '../storage/wrappers/within.ts';
 import { InPlaceLayout } from './layouts/in-place-layout.ts';
 import {
   Candidate,
-  type Decision,
+  type LayoutDecision,
   type ObservedState,
   type PublicationLayout,
   type PublicationTask,
@@ -61,7 +61,7 @@ export async function publishBundle(
  * Observes the bundle path, decides and publishes, and starts over if another process gets in the way. A
  * layout migration counts as a round of its own. Throws `destination_busy` after ten rounds.
  */
-async function publishIn<S extends ObservedState, D extends Decision>(
+async function publishIn<S extends ObservedState, D extends LayoutDecision>(
   layout: PublicationLayout<S, D>,
   { context, storage, publication, request }: PublicationTask,
   candidate: Candidate,
@@ -125,7 +125,7 @@ async function publishedFile(base: Storage | null, { path, size }: OutputRecord)
 function reportPlan(
   { onProgress }: PublishRequest,
   { destination, destinationPath }: BundlePublication,
-  { plan, writes }: Decision,
+  { plan, writes }: LayoutDecision,
 ): void {
   onProgress?.({
     type: 'planned',

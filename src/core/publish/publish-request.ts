@@ -1,6 +1,6 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import type { Reading } from '../bundle/validate-bundle.ts';
-import type { StoredState } from '../catalog/store.ts';
+import type { ReadProgress } from '../bundle/validate-bundle.ts';
+import type { StoredState } from '../catalog/catalog-store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { type Finding, WaybillError } from '../lib/errors.ts';
 import type { PublisherIdentity } from '../publishers/published-by.ts';
@@ -41,7 +41,7 @@ export interface PublishRequest {
   onOrphan?: (decided: DecidedOrphan) => void;
   onProgress?: (progress: Progress) => void;
   /** Called with progress while files without a declared digest are read, before anything is planned. */
-  reading?: Reading;
+  reading?: ReadProgress;
   /** The run's span. The spans of the destinations become its children. */
   trace?: TraceContext;
   /** The id of the run, for events. */

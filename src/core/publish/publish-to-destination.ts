@@ -17,7 +17,7 @@ import type { ActionResult, DestinationResult } from './results/result.ts';
 import { destinationSpan, endSpan } from './results/spans.ts';
 import { createdWarnings, rootWarnings, unkeptWarnings } from './results/warnings.ts';
 import type { PublishedPath } from './root-index/listed-changes.ts';
-import type { MappedBundle, Selection, Selector } from './select-bundles.ts';
+import type { BundleSelection, MappedBundle, Selector } from './select-bundles.ts';
 
 /**
  * Publishes the selected bundles to a destination, one after the other, and sends a notification for each.
@@ -43,7 +43,6 @@ interface Published {
   state: CatalogState | null;
 }
 
-/** One run's publications to one destination. */
 class DestinationPublication {
   readonly #context: CoreContext;
   readonly #owner: Owner;
@@ -144,7 +143,7 @@ class DestinationPublication {
   }
 
   /** Returns the bundle of a new selection, whose warnings replace those of the previous one. */
-  #newest(selection: Selection): SourceBundle {
+  #newest(selection: BundleSelection): SourceBundle {
     this.#result.warnings = [...selection.warnings];
     return onlyBundle(selection);
   }
@@ -198,7 +197,7 @@ class DestinationPublication {
  * Returns the one bundle in the selection. Throws the selection's error, or `bundle_not_found` if it is
  * empty.
  */
-function onlyBundle({ bundles: [selected], error }: Selection): SourceBundle {
+function onlyBundle({ bundles: [selected], error }: BundleSelection): SourceBundle {
   if (error !== null) {
     const { code, message, hint, findings } = error;
     throw new WaybillError(code, message, { findings, hint: hint ?? undefined });

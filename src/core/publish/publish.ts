@@ -4,7 +4,7 @@ import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord, finding } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
-import { destinationsWithChannel } from '../releases/place.ts';
+import { destinationsWithChannel } from '../releases/bundle-place.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
 import { withinDiscoveryTimeout } from './deadlines.ts';

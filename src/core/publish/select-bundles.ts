@@ -12,18 +12,18 @@ import type { PipelineResult } from './results/result.ts';
  */
 
 /** The bundles to publish to a destination. Empty if `error` is set. */
-export interface Selection {
+export interface BundleSelection {
   bundles: MappedBundle<SourceBundle>[];
   warnings: Finding[];
   error: ErrorRecord | null;
 }
 
 export interface Selector {
-  select: (destination: DestinationConfig) => Promise<Selection>;
+  select: (destination: DestinationConfig) => Promise<BundleSelection>;
   /**
    * Reads the source again and makes a new selection. null for bundles that have no source, such as uploads.
    */
-  selectAgain: ((destination: DestinationConfig) => Promise<Selection>) | null;
+  selectAgain: ((destination: DestinationConfig) => Promise<BundleSelection>) | null;
 }
 
 export type InvalidBundle = PipelineResult['invalidBundles'][number];
@@ -56,7 +56,7 @@ export interface SourceContent {
 export async function selectFromSource(
   { mapping }: DestinationConfig,
   { candidates, invalid, loader }: SourceContent,
-): Promise<Selection> {
+): Promise<BundleSelection> {
   const { selected, warnings } = mapBundles(mapping, candidates);
   if (mapping === 'fixed' && invalid[0] !== undefined) {
     const isOnly = candidates.length === 0 && invalid.length === 1;

@@ -2,7 +2,7 @@ import type { LeaseContext } from '../catalog/lease/with-lease.ts';
 import type { Storage } from '../storage/storage.ts';
 import { expiredChannels, type Releases, withChannel, withoutChannels } from './ledger.ts';
 import { channelLinkKey, releaseAt, type ReleaseId } from './release.ts';
-import { changeReleases } from './store.ts';
+import { changeReleases } from './releases-store.ts';
 import { type SwitchRefusal, unusable } from './stored-releases.ts';
 
 /*

@@ -1,13 +1,13 @@
 import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
+import { readState, requireCatalog, type StoredState } from '../catalog/catalog-store.ts';
 import { reportedPath } from '../catalog/managed-paths.ts';
-import { readState, requireCatalog, type StoredState } from '../catalog/store.ts';
 import { type Key, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { channelTargets, lastGood, type Releases, rolledBack } from './ledger.ts';
 import { type Layout, type ReleaseId, releasePathOf } from './release.ts';
+import { readReleases } from './releases-store.ts';
 import { removableFrom } from './retention.ts';
-import { readReleases } from './store.ts';
 import {
   eachRelease,
   releaseIn,

@@ -2,6 +2,7 @@ import type { DestinationConfig } from '../config/config.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../lib/errors.ts';
 import { describeBundlePath } from '../lib/paths.ts';
 import type { Storage } from '../storage/storage.ts';
+import { placeOf, releaseNamed } from './bundle-place.ts';
 import {
   compareReleases,
   describeReleases,
@@ -10,7 +11,6 @@ import {
   type ReleaseDifference,
   type ReleaseView,
 } from './describe.ts';
-import { placeOf, releaseNamed } from './place.ts';
 import type { ReleaseId } from './release.ts';
 import { switchRefused } from './switch.ts';
 

@@ -186,7 +186,6 @@ export function withoutChannels(releases: Releases, names: readonly string[], no
   return { ...ledger, channels, leftByChannels: leftSince(ledger, channelTargets(releases, names), now) };
 }
 
-/** Returns the names of the channels that have expired. */
 export function expiredChannels({ ledger }: Pick<Releases, 'ledger'>, now: Date): string[] {
   const isOver = ({ expiresAt }: Channel): boolean => Date.parse(expiresAt) <= now.getTime();
   return ledger.channels.filter(isOver).map(({ name }) => name);

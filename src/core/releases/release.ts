@@ -38,7 +38,6 @@ export function channelLinkKey(name: string): Key {
   return joinKey('', name);
 }
 
-/** Parses a release id. Returns undefined if it is not one. */
 export function parseReleaseId(text: string): ReleaseId | undefined {
   return idForm.test(text) ? (text as ReleaseId) : undefined;
 }

@@ -1,6 +1,6 @@
 import type { Catalog, CatalogState } from '../catalog/catalog.ts';
+import { readState } from '../catalog/catalog-store.ts';
 import { isKnownDead } from '../catalog/lease/this-holder.ts';
-import { readState } from '../catalog/store.ts';
 import { nameOf } from '../storage/key.ts';
 import { sizesOf } from '../storage/sizes.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -100,7 +100,6 @@ export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusabl
   return path === undefined ? null : { why: 'damaged', path, others: others.length };
 }
 
-/** Returns the storage rooted at this release. */
 export function releaseIn(storage: Storage, id: ReleaseId): Storage {
   return within(storage, releaseKey(id));
 }

@@ -2,10 +2,10 @@ import type { CoreContext } from '../context.ts';
 import { describeBundlePath } from '../lib/paths.ts';
 import type { Occurrence } from '../notify/event.ts';
 import type { Owner } from '../storage/identity.ts';
+import { type BundlePlace, releaseNamed, unknownName } from './bundle-place.ts';
 import { removeChannel } from './channels.ts';
-import { type Place, releaseNamed, unknownName } from './place.ts';
 import type { ReleaseId } from './release.ts';
-import { readReleases } from './store.ts';
+import { readReleases } from './releases-store.ts';
 import { promote, resume, rollBack, type SwitchOptions, switchRefused, type SwitchResult } from './switch.ts';
 
 /*
@@ -40,7 +40,7 @@ export interface Switched {
 export async function switchAt(
   context: CoreContext,
   owner: Owner,
-  place: Place,
+  place: BundlePlace,
   request: SwitchRequest,
 ): Promise<Switched> {
   const { destinationPath } = place;
@@ -56,7 +56,7 @@ export async function switchAt(
 
 async function dropChannel(
   context: CoreContext,
-  { storage, destinationPath }: Place,
+  { storage, destinationPath }: BundlePlace,
   { channel: name, dryRun }: SwitchRequest & { verb: 'drop' },
 ): Promise<Switched> {
   const { channels, ledger } = await readReleases(storage);
@@ -71,7 +71,7 @@ async function dropChannel(
 
 async function performSwitch(
   context: CoreContext,
-  place: Place,
+  place: BundlePlace,
   request: Exclude<SwitchRequest, { verb: 'drop' }>,
 ): Promise<SwitchResult> {
   const { storage } = place;

@@ -12,7 +12,7 @@ import {
   rolledBack,
 } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
-import { changeReleases, readReleases, type ReleasesChange } from './store.ts';
+import { changeReleases, readReleases, type ReleasesChange } from './releases-store.ts';
 import { type SwitchRefusal, unusable } from './stored-releases.ts';
 
 /*
@@ -25,7 +25,7 @@ export interface SwitchOptions {
   dryRun: boolean;
 }
 
-interface ActivateOptions extends SwitchOptions {
+interface ActivationOptions extends SwitchOptions {
   /** Refuse unless this release is current or `to` already is; null if no release should be current. */
   from?: ReleaseId | null;
   /** Refuse if this returns false. By the time it is called, no other switch can come first. */
@@ -46,7 +46,7 @@ export async function activate(
   context: LeaseContext,
   storage: Storage,
   to: ReleaseId,
-  { from, isStill, ...options }: ActivateOptions,
+  { from, isStill, ...options }: ActivationOptions,
 ): Promise<SwitchResult> {
   return deciding(context, storage, options, async (releases) => {
     if (rolledBack(releases).includes(to)) return refused({ why: 'rolled_back', id: to });
@@ -99,13 +99,13 @@ export async function resume(
   });
 }
 
-type Decision = ReleasesChange<SwitchResult>;
+type SwitchDecision = ReleasesChange<SwitchResult>;
 
 async function deciding(
   context: LeaseContext,
   storage: Storage,
   { dryRun }: SwitchOptions,
-  decide: (releases: Releases) => Promise<Decision>,
+  decide: (releases: Releases) => Promise<SwitchDecision>,
 ): Promise<SwitchResult> {
   if (dryRun) return (await decide(await readReleases(storage))).result;
   return changeReleases(context, storage, decide);
@@ -119,7 +119,7 @@ async function decidingIfAny(
   context: LeaseContext,
   storage: Storage,
   options: SwitchOptions,
-  decide: (releases: Releases) => Promise<Decision>,
+  decide: (releases: Releases) => Promise<SwitchDecision>,
 ): Promise<SwitchResult> {
   const found = await readReleases(storage);
   if (found.ledger === emptyLedger) {
@@ -134,7 +134,7 @@ async function switchTo(
   storage: Storage,
   releases: Releases,
   { to, rollback }: { to: ReleaseId; rollback?: Rollback },
-): Promise<Decision> {
+): Promise<SwitchDecision> {
   const { current, foreignTarget, ledger } = releases;
   if (foreignTarget !== null) return refused({ why: 'foreign_pointer', target: foreignTarget });
   if (current === to) return { result: { outcome: 'unchanged', current }, next: null };
@@ -148,12 +148,12 @@ async function switchTo(
   };
 }
 
-function withoutRollback({ ledger, current }: Releases): Decision {
+function withoutRollback({ ledger, current }: Releases): SwitchDecision {
   const result = { outcome: 'unchanged', current } as const;
   return { result, next: ledger.rollbacks.length === 0 ? null : { ledger: resumed(ledger), current } };
 }
 
-function refused(refusal: SwitchRefusal): Decision {
+function refused(refusal: SwitchRefusal): SwitchDecision {
   return { result: { outcome: 'refused', refusal }, next: null };
 }
 

@@ -1,6 +1,5 @@
 import type { Finding } from '../lib/errors.ts';
 
-/** The kind of a scene map in a manifest. */
 export const sceneMapKind = 'scene_map';
 /** The maximum size in bytes. It is limited because a scene map is checked in memory. */
 export const maxSceneMapBytes = 16 * 2 ** 20;

@@ -18,7 +18,7 @@ import {
 import { schemaFindings } from './schema-findings.ts';
 import type { Transcript } from './transcript.ts';
 
-interface CheckOptions {
+interface SceneMapCheckOptions {
   /** Do not check the content rules. */
   schemaOnly?: boolean;
   transcript?: Transcript;
@@ -42,7 +42,11 @@ export interface SceneMapCheck {
  * Checks a scene map. Problems with the text or the schema are errors, and violations of content rules are
  * warnings. Never throws.
  */
-export function checkSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): Finding[] {
+export function checkSceneMap(
+  bytes: Uint8Array,
+  file: string,
+  options: SceneMapCheckOptions = {},
+): Finding[] {
   return readSceneMap(bytes, file, options).findings;
 }
 
@@ -62,7 +66,11 @@ const codeOf: Record<JsonProblemKind, FindingCode> = {
  * Reads a scene map and checks it. If anything is found, the document is read again to find out where it is.
  * Never throws.
  */
-export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): SceneMapCheck {
+export function readSceneMap(
+  bytes: Uint8Array,
+  file: string,
+  options: SceneMapCheckOptions = {},
+): SceneMapCheck {
   const maxBytes = options.maxBytes ?? maxDocumentBytes;
   if (bytes.length > maxBytes) {
     const message = `The document has ${bytes.length} bytes; at most ${maxBytes} are read.`;

@@ -32,7 +32,6 @@ export function publicKeyOf(idBytes: Buffer, raw: Buffer): PublicKey {
   return { id: keyIdOf(idBytes), idBytes, raw, key: createPublicKey({ key: jwk, format: 'jwk' }) };
 }
 
-/** Returns the base64 line of a public key. */
 export function publicKeyLine({ idBytes, raw }: PublicKey): string {
   return Buffer.concat([Buffer.from('Ed'), idBytes, raw]).toString('base64');
 }

@@ -55,7 +55,6 @@ export function trustedCommentOf(time: Date, file: string): string {
   return `timestamp:${Math.floor(time.getTime() / 1000)}\tfile:${file}\thashed`;
 }
 
-/** Parses a signature file. */
 export function parseSignature(bytes: Uint8Array): Parsed<Signature> {
   const lines = linesOf(bytes, 4);
   if (!lines.ok) return lines;

@@ -3,14 +3,13 @@ import type { Log } from '../lib/log.ts';
 import type { Outage } from '../lib/retry.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import type { Kinds, Settings } from '../lib/settings/declare.ts';
-import type { PathBase } from '../lib/settings/values.ts';
+import type { PathBase } from '../lib/settings/parse-values.ts';
 import type { Storage } from './storage.ts';
 
 /**
- * The interface that a storage backend has to implement. A backend consists of a folder with a `backend.ts`
- * that declares a value of this type, a driver that loads the SDK, and a line in `backends.ts`. Declaring a
- * backend doesn't load its SDK. That happens in `open`, which imports the driver. Everything else is a
- * constant or a pure function.
+ * The interface that a storage backend has to implement. A backend consists of a folder with a value of this
+ * type and a driver that loads the SDK, and a line in `backends.ts`. Declaring a backend doesn't load its
+ * SDK. That happens in `open`, which imports the driver. Everything else is a constant or a pure function.
  *
  * A `Document` is a location from the configuration file, validated and with defaults filled in. In a
  * `Location`, units have also been converted and paths are absolute. Destinations may have settings that
@@ -36,7 +35,6 @@ export interface StorageBackend<
    * included.
    */
   settings(kinds: Kinds): Settings;
-  /** The settings that only destinations have. */
   destinationSettings(kinds: Kinds): Settings;
   /** Groups of keys that must either all be set or all be absent. */
   readonly setTogether: readonly (readonly string[])[];
@@ -53,7 +51,7 @@ export interface StorageBackend<
   /**
    * Returns where the bytes physically are, so that locations can be checked for being identical or nested.
    */
-  place(location: Location): Place;
+  place(location: Location): StorageRoot;
   /**
    * Returns the local files and directories that the location uses, along with the settings they come from.
    */
@@ -87,7 +85,7 @@ export interface StorageBackend<
 /**
  * Two places overlap if they are in the same container, and one root is the same as the other or contains it.
  */
-export interface Place {
+export interface StorageRoot {
   /** The machine, server, or bucket that contains the root. */
   container: string;
   /** An absolute path in the container, without a trailing slash. The container's own root is `/`. */

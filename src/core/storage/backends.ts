@@ -1,7 +1,7 @@
 import type { StorageBackend } from './backend.ts';
-import { localBackend } from './local/backend.ts';
-import { s3Backend } from './s3/backend.ts';
-import { sftpBackend } from './sftp/backend.ts';
+import { localBackend } from './local/local-backend.ts';
+import { s3Backend } from './s3/s3-backend.ts';
+import { sftpBackend } from './sftp/sftp-backend.ts';
 
 /** All storage backends, in the order in which the reference lists them. This is the only list. */
 export const backends = byName({

@@ -96,18 +96,18 @@ export interface Backups {
    *
    * None of this is flushed to disk. It's meant for attempts that fail, not for those that get killed.
    */
-  keep: (key: Key, aside: Key) => Promise<Kept | null>;
+  keep: (key: Key, aside: Key) => Promise<KeptFile | null>;
 
   /**
    * Puts a file back at its key, along with its headers, and replaces whatever is there now. If the file was
    * never changed or is already back, that's fine, too. Throws `storage_not_found` if neither the file nor
    * its copy exists anymore, and `storage_permanent` if it couldn't be kept in the first place.
    */
-  putBack: (kept: Kept) => Promise<void>;
+  putBack: (kept: KeptFile) => Promise<void>;
 }
 
 /** A file that can be put back. */
-export interface Kept {
+export interface KeptFile {
   key: Key;
   aside: Key;
   by: KeptBy;

@@ -2,9 +2,9 @@ import { briefRetryPolicy, defaultRetryPolicy, type Outage, retry, type RetryPol
 import type { OpenOptions, StorageContext } from './backend.ts';
 import { backendOf, type StorageLocation } from './backends.ts';
 import type { Storage } from './storage.ts';
-import { withLog } from './wrappers/log.ts';
-import { withRate } from './wrappers/rate.ts';
-import { withRetry } from './wrappers/retry.ts';
+import { withLog } from './wrappers/with-log.ts';
+import { withRate } from './wrappers/with-rate.ts';
+import { withRetry } from './wrappers/with-retry.ts';
 
 /** Opens a source or a destination, which the caller has to close. Throws the errors of the backend. */
 export type OpenStorage = (location: StorageLocation, options: OpenOptions) => Promise<Storage>;
@@ -15,7 +15,6 @@ export interface RetryPolicies {
    * command should fail within seconds.
    */
   opening?: RetryPolicy;
-  /** The retry policy for calls to an open storage. */
   calls?: RetryPolicy;
 }
 

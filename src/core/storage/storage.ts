@@ -105,7 +105,6 @@ export interface StorageFacts {
   clockOffsetMs: number | null;
 }
 
-/** A storage whose files can be renamed. */
 export type RenamingStorage = Storage & Renames;
 /** A storage that can put files back after they were replaced. */
 export type KeepingStorage = Storage & Backups;

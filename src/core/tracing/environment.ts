@@ -1,4 +1,5 @@
 import { WaybillError } from '../lib/errors.ts';
+import type { Environment } from '../lib/secrets.ts';
 
 /** The `tracing` section of the configuration. If a setting is null, the `OTEL_…` variable for it is used. */
 export interface TracingSettings {
@@ -20,14 +21,14 @@ export interface TracingSettings {
  */
 export function samplingOf(
   { sampleRatio }: Pick<TracingSettings, 'sampleRatio'>,
-  env: Readonly<Record<string, string | undefined>>,
+  env: Environment,
 ): (traceId: string) => boolean {
   const ratio = sampleRatio ?? ratioOf(env);
   const bound = ratio * 2 ** 32;
   return (traceId) => Number.parseInt(traceId.slice(0, 8), 16) < bound;
 }
 
-function ratioOf(env: Readonly<Record<string, string | undefined>>): number {
+function ratioOf(env: Environment): number {
   const name = env['OTEL_TRACES_SAMPLER'] ?? '';
   switch (name.replace(/^parentbased_/, '')) {
     case '':
@@ -78,7 +79,7 @@ const variables = {
  * Reads the limits from the `OTEL_BSP_…` variables. Throws a `config_invalid` error if one of them is not a
  * number.
  */
-export function batchLimitsOf(env: Readonly<Record<string, string | undefined>>): BatchLimits {
+export function batchLimitsOf(env: Environment): BatchLimits {
   const limits: BatchLimits = {};
   for (const [name, limit] of Object.entries(variables)) {
     const text = env[name]?.trim() ?? '';

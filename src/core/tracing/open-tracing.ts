@@ -1,7 +1,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import type { Secrets } from '../lib/secrets.ts';
+import type { Environment, Secrets } from '../lib/secrets.ts';
 import { batchLimitsOf, parseExportHeaders, samplingOf, type TracingSettings } from './environment.ts';
 import type { SpanExport } from './open-telemetry.ts';
 import { type FinishedSpan, noTracer, recordingTracer, type Tracer } from './span.ts';
@@ -28,7 +28,7 @@ export interface TracingContext {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  env: Readonly<Record<string, string | undefined>>;
+  env: Environment;
   version: string;
   /**
    * How long an export can take, including retries, in milliseconds. Defaults to the SDK's own limit or its

@@ -4,7 +4,7 @@ import express from 'express';
 import { crossOrigin } from '../../api/http/answer/cross-origin.ts';
 import { sendProblem } from '../../api/http/answer/problem.ts';
 import { sendWithEtag } from '../../api/http/answer/send-with-etag.ts';
-import type { HttpPorts } from '../../api/http/app.ts';
+import type { HttpPorts } from '../../api/http/http-app.ts';
 import { hasPendingBody } from '../../api/http/request/client-connection.ts';
 import { requestContext } from '../../api/http/request/request-context.ts';
 import { refusedHead } from '../../api/http/request/request-head.ts';

@@ -6,7 +6,6 @@ import type { Parameter, ParameterMap } from '../../core/lib/parameters.ts';
 import { type FamilyName, familyNames, weatherFamilies } from '../families.ts';
 import type { WeatherFamily } from '../family.ts';
 
-/** The HTTP endpoint of a weather family. */
 export interface WeatherEndpoint {
   family: FamilyName;
   path: string;
@@ -36,8 +35,7 @@ function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoin
   const format = { format: formatParameter(formats) };
   const parameters: ParameterMap & typeof format = { ...endpoint.parameters, ...format };
   const query = queryParameters(parameters, { rules, code: 'invalid_parameter' });
-  const about = { summary, ...(description === undefined ? {} : { description }) };
-  const served = { path, operationId, ...about, maxAgeSeconds, problems };
+  const served = { path, operationId, summary, description, maxAgeSeconds, problems };
   return { ...served, family, template, itemNames, formats, query };
 }
 
@@ -69,13 +67,11 @@ function formatParameter(formats: readonly Format[]): Parameter<string | null> {
 
 /** The parts of a request that affect the response. */
 export interface WeatherRequest {
-  /** The URL with its query string. */
   url: string;
   accept: string | undefined;
   acceptEncoding: string | undefined;
 }
 
-/** @param url The URL with its query string. */
 export function weatherRequest(url: string, headers: IncomingHttpHeaders): WeatherRequest {
   const { accept, 'accept-encoding': encodings } = headers;
   return { url, accept, acceptEncoding: Array.isArray(encodings) ? encodings.join() : encodings };

@@ -9,7 +9,7 @@ import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import { inContext, openWeatherDatabases } from '../reader.ts';
-import { createTextRenderer, packagedTemplates } from '../render/text.ts';
+import { createTextRenderer, packagedTemplates } from '../render/text-renderer.ts';
 import { createWeatherService, newWeatherObserver, type WeatherService } from './service.ts';
 
 export interface OpenedWeather {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { JsonSchema } from '../../api/http/route.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { FamilyName } from '../families.ts';
 import { count, geometry, instantOf, listOf, oneOf, record, text, textOrNull } from '../fields.ts';
 import { unknownReasons } from '../values.ts';

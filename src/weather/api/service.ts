@@ -17,7 +17,7 @@ import type { ZoneOutlines } from '../places/outlines.ts';
 import { type QueryOf, readFamily, type RecordOf, type WeatherReader } from '../reader.ts';
 import type { NewestObservations } from '../records/observations.ts';
 import { type AnswerMeta, renderCsv, renderGeoJson, renderJson, renderXml } from '../render/formats.ts';
-import type { TextRenderer } from '../render/text.ts';
+import type { TextRenderer } from '../render/text-renderer.ts';
 import type { UnitSystem } from '../units.ts';
 import type { UnknownPart } from '../values.ts';
 import { ByteCache, maxKept, newAnswerCache } from './answer-cache.ts';
@@ -52,7 +52,6 @@ export interface WeatherService {
   newestObservations: NewestObservations;
 }
 
-/** The current record of a weather family. */
 interface CurrentRecord<Name extends FamilyName> {
   data: RecordOf<Name> | null;
   stale: boolean;
@@ -127,7 +126,7 @@ function withStaleWarning(answer: WeatherAnswer): WeatherAnswer {
   return { ...answer, headers };
 }
 
-interface Asked {
+interface PreparedRequest {
   key: string;
   endpoint: WeatherEndpoint;
   query: object;
@@ -160,7 +159,7 @@ async function readNow(
 }
 
 async function answerOf(
-  { key, endpoint, query, as: { format, mediaType }, dates }: Asked,
+  { key, endpoint, query, as: { format, mediaType }, dates }: PreparedRequest,
   parts: ServiceParts,
 ): Promise<WeatherAnswer> {
   const { reading, staleAt, stale, now } = await readNow(endpoint.family, query, parts);

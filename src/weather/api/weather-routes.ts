@@ -1,7 +1,8 @@
 import { type Format, negotiateProblem } from '../../api/http/answer/negotiate.ts';
 import { sendWithEtag } from '../../api/http/answer/send-with-etag.ts';
 import type { ProblemForm } from '../../api/http/request/request-context.ts';
-import type { Header, JsonSchema, MediaType, ResponseObject, Route } from '../../api/http/route.ts';
+import type { Header, MediaType, ResponseObject, Route } from '../../api/http/route.ts';
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import { type FamilyName, weatherFamilies } from '../families.ts';
 import { orNull } from '../fields.ts';
 import { type WeatherEndpoint, weatherEndpoints, weatherRequest } from './endpoints.ts';
@@ -34,7 +35,7 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
   operationId: endpoint.operationId,
   tag: 'weather',
   summary: endpoint.summary,
-  ...(endpoint.description === undefined ? {} : { description: endpoint.description }),
+  description: endpoint.description,
   access: 'open',
   parameters: endpoint.query.parameters,
   responses: {

@@ -25,7 +25,7 @@ export interface Rejection {
   isLeftOut: boolean;
 }
 
-export type Note = (rejection: Rejection) => void;
+export type NoteRejection = (rejection: Rejection) => void;
 
 /** Checks a value that is not null. Returns null if it is valid, or the reason why it is not. */
 export type FieldCheck = (value: unknown) => RejectionReason | null;
@@ -127,7 +127,7 @@ export function geometryCheck(value: unknown): RejectionReason | null {
  */
 type Cleaner<Row, N extends keyof Row> = <R extends Record<keyof Row, unknown>>(
   row: R,
-  note: Note,
+  note: NoteRejection,
   checks?: Partial<Record<keyof Row, FieldCheck>>,
 ) => Cleaned<R, N> | null;
 
@@ -144,7 +144,7 @@ interface CleanerOptions<Row, N extends keyof Row> {
   checks?: Partial<Record<keyof Row, FieldCheck>>;
 }
 
-interface Field {
+interface CleanedField {
   name: string;
   field: string;
   check: FieldCheck;
@@ -165,15 +165,17 @@ export function cleanerOf<T extends PgTable, N extends keyof T['$inferSelect'] =
   type Row = T['$inferSelect'];
   const optional = new Set<PropertyKey>(nullable);
   const given: Partial<Record<PropertyKey, FieldCheck>> = checks;
-  const fields: Field[] = Object.entries<AnyColumn>(getTableColumns(table)).flatMap(([name, column]) => {
-    const check = given[name] ?? checkOf(column);
-    const field = `${getTableName(table)}.${column.name}`;
-    const isRequired = column.notNull && !optional.has(name);
-    return check === null ? [] : [{ name, field, check, isRequired, isNullable: !column.notNull }];
-  });
+  const fields: CleanedField[] = Object.entries<AnyColumn>(getTableColumns(table)).flatMap(
+    ([name, column]) => {
+      const check = given[name] ?? checkOf(column);
+      const field = `${getTableName(table)}.${column.name}`;
+      const isRequired = column.notNull && !optional.has(name);
+      return check === null ? [] : [{ name, field, check, isRequired, isNullable: !column.notNull }];
+    },
+  );
   return <R extends Record<keyof Row, unknown>>(
     row: R,
-    note: Note,
+    note: NoteRejection,
     more: Partial<Record<keyof Row, FieldCheck>> = {},
   ) => {
     const now: Partial<Record<PropertyKey, FieldCheck>> = more;

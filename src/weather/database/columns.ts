@@ -38,7 +38,7 @@ export function presentUntil(now: Date): Date {
 }
 
 /** Selects some rows of an ordered query. If `until` is set, rows with a later time are skipped. */
-export interface Page {
+export interface RowRange {
   limit: number;
   offset: number;
   until: Date | null;
@@ -51,10 +51,10 @@ export interface Page {
  */
 export async function firstClean<Row, Clean>(
   now: Date,
-  page: (page: Page) => PromiseLike<Row[]>,
+  page: (page: RowRange) => PromiseLike<Row[]>,
   clean: (row: Row) => Clean | null,
 ): Promise<Clean | null> {
-  const pages: Page[] = [
+  const pages: RowRange[] = [
     { limit: 1, offset: 0, until: null },
     { limit: 50, offset: 1, until: null },
     { limit: 500, offset: 0, until: presentUntil(now) },

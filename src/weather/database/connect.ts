@@ -7,7 +7,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 const maxBackoffSeconds = 1;
 
 /** Options for a client of the driver, in addition to the server's address. */
-interface ConnectionOptions {
+interface DriverOptions {
   maxConnections: number;
   /** The number of statements to send on a connection without waiting for the first result. */
   inTurn: number;
@@ -18,7 +18,7 @@ interface ConnectionOptions {
 }
 
 /** Creates clients for a server. A client connects when it is first used. */
-export type Connect = (options: ConnectionOptions) => postgres.Sql;
+export type Connect = (options: DriverOptions) => postgres.Sql;
 
 /**
  * Prepares to connect to a PostgreSQL server. All sessions are read-only, even if the role could write.
@@ -68,7 +68,7 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
 }
 
 /** The address that the driver is about to connect to. */
-interface Target {
+interface ServerAddress {
   host: readonly string[];
   port: readonly number[];
   path: string | false;
@@ -83,7 +83,7 @@ export function openClient(url: string, options: postgres.Options<Record<string,
   let attempts = 0;
   /** Not included in the driver's types. */
   const connecting = {
-    socket: ({ host, port, path }: Target): Socket => {
+    socket: ({ host, port, path }: ServerAddress): Socket => {
       const index = attempts++ % host.length;
       const at = { host: host[index] ?? '', port: port[index] ?? 5432 };
       const socket = path ? connect(path) : connect(at);
@@ -129,7 +129,7 @@ export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe'])
   return replacing(client, 'unsafe', unsafe);
 }
 
-interface Watched {
+interface WatchedQuery {
   since: number;
   until: number;
   /** null once the caller's promise has settled. The query itself may still be running. */
@@ -137,7 +137,7 @@ interface Watched {
 }
 
 /** Resolves or rejects along with the work. If the work takes too long, rejects with the code ETIMEDOUT. */
-export type Watchdog = <T>(work: Promise<T>) => Promise<T>;
+export type QueryTimeout = <T>(work: Promise<T>) => Promise<T>;
 
 /**
  * Enforces a time limit on queries. A single timer checks all of them, because a timer per query would be too
@@ -145,8 +145,8 @@ export type Watchdog = <T>(work: Promise<T>) => Promise<T>;
  * waiting, or if a late query still has no result after waiting as long again. A connection that is merely
  * slow is not considered dead.
  */
-export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void): Watchdog {
-  const watched = new Set<Watched>();
+export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void): QueryTimeout {
+  const watched = new Set<WatchedQuery>();
   let timer: Timer | undefined;
   let answeredAt = -Infinity;
   const look = (): void => {
@@ -171,7 +171,7 @@ export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void)
   return (work) =>
     new Promise((resolve, reject) => {
       const since = clock.monotonic();
-      const mine: Watched = { since, until: since + withinMs, reject };
+      const mine: WatchedQuery = { since, until: since + withinMs, reject };
       watched.add(mine);
       lookIn(withinMs);
       const settled = (): void => {

@@ -2,11 +2,11 @@ import { drizzle } from 'drizzle-orm/postgres-js';
 import type { Sql } from 'postgres';
 import type { Clock } from '../../core/lib/clock.ts';
 import { type Connect, withUnsafe } from './connect.ts';
-import { closeSeconds, type Connections, type Queries, type Work } from './database.ts';
-import { isCutOff } from './errors.ts';
+import { closeSeconds, type Queries, type ReadFunction, type ServerConnections } from './database.ts';
+import { isCutOff } from './database-errors.ts';
 
 /** A client with a single connection. It is used for one read at a time. */
-interface Line {
+interface ReadConnection {
   client: Sql;
   /** Sends nothing once the connection has been lost. */
   queries: Queries;
@@ -25,9 +25,9 @@ interface Line {
 const lifetimeMs = 45 * 60_000;
 
 /** Connections for reads with one or more statements. A connection is used for one read at a time. */
-interface OwnConnections extends Connections {
+interface OwnConnections extends ServerConnections {
   /** Runs several statements in one read-only transaction, so that they all see the same data. */
-  snapshot<T>(work: Work<T>): Promise<T>;
+  snapshot<T>(work: ReadFunction<T>): Promise<T>;
 }
 
 /**
@@ -40,10 +40,10 @@ interface OwnConnections extends Connections {
  * more, and the client is not used again.
  */
 export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConnections {
-  const free: Line[] = [];
-  const used = new Map<Line, Promise<unknown>>();
+  const free: ReadConnection[] = [];
+  const used = new Map<ReadConnection, Promise<unknown>>();
   let isClosed = false;
-  const onLine = async <T>(work: (line: Line) => Promise<T>): Promise<T> => {
+  const onLine = async <T>(work: (line: ReadConnection) => Promise<T>): Promise<T> => {
     const line = free.pop() ?? openLine(connect, inTurn, clock.monotonic() + lifetimeMs);
     line.isLost = false;
     const done = work(line);
@@ -83,7 +83,7 @@ export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConn
   };
 }
 
-function openLine(connect: Connect, inTurn: number, until: number): Line {
+function openLine(connect: Connect, inTurn: number, until: number): ReadConnection {
   const onClose = (): void => {
     line.isLost = true;
   };
@@ -93,11 +93,11 @@ function openLine(connect: Connect, inTurn: number, until: number): Line {
     if (line.isLost) throw closed();
     return client.unsafe(...statement);
   });
-  const line: Line = { client, queries: drizzle(whileOpen), isLost: false, until };
+  const line: ReadConnection = { client, queries: drizzle(whileOpen), isLost: false, until };
   return line;
 }
 
-async function inSnapshot<T>(line: Line, work: Work<T>): Promise<T> {
+async function inSnapshot<T>(line: ReadConnection, work: ReadFunction<T>): Promise<T> {
   await line.client.unsafe('begin isolation level repeatable read read only').simple();
   // Beginning the transaction may have closed an older connection, which would have set this.
   line.isLost = false;
@@ -111,7 +111,7 @@ async function inSnapshot<T>(line: Line, work: Work<T>): Promise<T> {
   }
 }
 
-async function send(line: Line, statement: string): Promise<void> {
+async function send(line: ReadConnection, statement: string): Promise<void> {
   if (line.isLost) throw closed();
   await line.client.unsafe(statement).simple();
 }
@@ -129,7 +129,7 @@ interface Pool {
  * Opens up to `maxConnections` connections for single statements. Up to `inTurn` statements can be waiting on
  * the same connection.
  */
-export function openShared(connect: Connect, maxConnections: number, inTurn: number): Connections {
+export function openShared(connect: Connect, maxConnections: number, inTurn: number): ServerConnections {
   const open = (): Pool => {
     const client = connect({ maxConnections, inTurn, isRenewed: true });
     return { client, queries: drizzle(client) };

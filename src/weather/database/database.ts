@@ -18,12 +18,12 @@ export interface WeatherDatabase {
 }
 
 /** A function that sends the statements of a read. */
-export type Work<T> = (queries: Queries) => Promise<T>;
+export type ReadFunction<T> = (queries: Queries) => Promise<T>;
 
 /** Connections to a server, which are opened when needed. All methods throw the driver's errors. */
-export interface Connections {
+export interface ServerConnections {
   /** Runs one statement. */
-  one<T>(work: Work<T>): Promise<T>;
+  one<T>(work: ReadFunction<T>): Promise<T>;
   /**
    * Closes all connections at once, even if statements are waiting on them. They are opened again when
    * needed.

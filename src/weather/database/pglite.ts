@@ -6,11 +6,11 @@ import { drizzle } from 'drizzle-orm/pglite';
 import type { PgliteConfig } from '../../core/config/weather/databases.ts';
 import { type Clock, systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { openAdmission } from './admission.ts';
 import { openWatchdog } from './connect.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
+import { databaseError } from './database-errors.ts';
 import { lockDatabase } from './database-lock.ts';
-import { databaseError } from './errors.ts';
+import { openAdmission } from './read-admission.ts';
 
 /**
  * Opens the embedded database in a directory. It must already exist. Reads run one after another, because

@@ -1,11 +1,11 @@
 import { sql } from 'drizzle-orm';
 import type { PostgresConfig } from '../../core/config/weather/databases.ts';
 import { type Clock, systemClock } from '../../core/lib/clock.ts';
-import { openAdmission } from './admission.ts';
 import { connectTo, openWatchdog } from './connect.ts';
 import { openOwn, openShared } from './connections.ts';
-import type { Connections, WeatherDatabase } from './database.ts';
-import { databaseError } from './errors.ts';
+import type { ServerConnections, WeatherDatabase } from './database.ts';
+import { databaseError } from './database-errors.ts';
+import { openAdmission } from './read-admission.ts';
 
 /**
  * The maximum number of single statements waiting on the same connection. They are sent together and their
@@ -17,7 +17,7 @@ const statementsInTurn = 8;
  * Runs a read on its share of the connections, and limits how many reads run at a time and how long each
  * takes.
  */
-type Lane = <T>(family: string, read: () => Promise<T>) => Promise<T>;
+type LimitedRead = <T>(family: string, read: () => Promise<T>) => Promise<T>;
 
 /**
  * Opens a database for reading. The sessions are read-only, even if the role could write. Single statements
@@ -33,7 +33,7 @@ export function openPostgres(
 ): WeatherDatabase {
   const connect = connectTo(config, url, deadlineMs);
   const { singles, snapshots } = connectionsOf(config.poolSize);
-  const lane = (connections: Connections, reads: number, share: number): Lane =>
+  const lane = (connections: ServerConnections, reads: number, share: number): LimitedRead =>
     openLane(connections, config, { reads, share, clock, deadlineMs });
   const own = openOwn(connect, statementsInTurn, clock);
   const onOwn = lane(own, snapshots, Math.ceil(snapshots / 2));
@@ -66,10 +66,10 @@ function connectionsOf(poolSize: number): { singles: number; snapshots: number }
 }
 
 function openLane(
-  connections: Connections,
+  connections: ServerConnections,
   config: PostgresConfig,
   limits: { reads: number; share: number; clock: Clock; deadlineMs: number },
-): Lane {
+): LimitedRead {
   const { reads, share, clock, deadlineMs } = limits;
   const waitMs = Math.min(config.connectTimeoutMs, deadlineMs);
   const admit = openAdmission({ maxConcurrent: reads, share, waitMs }, clock);

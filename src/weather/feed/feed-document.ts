@@ -1,10 +1,9 @@
 import { WaybillError } from '../../core/lib/errors.ts';
 import { recognise, type Recognised } from './documents/recognise.ts';
 import { NothingToLoad, reasonOf } from './documents/rows.ts';
-import { load } from './tables/load.ts';
-import type { Statements, Target } from './tables/upsert.ts';
+import { load } from './tables/load-document.ts';
+import type { Statements, WritableDatabase } from './tables/upsert.ts';
 
-/** A document to load, from any source. */
 export interface Arrived {
   /** The path or URL, for display. */
   place: string;
@@ -19,7 +18,6 @@ export interface Arrived {
   alongside?: (statements: Statements) => Promise<void>;
 }
 
-/** The result of loading a document. */
 export interface FeedResult {
   place: string;
   /**
@@ -28,7 +26,6 @@ export interface FeedResult {
    */
   outcome: 'loaded' | 'unchanged' | 'skipped' | 'failed';
   families: string[];
-  /** The number of rows that were inserted or updated. */
   rows: number;
   /** Why the document was skipped or failed. */
   reason: string | null;
@@ -41,7 +38,7 @@ export interface FeedResult {
  * returned in the result. Throws the database's errors: `database_unavailable`, `schema_mismatch` or
  * `internal_error`.
  */
-export async function feedDocument(target: Target, arrived: Arrived): Promise<FeedResult> {
+export async function feedDocument(target: WritableDatabase, arrived: Arrived): Promise<FeedResult> {
   const { place, name, text, receivedAt, alongside } = arrived;
   let recognised: Recognised;
   try {

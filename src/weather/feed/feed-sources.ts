@@ -3,15 +3,15 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { inParallel } from '../../core/lib/parallel.ts';
 import type { FeedResult } from './feed-document.ts';
-import { filesAt, watchDirectory } from './sources/files.ts';
+import { filesAt, watchDirectory } from './sources/document-files.ts';
 import { createClient } from './sources/http-client.ts';
 import { poll } from './sources/poll.ts';
-import { type Source, sourcesOf } from './sources/requests-of.ts';
+import { type PolledDocument, sourcesOf } from './sources/requests-of.ts';
 import { openRequests } from './tables/requests.ts';
-import type { Target } from './tables/upsert.ts';
+import type { WritableDatabase } from './tables/upsert.ts';
 
 export interface FeedOptions {
-  target: Target;
+  target: WritableDatabase;
   config: FeedConfig;
   clock: Clock;
   signal: AbortSignal;
@@ -115,7 +115,7 @@ async function openNwsSources(
   const requests = await openRequests(target);
   const get = createClient({ ...config, clock, signal, random });
   const polling = { target, requests, get, productsUrl: `${config.baseUrl}/products` };
-  const byName = new Map<SourceName, Source[]>();
+  const byName = new Map<SourceName, PolledDocument[]>();
   for (const source of sourcesOf(config))
     byName.set(source.name, [...(byName.get(source.name) ?? []), source]);
   return [...byName].map(([name, sources]) => ({
@@ -130,5 +130,5 @@ async function openNwsSources(
   }));
 }
 
-const isList = ({ collections }: Source): boolean => collections !== null;
-const isDocument = (source: Source): boolean => !isList(source);
+const isList = ({ collections }: PolledDocument): boolean => collections !== null;
+const isDocument = (source: PolledDocument): boolean => !isList(source);

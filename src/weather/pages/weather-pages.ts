@@ -1,6 +1,6 @@
 import { sendCompressed } from '../../api/http/answer/send-compressed.ts';
 import type { TaggedAnswer } from '../../api/http/answer/send-with-etag.ts';
-import type { HttpPorts } from '../../api/http/app.ts';
+import type { HttpPorts } from '../../api/http/http-app.ts';
 import type { PageRoute } from '../../api/pages/page-routes.ts';
 import type { Page } from '../../api/pages/render-page.ts';
 import { publicPage } from '../../api/pages/send-page.ts';

@@ -3,13 +3,13 @@ import { doublePrecision, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
 import type { Clock } from '../../core/lib/clock.ts';
 import {
   type FieldCheck,
-  type Note,
+  type NoteRejection,
   numberCheck,
   type Rejection,
   timeZoneCheck,
 } from '../database/cleaner.ts';
 import type { Queries, WeatherDatabase } from '../database/database.ts';
-import { placesRequired } from '../database/errors.ts';
+import { placesRequired } from '../database/database-errors.ts';
 import type { Place, PlaceIndex } from './place-index.ts';
 
 /** The tables of places and their outlines. */
@@ -153,7 +153,7 @@ const longitudeCheck = numberCheck('longitude_deg');
 const elevationCheck = numberCheck('elevation_m');
 
 /** Returns null if the position of the place is unknown. */
-function cleanPlace(kind: PlaceKind, row: PlaceRow, note: Note): Place | null {
+function cleanPlace(kind: PlaceKind, row: PlaceRow, note: NoteRejection): Place | null {
   const { id, name, state } = row;
   const clean = <T>(column: string, value: T, check: FieldCheck, isLeftOut: boolean): T | null => {
     const reason = value === null ? null : check(value);

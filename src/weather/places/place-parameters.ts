@@ -148,7 +148,6 @@ function isBox({ west, south, east, north }: Box): boolean {
   return corners.every(isOnEarth) && south <= north;
 }
 
-/** Returns the southwest corner of a box. */
 function cornerOf({ west, south }: Box): Position {
   return { latitude: south, longitude: west };
 }

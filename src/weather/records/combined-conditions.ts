@@ -123,7 +123,7 @@ const sourceColumns = {
 } as const satisfies Record<string, MeasuredColumn | null>;
 type SourcedField = keyof typeof sourceColumns;
 
-interface Window {
+interface AgeWindow {
   now: Date;
   maxAgeMinutes: number;
 }
@@ -141,7 +141,7 @@ const derivableMs = 60 * 60_000;
 export function currentConditions(
   observations: readonly ObservationRow[],
   stations: readonly string[],
-  window: Window,
+  window: AgeWindow,
 ): CurrentConditions | null {
   const ordered = inOrder(observations, stations, window);
   const [newest] = ordered;
@@ -164,7 +164,7 @@ export function currentConditions(
   };
 }
 
-export function windowOf({ now, maxAgeMinutes }: Window): { after: Date; until: Date } {
+export function windowOf({ now, maxAgeMinutes }: AgeWindow): { after: Date; until: Date } {
   return {
     after: new Date(now.getTime() - maxAgeMinutes * 60_000),
     until: new Date(now.getTime() + aheadMs),
@@ -174,7 +174,7 @@ export function windowOf({ now, maxAgeMinutes }: Window): { after: Date; until: 
 function inOrder(
   observations: readonly ObservationRow[],
   stations: readonly string[],
-  window: Window,
+  window: AgeWindow,
 ): ObservationRow[] {
   const { after, until } = windowOf(window);
   const priority = (row: ObservationRow): number => stations.indexOf(row.station.stationId);

@@ -1,7 +1,7 @@
 import { and, asc, desc, eq, getTableColumns, gt, inArray, lt, lte, sql } from 'drizzle-orm';
 import { choice, choices, flag, type ValuesOf } from '../../core/lib/parameters.ts';
 import { cleanerOf, pastCheck } from '../database/cleaner.ts';
-import { firstClean, type Page, presentUntil } from '../database/columns.ts';
+import { firstClean, presentUntil, type RowRange } from '../database/columns.ts';
 import type { Queries } from '../database/database.ts';
 import {
   newNotes,
@@ -160,20 +160,20 @@ const hazardRank = sql`array_position(array['categorical','tornado','wind','hail
 
 /** The run to return, and other runs for the hazards that it does not have. */
 interface FoundRuns {
-  run: Run;
+  run: StoredOutlook;
   /** The runs to use for single hazards that are missing in this run, or newer in another one. */
-  others: readonly (readonly [Hazard, Run])[];
+  others: readonly (readonly [Hazard, StoredOutlook])[];
   /** When the newest run was issued, if that is not the run to return. */
   newerIssuedAt: Date | null;
 }
 
-interface Search {
+interface OutlookSearch {
   day: number;
   now: Date;
   isEffective: boolean;
 }
 
-type Run = NonNullable<ReturnType<typeof cleanRun>>;
+type StoredOutlook = NonNullable<ReturnType<typeof cleanRun>>;
 
 /** More runs than there ever are for the same valid time. */
 const maxIssues = 50;
@@ -184,12 +184,12 @@ const maxIssues = 50;
  * discussion by itself is not an outlook. For each of the other hazards, it returns the newest run that has
  * that hazard and overlaps the valid time. Returns null if there are no hazards at all.
  */
-async function findRuns(queries: Queries, search: Search, { note }: Notes): Promise<FoundRuns | null> {
+async function findRuns(queries: Queries, search: OutlookSearch, { note }: Notes): Promise<FoundRuns | null> {
   const { day, now } = search;
   const expected = hazardsOf(day);
   const [main = 'categorical'] = expected;
-  let newest: Run | undefined;
-  const find = (isWanted: (run: Run) => boolean): Promise<Run | null> =>
+  let newest: StoredOutlook | undefined;
+  const find = (isWanted: (run: StoredOutlook) => boolean): Promise<StoredOutlook | null> =>
     firstClean(
       now,
       (page) => runsOf(queries, search, page),
@@ -220,8 +220,8 @@ async function findRuns(queries: Queries, search: Search, { note }: Notes): Prom
 /** Selects runs, newest first. If `overlapping` is given, their valid time must overlap it. */
 function runsOf(
   queries: Queries,
-  { day, now, isEffective }: Search,
-  { limit, offset, until }: Page,
+  { day, now, isEffective }: OutlookSearch,
+  { limit, offset, until }: RowRange,
   overlapping?: { validFrom: Date; validUntil: Date },
 ) {
   return queries

@@ -2,7 +2,7 @@ import { and, asc, desc, eq, gt, inArray, lt, lte } from 'drizzle-orm';
 import { bigint, boolean, doublePrecision, integer, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { identifier } from '../../core/lib/parameters.ts';
 import { type Cleaned, cleanerOf, pastCheck } from '../database/cleaner.ts';
-import { firstClean, instantColumn, type Page, presentUntil } from '../database/columns.ts';
+import { firstClean, instantColumn, presentUntil, type RowRange } from '../database/columns.ts';
 import type { Queries } from '../database/database.ts';
 import {
   type Features,
@@ -232,7 +232,7 @@ async function nearestCell(
   return nearest;
 }
 
-function selectRuns(queries: Queries, { kind, location }: ForecastQuery, { limit, offset, until }: Page) {
+function selectRuns(queries: Queries, { kind, location }: ForecastQuery, { limit, offset, until }: RowRange) {
   return queries
     .select()
     .from(forecastRuns)

@@ -1,11 +1,18 @@
 import { and, eq, getTableColumns, inArray, type SQL, sql } from 'drizzle-orm';
 import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { finding, WaybillError } from '../../core/lib/errors.ts';
-import { cleanerOf, type Note, numberCheck, oneOf, pastCheck, textsCheck } from '../database/cleaner.ts';
+import {
+  cleanerOf,
+  type NoteRejection,
+  numberCheck,
+  oneOf,
+  pastCheck,
+  textsCheck,
+} from '../database/cleaner.ts';
 import { instantColumn, presentUntil } from '../database/columns.ts';
 import type { Queries } from '../database/database.ts';
 import { stations } from '../places/place-lists.ts';
-import { type Cell, type Column, fields, type Instant, weatherTable } from '../values.ts';
+import { type Cell, type Column, fields, type UtcTime, weatherTable } from '../values.ts';
 import { usable } from './combined-conditions.ts';
 import { type CloudData, type PresentWeatherData } from './observation-fields.ts';
 import {
@@ -43,7 +50,7 @@ interface PlaceOfRow {
 }
 
 interface PlacelessRow extends Readonly<Record<keyof typeof measured, number | null>> {
-  observedAt: Instant;
+  observedAt: UtcTime;
   textDescription: string | null;
   rawMessage: string | null;
   presentWeather: readonly PresentWeatherData[];
@@ -239,7 +246,11 @@ const baseCheck = numberCheck('base_m');
 const intensityCheck = oneOf(['light', 'heavy']);
 
 /** Returns a station. Throws an error if it does not exist. */
-export async function stationOf(queries: Queries, stationId: string, note: Note): Promise<StationRow> {
+export async function stationOf(
+  queries: Queries,
+  stationId: string,
+  note: NoteRejection,
+): Promise<StationRow> {
   const [row] = await queries.select(stationColumns).from(stations).where(eq(stations.stationId, stationId));
   const station = row === undefined ? null : cleanStation(row, note);
   if (station === null) throw new TypeError('the station has gone within a snapshot');
@@ -252,7 +263,11 @@ type SelectedObservation = Awaited<ReturnType<typeof selectObservations>>[number
  * Validates an observation. Invalid parts are removed and reported through `note`. Returns null if the
  * observation as a whole is invalid, for example because its time is after `now`.
  */
-export function cleanedObservation(row: SelectedObservation, note: Note, now: Date): ObservationRow | null {
+export function cleanedObservation(
+  row: SelectedObservation,
+  note: NoteRejection,
+  now: Date,
+): ObservationRow | null {
   const own = cleanObservation(row, note, { observedAt: pastCheck(presentUntil(now)) });
   const station = cleanStation(row.station, note);
   if (own === null || station === null) return null;

@@ -1,8 +1,8 @@
 import { and, desc, eq, gt, lte, sql } from 'drizzle-orm';
 import type { Clock } from '../../core/lib/clock.ts';
 import { atMostOneOf, identifiers, onlyWith, type ValuesOf, wholeNumber } from '../../core/lib/parameters.ts';
-import type { Note } from '../database/cleaner.ts';
-import { firstClean, type Page, presentUntil } from '../database/columns.ts';
+import type { NoteRejection } from '../database/cleaner.ts';
+import { firstClean, presentUntil, type RowRange } from '../database/columns.ts';
 import type { Queries, WeatherDatabase } from '../database/database.ts';
 import {
   type Features,
@@ -171,7 +171,7 @@ function newestClean(
   queries: Queries,
   station: string | null,
   now: Date,
-  note: Note,
+  note: NoteRejection,
 ): Promise<ObservationRow | null> {
   return firstClean(
     now,
@@ -180,7 +180,7 @@ function newestClean(
   );
 }
 
-function pageOf(queries: Queries, station: string | null, { limit, offset, until }: Page) {
+function pageOf(queries: Queries, station: string | null, { limit, offset, until }: RowRange) {
   const { ofAny, ofStation } = prepared(queries);
   if (offset === 0 && until === null)
     return station === null ? ofAny.execute() : ofStation.execute({ station });

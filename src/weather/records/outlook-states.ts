@@ -2,7 +2,7 @@ import { bigint, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle
 import { wholeNumber } from '../../core/lib/parameters.ts';
 import { cleanerOf } from '../database/cleaner.ts';
 import { instantColumn } from '../database/columns.ts';
-import { outlookShapeRequired } from '../database/errors.ts';
+import { outlookShapeRequired } from '../database/database-errors.ts';
 import {
   empty,
   fold,
@@ -67,12 +67,11 @@ export const outlooks = pgTable('outlooks', {
 /** The time at which the run was stored is optional. */
 export const cleanOutlookRun = cleanerOf(outlookRuns, { key: ['day', 'issuedAt'], nullable: ['receivedAt'] });
 
-/** Day 1 is today. */
 export const dayParameter = wholeNumber(1, 8, 1, { description: 'Day of the outlook; 1 is today.' });
 
-type Window = Pick<typeof outlookRuns.$inferSelect, 'day' | 'issuedAt' | 'validFrom' | 'validUntil'>;
+type OutlookWindow = Pick<typeof outlookRuns.$inferSelect, 'day' | 'issuedAt' | 'validFrom' | 'validUntil'>;
 
-export function windowData(run: Window): OutlookWindowData {
+export function windowData(run: OutlookWindow): OutlookWindowData {
   return {
     day: run.day,
     issuedAt: instant(run.issuedAt),
@@ -96,12 +95,11 @@ export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
  * unknown for some reason.
  */
 
-/** A row for an area or for a whole hazard. */
-type Row = Pick<OutlookAreaData, 'hazard' | 'kind' | 'label' | 'rank'>;
+type HazardRow = Pick<OutlookAreaData, 'hazard' | 'kind' | 'label' | 'rank'>;
 
 type HazardStates<Area> = ReadonlyMap<Hazard, { state: Known<readonly Area[]>; areas: readonly Area[] }>;
 
-export function isMarker({ label, rank }: Pick<Row, 'label' | 'rank'>): boolean {
+export function isMarker({ label, rank }: Pick<HazardRow, 'label' | 'rank'>): boolean {
   return rank === 0 && (markers as readonly string[]).includes(label);
 }
 
@@ -110,7 +108,7 @@ export function isMarker({ label, rank }: Pick<Row, 'label' | 'rank'>): boolean 
  * without any rows is unknown. `areas` contains the areas that are known, even if the state is unknown
  * because of others.
  */
-export function hazardStates<Area extends Row>(day: number, rows: readonly Area[]): HazardStates<Area> {
+export function hazardStates<Area extends HazardRow>(day: number, rows: readonly Area[]): HazardStates<Area> {
   const expected = new Set<Hazard>([...hazardsOf(day), ...rows.map(({ hazard }) => hazard)]);
   return new Map(
     hazards
@@ -124,7 +122,10 @@ export function hazardStates<Area extends Row>(day: number, rows: readonly Area[
   );
 }
 
-function stateOf<Area extends Row>(areas: readonly Area[], found: readonly Marker[]): Known<readonly Area[]> {
+function stateOf<Area extends HazardRow>(
+  areas: readonly Area[],
+  found: readonly Marker[],
+): Known<readonly Area[]> {
   if (found.includes('UNREADABLE')) return unknown('unreadable');
   if (found.includes('UNKNOWN')) return unknown('predictability_too_low');
   // Intensities are published separately, so they do not show that the hazard's areas have arrived.
@@ -136,7 +137,7 @@ function stateOf<Area extends Row>(areas: readonly Area[], found: readonly Marke
  * Returns the highest category that could be read. If `unknownParts` contains the category, there could be a
  * higher one.
  */
-export function highestCategory<Area extends Row>(states: HazardStates<Area>): string | null {
+export function highestCategory<Area extends HazardRow>(states: HazardStates<Area>): string | null {
   const categorical = states.get('categorical');
   return highestOf((categorical?.areas ?? []).filter(({ kind }) => kind === 'category'))?.label ?? null;
 }
@@ -145,7 +146,7 @@ export function highestCategory<Area extends Row>(states: HazardStates<Area>): s
  * Returns the requested hazards whose state is unknown, in the form of `meta.unknown`. Also includes the
  * highest category if it is unknown.
  */
-export function unknownParts<Area extends Row>(
+export function unknownParts<Area extends HazardRow>(
   states: HazardStates<Area>,
   asked: readonly Hazard[],
 ): UnknownPart[] {

@@ -6,22 +6,22 @@ import type { RejectionReason } from '../database/cleaner.ts';
 import type { Features, ResolvedPlace } from '../family.ts';
 import { type Polygon, polygonsOf } from '../shape.ts';
 import { converterOf, type UnitSystem } from '../units.ts';
-import type { Geometry, Instant, UnknownPart, WeatherTable } from '../values.ts';
+import type { Geometry, UnknownPart, UtcTime, WeatherTable } from '../values.ts';
 
 /** Information about the data in a response. Members are left out if they do not apply. */
 export interface AnswerMeta {
   /** Always true. Means that the data is older than it should be. */
   stale?: true;
   /** When the newest data was measured, issued or fetched. Only present together with `stale`. */
-  asOf?: Instant;
+  asOf?: UtcTime;
   /** The place that was found for the requested point. */
   resolved?: ResolvedPlace;
   /** Parts of the record that are unknown. A null or empty value here does not mean that there is nothing. */
   unknown?: readonly UnknownPart[];
   /** Parts that are from an earlier issuance, because the latest one has not been received completely. */
-  otherIssues?: readonly { field: string; issuedAt: Instant }[];
+  otherIssues?: readonly { field: string; issuedAt: UtcTime }[];
   /** When the latest version was issued, if too much of it is still missing for it to be returned. */
-  newerIssuedAt?: Instant;
+  newerIssuedAt?: UtcTime;
   /** Fields that were set to null, and records that were left out, because their values are impossible. */
   rejected?: readonly RejectedFields[];
 }

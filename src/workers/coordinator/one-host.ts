@@ -6,7 +6,7 @@ import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
-import { makeRoot } from '../../core/storage/local/root.ts';
+import { makeRoot } from '../../core/storage/local/local-root.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
 import { type Journal, noJournal } from '../memory/journal.ts';

@@ -12,7 +12,7 @@ import {
   type UndeliveredEvents,
   undeliveredInMemory,
 } from '../../core/notify/outbox.ts';
-import { makeRoot } from '../../core/storage/local/root.ts';
+import { makeRoot } from '../../core/storage/local/local-root.ts';
 import type { Journal, StoredRun } from '../memory/journal.ts';
 import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
 import type { Pause } from '../queue/job-queue.ts';

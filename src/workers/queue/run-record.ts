@@ -1,6 +1,6 @@
 import type { Revision } from '../../core/bundle/source-bundle.ts';
 import { type ErrorRecord, withoutPaths } from '../../core/lib/errors.ts';
-import type { Outcome, Postponed } from '../../core/notify/delivery-queue.ts';
+import type { DeliveryOutcome, Postponed } from '../../core/notify/delivery-queue.ts';
 import type { Action, PlannedChange, Reason } from '../../core/publish/plan.ts';
 import type { Counters } from '../../core/publish/results/result.ts';
 import type { PublishedBy } from '../../core/publishers/published-by.ts';
@@ -241,7 +241,10 @@ function publicReason(reason: string): string {
 }
 
 /** Creates the note for a delivery that has ended. Returns null if the event doesn't belong to a run. */
-export function noteOfOutcome(outcome: Outcome, at: Date): { runId: string; note: DeliveryNote } | null {
+export function noteOfOutcome(
+  outcome: DeliveryOutcome,
+  at: Date,
+): { runId: string; note: DeliveryNote } | null {
   const { delivered, tries, reason, isRedelivery } = outcome;
   const status = delivered ? 'delivered' : 'given_up';
   return noteOf(outcome, { status, tries, isMore: isRedelivery, reason, nextTryAt: null, at });
@@ -256,7 +259,7 @@ export function noteOfPostponed(
 }
 
 function noteOf(
-  { event, notifierId }: Pick<Outcome, 'event' | 'notifierId'>,
+  { event, notifierId }: Pick<DeliveryOutcome, 'event' | 'notifierId'>,
   rest: Omit<DeliveryNote, 'notifierId' | 'eventId' | 'eventType'>,
 ): { runId: string; note: DeliveryNote } | null {
   const { id: eventId, type: eventType, data } = event;

@@ -1,6 +1,6 @@
 import { uploadedManifest } from '../../core/bundle/pack/make-manifest.ts';
 import type { Patterns } from '../../core/bundle/pack/select-files.ts';
-import { type StagedBundle, type StageRequest, stageUpload } from '../../core/bundle/staging.ts';
+import { type StagedBundle, type StageRequest, stageUpload } from '../../core/bundle/stage-upload.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
 import { hasCode } from '../../core/lib/errors.ts';

@@ -1,17 +1,17 @@
 import type { OutputRecord } from '../../core/catalog/catalog.ts';
+import { readState, requireCatalog } from '../../core/catalog/catalog-store.ts';
 import { managedPaths } from '../../core/catalog/managed-paths.ts';
-import { readState, requireCatalog } from '../../core/catalog/store.ts';
 import type { Config } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { verify, type VerifyReport } from '../../core/maintain/verify.ts';
+import { atDestination, destinationNamed, placeAt, releaseNamed } from '../../core/releases/bundle-place.ts';
 import {
   bundlePathsAmong,
   compareReleases,
   publishedState,
   type ReleaseDifference,
 } from '../../core/releases/describe.ts';
-import { atDestination, destinationNamed, placeAt, releaseNamed } from '../../core/releases/place.ts';
 import { releaseKey } from '../../core/releases/release.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import { within } from '../../core/storage/wrappers/within.ts';

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { fetchStagedBundle } from '../../core/bundle/shared-archive.ts';
 import { requireTrusted } from '../../core/bundle/signed-bundle.ts';
 import type { SourceBundle } from '../../core/bundle/source-bundle.ts';
-import { openStagedBundle } from '../../core/bundle/staging.ts';
+import { openStagedBundle } from '../../core/bundle/stage-upload.ts';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { systemClock } from '../../core/lib/clock.ts';

@@ -4,16 +4,16 @@ import { errorRecord, hasCode, WaybillError, withoutPaths } from '../../core/lib
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import type { RootIndex } from '../../core/publish/root-index/root-files.ts';
 import type { TidiedPath } from '../../core/publish/unpublish/retire-releases.ts';
-import { compareNamed, type PlaceChoice, showRelease } from '../../core/releases/details.ts';
 import {
   atDestination,
+  type BundlePlace,
   destinationNamed,
   type ListedPath,
   listReleases,
-  type Place,
   placeOf,
   requireReleasesLayout,
-} from '../../core/releases/place.ts';
+} from '../../core/releases/bundle-place.ts';
+import { compareNamed, type PlaceChoice, showRelease } from '../../core/releases/details.ts';
 import { switchAt, type Switched } from '../../core/releases/switch-at.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
@@ -125,10 +125,10 @@ async function refreshIndex(
   context: CoreContext,
   root: Storage,
   index: RootIndex,
-  { destinationPath }: Place,
+  { destinationPath }: BundlePlace,
   { dryRun }: Activation,
 ): Promise<void> {
-  const { refreshIfListed } = await import('../../core/publish/root-index/root-index.ts');
+  const { refreshIfListed } = await import('../../core/publish/root-index/update-root-index.ts');
   for (const { message } of await refreshIfListed(context, root, index, [destinationPath], { dryRun }))
     context.log.warn({ destination: index.destination.id, destinationPath }, message);
 }

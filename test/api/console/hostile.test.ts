@@ -2,11 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import { consoleRoutes } from '../../../src/api/console/console.ts';
-import type { DaemonPorts } from '../../../src/cli/daemon/daemon-app.ts';
 import type { ActionResult, RunResult } from '../../../src/core/publish/results/result.ts';
 import type { DeliveryNote } from '../../../src/workers/queue/run-record.ts';
 import { runResult } from '../../contract/queue.ts';
-import { startApi, tokens } from '../harness.ts';
+import { type ReplacedServices, startApi, tokens } from '../harness.ts';
 
 const never = new AbortController().signal;
 
@@ -61,53 +60,72 @@ function noteOf(text: string): DeliveryNote {
   };
 }
 
-function portsOf(text: () => string): Partial<DaemonPorts> {
+function portsOf(text: () => string): ReplacedServices {
   const output = (): object => ({
     ...{ path: text(), kind: text(), digest: text(), size: 1, url: `javascript:${text()}` },
     ...{ updatedAt: '2026-11-20T01:02:03Z', owner: text() },
   });
   return {
-    plan: async () => resultOf(text()),
-    runLines: () => [{ at: '2026-11-20T01:02:03Z', level: 'warn', message: text(), destinationId: text() }],
-    inspect: async ({ kind }) => {
-      const [one] = [text()];
-      if (kind === 'compare')
-        return { kind, omitted: 1, added: [one], changed: [one], removed: [one], same: 1 };
-      const differing = [{ path: one, problem: one, expected: one, found: one }];
-      const error = { code: one, message: one, hint: one, retryable: true, findings: [] };
-      const counts = { verified: 1, skipped: 1, bytes: 1, interrupted: true };
-      if (kind === 'verify')
-        return { kind, reports: [{ destinationPath: one, ...counts, differing, error }] } as never;
-      return {
-        ...{ kind: 'catalog', paths: [one], pathsOmitted: 1 },
-        catalog: {
-          ...{ destinationPath: one, release: one, generation: 1, updatedAt: '2026-11-20T01:02:03Z' },
-          ...{ isInterrupted: true, isPublished: false, total: 1, bytes: 1, outputs: [output()], next: one },
-          pages: [output(), { ...output(), url: `https://x.example/${one}` }],
-        },
-      } as never;
+    runs: {
+      lines: {
+        of: () => [{ at: '2026-11-20T01:02:03Z', level: 'warn', message: text(), destinationId: text() }],
+      },
+    },
+    threads: {
+      plan: async () => resultOf(text()),
+      inspect: async ({ kind }) => {
+        const [one] = [text()];
+        if (kind === 'compare')
+          return { kind, omitted: 1, added: [one], changed: [one], removed: [one], same: 1 };
+        const differing = [{ path: one, problem: one, expected: one, found: one }];
+        const error = { code: one, message: one, hint: one, retryable: true, findings: [] };
+        const counts = { verified: 1, skipped: 1, bytes: 1, interrupted: true };
+        if (kind === 'verify')
+          return { kind, reports: [{ destinationPath: one, ...counts, differing, error }] } as never;
+        return {
+          ...{ kind: 'catalog', paths: [one], pathsOmitted: 1 },
+          catalog: {
+            ...{ destinationPath: one, release: one, generation: 1, updatedAt: '2026-11-20T01:02:03Z' },
+            ...{
+              isInterrupted: true,
+              isPublished: false,
+              total: 1,
+              bytes: 1,
+              outputs: [output()],
+              next: one,
+            },
+            pages: [output(), { ...output(), url: `https://x.example/${one}` }],
+          },
+        } as never;
+      },
+      releases: async () =>
+        ({
+          kind: 'list',
+          paths: [
+            {
+              ...{ destinationPath: text(), current: null, foreignTarget: text(), channels: [] },
+              releases: [
+                {
+                  ...{
+                    id: text(),
+                    state: 'complete',
+                    isCurrent: false,
+                    isLastGood: false,
+                    isRolledBack: true,
+                  },
+                  ...{ isBeingRemoved: false, channels: [text()], outputs: 1, bytes: 1, leftAt: null },
+                  ...{ activatedAt: null, writtenAt: null, bundle: { path: text(), created: text() } },
+                },
+              ],
+            },
+          ],
+        }) as never,
     },
     notifier: {
       undelivered: async () => [
         { event: { type: text() }, tries: 1, reason: text(), givenUpAt: '2026-11-20T01:02:03Z' },
       ],
     } as never,
-    releases: async () =>
-      ({
-        kind: 'list',
-        paths: [
-          {
-            ...{ destinationPath: text(), current: null, foreignTarget: text(), channels: [] },
-            releases: [
-              {
-                ...{ id: text(), state: 'complete', isCurrent: false, isLastGood: false, isRolledBack: true },
-                ...{ isBeingRemoved: false, channels: [text()], outputs: 1, bytes: 1, leftAt: null },
-                ...{ activatedAt: null, writtenAt: null, bundle: { path: text(), created: text() } },
-              },
-            ],
-          },
-        ],
-      }) as never,
   };
 }
 

@@ -298,8 +298,8 @@ t.test('a session ends when its role is removed or changed, and gains no other',
 
 t.test('a logout everywhere ends all sessions of the user, on all hosts, and no later one', async (t) => {
   const endedSessions = endedSessionsBook({ clock: systemClock });
-  const { api, provider } = await startConsole(t, { ports: { endedSessions } });
-  const other = await startApi(t, { ports: { endedSessions } });
+  const { api, provider } = await startConsole(t, { ports: { identity: { endedSessions } } });
+  const other = await startApi(t, { ports: { identity: { endedSessions } } });
   const { login } = api.ports.configured.get();
   other.reconfigure((access) => ({ ...access, login }));
   const [here, there, token] = [new HttpBrowser(), new HttpBrowser(), new HttpBrowser()];

@@ -1,7 +1,7 @@
 import type { ConsoleLogin } from '../../../src/api/console/people.ts';
 import { resolveLogin } from '../../../src/api/console/people.ts';
 import type { LoginConfig } from '../../../src/core/config/config.ts';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/load-config.ts';
 import type { Api } from '../harness.ts';
 
 /** Roles by groups: publishers operate `maps` and see `docs`, admins do everything. */

@@ -75,7 +75,7 @@ t.test('open streams of a process share one query for logouts in each round of c
   const configured = {
     get: () => ({ tokens: [], adminToken: null, login: null, pipelineIds: new Set<string>() }),
   };
-  const ports = { http: { basePath: '/' }, clock, configured, endedSessions };
+  const ports = { http: { basePath: '/' }, clock, configured, identity: { endedSessions } };
   const sessions = new Sessions(ports, { seal: sealOf('a-secret', 'sessions'), lifetimeMs: 1e6 });
   const ids = Array.from({ length: 300 }, (_, index) => `session-${index}`);
   for (let round = 1; round <= 3; round += 1) {
@@ -221,13 +221,15 @@ t.test('a session ends with its token, and with the logout', async (t) => {
 
 t.test('a logout ends the session on other hosts and after a restart, and its open pages', async (t) => {
   const endedSessions = endedSessionsBook({ clock: systemClock });
-  const [one, other] = await Promise.all([1, 2].map(() => startApi(t, { ports: { endedSessions } })));
+  const [one, other] = await Promise.all(
+    [1, 2].map(() => startApi(t, { ports: { identity: { endedSessions } } })),
+  );
   if (one === undefined || other === undefined) throw new TypeError('there are two');
   const { cookie, csrf } = await logIn(one, tokens.maps);
   const page = await fetch(`${other.origin}/console/events`, { headers: { cookie } });
   t.equal(page.status, 200);
   t.equal((await post(one, 'console/logout', { csrf }, { cookie })).status, 303);
-  for (const api of [one, other, await startApi(t, { ports: { endedSessions } })])
+  for (const api of [one, other, await startApi(t, { ports: { identity: { endedSessions } } })])
     t.equal((await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status, 303);
   t.match(await page.text(), /event: end\n[^]*"reason":"token_revoked"/);
 });
@@ -240,7 +242,9 @@ t.test('a clock that was ahead keeps no session, and its logout everywhere refus
     // Without timers, only a new session looks for logouts.
     timeout: () => ({ cancel: () => undefined }),
   };
-  const api = await startApi(t, { ports: { clock, endedSessions: endedSessionsBook({ clock }) } });
+  const api = await startApi(t, {
+    ports: { clock, identity: { endedSessions: endedSessionsBook({ clock }) } },
+  });
   const statusOf = async (cookie: string): Promise<number> =>
     (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
   const kept = await logIn(api, tokens.maps);
@@ -266,7 +270,7 @@ t.test(
       throw new WaybillError('queue_unavailable', 'away by the will of the test');
     };
     const endedSessions = { add: away, addOnce: away, among: async () => new Map<string, Date>() };
-    const api = await startApi(t, { ports: { endedSessions } });
+    const api = await startApi(t, { ports: { identity: { endedSessions } } });
     const { cookie, csrf } = await logIn(api, tokens.maps);
     t.equal((await post(api, 'console/logout', { csrf }, { cookie })).status, 503);
     Object.assign(endedSessions, { among: away });
@@ -347,9 +351,11 @@ t.test('a path that leads out of the destination is refused, wherever the consol
   const asked: InspectionRequest[] = [];
   const api = await startApi(t, {
     ports: {
-      inspect: async (request) => {
-        asked.push(request);
-        return { kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null };
+      threads: {
+        inspect: async (request) => {
+          asked.push(request);
+          return { kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null };
+        },
       },
     },
   });

@@ -1,6 +1,6 @@
 import { SignJWT } from 'jose';
 import t from 'tap';
-import type { ApiAccess } from '../../../src/api/ports.ts';
+import type { ApiAccess } from '../../../src/api/api-services.ts';
 import { grantSeal } from '../../../src/api/publishers/access-token.ts';
 import { daemonRoutes } from '../../../src/cli/daemon/daemon-app.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
@@ -126,8 +126,8 @@ t.test('two API hosts share nothing but the key and the used ID tokens', async (
   const publishers = [publisherOf(issuer.url)];
   const endedSessions = endedSessionsBook({ clock: systemClock });
   const [one, other] = [
-    await startApi(t, { publishers, ports: { endedSessions } }),
-    await startApi(t, { publishers, ports: { endedSessions } }),
+    await startApi(t, { publishers, ports: { identity: { endedSessions } } }),
+    await startApi(t, { publishers, ports: { identity: { endedSessions } } }),
   ];
   const idToken = await issuer.sign(claims);
   const token = await accessToken(one.origin, idToken);

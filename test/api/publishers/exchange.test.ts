@@ -112,7 +112,7 @@ t.test('every other ID token is refused, with the reason and the error of OAuth'
   const exchangeLimit = { admit: async () => undefined, failed: async () => undefined };
   const { audit, entries } = auditOf();
   const publishers = [publisherOf(issuer.url)];
-  const { origin, lines } = await startApi(t, { publishers, ports: { exchangeLimit, audit } });
+  const { origin, lines } = await startApi(t, { publishers, ports: { identity: { exchangeLimit }, audit } });
   const secrets: string[] = [];
   for (const [name, [token, reason]] of Object.entries(cases)) {
     const sent = await token;

@@ -193,7 +193,10 @@ t.test('rotation while many ID tokens are exchanged loses none that the client r
   const issuer = await startIssuer(t);
   const clock = manualClock(new Date());
   const issuerKeys = new IssuerKeys(clock, (url) => fetchJson(url, manualClock()));
-  const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)], ports: { issuerKeys } });
+  const { origin } = await startApi(t, {
+    publishers: [publisherOf(issuer.url)],
+    ports: { identity: { issuerKeys } },
+  });
   const old = await Promise.all([1, 2, 3].map(() => issuer.sign(claims)));
   t.same(await statuses(old), [200, 200, 200]);
   await issuer.rotate();

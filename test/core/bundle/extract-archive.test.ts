@@ -20,7 +20,7 @@ import {
   type StagedBundle,
   stageUpload,
   stagingFailure,
-} from '../../../src/core/bundle/staging.ts';
+} from '../../../src/core/bundle/stage-upload.ts';
 import { validateBundle } from '../../../src/core/bundle/validate-bundle.ts';
 import { asWaybillError, type WaybillError } from '../../../src/core/lib/errors.ts';
 import {

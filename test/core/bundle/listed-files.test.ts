@@ -1,8 +1,8 @@
 import t from 'tap';
 import {
+  type BundleListing,
   linkAbove,
   listBundle,
-  type Listing,
   problemOf,
   unlistedWarning,
   unreadableFindings,
@@ -78,7 +78,7 @@ t.test('a listing sorts what is there by what the manifest lists', async (t) => 
 });
 
 t.test('a name that is not UTF-8 is an error only where a listed file is missing', async (t) => {
-  const listing = (...unreadable: string[]): Listing => ({
+  const listing = (...unreadable: string[]): BundleListing => ({
     present: new Map(),
     links: new Set(),
     signature: null,

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { packDirectory } from '../../../src/core/bundle/pack/pack-directory.ts';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { errorRecord } from '../../../src/core/lib/errors.ts';
 import { dateOf } from '../../../src/core/lib/instant.ts';

@@ -3,7 +3,8 @@ import { Ajv } from 'ajv';
 import t from 'tap';
 import { parse as parseYaml } from 'yaml';
 import { configReference, withReference } from '../../../scripts/config-reference.ts';
-import { configJsonSchema, type JsonSchema } from '../../../src/core/config/json-schema.ts';
+import { configJsonSchema } from '../../../src/core/config/json-schema.ts';
+import type { JsonSchema } from '../../../src/core/lib/parameters.ts';
 import { findingsOf, parse, withDestination, withHttp } from './parse.ts';
 
 const schema = configJsonSchema();

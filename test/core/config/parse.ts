@@ -1,5 +1,5 @@
 import type { Config } from '../../../src/core/config/config.ts';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { describeFinding, type Finding, hasCode, WaybillError } from '../../../src/core/lib/errors.ts';
 
 /** The configuration of a YAML text, as if it stood in /etc/waybill/c.yml. */

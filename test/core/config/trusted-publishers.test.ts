@@ -1,6 +1,6 @@
 import t from 'tap';
-import { parseConfig } from '../../../src/core/config/load.ts';
-import { adoptable, changesBetween } from '../../../src/core/config/reload.ts';
+import { adoptable, changesBetween } from '../../../src/core/config/config-changes.ts';
+import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 
 const pipelines = `pipelines: [{id: site, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: /srv/web}]}]`;

@@ -2,7 +2,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { type PathScope, requireSafePaths } from '../../../src/core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../src/core/lib/errors.ts';
 

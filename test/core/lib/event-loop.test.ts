@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { stageUpload } from '../../../src/core/bundle/staging.ts';
+import { stageUpload } from '../../../src/core/bundle/stage-upload.ts';
 import { sharedEventLoop } from '../../../src/core/lib/event-loop.ts';
 import { bundleTar, inChunks } from '../../fixtures/tar.ts';
 

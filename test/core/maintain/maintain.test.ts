@@ -1,4 +1,5 @@
 import t from 'tap';
+import { requireCatalog } from '../../../src/core/catalog/catalog-store.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
 import {
@@ -8,7 +9,6 @@ import {
   reportedPath,
   requireManagedPaths,
 } from '../../../src/core/catalog/managed-paths.ts';
-import { requireCatalog } from '../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';

@@ -5,7 +5,7 @@ import t from 'tap';
 import { chainStart, recordAfter } from '../../../src/core/audit/record.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import type { Outcome } from '../../../src/core/notify/delivery-queue.ts';
+import type { DeliveryOutcome } from '../../../src/core/notify/delivery-queue.ts';
 import { eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
 import { Notifier, wants } from '../../../src/core/notify/notifier.ts';
@@ -236,7 +236,7 @@ function sinkOf(send: Sink['send'], over: Partial<Sink> = {}): Sink {
 }
 
 function open(sinks: Record<string, Sink>, hurry?: AbortSignal, outbox?: Outbox) {
-  const outcomes: Outcome[] = [];
+  const outcomes: DeliveryOutcome[] = [];
   const notifier = new Notifier({
     notifiers: Object.entries(sinks).map(([id, sink]) => ({ config: config({ id }), sink })),
     clock: impatientClock(),

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import type { Outcome } from '../../../src/core/notify/delivery-queue.ts';
+import type { DeliveryOutcome } from '../../../src/core/notify/delivery-queue.ts';
 import { type Event, eventOf } from '../../../src/core/notify/event.ts';
 import { Notifier } from '../../../src/core/notify/notifier.ts';
 import { type Outbox, undeliveredInMemory } from '../../../src/core/notify/outbox.ts';
@@ -26,7 +26,7 @@ function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal
   const { concurrency = 1, ...options } = more;
   const undelivered = undeliveredInMemory();
   const received: Event[] = [];
-  const outcomes: Outcome[] = [];
+  const outcomes: DeliveryOutcome[] = [];
   const world = {
     undelivered,
     received,
@@ -44,7 +44,7 @@ function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal
     },
     close: async () => undefined,
   };
-  const onOutcome = (outcome: Outcome): void => void outcomes.push(outcome);
+  const onOutcome = (outcome: DeliveryOutcome): void => void outcomes.push(outcome);
   const notifier = new Notifier({
     ...options,
     notifiers: [{ config: config('n'), sink }],

@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import { type Event, eventOf } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
 import { fileSink } from '../../../src/core/notify/sinks/file.ts';
-import { logSink } from '../../../src/core/notify/sinks/log.ts';
+import { logSink } from '../../../src/core/notify/sinks/log-sink.ts';
 import { redisSink } from '../../../src/core/notify/sinks/redis.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { startRedis } from '../../services/redis.ts';

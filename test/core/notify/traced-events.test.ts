@@ -1,7 +1,7 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import type { Outcome } from '../../../src/core/notify/delivery-queue.ts';
+import type { DeliveryOutcome } from '../../../src/core/notify/delivery-queue.ts';
 import { eventOf } from '../../../src/core/notify/event.ts';
 import { Notifier } from '../../../src/core/notify/notifier.ts';
 import { type OutboxEvent, undeliveredInMemory } from '../../../src/core/notify/outbox.ts';
@@ -20,7 +20,7 @@ function open({ left = [], answer }: { left?: OutboxEvent[]; answer: () => Attem
   const sent: (TraceContext | undefined)[] = [];
   const kept: OutboxEvent[] = [];
   const undelivered = undeliveredInMemory();
-  const outcomes: Outcome[] = [];
+  const outcomes: DeliveryOutcome[] = [];
   const sink: Sink = {
     concurrency: 1,
     timeoutMs: 10_000,

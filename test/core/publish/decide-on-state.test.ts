@@ -1,5 +1,5 @@
 import t from 'tap';
-import { readState } from '../../../src/core/catalog/store.ts';
+import { readState } from '../../../src/core/catalog/catalog-store.ts';
 import {
   type DecideOn,
   decideOnLatest,

@@ -6,7 +6,7 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import type { FixedModes } from '../../../src/core/storage/capabilities.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
-import { sftpStorage } from '../../../src/core/storage/sftp/driver.ts';
+import { sftpStorage } from '../../../src/core/storage/sftp/sftp-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../services/sshd.ts';
 import { Stand } from './stand.ts';

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
-import { stageUpload } from '../../../src/core/bundle/staging.ts';
+import { stageUpload } from '../../../src/core/bundle/stage-upload.ts';
 import { digestOf, hexOf } from '../../../src/core/lib/digest.ts';
 import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import { inChunks } from '../../fixtures/tar.ts';

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import t from 'tap';
 import type { PublishedBundle } from '../../../src/core/catalog/catalog.ts';
-import { parseConfig } from '../../../src/core/config/load.ts';
+import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';

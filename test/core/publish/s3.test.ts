@@ -5,10 +5,10 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import type { BundlePublication, PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
-import { s3Storage } from '../../../src/core/storage/s3/driver.ts';
-import type { S3Location } from '../../../src/core/storage/s3/location.ts';
+import type { S3Location } from '../../../src/core/storage/s3/s3-location.ts';
+import { s3Storage } from '../../../src/core/storage/s3/s3-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { withRetry } from '../../../src/core/storage/wrappers/retry.ts';
+import { withRetry } from '../../../src/core/storage/wrappers/with-retry.ts';
 import {
   bundleOf,
   contextWith,

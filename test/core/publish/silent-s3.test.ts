@@ -4,9 +4,9 @@ import t from 'tap';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { defaultRetryPolicy } from '../../../src/core/lib/retry.ts';
-import { BucketClient } from '../../../src/core/storage/s3/client.ts';
-import { S3Storage } from '../../../src/core/storage/s3/driver.ts';
-import { withRetry } from '../../../src/core/storage/wrappers/retry.ts';
+import { BucketClient } from '../../../src/core/storage/s3/s3-client.ts';
+import { S3Storage } from '../../../src/core/storage/s3/s3-storage.ts';
+import { withRetry } from '../../../src/core/storage/wrappers/with-retry.ts';
 import { publishTo, testClock } from '../../faults/world.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../services/radosgw.ts';
 

@@ -4,7 +4,7 @@ import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
-import { sftpStorage } from '../../../src/core/storage/sftp/driver.ts';
+import { sftpStorage } from '../../../src/core/storage/sftp/sftp-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { retire, site, writeRelease } from '../../faults/release-world.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../services/sshd.ts';

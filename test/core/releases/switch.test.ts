@@ -4,7 +4,7 @@ import path from 'node:path';
 import t from 'tap';
 import { retireReleases } from '../../../src/core/publish/unpublish/retire-releases.ts';
 import { currentObjectKey, type ReleaseId, releaseKey } from '../../../src/core/releases/release.ts';
-import { ledgerKey, readReleases, requireReleases } from '../../../src/core/releases/store.ts';
+import { ledgerKey, readReleases, requireReleases } from '../../../src/core/releases/releases-store.ts';
 import { releaseIn, surveyReleases } from '../../../src/core/releases/stored-releases.ts';
 import { activate, promote, resume, rollBack } from '../../../src/core/releases/switch.ts';
 import { bytesBody, readAll } from '../../../src/core/storage/body.ts';

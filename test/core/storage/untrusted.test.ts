@@ -8,9 +8,9 @@ import { observe } from '../../../src/core/publish/decision/observe.ts';
 import { measure, storedBody } from '../../../src/core/storage/body.ts';
 import { joinKey, listedKey as key } from '../../../src/core/storage/key.ts';
 import { listEntries, pagesBelow, unfinishedUploads } from '../../../src/core/storage/s3/listing.ts';
-import { nameDecoder } from '../../../src/core/storage/s3/names.ts';
+import { nameDecoder } from '../../../src/core/storage/s3/name-decoder.ts';
 import type { ListPage, UploadPage } from '../../../src/core/storage/s3/objects.ts';
-import { readDirectory } from '../../../src/core/storage/sftp/root.ts';
+import { readDirectory } from '../../../src/core/storage/sftp/sftp-root.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {
   ListingLimit,

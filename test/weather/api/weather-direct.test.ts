@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import net from 'node:net';
 import type { Test } from 'tap';
 import t from 'tap';
-import { createHttpApp } from '../../../src/api/http/app.ts';
+import { createHttpApp } from '../../../src/api/http/http-app.ts';
 import { createMetrics, type Metrics, recordRequests } from '../../../src/api/metrics/metrics.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { withDirectReads } from '../../../src/weather/api/direct-reads.ts';

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import type { Test } from 'tap';
-import type { HttpPorts } from '../../../src/api/http/app.ts';
+import type { HttpPorts } from '../../../src/api/http/http-app.ts';
 import type { WeatherMetrics } from '../../../src/api/metrics/weather-metrics.ts';
 import type { Clock } from '../../../src/core/lib/clock.ts';
 import { type Log, logControl, silentLog } from '../../../src/core/lib/log.ts';
@@ -14,7 +14,7 @@ import {
 import { type FamilyName, familyNames } from '../../../src/weather/families.ts';
 import type { WeatherReader } from '../../../src/weather/reader.ts';
 import { createReaderApp } from '../../../src/weather/reader-app.ts';
-import { createTextRenderer } from '../../../src/weather/render/text.ts';
+import { createTextRenderer } from '../../../src/weather/render/text-renderer.ts';
 
 const staleAfter = (ms: number): Record<`${FamilyName}Ms`, number> =>
   Object.fromEntries(familyNames.map((name) => [`${name}Ms`, ms])) as Record<`${FamilyName}Ms`, number>;

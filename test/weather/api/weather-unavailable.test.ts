@@ -4,7 +4,7 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../../src/weather/feed/tables/upsert.ts';
 import { openWeatherDatabases } from '../../../src/weather/reader.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { primary } from '../primary-database.ts';
@@ -40,7 +40,7 @@ async function served(changes: Partial<PostgresConfig> = {}, cacheMs = 0) {
 }
 
 /** Asks for alerts while their table is locked. */
-async function whileLocked<T>(work: (owner: Target) => Promise<T>): Promise<T> {
+async function whileLocked<T>(work: (owner: WritableDatabase) => Promise<T>): Promise<T> {
   const owner = await openServer(server.url());
   await owner.run('begin; lock table alert_runs in access exclusive mode');
   try {

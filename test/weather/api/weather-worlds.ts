@@ -5,7 +5,7 @@ import { openDatabase } from '../../../src/weather/database/open-database.ts';
 import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../../src/weather/feed/tables/upsert.ts';
 import { createReader, type WeatherReader } from '../../../src/weather/reader.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { primary } from '../primary-database.ts';
@@ -20,7 +20,7 @@ import { startWeather } from './weather-harness.ts';
 
 export interface WeatherWorld {
   fed: FeedResult[];
-  target: Target;
+  target: WritableDatabase;
   get: (path: string) => Promise<string>;
   json: (path: string) => Promise<Record<string, unknown>>;
 }
@@ -29,7 +29,7 @@ type Documents = readonly (readonly [name: string, document: unknown])[];
 export type MakeWorld = (t: Test, documents: Documents, now?: string) => Promise<WeatherWorld>;
 
 interface Database {
-  openTarget: () => Promise<Target>;
+  openTarget: () => Promise<WritableDatabase>;
   openReader: (clock: Clock) => Promise<WeatherReader>;
 }
 
@@ -82,7 +82,7 @@ function makerOf({ openTarget, openReader }: Database): MakeWorld {
 }
 
 /** Tables without rows, made at first. */
-async function emptied(target: Target): Promise<void> {
+async function emptied(target: WritableDatabase): Promise<void> {
   const tables = await target.query(
     "select table_name from information_schema.tables where table_schema = 'weather'",
     [],

@@ -1,4 +1,4 @@
-import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../../src/weather/feed/tables/upsert.ts';
 
 /** The runs that the rows of other tables belong to: their ids are of the database alone. */
 const runsOf: Readonly<Record<string, string>> = {
@@ -10,7 +10,7 @@ const runsOf: Readonly<Record<string, string>> = {
 };
 
 /** Every row of every table as text, in an order of its own; a run stands for its id. */
-export async function dump(target: Target): Promise<Record<string, string[]>> {
+export async function dump(target: WritableDatabase): Promise<Record<string, string[]>> {
   const tables = await target.query(
     "select table_name from information_schema.tables where table_schema = 'weather' order by 1",
     [],

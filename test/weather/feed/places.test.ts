@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { sharedPglite } from '../shared-pglite.ts';
 import { read } from './day.ts';
@@ -55,7 +55,7 @@ function station(stationIdentifier: string, changes: object = {}) {
 
 const list = (features: object[]): string => JSON.stringify({ type: 'FeatureCollection', features });
 
-async function places(t: Test, target: Target): Promise<void> {
+async function places(t: Test, target: WritableDatabase): Promise<void> {
   const feed = (name: string, text: string): Promise<FeedResult> =>
     feedDocument(target, { place: `places/${name}`, name, text, receivedAt: null });
   const rows = (table: string): Promise<unknown[]> => target.query(`select * from ${table} order by 1`, []);

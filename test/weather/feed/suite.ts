@@ -5,13 +5,13 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
 import { feedOnce } from '../../../src/weather/feed/feed-sources.ts';
 import { createRequestTable, createTables } from '../../../src/weather/feed/tables/create-tables.ts';
-import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../../src/weather/feed/tables/upsert.ts';
 import { dayOfChanges, nwsConfig, officeTable, paths, read } from './day.ts';
 import { dump } from './dump.ts';
 import { type Moment, type NwsServer, startNws } from './nws-server.ts';
 
 /** Makes an empty database of what the target leads to. */
-export async function emptied(target: Target): Promise<void> {
+export async function emptied(target: WritableDatabase): Promise<void> {
   await target.run('drop schema if exists weather cascade');
   await createTables(target);
   await createRequestTable(target);
@@ -23,7 +23,7 @@ export function feedConfig(url: string, offices: readonly string[] = []): FeedCo
 }
 
 export async function feedFrom(
-  target: Target,
+  target: WritableDatabase,
   url: string,
   offices: readonly string[] = [],
 ): Promise<FeedResult[]> {
@@ -40,14 +40,14 @@ export async function feedFrom(
   return fed;
 }
 
-export async function placeOffice(target: Target): Promise<void> {
+export async function placeOffice(target: WritableDatabase): Promise<void> {
   const name = 'offices.csv';
   await feedDocument(target, { place: name, name, text: officeTable, receivedAt: null });
 }
 
 /** Feeds a day, asking once at each moment; after the first one a table says where the office is. */
 export async function feedDay(
-  target: Target,
+  target: WritableDatabase,
   server: NwsServer,
   moments: readonly Moment[] = dayOfChanges(),
 ): Promise<void> {
@@ -58,12 +58,12 @@ export async function feedDay(
   }
 }
 
-async function rowsOf(target: Target, sql: string): Promise<unknown[]> {
+async function rowsOf(target: WritableDatabase, sql: string): Promise<unknown[]> {
   return (await target.query(`select (${sql}) as found`, [])).map((row) => row['found'])[0] as unknown[];
 }
 
 /** What the feeder does alike on every driver. */
-export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<void> {
+export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>): Promise<void> {
   const target = await open();
   t.teardown(() => target.close());
   const server = await startNws(dayOfChanges()[0]!);

@@ -37,7 +37,7 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       };
     }),
   );
-  const { checks } = await parts.readiness.look();
+  const { checks } = await parts.health.readiness.look();
   const queues = await queuesOf(visit);
   show(visit, {
     title: 'Daemon',

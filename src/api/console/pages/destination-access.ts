@@ -5,7 +5,11 @@ import { queryParameters } from '../../http/query-parameters.ts';
 import { untilLeft } from '../../http/request/client-connection.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
-import { disclosed, type PlaceParams } from '../../pipelines/releases-routes.ts';
+import {
+  type DestinationParams,
+  type DestinationRequest,
+  disclosed,
+} from '../../pipelines/releases-routes.ts';
 import { paths } from '../paths.ts';
 import type { ConsolePage } from '../show.ts';
 import { type Form, permit, type PipelineOperation, type Visit } from '../visit.ts';
@@ -29,7 +33,7 @@ export function pathOf(form: Form): string | null {
  * Returns the query string to render the page with. If a form was rejected, `req.url` is the form's action,
  * so its query does not apply.
  */
-export function queryOf({ req, refusal }: Visit<PlaceParams>): string {
+export function queryOf({ req, refusal }: Visit<DestinationParams>): string {
   return refusal === undefined ? req.url : '?';
 }
 
@@ -46,7 +50,7 @@ export function crumbsTo(
 
 /** Authorizes access to the URL's destination. Throws `destination_not_found`, and `permit`'s errors. */
 export function placeOf(
-  { req, res, visitor, access }: Visit<PlaceParams>,
+  { req, res, visitor, access }: Visit<DestinationParams>,
   operation: PipelineOperation,
 ): { pipelineId: string; destination: DestinationSummary } {
   const pipeline = permit(res, visitor, operation, req.params.pipelineId, access);
@@ -57,22 +61,19 @@ export function placeOf(
   });
 }
 
-type Asked = InspectionRequest extends infer R
-  ? R extends unknown
-    ? Omit<R, 'runId' | 'pipelineId' | 'destinationId'>
-    : never
-  : never;
-
 /**
  * Reads from the destination in the URL, which the visitor has already been authorized for. Throws the same
  * errors as `PublishingThreads.inspect`.
  */
-export async function inspect(visit: Visit<PlaceParams>, asked: Asked): Promise<InspectionAnswer> {
+export async function inspect(
+  visit: Visit<DestinationParams>,
+  asked: DestinationRequest<InspectionRequest>,
+): Promise<InspectionAnswer> {
   const { req, res, parts } = visit;
   const { pipelineId, destinationId } = req.params;
   const runId = `look.${requestContext(req).id}`;
   const request = { ...asked, pipelineId, destinationId, runId };
-  return untilLeft(res, parts.stopping, (signal) => parts.inspect(request, signal)).catch(
+  return untilLeft(res, parts.stopping, (signal) => parts.threads.inspect(request, signal)).catch(
     (thrown: unknown) => {
       throw disclosed(thrown);
     },

@@ -3,7 +3,7 @@ import type { CatalogPage } from '../../../workers/threads/inspection-request.ts
 import { queryParameters } from '../../http/query-parameters.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
-import type { PlaceParams } from '../../pipelines/releases-routes.ts';
+import type { DestinationParams } from '../../pipelines/releases-routes.ts';
 import { paths, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
@@ -26,10 +26,10 @@ const catalogQuery = queryParameters({
 export const destinationPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}',
-  handle: (parts) => page<PlaceParams>(parts, showDestination),
+  handle: (parts) => page<DestinationParams>(parts, showDestination),
 };
 
-async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
+async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
   const { pipelineId, destination } = placeOf(visit, 'read');
   const { visitor, access, parts } = visit;
   const asked = catalogQuery.read(queryOf(visit));
@@ -63,7 +63,7 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
 
 /** Returns a page of the catalog. If no bundle path is asked for, it is the one of the newest bundle. */
 async function catalogOf(
-  visit: Visit<PlaceParams>,
+  visit: Visit<DestinationParams>,
   asked: ReturnType<typeof catalogQuery.read>,
   newest: string | null,
 ): Promise<CatalogPage | null> {
@@ -88,7 +88,7 @@ const searchedRuns = 100;
 
 /** Returns the newest run that published to each bundle path of a destination, newest first. */
 async function runsByPath(
-  { req, parts }: Visit<PlaceParams>,
+  { req, parts }: Visit<DestinationParams>,
   destinationId: string,
 ): Promise<Map<string, string>> {
   const { runs } = await parts.queue.list([req.params.pipelineId], { limit: searchedRuns });
@@ -108,7 +108,7 @@ export const openPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/open',
   handle: (parts) =>
-    page<PlaceParams>(parts, async (visit) => {
+    page<DestinationParams>(parts, async (visit) => {
       const { pipelineId, destination } = placeOf(visit, 'read');
       const { path } = catalogQuery.read(visit.req.url);
       const answer = await inspect(visit, { kind: 'catalog', path, prefix: '', after: null, limit: 1 });
@@ -128,7 +128,7 @@ export const verifyAction: PageRoute<ConsoleParts> = {
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/verify',
   audit: { none: 'it changes nothing' },
   handle: (parts) =>
-    action<PlaceParams>(
+    action<DestinationParams>(
       parts,
       async (visit, form) => {
         const { pipelineId, destination } = placeOf(visit, 'verify');
@@ -154,7 +154,7 @@ export const verifyAction: PageRoute<ConsoleParts> = {
 
 /** Verifies one bundle path, or all of them if `only` is null. */
 async function verifyPaths(
-  visit: Visit<PlaceParams>,
+  visit: Visit<DestinationParams>,
   destination: DestinationSummary,
   only: string | null,
 ): Promise<VerifiedPath[]> {
@@ -168,7 +168,7 @@ async function verifyPaths(
 
 /** From the root, all bundle paths are verified at once, but with the former releases of each. */
 async function pathsToVerify(
-  visit: Visit<PlaceParams>,
+  visit: Visit<DestinationParams>,
   { layout, mapping }: DestinationSummary,
 ): Promise<string[]> {
   if (layout === 'in_place' || mapping === 'fixed') return ['.'];

@@ -69,7 +69,7 @@ async function plan(visit: Visit<PipelineParams>, channel: string | null): Promi
   const pipelineId = permitPlan(visit);
   const runId = `dry-run.${requestContext(req).id}`;
   const job = { runId, pipelineId, staged: null, ...(channel === null ? {} : { channel }) };
-  return untilLeft(res, parts.stopping, (signal) => parts.plan(job, signal));
+  return untilLeft(res, parts.stopping, (signal) => parts.threads.plan(job, signal));
 }
 
 /** Returns the pipeline's id. Throws `pipeline_takes_uploads`, and the same errors as `permit`. */

@@ -3,7 +3,7 @@ import { freeText } from '../../../core/lib/parameters.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
-import { askReleases, type PlaceParams } from '../../pipelines/releases-routes.ts';
+import { askReleases, type DestinationParams } from '../../pipelines/releases-routes.ts';
 import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
@@ -24,10 +24,10 @@ const listQuery = queryParameters({
 export const releasesPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases',
-  handle: (parts) => page<PlaceParams>(parts, showReleases),
+  handle: (parts) => page<DestinationParams>(parts, showReleases),
 };
 
-async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
+async function showReleases(visit: Visit<DestinationParams>): Promise<void> {
   const { pipelineId, destination } = placeOf(visit, 'read');
   const { path, from, to, choose, done, undo } = listQuery.read(queryOf(visit));
   const answer = await askReleases(visit.req, visit.res, visit.parts, { kind: 'list', path });
@@ -115,7 +115,7 @@ const searchedRuns = 200;
 
 /** Returns a function from a release to the path of the run that published it; null if it is not known. */
 async function runPaths(
-  { req, parts }: Visit<PlaceParams>,
+  { req, parts }: Visit<DestinationParams>,
   destinationId: string,
 ): Promise<(release: string) => string | null> {
   const { runs } = await parts.queue.list([req.params.pipelineId], { limit: searchedRuns });
@@ -129,7 +129,7 @@ async function runPaths(
 
 /** Compares two releases. Returns null if either is missing. Throws the same errors as `inspect`. */
 async function differenceOf(
-  visit: Visit<PlaceParams>,
+  visit: Visit<DestinationParams>,
   { path, from, to }: { path: string | null; from: string | null; to: string | null },
 ): Promise<Difference | null> {
   if (from === null || to === null) return null;
@@ -158,7 +158,7 @@ export const activateAction: PageRoute<ConsoleParts> = {
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
   audit: 'release.activate',
   handle: (parts) =>
-    action<PlaceParams & { releaseId: string }>(
+    action<DestinationParams & { releaseId: string }>(
       parts,
       async (visit, form) => {
         const { req, res } = visit;

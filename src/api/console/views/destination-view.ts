@@ -1,6 +1,6 @@
 import { compareCodeUnits } from '../../../core/lib/paths.ts';
-import { formatRate } from '../../../core/lib/settings/rate.ts';
-import type { ListedPath } from '../../../core/releases/place.ts';
+import { formatRate } from '../../../core/lib/settings/transfer-rate.ts';
+import type { ListedPath } from '../../../core/releases/bundle-place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/inspection-request.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Moment, momentOf, plural, shortMoment, sizeText } from '../record-text.ts';

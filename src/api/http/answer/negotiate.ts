@@ -6,7 +6,6 @@ export type Format = 'json' | 'geojson' | 'xml' | 'text' | 'csv';
 
 export interface Representation {
   format: Format;
-  /** The value for the `Content-Type` header. */
   mediaType: string;
 }
 

@@ -35,7 +35,6 @@ export interface Problem {
   findings?: readonly Finding[];
 }
 
-/** The Content-Type for each format. */
 const problemMediaTypes: Readonly<Record<ProblemForm, string>> = {
   json: 'application/problem+json',
   xml: 'application/problem+xml; charset=utf-8',
@@ -122,7 +121,6 @@ export type ProblemPage = (
   path: string,
 ) => { html: string; headers: Readonly<Record<string, string>> };
 
-/** The dependencies of `sendProblem`. */
 export interface ProblemPorts {
   clock: Clock;
   /** If absent, browsers also get JSON. */

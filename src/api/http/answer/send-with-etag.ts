@@ -11,7 +11,6 @@ export interface TaggedAnswer {
   mediaType: string;
   /** For strings, Node.js sends a short body together with the head in a single write. */
   body: string | Buffer;
-  /** The size of the body. */
   bytes: number;
   /** A strong ETag computed from the body. */
   etag: string;

@@ -19,7 +19,7 @@ export interface BodyPorts {
   stopping: AbortSignal;
 }
 
-interface RequestBody {
+interface ReceivedBody {
   /** The body. It can only be iterated once. Stopping early leaves the connection open for the response. */
   chunks: AsyncIterable<Uint8Array>;
   /** Aborted when the body takes too long, the daemon stops, or the request loses its authorization. */
@@ -39,7 +39,7 @@ interface RequestBody {
 export async function withBody<T>(
   req: IncomingMessage,
   { http, clock, stopping }: BodyPorts,
-  read: (body: RequestBody) => Promise<T>,
+  read: (body: ReceivedBody) => Promise<T>,
   maxMs: number = http.uploadTimeoutMs,
 ): Promise<T> {
   const abort = new AbortController();
@@ -125,7 +125,6 @@ function tooSlow(maxMs: number): WaybillError {
   });
 }
 
-/** The dependencies for reading a body into memory. */
 export interface MemoryBodyPorts extends BodyPorts {
   bodyMemory: BodyMemory;
 }

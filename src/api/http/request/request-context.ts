@@ -10,7 +10,7 @@ import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 export type ProblemForm = 'json' | 'xml' | 'text' | 'html';
 
 /** A rerun of another run, or the reason why a run could not be repeated, without its id. */
-export type Rerun = { pipelineId: string; runId: string; rerunOf: string } | { code: ErrorCode };
+export type RequestedRerun = { pipelineId: string; runId: string; rerunOf: string } | { code: ErrorCode };
 
 /** Data about a request that all of its handlers share. */
 export interface RequestContext {
@@ -60,7 +60,7 @@ export interface RequestContext {
   /**
    * The result of each rerun, for actions that can rerun several runs. Each one gets its own audit record.
    */
-  reruns?: Rerun[];
+  reruns?: RequestedRerun[];
   /** The client that made the request, if it did not use a configured token. Must not contain secrets. */
   actor?: Actor;
   /**

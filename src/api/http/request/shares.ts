@@ -13,7 +13,6 @@ export interface Shares {
   take(owner: string, amount: number): 'owner' | 'total' | null;
   /** Releases an amount that `owner` took earlier. */
   give(owner: string, amount: number): void;
-  /** Returns the total amount that all owners have taken. */
   taken(): number;
 }
 

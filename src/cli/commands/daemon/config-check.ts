@@ -2,8 +2,8 @@ import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Config } from '../../../core/config/config.ts';
-import type { Loaded } from '../../../core/config/load.ts';
-import { loadConfig } from '../../../core/config/load.ts';
+import type { LoadedConfig } from '../../../core/config/load-config.ts';
+import { loadConfig } from '../../../core/config/load-config.ts';
 import { requirePackages } from '../../../core/config/required-packages.ts';
 import { referencedSecrets, requireStrongTokens } from '../../../core/config/secret-references.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
@@ -12,14 +12,12 @@ import { loadSecrets, type Secrets } from '../../../core/lib/secrets.ts';
 import type { KeyPath } from '../../../core/lib/settings/check.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { requireTrustedKeys } from '../../../core/signing/trusted-keys.ts';
-import { openToOthers } from '../../../core/storage/sftp/location.ts';
+import { openToOthers } from '../../../core/storage/sftp/sftp-location.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { type Output, printError } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { checkConfigCommand } from './commands.ts';
 import type { ProbeOutcome } from './probe.ts';
-
-type CheckOptions = OptionsFor<typeof checkConfigCommand>;
 
 /**
  * Implements `waybill config check`. Mistakes in the file or in the secrets directory are errors (exit code
@@ -27,7 +25,10 @@ type CheckOptions = OptionsFor<typeof checkConfigCommand>;
  * a missing secret or source, is only a warning. With `probe`, connects to every service and tries every path
  * in the file; if that fails, it is an error (exit code 1).
  */
-export async function checkConfig(options: CheckOptions, { output }: Io): Promise<number> {
+export async function checkConfig(
+  options: OptionsFor<typeof checkConfigCommand>,
+  { output }: Io,
+): Promise<number> {
   try {
     const checked = await check(options.config, options.probe);
     await report(output, checked, options.config);
@@ -92,7 +93,7 @@ function asWarning(found: Finding, file: string): Finding {
   return { ...found, severity: 'warning', file, message };
 }
 
-async function probesOf(loaded: Loaded, secrets: Secrets): Promise<ProbeOutcome[]> {
+async function probesOf(loaded: LoadedConfig, secrets: Secrets): Promise<ProbeOutcome[]> {
   const { probeConfiguration } = await import('./probe.ts');
   return probeConfiguration(loaded, secrets);
 }
@@ -131,7 +132,7 @@ export async function printSchema(): Promise<number> {
   return 0;
 }
 
-type Place = Pick<Finding, 'file' | 'pointer' | 'line' | 'column'>;
+type FindingLocation = Pick<Finding, 'file' | 'pointer' | 'line' | 'column'>;
 
 interface Location {
   backend: string;
@@ -143,8 +144,11 @@ interface Location {
  * Does not open any connections. Findings are only warnings, because the configuration may be for another
  * machine. `file` is the path of the configuration, for messages.
  */
-async function checkEnvironment({ config, locate, warnings }: Loaded, file: string): Promise<Finding[]> {
-  const at = (...setting: KeyPath): Place => ({ file, ...locate(setting) });
+async function checkEnvironment(
+  { config, locate, warnings }: LoadedConfig,
+  file: string,
+): Promise<Finding[]> {
+  const at = (...setting: KeyPath): FindingLocation => ({ file, ...locate(setting) });
   const found = await Promise.all(
     config.pipelines.flatMap(({ source, destinations }, index) => [
       missingSource(source, at('pipelines', index, 'source', 'path')),
@@ -163,7 +167,7 @@ async function checkEnvironment({ config, locate, warnings }: Loaded, file: stri
 
 async function missingSource(
   source: Config['pipelines'][number]['source'],
-  place: Place,
+  place: FindingLocation,
 ): Promise<Finding | null> {
   if (source.backend !== 'local') return null;
   const root = source.path;
@@ -176,7 +180,7 @@ async function missingSource(
   return finding('warning', 'source_missing', message, place);
 }
 
-async function keyFile(location: Location, place: Place): Promise<Finding | null> {
+async function keyFile(location: Location, place: FindingLocation): Promise<Finding | null> {
   const key = location.sshKeyFile;
   if (location.backend !== 'sftp' || key === undefined || key === null) return null;
   try {

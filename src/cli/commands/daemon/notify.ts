@@ -81,7 +81,7 @@ async function test(
 type UndeliveredOptions = OptionsFor<typeof undeliveredCommand>;
 
 /** The response from the API. */
-interface Undelivered {
+interface UndeliveredAnswer {
   notifier_id: string;
   configured: boolean;
   events: {
@@ -115,7 +115,7 @@ const redeliveryTimeoutMs = 300_000;
 /** Implements `waybill notify undelivered`. The exit code is always 0 if the list could be read. */
 export async function listUndelivered(options: UndeliveredOptions, { output }: Io): Promise<number> {
   const operator = await openOperator(options, { command: 'waybill notify undelivered' });
-  const notifiers: Undelivered[] = [];
+  const notifiers: UndeliveredAnswer[] = [];
   for (const id of notifierIds(operator, options)) notifiers.push(await undeliveredOf(operator, id));
   output.result('notify-undelivered', { url: operator.url, notifiers }, () => {
     for (const { notifier_id: id, configured, events } of notifiers) {
@@ -164,7 +164,7 @@ function notifierIds({ config }: Operator, { notifier }: UndeliveredOptions): st
   });
 }
 
-function undeliveredOf({ ask }: Operator, id: string): Promise<Undelivered> {
+function undeliveredOf({ ask }: Operator, id: string): Promise<UndeliveredAnswer> {
   const route = `v1/notifiers/${encodeURIComponent(id)}/undelivered`;
   return ask({ method: 'GET', route, timeoutMs }, isUndelivered);
 }
@@ -199,11 +199,11 @@ function reasonText(ended: Redelivered['ended'], failed: Redelivered['failed']):
 function aboutOf({
   pipeline_id: pipeline,
   destination_id: destination,
-}: Undelivered['events'][number]): string {
+}: UndeliveredAnswer['events'][number]): string {
   return [pipeline, destination].filter((id) => id !== null).join('/');
 }
 
-function isUndelivered(body: unknown): body is Undelivered {
+function isUndelivered(body: unknown): body is UndeliveredAnswer {
   return isObject(body) && typeof body['notifier_id'] === 'string' && Array.isArray(body['events']);
 }
 

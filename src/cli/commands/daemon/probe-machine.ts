@@ -1,11 +1,11 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
+import { formatSize } from '../../../core/lib/settings/quantities.ts';
 import { currentUserName, userName } from '../../../core/lib/unsafe-path.ts';
-import { requireMakeableRoot } from '../../../core/storage/local/root.ts';
+import { requireMakeableRoot } from '../../../core/storage/local/local-root.ts';
 import { weatherFamilies } from '../../../weather/families.ts';
-import { missingTemplates } from '../../../weather/render/text.ts';
+import { missingTemplates } from '../../../weather/render/text-renderer.ts';
 
 /**
  * Checks whether files can be created in a directory, without writing anything. The directory may not exist

@@ -1,5 +1,5 @@
 import type { Config, PipelineConfig } from '../../../core/config/config.ts';
-import type { Loaded } from '../../../core/config/load.ts';
+import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { type Clock, systemClock } from '../../../core/lib/clock.ts';
 import { asWaybillError, type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
@@ -28,7 +28,7 @@ const noRetries = { retries: 0, baseMs: 1, capMs: 1 };
 
 /** Connects to every service and tries every path in the configuration. Nothing is left behind. */
 export async function probeConfiguration(
-  { config, locate }: Loaded,
+  { config, locate }: LoadedConfig,
   secrets: Secrets,
 ): Promise<ProbeOutcome[]> {
   const log = silentLog;
@@ -176,7 +176,6 @@ interface ProbeTask {
   run: (signal: AbortSignal) => Promise<string>;
 }
 
-/** The result of a probe. */
 export interface ProbeOutcome {
   /** The setting, written as in other findings: `pipelines[0].source.path`. */
   pointer: string;
@@ -198,7 +197,7 @@ const deadlineMs = 15_000;
 /** Runs all probes, and returns their results in the same order. Never throws. */
 async function tryAll(
   trials: readonly ProbeTask[],
-  { clock, locate }: { clock: Clock } & Pick<Loaded, 'locate'>,
+  { clock, locate }: { clock: Clock } & Pick<LoadedConfig, 'locate'>,
 ): Promise<ProbeOutcome[]> {
   const ended: ProbeOutcome[] = [];
   await inParallel(trials.entries(), maxConcurrentProbes, async ([index, { path, subject, run }]) => {

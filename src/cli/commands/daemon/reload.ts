@@ -1,4 +1,4 @@
-import type { ReloadReport } from '../../../core/config/reload.ts';
+import type { ReloadReport } from '../../../core/config/config-changes.ts';
 import { columns } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { isObject, openOperator } from '../../setup/operator.ts';
@@ -31,9 +31,9 @@ export async function reloadDaemon(options: ReloadOptions, { output }: Pick<Io, 
   return 0;
 }
 
-type Report = Omit<ReloadReport, 'restartNeeded'> & { restart_needed: string[] };
+type ReloadAnswer = Omit<ReloadReport, 'restartNeeded'> & { restart_needed: string[] };
 
-function isReport(body: unknown): body is Report {
+function isReport(body: unknown): body is ReloadAnswer {
   const lists = ['added', 'changed', 'removed', 'restart_needed', 'warnings'];
   return isObject(body) && lists.every((name) => Array.isArray(body[name]));
 }

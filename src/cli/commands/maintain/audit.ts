@@ -2,7 +2,7 @@ import { homedir } from 'node:os';
 import { type AuditFilter, readPage } from '../../../core/audit/read-trail.ts';
 import { type Act, acts, type AuditRecord, type ChainEnd } from '../../../core/audit/record.ts';
 import { type TrailReport, verifyTrail } from '../../../core/audit/verify-trail.ts';
-import { loadConfig } from '../../../core/config/load.ts';
+import { loadConfig } from '../../../core/config/load-config.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { nearest, plural } from '../../../core/lib/text.ts';
 import { columns, type Output } from '../../output/output.ts';

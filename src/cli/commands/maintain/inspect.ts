@@ -1,13 +1,13 @@
 import { type Discovery, loadBundle } from '../../../core/bundle/discover.ts';
 import type { CatalogState } from '../../../core/catalog/catalog.ts';
-import { readState } from '../../../core/catalog/store.ts';
+import { readState } from '../../../core/catalog/catalog-store.ts';
 import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { type ErrorRecord, errorRecord, type Finding, finding } from '../../../core/lib/errors.ts';
 import type { Instant } from '../../../core/lib/instant.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
-import { formatRate } from '../../../core/lib/settings/rate.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
+import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatRate } from '../../../core/lib/settings/transfer-rate.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { findBundles, openSource, readableSource } from '../../../core/publish/find-bundles.ts';
 import { findOrphans, heldPaths, type PublishedFrom } from '../../../core/publish/orphans.ts';
@@ -202,7 +202,7 @@ function stateView(state: CatalogState): {
   return { state: 'valid', generation, outputs: outputs.length, interrupted: pending !== null };
 }
 
-interface Report {
+interface SourceReport {
   pipelineId: string;
   source: { backend: string; location: string };
   bundles: BundleView[];
@@ -214,7 +214,7 @@ interface Report {
 }
 
 function print(
-  { pipelineId, source, bundles, excluded, destinations, probes }: Report,
+  { pipelineId, source, bundles, excluded, destinations, probes }: SourceReport,
   output: Output,
 ): void {
   const { style } = output;

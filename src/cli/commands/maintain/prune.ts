@@ -1,18 +1,19 @@
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
-import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
-import { atDestination } from '../../../core/releases/place.ts';
+import { refreshIfListed } from '../../../core/publish/root-index/update-root-index.ts';
+import { atDestination } from '../../../core/releases/bundle-place.ts';
 import { columns, type Output } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { pruneCommand } from './commands.ts';
 
-type PruneOptions = OptionsFor<typeof pruneCommand>;
-
 /** Implements `waybill prune`. */
-export async function pruneDestination(options: PruneOptions, { output, signal }: Io): Promise<number> {
+export async function pruneDestination(
+  options: OptionsFor<typeof pruneCommand>,
+  { output, signal }: Io,
+): Promise<number> {
   const { dryRun } = options;
   if (!dryRun && !options.apply)
     throw new WaybillError('usage', 'prune needs --dry-run or --apply', {

@@ -2,8 +2,8 @@ import type { CoreContext } from '../../../core/context.ts';
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
-import { rebuildRootIndex } from '../../../core/publish/root-index/root-index.ts';
-import { atDestination } from '../../../core/releases/place.ts';
+import { rebuildRootIndex } from '../../../core/publish/root-index/update-root-index.ts';
+import { atDestination } from '../../../core/releases/bundle-place.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
 import { type Output } from '../../output/output.ts';
 import { audited } from '../../setup/audited.ts';
@@ -11,10 +11,11 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { reconcileStateCommand } from './commands.ts';
 
-type ReconcileOptions = OptionsFor<typeof reconcileStateCommand>;
-
 /** Implements `waybill reconcile-state`. */
-export async function reconcileState(options: ReconcileOptions, { output, signal }: Io): Promise<number> {
+export async function reconcileState(
+  options: OptionsFor<typeof reconcileStateCommand>,
+  { output, signal }: Io,
+): Promise<number> {
   const { config, warnings, pipeline, ...prepared } = await setUpPipeline(options, { output, signal });
   const destination = onlyDestination(pipeline, options.destination);
   const { dryRun, allOwners } = options;

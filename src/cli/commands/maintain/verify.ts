@@ -2,7 +2,7 @@ import type { DestinationConfig, PipelineConfig } from '../../../core/config/con
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
+import { formatSize } from '../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { repair, type RepairReport } from '../../../core/maintain/repair.ts';
 import { parseSubset, type Subset, verify, type VerifyReport } from '../../../core/maintain/verify.ts';
@@ -24,10 +24,10 @@ interface DestinationVerification {
   error: ErrorRecord | null;
 }
 
-type VerifyOptions = OptionsFor<typeof verifyCommand>;
+type VerifyFlags = OptionsFor<typeof verifyCommand>;
 
 /** Implements `waybill verify`. Reads all published files and compares them with the records. */
-export async function verifyDestinations(options: VerifyOptions, { output, signal }: Io): Promise<number> {
+export async function verifyDestinations(options: VerifyFlags, { output, signal }: Io): Promise<number> {
   const { signatures, config: file, places, repair: repairs, dryRun, verbose } = options;
   if (signatures !== undefined) {
     if (repairs || options.subset !== undefined)
@@ -62,7 +62,7 @@ export async function verifyDestinations(options: VerifyOptions, { output, signa
   return clean ? 0 : 1;
 }
 
-function subsetOf({ subset }: VerifyOptions): Subset | undefined {
+function subsetOf({ subset }: VerifyFlags): Subset | undefined {
   const part = subset === undefined ? undefined : parseSubset(subset);
   if (subset === undefined || part !== undefined) return part;
   throw new WaybillError('usage', `--subset ${subset} is not k/n`, {

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { lstat, open, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { parseConfig } from '../../../core/config/load.ts';
+import { parseConfig } from '../../../core/config/load-config.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';

@@ -6,20 +6,19 @@ import { parsePackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { idempotencyKeyOf, type PackedBundle } from '../../../core/bundle/pack/packed-bundle.ts';
 import { type Digest, finishDigest, startDigest } from '../../../core/lib/digest.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
+import { formatSize } from '../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { type Output } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
+import { namedAfter, packSettings } from '../../setup/pack-flags.ts';
 import { signingOptions } from '../../setup/signing-key.ts';
 import { writeFile } from '../../setup/write-file.ts';
 import type { packCommand } from './commands.ts';
 
 type PackFlags = OptionsFor<typeof packCommand>;
 
-/** The files that were written. */
-interface Written {
+interface PackedFiles {
   archive: { path: string; size: number; digest: Digest } | null;
   manifest: string | null;
   signature: string | null;
@@ -73,7 +72,7 @@ async function writeManifest(
   directory: string,
   { isNew, manifest, signature }: PackedBundle,
   signs: boolean,
-): Promise<Written> {
+): Promise<PackedFiles> {
   const file = path.join(directory, manifestName);
   const signatureFile = path.join(directory, signatureName);
   if (isNew) await writeFile(file, [manifest]);
@@ -82,13 +81,13 @@ async function writeManifest(
   return { archive: null, manifest: isNew ? file : null, signature: signatureFile };
 }
 
-async function writeArchive(target: string, bundle: PackedBundle, bar: ProgressBar): Promise<Written> {
+async function writeArchive(target: string, bundle: PackedBundle, bar: ProgressBar): Promise<PackedFiles> {
   const bytes = bundle.open(bar.onBytes);
   const facts = await (target === '-' ? writeToStdout(bytes) : writeFile(target, bytes));
   return { archive: { path: target, ...facts }, manifest: null, signature: null };
 }
 
-function printResult(directory: string, bundle: PackedBundle, written: Written, output: Output): void {
+function printResult(directory: string, bundle: PackedBundle, written: PackedFiles, output: Output): void {
   const { archive, manifest, signature } = written;
   const { name, created, files, bytes, contentDigest, isNew, warnings } = bundle;
   if (output.isJson) {

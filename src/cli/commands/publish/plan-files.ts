@@ -12,7 +12,7 @@ import {
   planStale,
 } from '../../../core/publish/plan-file.ts';
 import type { OptionsFor } from '../../setup/command.ts';
-import { type Chosen, destinationOf, pipelineOf } from '../../setup/set-up.ts';
+import { type ChosenPipeline, destinationOf, pipelineOf } from '../../setup/set-up.ts';
 import type { runCommand } from './commands.ts';
 
 export type RunOptions = OptionsFor<typeof runCommand>;
@@ -67,7 +67,11 @@ export async function readPlan(file: string): Promise<PlanFile> {
 /** Writes a plan to a file, atomically. Throws a `usage` error if the file cannot be written. */
 export async function writePlan(
   file: string,
-  { chosen, decisions, options }: { chosen: readonly Chosen[]; decisions: Decisions; options: RunOptions },
+  {
+    chosen,
+    decisions,
+    options,
+  }: { chosen: readonly ChosenPipeline[]; decisions: Decisions; options: RunOptions },
 ): Promise<PlanFile> {
   const plan = planFile({
     created_at: new Date().toISOString(),
@@ -99,7 +103,10 @@ export async function writePlan(
  * Returns the pipelines and destinations in a plan. Throws `plan_stale` if their settings have changed since
  * it was made.
  */
-export async function chosenByPlan(config: Config, { targets, configuration }: PlanFile): Promise<Chosen[]> {
+export async function chosenByPlan(
+  config: Config,
+  { targets, configuration }: PlanFile,
+): Promise<ChosenPipeline[]> {
   const chosen = await orPlanStale(
     (async () =>
       targets.map(({ pipeline_id, destination_ids }) => {

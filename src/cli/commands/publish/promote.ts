@@ -1,5 +1,5 @@
 import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
-import type { Loaded } from '../../../core/config/load.ts';
+import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import { overlapOf } from '../../../core/config/pipeline-relations.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
@@ -11,8 +11,8 @@ import {
   readPublished,
 } from '../../../core/publish/promote/read-published.ts';
 import { countActions, type PipelineResult, type RunResult } from '../../../core/publish/results/result.ts';
-import { atDestination } from '../../../core/releases/place.ts';
-import type { Place } from '../../../core/storage/backend.ts';
+import { atDestination } from '../../../core/releases/bundle-place.ts';
+import type { StorageRoot } from '../../../core/storage/backend.ts';
 import { backendOf, type SourceLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import type { Owner } from '../../../core/storage/identity.ts';
 import { progressBar } from '../../output/progress.ts';
@@ -130,11 +130,11 @@ async function carryOut(
   });
 }
 
-type About = Omit<Parameters<typeof setUp>[0], 'config'>;
+type SetUpContext = Omit<Parameters<typeof setUp>[0], 'config'>;
 
 async function prepareConfigured(
   options: PromoteOptions & { config: string },
-  about: About,
+  about: SetUpContext,
 ): Promise<Prepared> {
   const { from, to, config, pipeline: named } = options;
   const unfit = (['releases', 'index', 'url', 'channelUrl', 'sshKey'] as const).find(
@@ -155,7 +155,7 @@ async function prepareConfigured(
   const [source, target] = [from, to].map((name) => {
     const pipeline = onlyPipeline(prepared.config, pipelineNameOf(name) ?? named);
     return { pipeline, destination: destinationOf(pipeline, name.replace(/^[^/]*\//, '')) };
-  }) as [Chosen, Chosen];
+  }) as [ChosenDestination, ChosenDestination];
   const { location, mapping, releases, id: destinationId } = source.destination;
   refuseOverlap(from, location, to, target.destination.location);
   const layout = releases === null ? 'in_place' : 'releases';
@@ -167,7 +167,7 @@ async function prepareConfigured(
   };
 }
 
-interface Chosen {
+interface ChosenDestination {
   pipeline: PipelineConfig;
   destination: DestinationConfig;
 }
@@ -179,12 +179,12 @@ function pipelineNameOf(name: string): string | undefined {
   return /^([^/]*)\//.exec(name)?.[1];
 }
 
-async function preparePlaces(options: PromoteOptions, about: About): Promise<Prepared> {
+async function preparePlaces(options: PromoteOptions, about: SetUpContext): Promise<Prepared> {
   const { from, to: toName } = options;
   requireReleases(options);
   const [source, target] = [givenDestination(from, options), givenDestination(toName, options)];
   if (source.id === target.id) throw samePlace(from, toName);
-  const load = (pipelineId: string): Promise<Loaded> => loadPlaces(source, target, pipelineId, options);
+  const load = (pipelineId: string): Promise<LoadedConfig> => loadPlaces(source, target, pipelineId, options);
   // Use a temporary id for now. The pipeline's id is in the catalog, which has not been read yet.
   const loaded = await load(options.pipeline ?? 'promoted').catch((error: unknown) => {
     const cause = error instanceof WaybillError ? error.cause : undefined;
@@ -209,7 +209,7 @@ async function loadPlaces(
   to: DestinationSettings,
   pipelineId: string,
   { index = 'auto', ...options }: PromoteOptions,
-): Promise<Loaded> {
+): Promise<LoadedConfig> {
   return load(promotionText(from, to, { ...options, pipelineId, index }), 'promote');
 }
 
@@ -243,7 +243,7 @@ const named = (owners: readonly Owner[]): string =>
 
 /** Throws a `usage` error if both are the same location, or if one is inside the other. */
 function refuseOverlap(fromName: string, from: StorageLocation, toName: string, to: StorageLocation): void {
-  const place = (location: StorageLocation): Place => {
+  const place = (location: StorageLocation): StorageRoot => {
     const { container, root } = backendOf(location).place(location);
     return { container, root: location.backend === 'local' ? realPath(root) : root };
   };

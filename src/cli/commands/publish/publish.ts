@@ -2,8 +2,8 @@ import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import type { Loaded } from '../../../core/config/load.ts';
-import { parseConfig } from '../../../core/config/load.ts';
+import type { LoadedConfig } from '../../../core/config/load-config.ts';
+import { parseConfig } from '../../../core/config/load-config.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { plural } from '../../../core/lib/text.ts';
@@ -69,7 +69,7 @@ function missingUrl({ channel }: PublishOptions): string {
  * Loads a configuration that exists only in memory. If a value is invalid, throws a `usage` error with the
  * option that it came from. `command` is the command whose help has examples.
  */
-export async function load(text: string, command = 'publish'): Promise<Loaded> {
+export async function load(text: string, command = 'publish'): Promise<LoadedConfig> {
   try {
     return parseConfig(Buffer.from(text), path.resolve('waybill.yml'), { home: homedir() });
   } catch (error) {

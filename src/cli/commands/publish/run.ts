@@ -23,7 +23,7 @@ import type { Io } from '../../setup/command.ts';
 import { maxRateOf, withMaxRate } from '../../setup/max-rate.ts';
 import {
   chooseDestinations,
-  type Chosen,
+  type ChosenPipeline,
   type CommandContext,
   setUp,
   withNotifier,
@@ -86,7 +86,7 @@ function actOf(
 }
 
 interface Task {
-  chosen: readonly Chosen[];
+  chosen: readonly ChosenPipeline[];
   options: RunOptions;
   tries?: Tries;
   setUp: CommandContext;
@@ -141,7 +141,7 @@ function recording(decisions: Decisions): OnDecision {
   };
 }
 
-interface Asked extends OnDecision, Pick<PublishRequest, 'channel' | 'keepsReleases'> {
+interface RunChoices extends OnDecision, Pick<PublishRequest, 'channel' | 'keepsReleases'> {
   dryRun: boolean;
   force: boolean;
   allowRemovals: boolean;
@@ -157,7 +157,7 @@ export async function runAll(
   }: Omit<Task, 'options'> & {
     options: Pick<RunOptions, 'format'>;
   },
-  asked: Asked,
+  asked: RunChoices,
 ): Promise<RunResult> {
   const pipelines: PipelineResult[] = [];
   for (const { pipeline, destinations } of chosen) {

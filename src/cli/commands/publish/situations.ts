@@ -121,7 +121,14 @@ function beside(config: string, name: string): string {
   return path.join(path.dirname(config), name);
 }
 
-const triggers = `    # Runs that waybill serve starts. On a schedule: schedule: '30 2 * * *'
+const directoryPipeline = (places: Places): string => `pipelines:
+  - id: site
+    # All files of the directory. With manifest: required, each subdirectory with a manifest.json is a bundle,
+    # and mapping: preserve_relative publishes each bundle at its path.
+    source: { backend: local, path: ${places.incoming}, manifest: auto }
+    # Runs that waybill serve starts. On a schedule: schedule: '30 2 * * *'
+    watch: true # a change of the source starts a run
+    destinations:
 `;
 
 export const situations: readonly Situation[] = [
@@ -132,14 +139,7 @@ export const situations: readonly Situation[] = [
     secrets: [],
     credentials: [],
     text: (places) => `${head('Publishes one directory to another.')}
-pipelines:
-  - id: site
-    # All files of the directory. With manifest: required, each subdirectory with a manifest.json is a bundle,
-    # and mapping: preserve_relative publishes each bundle at its path.
-    source: { backend: local, path: ${places.incoming}, manifest: auto }
-${triggers}    watch: true # a change of the source starts a run
-    destinations:
-      - id: web
+${directoryPipeline(places)}      - id: web
         backend: local
         path: ${places.published}
         mapping: fixed # publish at the root of the destination
@@ -220,14 +220,7 @@ ${upload}    destinations:
     secrets: [],
     credentials: ['SFTP_KEY'],
     text: (places) => `${head('Publishes a directory to an SFTP server.')}
-pipelines:
-  - id: site
-    # All files of the directory. With manifest: required, each subdirectory with a manifest.json is a bundle,
-    # and mapping: preserve_relative publishes each bundle at its path.
-    source: { backend: local, path: ${places.incoming}, manifest: auto }
-${triggers}    watch: true # a change of the source starts a run
-    destinations:
-      - id: server
+${directoryPipeline(places)}      - id: server
         backend: sftp
         host: sftp.example.org # change this
         user: publisher # change this

@@ -1,10 +1,10 @@
 import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
 import { errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
+import { formatSize } from '../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';
-import { atDestination } from '../../../core/releases/place.ts';
+import { atDestination } from '../../../core/releases/bundle-place.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { type Output } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';

@@ -1,14 +1,13 @@
 import { execFile } from 'node:child_process';
 import { maxMessageChars } from '../../../core/bundle/source-bundle.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
+import type { Environment } from '../../../core/lib/secrets.ts';
 
 export interface RevisionFlags {
   message?: string;
   /** False if `--no-git` was given. */
   git: boolean;
 }
-
-type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * Returns the message, commit, branch and author to add to a manifest. They come from the environment
@@ -19,7 +18,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 export async function revisionMetadata(
   directory: string,
   { message, git }: RevisionFlags,
-  environment: Variables,
+  environment: Environment,
 ): Promise<Record<string, string>> {
   const found = git ? (revisionOfCi(environment) ?? (await revisionOfGit(directory, environment))) : {};
   return message === undefined ? found : { ...found, message: checkedMessage(message) };
@@ -40,7 +39,7 @@ function checkedMessage(message: string): string {
  * Reads the revision from the environment variables of a CI system. Returns undefined if this is not one that
  * we know.
  */
-export function revisionOfCi(environment: Variables): Record<string, string> | undefined {
+export function revisionOfCi(environment: Environment): Record<string, string> | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true')
     return given({
       commit: environment['GITHUB_SHA'],
@@ -64,7 +63,7 @@ export function revisionOfCi(environment: Variables): Record<string, string> | u
  * Asks git for the revision. Returns nothing if the directory is not in a repository, there are no commits
  * yet, or git is not installed.
  */
-async function revisionOfGit(directory: string, environment: Variables): Promise<Record<string, string>> {
+async function revisionOfGit(directory: string, environment: Environment): Promise<Record<string, string>> {
   const [commit = '', author = ''] = (await git(directory, environment, logArguments)).split('\0');
   if (commit === '') return {};
   const branch = await git(directory, environment, ['symbolic-ref', '--quiet', '--short', 'HEAD']);
@@ -78,7 +77,7 @@ const gitTimeoutMs = 5_000;
  * Runs git and returns its output, or an empty string if it fails. Environment variables that could make git
  * use a different repository are not passed on.
  */
-function git(directory: string, environment: Variables, args: readonly string[]): Promise<string> {
+function git(directory: string, environment: Environment, args: readonly string[]): Promise<string> {
   const env = { PATH: environment['PATH'], HOME: environment['HOME'], LC_ALL: 'C.UTF-8' };
   return new Promise((resolve) => {
     execFile(

@@ -6,7 +6,7 @@ import type { Client, Plan, PushOptions, PushOutcome } from '../../../client/cli
 import { manifestName } from '../../../core/bundle/manifest.ts';
 import type { PackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize, parseSize } from '../../../core/lib/settings/units.ts';
+import { formatSize, parseSize } from '../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { columns, type Output, reasonText, signOf } from '../../output/output.ts';
 import { type Bars, newBars, withBars } from '../../output/progress.ts';
@@ -14,7 +14,7 @@ import { printRun, retryNotes } from '../../output/run-record-text.ts';
 import { openPublished } from '../../process/open-browser.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { maxRateOf } from '../../setup/max-rate.ts';
-import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
+import { namedAfter, packSettings } from '../../setup/pack-flags.ts';
 import { openClient, timeoutOf, withRemedies } from '../../setup/remote-client.ts';
 import { pipelineOfToken } from '../../setup/remote-place.ts';
 import { signingOptions } from '../../setup/signing-key.ts';

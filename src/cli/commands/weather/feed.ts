@@ -1,25 +1,25 @@
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { parseDuration } from '../../../core/lib/settings/units.ts';
+import { parseDuration } from '../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { feedDocument, type FeedResult, notFed } from '../../../weather/feed/feed-document.ts';
 import { feedForever, feedOnce } from '../../../weather/feed/feed-sources.ts';
-import { decoded, feedFile, filesAt, maxFileBytes } from '../../../weather/feed/sources/files.ts';
-import type { Target } from '../../../weather/feed/tables/upsert.ts';
+import { decoded, feedFile, filesAt, maxFileBytes } from '../../../weather/feed/sources/document-files.ts';
+import type { WritableDatabase } from '../../../weather/feed/tables/upsert.ts';
 import { columns, type Output } from '../../output/output.ts';
 import { outliveOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop } from '../../process/stop-signal.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { type CommandContext, setUp } from '../../setup/set-up.ts';
-import type { feedCommand } from './command.ts';
+import type { feedCommand } from './commands.ts';
 import { configFileOf } from './config-file.ts';
 import { openFedDatabase } from './open-target.ts';
 
-type FeedOptions = OptionsFor<typeof feedCommand>;
+type FeedFlags = OptionsFor<typeof feedCommand>;
 
 /** The context for loading weather data, whether it comes from files or from the configured sources. */
 interface Feeding {
   prepared: CommandContext;
-  target: Target;
+  target: WritableDatabase;
   report: FeedReport;
   signal: AbortSignal;
 }
@@ -29,7 +29,7 @@ interface Feeding {
  * configured sources, either once or until it gets SIGINT or SIGTERM, which counts as success. SIGHUP and
  * SIGUSR2 are ignored.
  */
-export async function feedWeather(options: FeedOptions, { output, signal }: Io): Promise<number> {
+export async function feedWeather(options: FeedFlags, { output, signal }: Io): Promise<number> {
   const { paths, name, once } = options;
   const intervalMs = intervalOf(options);
   if (paths.length > 0)
@@ -54,7 +54,7 @@ export async function feedWeather(options: FeedOptions, { output, signal }: Io):
   }
 }
 
-function intervalOf({ interval, once, paths }: FeedOptions): number | null {
+function intervalOf({ interval, once, paths }: FeedFlags): number | null {
   if (interval === undefined) return null;
   if (once || paths.length > 0)
     throw new WaybillError('usage', '--interval cannot be combined with --once or with files', {
@@ -69,7 +69,7 @@ function intervalOf({ interval, once, paths }: FeedOptions): number | null {
 }
 
 async function withDatabase(
-  how: { output: Output; options: FeedOptions; signal: AbortSignal; kind: 'files' | 'once' | 'endless' },
+  how: { output: Output; options: FeedFlags; signal: AbortSignal; kind: 'files' | 'once' | 'endless' },
   work: (feeding: Feeding) => Promise<void>,
 ): Promise<number> {
   const { output, options, signal, kind } = how;
@@ -102,7 +102,7 @@ async function feedPaths(
   }
 }
 
-async function feedStandardInput(target: Target, name: string): Promise<FeedResult> {
+async function feedStandardInput(target: WritableDatabase, name: string): Promise<FeedResult> {
   const place = 'standard input';
   const chunks: Buffer[] = [];
   let size = 0;

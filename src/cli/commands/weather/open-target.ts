@@ -5,8 +5,8 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 import type { Secrets } from '../../../core/lib/secrets.ts';
 import { suggestion } from '../../../core/lib/text.ts';
 import { createRequestTable, createTables } from '../../../weather/feed/tables/create-tables.ts';
-import { failure } from '../../../weather/feed/tables/load.ts';
-import type { Target } from '../../../weather/feed/tables/upsert.ts';
+import { failure } from '../../../weather/feed/tables/load-document.ts';
+import type { WritableDatabase } from '../../../weather/feed/tables/upsert.ts';
 
 /**
  * Opens the database to load weather data into. If requested, creates its tables; otherwise they have to
@@ -16,7 +16,7 @@ export async function openFedDatabase(
   config: Config,
   secrets: Secrets,
   { create }: { create: boolean },
-): Promise<Target> {
+): Promise<WritableDatabase> {
   const database = databaseOf(config);
   const target = await opened(database, config, secrets, create);
   try {
@@ -36,7 +36,7 @@ async function opened(
   { weather }: Config,
   secrets: Secrets,
   create: boolean,
-): Promise<Target> {
+): Promise<WritableDatabase> {
   if (database.driver === 'postgres') {
     const { openServer } = await import('../../../weather/feed/tables/open-server.ts');
     return openServer(
@@ -69,7 +69,7 @@ function databaseOf({ databases, weather }: Config): DatabaseConfig {
   });
 }
 
-async function mustHaveTables(target: Target, { name, schema }: DatabaseConfig): Promise<void> {
+async function mustHaveTables(target: WritableDatabase, { name, schema }: DatabaseConfig): Promise<void> {
   const [found] = await target.query("select to_regclass('stations') is not null as there", []);
   if (found?.['there'] === true) return;
   throw new WaybillError('schema_mismatch', `the database "${name}" has no weather tables in "${schema}"`, {

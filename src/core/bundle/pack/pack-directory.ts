@@ -35,7 +35,6 @@ export interface PackOptions extends Patterns {
   created?: Instant;
   /** Replaces that default. Unlike `created`, this can be used even if the directory has a manifest. */
   createdByDefault?: Instant;
-  /** The bundle's relative path. */
   name?: RelativePath;
   /** The name to use if there is none in the options or in a manifest. */
   nameByDefault?: RelativePath;

@@ -125,7 +125,6 @@ export function idempotencyKeyOf(contentDigest: Digest, salt?: string): string {
   return `waybill-${hexOf(contentDigest)}${salt === undefined ? '' : `-${salt}`}`;
 }
 
-/** An archive that exists as a file. */
 export interface PackedFile {
   contentDigest: Digest;
   /** The size of the archive in bytes. */

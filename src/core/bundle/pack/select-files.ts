@@ -63,7 +63,7 @@ export interface SelectedFile {
   stamp: Stamp | null;
 }
 
-export interface Selection {
+export interface FileSelection {
   /** Sorted by path. */
   files: SelectedFile[];
   findings: Finding[];
@@ -82,7 +82,7 @@ export async function selectFiles(
   storage: Storage,
   patterns: Patterns,
   { stamps = false, manifestIsContent = false }: { stamps?: boolean; manifestIsContent?: boolean } = {},
-): Promise<Selection> {
+): Promise<FileSelection> {
   const rules = rulesOf(patterns, await readIgnoreFile(storage));
   const files: SelectedFile[] = [];
   const findings: Finding[] = [];
@@ -124,8 +124,7 @@ export async function selectFiles(
   return { files, findings, excluded: excluded.sort(compareCodeUnits) };
 }
 
-/** Returns the finding for a selection without files. */
-export function noFiles({ excluded: [first, ...others] }: Pick<Selection, 'excluded'>): Finding {
+export function noFiles({ excluded: [first, ...others] }: Pick<FileSelection, 'excluded'>): Finding {
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
   const message = first === undefined ? 'it has no files' : `it has only excluded files (${first}${more})`;
   return finding('error', 'no_files', message, { file: '.' });

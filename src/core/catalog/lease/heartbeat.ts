@@ -103,7 +103,7 @@ export class Heartbeat {
  * The next step while another attempt has the lease: keep waiting, take the lease over (`stale`), or give up
  * (`busy`).
  */
-type Verdict = 'wait' | 'stale' | 'busy';
+type LeaseVerdict = 'wait' | 'stale' | 'busy';
 
 /**
  * Returns a function that decides how to deal with a lease that another attempt holds. Call it each time you
@@ -114,7 +114,10 @@ type Verdict = 'wait' | 'stale' | 'busy';
  * giving up after `waitMs` would mean that its lease is never taken over. The function has no side effects
  * except remembering earlier calls.
  */
-export function watchLease(times: LeaseTimes, startedMs: number): (text: string, nowMs: number) => Verdict {
+export function watchLease(
+  times: LeaseTimes,
+  startedMs: number,
+): (text: string, nowMs: number) => LeaseVerdict {
   let last: string | undefined;
   let changedMs = startedMs;
   let sawLife = false;

@@ -4,7 +4,7 @@ import { hasCode, WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Catalog, Holder, Pending } from '../catalog.ts';
-import type { StoredState } from '../store.ts';
+import type { StoredState } from '../catalog-store.ts';
 
 /**
  * The exclusive right of an attempt to change a destination bundle path.
@@ -66,7 +66,6 @@ export interface LeaseOptions {
   signal?: AbortSignal;
 }
 
-/** Returns the intent of the attempt that holds this lease. */
 export function intentOf(
   { attemptId, holder }: Pick<Lease, 'attemptId' | 'holder'>,
   announced: Pick<Pending, 'owner' | 'action' | 'startedAt' | 'outputs' | 'removes'>,

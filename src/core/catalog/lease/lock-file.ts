@@ -7,7 +7,7 @@ import type { Holder } from '../catalog.ts';
 import { parseHolder } from '../parse.ts';
 import { holderToJson } from '../serialise.ts';
 import { leaseLost } from './lease.ts';
-import { stagingOf } from './staging.ts';
+import { stagingOf } from './staged-copies.ts';
 import { isKnownDead } from './this-holder.ts';
 
 /*

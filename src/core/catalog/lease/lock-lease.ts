@@ -4,12 +4,19 @@ import { bytesBody } from '../../storage/body.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
 import type { Body, RenamingStorage, Storage, WriteOptions } from '../../storage/storage.ts';
 import type { Catalog, Holder } from '../catalog.ts';
+import {
+  isStateOf,
+  measureState,
+  readState,
+  settleWrite,
+  stateKey,
+  type StoredState,
+} from '../catalog-store.ts';
 import { catalogBody } from '../serialise.ts';
-import { isStateOf, measureState, readState, settleWrite, stateKey, type StoredState } from '../store.ts';
 import { Heartbeat, watchLease } from './heartbeat.ts';
 import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
 import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './lock-file.ts';
-import { stagingOf, stolenLockKey, straysInStaging } from './staging.ts';
+import { stagingOf, stolenLockKey, straysInStaging } from './staged-copies.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
 
 /**

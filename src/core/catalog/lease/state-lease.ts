@@ -1,8 +1,7 @@
 import { hasCode } from '../../lib/errors.ts';
-import { versionConflict } from '../../storage/errors.ts';
 import type { Body, ConditionalWrites, Storage, WriteOptions, Written } from '../../storage/storage.ts';
+import { versionConflict } from '../../storage/storage-errors.ts';
 import type { Catalog, Holder, Pending } from '../catalog.ts';
-import { catalogBody } from '../serialise.ts';
 import {
   isSameBytes,
   isStateOf,
@@ -13,7 +12,8 @@ import {
   type StateBytes,
   stateKey,
   type StoredState,
-} from '../store.ts';
+} from '../catalog-store.ts';
+import { catalogBody } from '../serialise.ts';
 import { Heartbeat, watchLease } from './heartbeat.ts';
 import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';

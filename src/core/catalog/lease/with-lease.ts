@@ -8,7 +8,7 @@ import type { CatalogState } from '../catalog.ts';
 import { defaultLeaseTimes, destinationBusy, isContention, type Lease, type LeaseOptions } from './lease.ts';
 import { isAbandoned, lockKey } from './lock-file.ts';
 import { acquireLockLease } from './lock-lease.ts';
-import { stagingRoot, sweepFinished } from './staging.ts';
+import { stagingRoot, sweepFinished } from './staged-copies.ts';
 import { acquireStateLease } from './state-lease.ts';
 
 /** The parts of the context needed to take a lease. */

@@ -1,6 +1,5 @@
 import { choice, duration, map, path, size } from '../../lib/settings/kinds.ts';
 
-/** The `audit` section of the configuration. */
 export const auditSchema = map({
   directory: path()
     .default('./audit')

@@ -1,5 +1,5 @@
 import { choice, environmentName, id, list, map, mapOf, text } from '../../lib/settings/kinds.ts';
-import { parseBaseUrl, type Verdict } from '../../lib/settings/values.ts';
+import { parseBaseUrl, type ParsedValue } from '../../lib/settings/parse-values.ts';
 import { claimRule, claimSettingName, isHttpsOrLoopback, issuer } from './publishers.ts';
 import type { Scope } from './scopes.ts';
 
@@ -12,7 +12,7 @@ export const roleScopes = {
 export type Role = keyof typeof roleScopes;
 export const roles = ['viewer', 'operator', 'admin'] as const satisfies readonly Role[];
 
-function parsePublicUrl(value: string): Verdict<string> {
+function parsePublicUrl(value: string): ParsedValue<string> {
   const verdict = parseBaseUrl(value);
   if (!verdict.ok || isHttpsOrLoopback(value)) return verdict;
   return { ok: false, reason: 'plain http is accepted on loopback addresses only' };
@@ -50,7 +50,6 @@ const role = map(
   },
 );
 
-/** The `server.console.login` section of the configuration. */
 export const loginSchema = map({
   issuer: issuer
     .required()

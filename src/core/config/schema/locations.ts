@@ -19,8 +19,8 @@ import {
   text,
   variants,
 } from '../../lib/settings/kinds.ts';
-import { rate } from '../../lib/settings/rate.ts';
 import type { AcceptedBy, DocumentOf, Setting, Settings } from '../../lib/settings/setting.ts';
+import { rate } from '../../lib/settings/transfer-rate.ts';
 import {
   allBackends,
   type AnyBackend,
@@ -71,7 +71,6 @@ const sourceId = text('a name on one line', 'text')
 const pattern = text('a pattern in the syntax of .gitignore', 'pattern');
 const patterns = (): Setting<string[], false> => list(pattern, { min: 0, expected: 'a list of patterns' });
 
-/** Settings for any source except uploads. */
 const sourceSettings = {
   manifest: choice('required', 'auto')
     .default('required')
@@ -219,7 +218,6 @@ const destination = {
     .example('2MiB/s'),
 };
 
-/** Settings for any destination. */
 export const destinationSettings = map(destination);
 
 const httpUpload = map({

@@ -1,6 +1,6 @@
 import { choice, duration, id, list, map, mapOf, path, text } from '../../lib/settings/kinds.ts';
+import { type ParsedValue, parseEndpoint } from '../../lib/settings/parse-values.ts';
 import { Setting } from '../../lib/settings/setting.ts';
-import { parseEndpoint, type Verdict } from '../../lib/settings/values.ts';
 import { type ClaimRule, weakRules } from '../../publishers/claim-rules.ts';
 import { scopes } from './scopes.ts';
 
@@ -10,7 +10,7 @@ const loopback = /^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/i;
  * Checks that this is the URL of an issuer. The result is the same string, because it has to match the `iss`
  * claim exactly.
  */
-function parseIssuer(text: string): Verdict<string> {
+function parseIssuer(text: string): ParsedValue<string> {
   const verdict = parseEndpoint(text);
   if (!verdict.ok) return verdict;
   if (isHttpsOrLoopback(text)) return { ok: true, value: text };

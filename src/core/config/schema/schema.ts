@@ -65,7 +65,6 @@ const scheduleSettings = {
     .example('10s'),
 };
 
-/** The `log` section of the configuration. */
 const logSchema = map({
   level: choice(...logLevels)
     .default('info')
@@ -79,7 +78,6 @@ const logSchema = map({
     ),
 }).description('Log of waybill serve, worker and weather. Other commands log only with --verbose.');
 
-/** The `tracing` section of the configuration. */
 export const tracingSchema = map({
   endpoint: endpoint()
     .description(

@@ -15,7 +15,6 @@ import {
 import { loginSchema } from './console-login.ts';
 import { defaultKeep, queueSchema, stagingSchema } from './staging.ts';
 
-/** The `server.console` section of the configuration. */
 export const consoleSchema = map({
   enabled: boolean().default(true).description('Serves the console at /console, below the base path.'),
   session: duration({ atLeast: '1m', atMost: '30d' }).default('12h').description('Lifetime of a session.'),
@@ -27,7 +26,6 @@ export const consoleSchema = map({
   login: loginSchema,
 }).description('The console. See docs/console.md.');
 
-/** The `server.metrics` section of the configuration. */
 export const metricsSchema = map({
   enabled: boolean().default(true).description('Serves GET /metrics in the Prometheus text format.'),
   token_env: environmentName()
@@ -155,7 +153,6 @@ export const worker = map({
     .example('127.0.0.1:9090'),
 }).description('The program waybill worker needs driver: bullmq.');
 
-/** The `server` section of the configuration. */
 export const serverSchema = map({
   http: http.default(),
   metrics: metricsSchema.default(),

@@ -12,8 +12,8 @@ import {
   variants,
   variantsOr,
 } from '../../lib/settings/kinds.ts';
+import { type PathBase, resolvePath } from '../../lib/settings/parse-values.ts';
 import type { AcceptedBy, Setting } from '../../lib/settings/setting.ts';
-import { type PathBase, resolvePath } from '../../lib/settings/values.ts';
 import {
   allBackends,
   type BackendName,
@@ -94,7 +94,6 @@ export function stagingDirectory(location: SourceLocation): string {
   throw new Error(`the checks accepted staging in ${location.backend} with a queue in memory`);
 }
 
-/** The `server.queue` section of the configuration. */
 export const queueSchema = variants('driver', 'a queue such as {driver: memory}', {
   memory: map({
     driver: choice('memory')

@@ -7,7 +7,7 @@ export interface Frame {
   keys: Set<string> | null;
   /** The key or index of the current value; null if a property has no usable name. */
   segment: string | number | null;
-  place: Place | undefined;
+  place: ValueOffsets | undefined;
   isEmpty: boolean;
 }
 
@@ -16,9 +16,9 @@ export class JsonBuilder {
   /** The whole document; undefined before the first token. */
   value: unknown = undefined;
   readonly frames: Frame[] = [];
-  readonly #root: Place;
+  readonly #root: ValueOffsets;
 
-  constructor(root: Place) {
+  constructor(root: ValueOffsets) {
     this.#root = root;
   }
 
@@ -45,7 +45,7 @@ export class JsonBuilder {
     return isThere;
   }
 
-  put(value: unknown, offset: number): Place | undefined {
+  put(value: unknown, offset: number): ValueOffsets | undefined {
     const { frame } = this;
     if (frame === undefined) {
       this.value = value;
@@ -73,14 +73,14 @@ export class JsonBuilder {
 }
 
 /** The offsets of a value and its property name; null as long as they have not been found. */
-export interface Place {
+export interface ValueOffsets {
   value: number | null;
   key: number | null;
-  children: Map<string, Place>;
+  children: Map<string, ValueOffsets>;
 }
 
 /** Returns the requested locations as a tree, so that finding them adds no cost for other values. */
-export function placesOf(pointers: Iterable<string>): Place {
+export function placesOf(pointers: Iterable<string>): ValueOffsets {
   const root = newPlace();
   for (const pointer of pointers) {
     let place = root;
@@ -97,7 +97,7 @@ export function placesOf(pointers: Iterable<string>): Place {
 }
 
 /** Returns the offset of the value at this pointer, or of the closest value around it if there is none. */
-export function valueOffset(root: Place, pointer: string): number {
+export function valueOffset(root: ValueOffsets, pointer: string): number {
   let place = root;
   for (const segment of pointerSegments(pointer)) {
     const child = place.children.get(segment);
@@ -108,12 +108,12 @@ export function valueOffset(root: Place, pointer: string): number {
 }
 
 /** Returns the offset of the property name at this pointer, or null if there is none. */
-export function keyOffset(root: Place, pointer: string): number | null {
-  let place: Place | undefined = root;
+export function keyOffset(root: ValueOffsets, pointer: string): number | null {
+  let place: ValueOffsets | undefined = root;
   for (const segment of pointerSegments(pointer)) place = place?.children.get(segment);
   return place?.key ?? null;
 }
 
-function newPlace(): Place {
+function newPlace(): ValueOffsets {
   return { value: null, key: null, children: new Map() };
 }

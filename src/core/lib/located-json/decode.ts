@@ -54,7 +54,7 @@ function startOfCharacter(buffer: Buffer, index: number): number {
 }
 
 /** A line and column, starting at 1. Columns count UTF-16 code units, like editors do. */
-interface Position {
+export interface TextPosition {
   line: number;
   column: number;
 }
@@ -63,7 +63,7 @@ interface Position {
  * Returns a function that turns offsets into positions. The offsets you pass must be in ascending order,
  * because it goes through the text only once and does not build an index.
  */
-export function positionsIn(text: string): (offset: number) => Position {
+export function positionsIn(text: string): (offset: number) => TextPosition {
   let line = 1;
   let lineStart = 0;
   let nextBreak = text.indexOf('\n');

@@ -1,5 +1,5 @@
 import { quoted } from '../text.ts';
-import { type Frame, JsonBuilder, keyOffset, type Place, placesOf, valueOffset } from './builder.ts';
+import { type Frame, JsonBuilder, keyOffset, placesOf, valueOffset, type ValueOffsets } from './builder.ts';
 import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokensOf } from './tokens.ts';
 
 export interface JsonLimits {
@@ -64,7 +64,7 @@ class Examiner {
   #containers = 0;
   #isDone = false;
 
-  constructor(text: string, root: Place, limits: JsonLimits) {
+  constructor(text: string, root: ValueOffsets, limits: JsonLimits) {
     this.built = new JsonBuilder(root);
     this.#limits = limits;
     this.#end = text.length;

@@ -13,7 +13,7 @@ export interface Tokens {
   next(): void;
 }
 
-type Report = (kind: 'syntax' | 'comment', message: string, offset: number) => void;
+type ReportSyntax = (kind: 'syntax' | 'comment', message: string, offset: number) => void;
 
 /**
  * The numbers that jsonc-parser uses for tokens and errors. It has names for them, but those are const enums
@@ -29,7 +29,7 @@ const errors = { comment: 1, string: 2, number: 3, unicode: 4, escape: 5, charac
  * Returns the tokens of a text, leaving out whitespace and comments. Comments, and errors inside a token, are
  * reported.
  */
-export function tokensOf(text: string, report: Report): Tokens {
+export function tokensOf(text: string, report: ReportSyntax): Tokens {
   const scanner = createScanner(text);
   const tokens: Tokens = {
     kind: 'end',
@@ -66,7 +66,7 @@ function valueOf(kind: TokenKind, text: string): string | number | boolean | nul
   return text === 'null' || text === '' ? null : Number(text);
 }
 
-function reportErrors(text: string, scanner: JSONScanner, report: Report): void {
+function reportErrors(text: string, scanner: JSONScanner, report: ReportSyntax): void {
   const error = scanner.getTokenError() as number;
   const start = scanner.getTokenOffset();
   const end = scanner.getPosition();
@@ -79,7 +79,7 @@ function reportErrors(text: string, scanner: JSONScanner, report: Report): void 
  * Finds the first error in a string. The scanner only reports the last one, and always says it is at the
  * start.
  */
-function reportFirstInString(text: string, start: number, end: number, report: Report): void {
+function reportFirstInString(text: string, start: number, end: number, report: ReportSyntax): void {
   for (let at = start + 1; at < end; at += 1) {
     const message = mistakeAt(text, at);
     if (message !== null) {
@@ -135,7 +135,6 @@ export const problemMessages = {
   controlCharacter: 'a string contains a control character; write it as an escape, for instance \\n',
 } as const;
 
-/** Makes a clause into a sentence. */
 export function asSentence(clause: string): string {
   return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.`;
 }

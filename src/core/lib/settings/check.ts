@@ -1,13 +1,13 @@
 import type joi from 'joi';
 import { joiSchema } from './joi-schema.ts';
-import type { Refusal, Setting } from './setting.ts';
+import type { Setting, ValueRefusal } from './setting.ts';
 
 /** The location of a value, as the keys and indexes from the top of the document. */
 export type KeyPath = readonly (string | number)[];
 
 /** A problem at some location in a document. `expected` describes a valid value for the setting there. */
-export type Problem = { path: KeyPath } & (
-  | { kind: 'value'; found: unknown; expected: string; refusal: Refusal; choices: readonly string[] }
+export type SettingProblem = { path: KeyPath } & (
+  | { kind: 'value'; found: unknown; expected: string; refusal: ValueRefusal; choices: readonly string[] }
   | { kind: 'missing'; expected: string }
   | { kind: 'unknown key'; known: readonly string[] }
   | { kind: 'bad name'; expected: string }
@@ -32,7 +32,7 @@ const options: joi.ValidationOptions = {
 export function check<T>(
   setting: Setting<T>,
   value: unknown,
-): { ok: true; value: T } | { ok: false; problems: Problem[] } {
+): { ok: true; value: T } | { ok: false; problems: SettingProblem[] } {
   const result = validate(joiSchema(setting), value);
   return result.error === undefined
     ? { ok: true, value: result.value as T }
@@ -53,8 +53,8 @@ function validate(schema: joi.Schema, value: unknown): joi.ValidationResult {
 /**
  * Returns one problem for each location. If a value breaks several rules, one that comes with a reason wins.
  */
-function problemsOf(details: readonly joi.ValidationErrorItem[]): Problem[] {
-  const problems = new Map<string, Problem>();
+function problemsOf(details: readonly joi.ValidationErrorItem[]): SettingProblem[] {
+  const problems = new Map<string, SettingProblem>();
   for (const item of details) {
     const problem = problemOf(item);
     const place = JSON.stringify([problem.path, problem.kind === 'incomplete' ? problem.missing : null]);
@@ -63,7 +63,7 @@ function problemsOf(details: readonly joi.ValidationErrorItem[]): Problem[] {
   return [...problems.values()];
 }
 
-function problemOf({ type, path, context = {}, message: expected }: joi.ValidationErrorItem): Problem {
+function problemOf({ type, path, context = {}, message: expected }: joi.ValidationErrorItem): SettingProblem {
   switch (type) {
     case 'any.required':
       return { kind: 'missing', path, expected };
@@ -82,7 +82,7 @@ function problemOf({ type, path, context = {}, message: expected }: joi.Validati
       return { kind: 'several of', path, keys: context['present'] as string[] };
     default: {
       const choices = type === 'any.only' ? (context['valids'] as string[]) : [];
-      const refusal: Refusal = {
+      const refusal: ValueRefusal = {
         reason: context['reason'] as string | undefined,
         expected: context['expected'] as string | undefined,
       };

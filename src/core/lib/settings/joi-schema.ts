@@ -1,6 +1,6 @@
 import joi from 'joi';
 import { choice } from './kinds.ts';
-import type { About, Form, MapForm, Refusal, Setting, TextForm } from './setting.ts';
+import type { MapForm, Setting, SettingDescription, TextForm, ValueForm, ValueRefusal } from './setting.ts';
 
 /*
  * Builds the joi schema of a setting, which finds all problems in a document. Since joi is slow, a schema is
@@ -11,7 +11,7 @@ import type { About, Form, MapForm, Refusal, Setting, TextForm } from './setting
  * The schemas built so far, by form. Several settings can have the same form, and some are used both on their
  * own and as part of a larger schema.
  */
-const made = new WeakMap<Form, joi.Schema>();
+const made = new WeakMap<ValueForm, joi.Schema>();
 
 export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
   const { isRequired, initial } = about;
@@ -23,7 +23,7 @@ export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
   return schema as joi.Schema<T>;
 }
 
-function labelledSchema(form: Form, { expected }: About): joi.Schema {
+function labelledSchema(form: ValueForm, { expected }: SettingDescription): joi.Schema {
   // joi takes thirty times as long if the message is set directly. So set a label, and let
   // `validationOptions` use it as the message of every failure.
   const labelled = bareSchema(form, expected).label(expected);
@@ -31,7 +31,7 @@ function labelledSchema(form: Form, { expected }: About): joi.Schema {
   return form.kind === 'map by name' ? labelled.error(reportNames(form.names.expected)) : labelled;
 }
 
-function bareSchema(form: Form, expected: string): joi.Schema {
+function bareSchema(form: ValueForm, expected: string): joi.Schema {
   switch (form.kind) {
     case 'text':
       return textSchema(form);
@@ -71,11 +71,13 @@ function mapSchema({ keys, setTogether, oneOf, check }: MapForm): joi.Schema {
   const map = joi.object(Object.fromEntries(schemas) as joi.SchemaMap);
   const together = setTogether.reduce((with_, group) => with_.and(...group), map);
   const whole = oneOf.reduce((with_, group) => with_.xor(...group), together);
-  return check === undefined ? whole : whole.custom(refusedBy(check as (value: unknown) => Refusal | null));
+  return check === undefined
+    ? whole
+    : whole.custom(refusedBy(check as (value: unknown) => ValueRefusal | null));
 }
 
 function variantsSchema(
-  { discriminator, maps, otherwise }: Extract<Form, { kind: 'variants' }>,
+  { discriminator, maps, otherwise }: Extract<ValueForm, { kind: 'variants' }>,
   expected: string,
 ): joi.Schema {
   const cases = Object.entries(maps).map(([name, setting]) => ({ is: name, then: joiSchema(setting) }));
@@ -91,7 +93,7 @@ function undecided(discriminator: string, names: readonly string[]): joi.Schema 
   return joi.object({ [discriminator]: joiSchema(choice(...names).required()) }).unknown();
 }
 
-function refusedBy<V>(check: (value: V) => Refusal | null): joi.CustomValidator<V> {
+function refusedBy<V>(check: (value: V) => ValueRefusal | null): joi.CustomValidator<V> {
   return (value, helpers) => {
     const refusal = check(value);
     return refusal === null ? value : helpers.error('waybill.reason', { ...refusal });

@@ -1,29 +1,5 @@
 import { parseInstant } from '../instant.ts';
 import {
-  type About,
-  type AcceptedBy,
-  type DocumentOf,
-  type Duration,
-  type Form,
-  type MapForm,
-  type NumberForm,
-  type Refusal,
-  type ResolvedBy,
-  type ResolvedOf,
-  Setting,
-  type Settings,
-  type TextForm,
-} from './setting.ts';
-import {
-  type Amount,
-  amountPattern,
-  durationPattern,
-  parseAmount,
-  parseDuration,
-  parseSize,
-  sizePattern,
-} from './units.ts';
-import {
   accepted,
   checkHost,
   checkPath,
@@ -31,6 +7,7 @@ import {
   isProxyRange,
   parseBasePath,
   parseBaseUrl,
+  type ParsedValue,
   parseEndpoint,
   parseListen,
   parseOrigin,
@@ -40,16 +17,43 @@ import {
   resolveDuration,
   resolvePath,
   resolveSize,
-  type Verdict,
-} from './values.ts';
+} from './parse-values.ts';
+import {
+  type Amount,
+  amountPattern,
+  durationPattern,
+  parseAmount,
+  parseDuration,
+  parseSize,
+  sizePattern,
+} from './quantities.ts';
+import {
+  type AcceptedBy,
+  type DocumentOf,
+  type Duration,
+  type MapForm,
+  type NumberForm,
+  type ResolvedBy,
+  type ResolvedOf,
+  Setting,
+  type SettingDescription,
+  type Settings,
+  type TextForm,
+  type ValueForm,
+  type ValueRefusal,
+} from './setting.ts';
 
 /**
  * The kinds of values that a setting can have. Each has a phrase that describes a valid value and is part of
- * every failure; `config/load.ts` makes a sentence of it. A check that knows more also returns a `reason`.
+ * every failure; `load-config.ts` makes a sentence of it. A check that knows more also returns a `reason`.
  */
 
 /** Declares a kind of value. `title` is its name in editors, and in the type column of the reference. */
-function expects<T, R = T>(form: Form, expected: string, more: Partial<About> = {}): Setting<T, false, R> {
+function expects<T, R = T>(
+  form: ValueForm,
+  expected: string,
+  more: Partial<SettingDescription> = {},
+): Setting<T, false, R> {
   return new Setting<T, false, R>(form, { expected, ...more });
 }
 
@@ -57,7 +61,11 @@ function expects<T, R = T>(form: Form, expected: string, more: Partial<About> = 
 const numeric = new Set<string>();
 
 /** Like `expects`, but for numbers, which cannot be secrets even if there is a typo. */
-function expectsNumber<T, R = T>(form: Form, expected: string, more?: Partial<About>): Setting<T, false, R> {
+function expectsNumber<T, R = T>(
+  form: ValueForm,
+  expected: string,
+  more?: Partial<SettingDescription>,
+): Setting<T, false, R> {
   numeric.add(expected);
   return expects<T, R>(form, expected, more);
 }
@@ -88,7 +96,7 @@ const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
 export function text<R = string>(
   expected: string,
   title: string,
-  parse?: (value: string) => Verdict<R>,
+  parse?: (value: string) => ParsedValue<R>,
 ): Setting<string, false, R> {
   const form: TextForm = { kind: 'text', pattern: singleLine };
   if (parse === undefined) return expects(form, expected, { title });
@@ -96,7 +104,7 @@ export function text<R = string>(
   return expects({ ...form, check: checked(parse) }, expected, { title, resolve });
 }
 
-function checked(check: (value: string) => Verdict<unknown>): (value: string) => Refusal | null {
+function checked(check: (value: string) => ParsedValue<unknown>): (value: string) => ValueRefusal | null {
   return (value) => {
     const verdict = check(value);
     return verdict.ok ? null : { reason: verdict.reason, expected: verdict.expected };
@@ -174,13 +182,12 @@ export const cacheControl = shared(() =>
   matching(/^[\u0020-\u007e]{1,1024}$/, 'a Cache-Control value such as "public, max-age=60", in ASCII'),
 );
 
-function is(test: (value: string) => boolean, reason: string): (value: string) => Verdict<string> {
+function is(test: (value: string) => boolean, reason: string): (value: string) => ParsedValue<string> {
   return (value) => (test(value) ? { ok: true, value } : { ok: false, reason });
 }
 
 export const boolean = shared(() => expectsNumber<boolean>({ kind: 'boolean' }, 'true or false'));
 
-/** True, false, or one of these words. */
 export function booleanOr<W extends string>(...words: W[]): Setting<boolean | W, false, boolean | W> {
   return expects(
     { kind: 'either', forms: [{ kind: 'boolean' }, { kind: 'choice', values: words }] },
@@ -204,7 +211,7 @@ export function choice<V extends string>(...values: V[]): Setting<V, false, V> {
 
 export const duration = shared(({ atLeast, atMost }: { atLeast: string; atMost: string }) => {
   const [min = 0, max = 0] = [parseDuration(atLeast), parseDuration(atMost)];
-  const check = (value: string): Refusal | null => {
+  const check = (value: string): ValueRefusal | null => {
     const ms = parseDuration(value);
     if (ms === undefined) return {};
     if (ms < min) return { reason: `it is less than ${atLeast}` };
@@ -235,7 +242,7 @@ export const size = shared(({ atLeast }: { atLeast: number }) =>
  */
 export const mode = shared(({ owner }: { owner: readonly number[] }) => {
   const pattern = `^0?[${owner.join('')}][0-7][0145]$`;
-  const check = (value: number): Refusal | null => (new RegExp(pattern).test(String(value)) ? null : {});
+  const check = (value: number): ValueRefusal | null => (new RegExp(pattern).test(String(value)) ? null : {});
   const text: TextForm = { kind: 'text', pattern: new RegExp(pattern) };
   return expectsNumber<string | number, number>(
     { kind: 'either', forms: [text, { kind: 'number', isWhole: true, min: 0, max: 777, check }] },
@@ -256,8 +263,8 @@ function textOrWhole(
   pattern: string,
   isOne: (value: string) => boolean,
   range: Pick<NumberForm, 'min' | 'max'>,
-): Form {
-  const check = (value: string): Refusal | null => (isOne(value) ? null : {});
+): ValueForm {
+  const check = (value: string): ValueRefusal | null => (isOne(value) ? null : {});
   const text: TextForm = { kind: 'text', pattern: new RegExp(pattern), check };
   return { kind: 'either', forms: [text, { kind: 'number', isWhole: true, ...range }] };
 }
@@ -277,7 +284,7 @@ export function map<K extends Settings>(
     oneOf = [],
     check,
   }: Partial<Pick<MapForm, 'setTogether' | 'oneOf'>> & {
-    check?: (value: DocumentOf<K>) => Refusal | null;
+    check?: (value: DocumentOf<K>) => ValueRefusal | null;
   } = {},
 ): Setting<DocumentOf<K>, false, ResolvedOf<K>> {
   const known = Object.keys(keys);

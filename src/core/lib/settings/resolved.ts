@@ -1,6 +1,6 @@
 import { camelCase } from '../text.ts';
+import type { PathBase } from './parse-values.ts';
 import type { AcceptedBy, ResolvedBy, Setting } from './setting.ts';
-import type { PathBase } from './values.ts';
 
 /**
  * Turns a document that the setting accepted into the configuration: with units converted, absolute paths,

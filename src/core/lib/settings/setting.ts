@@ -1,4 +1,4 @@
-import type { PathBase } from './values.ts';
+import type { PathBase } from './parse-values.ts';
 
 /**
  * Declares a setting, with its valid values, its default and its documentation. `check` uses this to validate
@@ -15,8 +15,8 @@ export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> 
   declare readonly resolved?: R;
 
   constructor(
-    readonly form: Form,
-    readonly about: About,
+    readonly form: ValueForm,
+    readonly about: SettingDescription,
   ) {}
 
   required(): Setting<T, true, R> {
@@ -39,7 +39,7 @@ export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> 
     return this.#with({ example: value });
   }
 
-  #with<Set extends boolean>(more: Partial<About>): Setting<T, Set, R> {
+  #with<Set extends boolean>(more: Partial<SettingDescription>): Setting<T, Set, R> {
     return new Setting<T, Set, R>(this.form, { ...this.about, ...more });
   }
 }
@@ -47,7 +47,6 @@ export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> 
 /** Settings by key, such as the members of a map. */
 export type Settings = Record<string, Setting>;
 
-/** The type of the values that a setting accepts. */
 export type AcceptedBy<S> = S extends Setting<infer T> ? T : never;
 
 /**
@@ -83,7 +82,7 @@ export type ResolvedOf<K extends Settings> = {
     : ResolvedBy<K[P]> | null;
 };
 
-export interface About {
+export interface SettingDescription {
   /** The phrase that describes a valid value. It is part of every failure. */
   expected: string;
   /** The name of this kind of value in editors, and in the type column of the reference. */
@@ -98,19 +97,19 @@ export interface About {
 }
 
 /** More details about a failure, if a check can give any. */
-export interface Refusal {
+export interface ValueRefusal {
   reason?: string;
   /** Used in place of the setting's own phrase. */
   expected?: string;
 }
 
 /** Describes the structure of valid values. There is no conversion: `"8080"` is not a number. */
-export type Form =
+export type ValueForm =
   | TextForm
   | { kind: 'boolean' }
   | NumberForm
   | { kind: 'choice'; values: readonly string[] }
-  | { kind: 'either'; forms: readonly Form[] }
+  | { kind: 'either'; forms: readonly ValueForm[] }
   | { kind: 'list'; items: Setting; min: number; isUnique?: boolean }
   | MapForm
   | { kind: 'map by name'; names: { form: RegExp; expected: string }; values: Setting }
@@ -127,7 +126,7 @@ export interface TextForm {
   kind: 'text';
   pattern: RegExp | null;
   mayBeEmpty?: boolean;
-  check?: (value: string) => Refusal | null;
+  check?: (value: string) => ValueRefusal | null;
 }
 
 export interface NumberForm {
@@ -136,17 +135,16 @@ export interface NumberForm {
   min: number;
   /** The maximum; null means the largest safe integer. */
   max: number | null;
-  check?: (value: number) => Refusal | null;
+  check?: (value: number) => ValueRefusal | null;
 }
 
 export interface MapForm {
   kind: 'map';
-  /** The keys that are allowed. */
   keys: Settings;
   /** Groups of keys that belong together: set all of them or none. */
   setTogether: readonly (readonly string[])[];
   /** Groups of keys that exclude each other: set exactly one. */
   oneOf: readonly (readonly string[])[];
   /** Checks the values against each other, once each of them is valid. */
-  check?: (value: never) => Refusal | null;
+  check?: (value: never) => ValueRefusal | null;
 }

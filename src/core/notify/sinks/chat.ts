@@ -1,6 +1,6 @@
 import { WaybillError } from '../../lib/errors.ts';
 import { environmentName } from '../../lib/settings/kinds.ts';
-import { parseWebhookUrl } from '../../lib/settings/values.ts';
+import { parseWebhookUrl } from '../../lib/settings/parse-values.ts';
 import type { Event } from '../event.ts';
 import { fillTemplate, type Message, messageOf } from '../message.ts';
 import {

@@ -18,10 +18,10 @@ import { fillTemplate, type Message, messageOf, oneLine, shortened } from '../me
 import {
   consoleUrlSetting,
   notifierSettings,
-  type Refused,
   type Sink,
   type SinkContext,
   sinkKind,
+  type SinkRefusal,
   templateSetting,
 } from '../sink.ts';
 import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } from './guarded-lookup.ts';
@@ -113,7 +113,7 @@ export function emailSink(options: EmailOptions): Sink {
     concurrency: 1,
     timeoutMs,
     async send(event, signal) {
-      const session = new Session(options, signal);
+      const session = new SmtpSession(options, signal);
       try {
         await session.open();
         const { rejectedErrors = [] } = await session.send({ from, to }, await mailOf(event, options));
@@ -133,7 +133,7 @@ export function emailSink(options: EmailOptions): Sink {
 
 /** Connects to the mail server, logs in and disconnects. Throws an `unreachable` error if that fails. */
 export async function reachMailServer(options: EmailOptions, signal: AbortSignal): Promise<string> {
-  const session = new Session(options, signal);
+  const session = new SmtpSession(options, signal);
   try {
     await session.open();
     session.quit();
@@ -161,7 +161,7 @@ interface Sent {
  * A connection to the mail server. If the signal aborts, it is closed, no matter what response it is waiting
  * for.
  */
-class Session {
+class SmtpSession {
   readonly #options: EmailOptions;
   readonly #signal: AbortSignal;
   #socket: Socket | undefined;
@@ -276,8 +276,8 @@ function textOf({ title, rows, link }: Message, { id }: Event): string {
 }
 
 /** Turns an error from nodemailer or the connection into the reason for a failure. */
-function judged(error: unknown, { login }: EmailOptions): Refused {
-  const fail = (reason: string, retry: boolean): Refused => ({ ok: false, reason, retry });
+function judged(error: unknown, { login }: EmailOptions): SinkRefusal {
+  const fail = (reason: string, retry: boolean): SinkRefusal => ({ ok: false, reason, retry });
   if (!(error instanceof Error)) return fail('the mail server cannot be reached', true);
   if (error instanceof RefusedAddress)
     return fail(`the mail server is ${error.message}, which is refused`, false);

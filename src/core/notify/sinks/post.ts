@@ -6,8 +6,8 @@ import { WaybillError } from '../../lib/errors.ts';
 import { reachServer } from '../../lib/reach-server.ts';
 import { parseRetryAfter } from '../../lib/retry.ts';
 import type { Event } from '../event.ts';
-import { signedHeaders, type SigningKey } from '../signature.ts';
-import type { Attempted, Refused, Sink } from '../sink.ts';
+import type { Attempted, Sink, SinkRefusal } from '../sink.ts';
+import { signedHeaders, type SigningKey } from '../webhook-signature.ts';
 import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } from './guarded-lookup.ts';
 
 interface PostOptions {
@@ -139,7 +139,7 @@ function redirectedTo(location: string | undefined, origin: string): string {
   return ` to ${new URL(location, origin).origin}`;
 }
 
-function notThere(error: Error): Refused {
+function notThere(error: Error): SinkRefusal {
   if (error instanceof RefusedAddress)
     return {
       ok: false,

@@ -1,10 +1,10 @@
 import { finding } from '../../lib/errors.ts';
 import { environmentName, list, text, webhookUrl } from '../../lib/settings/kinds.ts';
+import { parseWebhookUrl } from '../../lib/settings/parse-values.ts';
 import type { ResolvedBy } from '../../lib/settings/setting.ts';
-import { parseWebhookUrl } from '../../lib/settings/values.ts';
 import { isAddressRange } from '../address-policy.ts';
-import { parseSigningSecret } from '../signature.ts';
 import { notifierSettings, type Sink, type SinkContext, sinkKind, timeoutSetting } from '../sink.ts';
+import { parseSigningSecret } from '../webhook-signature.ts';
 import { refusedLiteral } from './guarded-lookup.ts';
 
 const addressRange = text('an address or a CIDR range such as 169.254.0.0/16', 'address range', (value) =>

@@ -7,7 +7,7 @@ import {
   withPublished,
 } from '../../catalog/catalog.ts';
 import { intentOf, type Lease } from '../../catalog/lease/lease.ts';
-import { stagingRoot, sweepCopies } from '../../catalog/lease/staging.ts';
+import { stagingRoot, sweepCopies } from '../../catalog/lease/staged-copies.ts';
 import { whileHeld } from '../../catalog/lease/with-lease.ts';
 import { isStoredKey } from '../../catalog/parse-fields.ts';
 import { type Settled, settleInterrupted, sweepUnfinished } from '../../catalog/settle-interrupted.ts';

@@ -1,5 +1,5 @@
 import type { Lease } from '../../catalog/lease/lease.ts';
-import { stagingOf } from '../../catalog/lease/staging.ts';
+import { stagingOf } from '../../catalog/lease/staged-copies.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { namingBody } from '../../storage/body.ts';

@@ -1,4 +1,4 @@
-import { stateKey } from '../../catalog/store.ts';
+import { stateKey } from '../../catalog/catalog-store.ts';
 import type { CoreContext } from '../../context.ts';
 import { type Finding, finding } from '../../lib/errors.ts';
 import { ancestorsOf } from '../../lib/paths.ts';

@@ -1,8 +1,8 @@
 import type { Lease } from '../../catalog/lease/lease.ts';
-import { stagingOf } from '../../catalog/lease/staging.ts';
+import { stagingOf } from '../../catalog/lease/staged-copies.ts';
 import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
-import type { Kept } from '../../storage/capabilities.ts';
+import type { KeptFile } from '../../storage/capabilities.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
 import { canKeep, type Storage } from '../../storage/storage.ts';
 import type { PlannedOutput } from '../plan.ts';
@@ -29,7 +29,7 @@ export interface AttemptOptions {
 /** Backups of the files that an attempt replaces or removes. */
 export class SavedFiles {
   readonly #options: AttemptOptions;
-  readonly #byKey = new Map<Key, Kept>();
+  readonly #byKey = new Map<Key, KeptFile>();
   /**
    * Whether there may be copies in the staging directory. A copy request whose response was lost counts, too.
    */
@@ -57,7 +57,7 @@ export class SavedFiles {
   }
 
   /** Returns the backup of the file at this key, or undefined if there was no file. */
-  of(key: Key): Kept | undefined {
+  of(key: Key): KeptFile | undefined {
     return this.#byKey.get(key);
   }
 

@@ -11,7 +11,7 @@ import type { PlannedOutput } from '../plan.ts';
  * directories are faster than one large one.
  */
 
-type Output = Pick<PlannedOutput, 'path' | 'generated'>;
+type StagedOutput = Pick<PlannedOutput, 'path' | 'generated'>;
 
 /**
  * A rename that moves a file or directory out of staging. `from` is relative to the attempt's staging
@@ -23,10 +23,9 @@ export interface StagedMove {
   isDirectory: boolean;
 }
 
-export interface StagedLayout<T extends Output> {
+export interface StagedLayout<T extends StagedOutput> {
   /** The outputs in the order they become visible, group by group; see `inVisibleOrder`. */
   groups: readonly (readonly T[])[];
-  /** Returns the staged name for the output at this index. */
   stagedName(index: number): string;
   /**
    * Returns the moves that put these outputs in place. All of them must be in the same group. No directory is
@@ -40,7 +39,7 @@ export interface StagedLayout<T extends Output> {
  * not exist at the destination. Such a directory, or one below it, is moved as a whole if all of its outputs
  * are in the same group.
  */
-export function layOutStaging<T extends Output>(
+export function layOutStaging<T extends StagedOutput>(
   outputs: readonly T[],
   missing: ReadonlySet<string>,
 ): StagedLayout<T> {
@@ -92,7 +91,7 @@ export function layOutStaging<T extends Output>(
 
 /** Returns a function that looks up the directory a path is moved with, or null if it is moved on its own. */
 function wholeDirectories(
-  groups: readonly (readonly Output[])[],
+  groups: readonly (readonly StagedOutput[])[],
   missing: ReadonlySet<string>,
 ): (path: string) => string | null {
   if (missing.size === 0) return () => null;
@@ -124,7 +123,7 @@ const maxConcurrentStats = 16;
  */
 export async function missingDirectories(
   storage: Pick<Storage, 'stat'>,
-  outputs: readonly Output[],
+  outputs: readonly StagedOutput[],
 ): Promise<Set<string>> {
   const missing = new Set<string>();
   const parents = new Set<string>();

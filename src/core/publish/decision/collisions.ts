@@ -4,14 +4,14 @@ import { ancestorsOf } from '../../lib/paths.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import type { EntryType } from '../../storage/storage.ts';
 import type { DecisionInput, Plan, Reason, ReasonCode } from '../plan.ts';
-import { byPath, type Known, omittedPaths } from './records.ts';
+import { byPath, type KnownOutputs, omittedPaths } from './records.ts';
 
 /*
  * Finds conflicts between planned paths and what already exists at the destination.
  */
 
 /** Returns the first conflict between a planned path and existing content, or null if there is none. */
-export function findCollision(input: DecisionInput, known: Known): Reason | null {
+export function findCollision(input: DecisionInput, known: KnownOutputs): Reason | null {
   return (
     findNestedBundle(input) ??
     findOtherOwner(input, known) ??
@@ -35,7 +35,7 @@ export function findNestedBundle({ observed, planned }: DecisionInput): Reason |
   return null;
 }
 
-function findOtherOwner({ planned, owner }: DecisionInput, { holders }: Known): Reason | null {
+function findOtherOwner({ planned, owner }: DecisionInput, { holders }: KnownOutputs): Reason | null {
   for (const { path } of planned) {
     const holder = holders.get(path);
     if (holder !== undefined && holder !== null && !sameOwner(holder, owner))
@@ -67,7 +67,7 @@ function findUnrecorded({ observed: { state, unrecorded } }: DecisionInput): Rea
  * Finds a planned path below a file that stays, or a file that stays below a planned path. Recorded paths
  * never block each other, so there is nothing to check if every planned path is recorded.
  */
-function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
+function findBlockedPath(input: DecisionInput, known: KnownOutputs): Reason | null {
   if (areAllRecorded(input)) return null;
   const planned = new Set<string>(input.planned.map(({ path }) => path));
   const omitted = new Set<string>(omittedPaths(input, known));

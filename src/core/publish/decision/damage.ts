@@ -13,7 +13,7 @@ const maxConcurrentDirectories = 16;
 /** A listing takes about as long as this many `stat` calls. */
 const filesPerListing = 8;
 
-type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
+export type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /**
  * Compares published files with the outputs they should be, and returns the damaged ones by path. A file that

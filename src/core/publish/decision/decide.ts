@@ -6,7 +6,7 @@ import { findCollision, findNestedBundle } from './collisions.ts';
 import {
   byPath,
   isRecordedAs,
-  type Known,
+  type KnownOutputs,
   knownRecords,
   type ManagedState,
   nothingKnown,
@@ -81,7 +81,7 @@ function decideByRecords(input: DecisionInput, state: ManagedState): Plan {
 function reasonToPublish(
   { planned }: DecisionInput,
   state: ManagedState,
-  known: Known,
+  known: KnownOutputs,
   removes: readonly Key[],
 ): Reason | null {
   if (state.kind === 'legacy')
@@ -146,7 +146,7 @@ function proceed(
   input: DecisionInput,
   action: Action,
   reason: Reason,
-  known: Known = nothingKnown,
+  known: KnownOutputs = nothingKnown,
   removes: Key[] = [],
 ): Plan {
   const { changes, ...fates } = fatesOf(input, known);
@@ -164,7 +164,7 @@ function proceed(
  */
 function unkeptAmong(
   { observed: { largestKeptBytes } }: DecisionInput,
-  { records }: Known,
+  { records }: KnownOutputs,
   paths: readonly string[],
 ): string[] {
   if (largestKeptBytes === null) return [];
@@ -202,7 +202,7 @@ interface Fates {
  * it has the recorded size and its record has the same content (and the same headers, if the storage keeps
  * them). If the record is different in any other way, only the record is updated.
  */
-function fatesOf(input: DecisionInput, known: Known): Fates {
+function fatesOf(input: DecisionInput, known: KnownOutputs): Fates {
   const { state } = input.observed;
   const judged: DecisionContext = {
     input,
@@ -227,12 +227,12 @@ interface DecisionContext {
   announced: ReadonlySet<string>;
 }
 
-type Verdict = Pick<PlannedChange, 'fate' | 'why'>;
+type OutputFate = Pick<PlannedChange, 'fate' | 'why'>;
 
 function fateOf(
   output: PlannedOutput,
   { input: { observed }, records, announced }: DecisionContext,
-): Verdict {
+): OutputFate {
   const record = records.get(output.path);
   if (announced.has(output.path))
     return { fate: record === undefined ? 'add' : 'change', why: 'interrupted' };
@@ -248,7 +248,7 @@ function fateOf(
 }
 
 /** Returns the verdict on an output whose file stays as it is: `keep`, or `refresh` if its record changes. */
-function recordFate(record: OutputRecord, output: PlannedOutput, isSameHeaders: boolean): Verdict {
+function recordFate(record: OutputRecord, output: PlannedOutput, isSameHeaders: boolean): OutputFate {
   if (!isSameHeaders) return { fate: 'refresh', why: 'headers_differ' };
   if (record.kind !== output.kind) return { fate: 'refresh', why: 'kind_differs' };
   if (!sameGenerator(record.generated, output.generated))
@@ -258,7 +258,7 @@ function recordFate(record: OutputRecord, output: PlannedOutput, isSameHeaders: 
   return { fate: 'keep', why: 'same' };
 }
 
-function sorted(planned: readonly PlannedOutput[], judge: (output: PlannedOutput) => Verdict): Fates {
+function sorted(planned: readonly PlannedOutput[], judge: (output: PlannedOutput) => OutputFate): Fates {
   const fates: Fates = { writes: [], kept: [], changes: [] };
   for (const output of planned) {
     const { fate, why } = judge(output);

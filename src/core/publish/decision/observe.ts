@@ -1,7 +1,7 @@
 import pMap from 'p-map';
 import type { CatalogState } from '../../catalog/catalog.ts';
+import { readState, type StoredState } from '../../catalog/catalog-store.ts';
 import { isInBundlePath } from '../../catalog/managed-paths.ts';
-import { readState, type StoredState } from '../../catalog/store.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import {
   ancestorsOf,
@@ -15,7 +15,7 @@ import { joinKey, type Key, keyOf, listedKey, nameOf, parentOf } from '../../sto
 import type { EntryType, Storage } from '../../storage/storage.ts';
 import { ListingLimit } from '../../storage/untrusted.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
-import { damagedAmong } from './damage.ts';
+import { damagedAmong, type FileReader } from './damage.ts';
 import { isSettledByState, type PathSet, recordedIn, reusableOutputs } from './records.ts';
 
 /**
@@ -65,7 +65,6 @@ export async function observe(
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
 }
 
-/** Returns an observation in which nothing was found. */
 export function nothingSeen(
   state: CatalogState,
   storage: Pick<Storage, 'facts' | 'largestKeptBytes'>,
@@ -84,8 +83,6 @@ export function nothingSeen(
     contents: [],
   };
 }
-
-type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /**
  * Estimates which takes fewer requests. On an object store, every `stat` is a request, while a listing
@@ -113,7 +110,6 @@ async function listedView(storage: Storage, planned: readonly PlannedOutput[]): 
   };
 }
 
-/** Returns the planned paths to write. */
 function pathsToWrite(
   planned: readonly PlannedOutput[],
   reusable: readonly PlannedOutput[],

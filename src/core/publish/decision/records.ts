@@ -115,7 +115,7 @@ export function sameGenerator(
  * Prepares a state's records for decisions.
  */
 
-export interface Known {
+export interface KnownOutputs {
   records: OutputRecord[];
   /** The owner of each recorded or announced path, or null if the owner is unknown. */
   holders: Map<string, Owner | null>;
@@ -125,9 +125,9 @@ export interface Known {
 
 export type ManagedState = Extract<CatalogState, { kind: 'valid' | 'legacy' }>;
 
-export const nothingKnown: Known = { records: [], holders: new Map(), unfinished: [] };
+export const nothingKnown: KnownOutputs = { records: [], holders: new Map(), unfinished: [] };
 
-export function knownRecords(state: ManagedState, input: DecisionInput): Known {
+export function knownRecords(state: ManagedState, input: DecisionInput): KnownOutputs {
   if (state.kind === 'legacy') {
     const records = state.records.flatMap((record) => carriedOver(record, input));
     return { records, holders: new Map(records.map(({ path, owner }) => [path, owner])), unfinished: [] };
@@ -144,7 +144,10 @@ export function knownRecords(state: ManagedState, input: DecisionInput): Known {
  * Returns the files to remove, sorted: outputs of this owner that are missing from the replacement, and files
  * that an interrupted attempt was still going to remove.
  */
-export function omittedPaths({ planned, owner, workflow, observed }: DecisionInput, known: Known): Key[] {
+export function omittedPaths(
+  { planned, owner, workflow, observed }: DecisionInput,
+  known: KnownOutputs,
+): Key[] {
   const kept = new Set<string>(planned.map(({ path }) => path));
   const omitted = new Set<string>(known.unfinished.filter((path) => !kept.has(path)));
   if (workflow === 'replacement') {

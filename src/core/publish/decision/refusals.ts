@@ -5,13 +5,13 @@ import {
   type PublishedBundle,
   publishedBy,
 } from '../../catalog/catalog.ts';
+import type { StoredState } from '../../catalog/catalog-store.ts';
 import { bytesOfRecord, catalogTooLarge, maxBytesFor } from '../../catalog/serialise.ts';
-import type { StoredState } from '../../catalog/store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { type Amount, formatAmount, maxOf } from '../../lib/settings/units.ts';
+import { type Amount, formatAmount, maxOf } from '../../lib/settings/quantities.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
@@ -161,15 +161,18 @@ export function refuseLargeCatalog(plan: Plan): void {
   if (size > maxBytes) throw catalogTooLarge(plan.destinationPath, size, maxBytes);
 }
 
-type Recorded = Omit<OutputRecord, 'updatedAt'> | PlannedOutput;
+type RecordedOutput = Omit<OutputRecord, 'updatedAt'> | PlannedOutput;
 
-function sum(lists: readonly (readonly Recorded[])[], bytesOf: (one: Recorded) => number): number {
+function sum(
+  lists: readonly (readonly RecordedOutput[])[],
+  bytesOf: (one: RecordedOutput) => number,
+): number {
   let total = 0;
   for (const list of lists) for (const one of list) total += bytesOf(one);
   return total;
 }
 
-function atMost({ path, kind, url, owner, source, generated }: Recorded): number {
+function atMost({ path, kind, url, owner, source, generated }: RecordedOutput): number {
   const units =
     path.length +
     kind.length +

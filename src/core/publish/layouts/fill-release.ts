@@ -1,7 +1,7 @@
 import { announcedPaths } from '../../catalog/catalog.ts';
+import { requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import type { Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, whileHeld } from '../../catalog/lease/with-lease.ts';
-import { requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';

@@ -1,9 +1,9 @@
+import { readState, stateKey, type StoredState } from '../../catalog/catalog-store.ts';
 import type { Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
-import { readState, stateKey, type StoredState } from '../../catalog/store.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { versionConflict } from '../../storage/errors.ts';
+import { versionConflict } from '../../storage/storage-errors.ts';
 import { type Applied, applyUnderLease, nothingApplied, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
 import { type DecideOn, decideOnLatest, decider, dependsOnStrays, isSameState } from '../decide-on-state.ts';
@@ -11,7 +11,13 @@ import { changesDestination, type Plan } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { plannedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
-import type { Candidate, Decision, ObservedState, PublicationLayout, PublicationTask } from './layout.ts';
+import type {
+  Candidate,
+  LayoutDecision,
+  ObservedState,
+  PublicationLayout,
+  PublicationTask,
+} from './layout.ts';
 import {
   type FormerRelease,
   formerRelease,
@@ -26,7 +32,7 @@ interface ObservedInPlace extends ObservedState {
   release: FormerRelease | null;
 }
 
-interface InPlaceDecision extends Decision, ObservedInPlace {
+interface InPlaceDecision extends LayoutDecision, ObservedInPlace {
   decideOn: DecideOn;
   migration: MigrationInPlace | null;
 }

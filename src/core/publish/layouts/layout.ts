@@ -1,6 +1,6 @@
 import type { SourceBundle } from '../../bundle/source-bundle.ts';
 import { publishedBy } from '../../catalog/catalog.ts';
-import type { StoredState } from '../../catalog/store.ts';
+import type { StoredState } from '../../catalog/catalog-store.ts';
 import type { CoreContext } from '../../context.ts';
 import type { Layout } from '../../releases/release.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -18,7 +18,7 @@ import type { ActionResult } from '../results/result.ts';
  * returns what is published there, and the decision includes a migration. The new bundle is published in the
  * next round, on top of the migrated files.
  */
-export interface PublicationLayout<S extends ObservedState, D extends Decision> {
+export interface PublicationLayout<S extends ObservedState, D extends LayoutDecision> {
   /** The path used in output URLs, relative to the destination root. */
   readonly urlPath: string;
   /** The other layout. */
@@ -48,7 +48,7 @@ export interface ObservedState {
   base?: Storage | null;
 }
 
-export interface Decision {
+export interface LayoutDecision {
   plan: Plan;
   /** The outputs to write, so that progress can be reported. */
   writes: readonly PlannedOutput[];

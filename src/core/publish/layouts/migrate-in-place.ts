@@ -1,6 +1,6 @@
+import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { isContention, type Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, whileHeld } from '../../catalog/lease/with-lease.ts';
-import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import type { Releases } from '../../releases/ledger.ts';
@@ -11,7 +11,7 @@ import {
   type ReleaseId,
   releaseKey,
 } from '../../releases/release.ts';
-import { readReleases } from '../../releases/store.ts';
+import { readReleases } from '../../releases/releases-store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';

@@ -1,12 +1,12 @@
 import type { Catalog } from '../../catalog/catalog.ts';
+import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { isContention } from '../../catalog/lease/lease.ts';
 import { withLease } from '../../catalog/lease/with-lease.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
-import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import { pathWithin } from '../../lib/paths.ts';
 import { resumed } from '../../releases/ledger.ts';
 import { type ReleaseId, releaseIdOf, releaseKey } from '../../releases/release.ts';
-import { requireReleases } from '../../releases/store.ts';
+import { requireReleases } from '../../releases/releases-store.ts';
 import { activate } from '../../releases/switch.ts';
 import { type Filling, fillRelease } from './fill-release.ts';
 import type { Candidate, Migration, PublicationTask } from './layout.ts';

@@ -1,12 +1,12 @@
 import { announcedPaths, type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
-import { readState, type StoredState } from '../../catalog/store.ts';
+import { readState, type StoredState } from '../../catalog/catalog-store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';
 import { compareCodeUnits, describeBundlePath } from '../../lib/paths.ts';
 import { type Releases, rolledBack } from '../../releases/ledger.ts';
 import { currentLinkKey, type ReleaseId, releaseIdOf } from '../../releases/release.ts';
-import { readReleases } from '../../releases/store.ts';
+import { readReleases } from '../../releases/releases-store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -119,7 +119,6 @@ function unreadableInPlace(where: string): WaybillError {
  * Decides how to publish a bundle as a release.
  */
 
-/** A release to publish. */
 export interface PlannedRelease {
   id: ReleaseId;
   /** All outputs, sorted by path. This includes those that an additive publication carries over. */

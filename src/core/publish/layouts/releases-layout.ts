@@ -3,8 +3,8 @@ import type { ChannelConfig, ReleasesConfig } from '../../config/config.ts';
 import { describeBundlePath, pathWithin } from '../../lib/paths.ts';
 import { setChannel } from '../../releases/channels.ts';
 import { type ReleaseId, releaseKey } from '../../releases/release.ts';
+import { requireReleases } from '../../releases/releases-store.ts';
 import { isRetirementDue } from '../../releases/retention.ts';
-import { requireReleases } from '../../releases/store.ts';
 import { releaseIn, type SwitchRefusal } from '../../releases/stored-releases.ts';
 import { activate, switchRefused } from '../../releases/switch.ts';
 import { nothingApplied, refuseObstructed } from '../apply/apply.ts';
@@ -14,7 +14,13 @@ import { releaseResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
 import { retireAfterwards, type Retirement, retireReleases } from '../unpublish/retire-releases.ts';
 import { fillRelease, unlikeCurrent } from './fill-release.ts';
-import type { Candidate, Decision, ObservedState, PublicationLayout, PublicationTask } from './layout.ts';
+import type {
+  Candidate,
+  LayoutDecision,
+  ObservedState,
+  PublicationLayout,
+  PublicationTask,
+} from './layout.ts';
 import { migrationToReleases } from './migrate-to-releases.ts';
 import {
   type PlannedRelease,
@@ -31,7 +37,7 @@ interface ObservedReleases extends ObservedState {
   migration: Awaited<ReturnType<typeof migrationToReleases>>;
 }
 
-interface ReleaseDecision extends ObservedReleases, ReleasePlan, Pick<Decision, 'writes'> {}
+interface ReleaseDecision extends ObservedReleases, ReleasePlan, Pick<LayoutDecision, 'writes'> {}
 
 /**
  * Publishes outputs as a release. All of its files are written first. A single atomic step then makes the

@@ -1,12 +1,12 @@
 import { type Catalog, type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
+import { readState, requireCatalog } from '../../catalog/catalog-store.ts';
 import { managedPaths } from '../../catalog/managed-paths.ts';
-import { readState, requireCatalog } from '../../catalog/store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { describeBundlePath, parseRelativePath } from '../../lib/paths.ts';
+import { placeAt, placeOf, releaseNamed } from '../../releases/bundle-place.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/describe.ts';
-import { placeAt, placeOf, releaseNamed } from '../../releases/place.ts';
 import type { Layout } from '../../releases/release.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
@@ -103,7 +103,6 @@ export function bundleRecords({ outputs }: Catalog, owner: Owner): OutputRecord[
   return outputs.filter((record) => sameOwner(record.owner, owner) && record.generated.generator === null);
 }
 
-/** Returns the distinct owners of the content. */
 export function ownersOf(published: readonly PublishedContent[]): Owner[] {
   const owners: Owner[] = [];
   for (const { catalog } of published)

@@ -8,7 +8,7 @@ import type { ActionResult } from '../results/result.ts';
 import type { UnpublishReport, UnpublishRequest } from '../unpublish/unpublication.ts';
 import { unpublish } from '../unpublish/unpublish.ts';
 import { bundleAt, listedBundle, type RootIndex } from './root-files.ts';
-import { refreshPaths, refreshRootIndex, withdraw } from './root-index.ts';
+import { refreshPaths, refreshRootIndex, withdraw } from './update-root-index.ts';
 
 /** How a run went at one bundle path. */
 export interface PublishedPath {

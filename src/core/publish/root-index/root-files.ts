@@ -7,8 +7,8 @@ import {
   recordedPaths,
   rootIndexGenerator,
 } from '../../catalog/catalog.ts';
+import type { StoredState } from '../../catalog/catalog-store.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
-import type { StoredState } from '../../catalog/store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { digestOf } from '../../lib/digest.ts';
 import { hasCode } from '../../lib/errors.ts';
@@ -29,7 +29,7 @@ import type { PlannedOutput } from '../plan.ts';
  */
 
 /** The owner and layout of the bundles that the index lists. */
-export interface Listed {
+export interface ListedDestination {
   owner: Owner;
   releases: DestinationConfig['releases'];
 }
@@ -41,7 +41,7 @@ export interface Listed {
 export function listedBundle(
   state: CatalogState,
   destinationPath: string,
-  { owner, releases }: Listed,
+  { owner, releases }: ListedDestination,
 ): ListedBundle | null {
   if (state.kind !== 'valid' || state.catalog.pending !== null) return null;
   const own = state.catalog.outputs.filter((output) => sameOwner(output.owner, owner));
@@ -68,7 +68,7 @@ export function listedBundle(
 export async function bundleAt(
   root: Storage,
   destinationPath: string,
-  listed: Listed,
+  listed: ListedDestination,
 ): Promise<ListedBundle | null> {
   const storage = within(root, parseBundlePath(destinationPath));
   const { state } = await publishedState(storage, listed.releases === null ? 'in_place' : 'releases');
@@ -83,7 +83,7 @@ const concurrentReads = 16;
  */
 export async function everyBundle(
   root: Storage,
-  listed: Listed,
+  listed: ListedDestination,
   without: ReadonlySet<string> = new Set(),
 ): Promise<ListedBundle[]> {
   const managed = bundlePathsAmong((await surveyDestination(root)).paths);
@@ -100,7 +100,6 @@ export async function everyBundle(
  * Plans the files of a root index.
  */
 
-/** The destination that a root index belongs to. */
 export interface RootIndex {
   owner: Owner;
   destination: Pick<
@@ -109,7 +108,6 @@ export interface RootIndex {
   >;
 }
 
-/** The file names in every root index, sorted. */
 export const rootFileNames = ['feed.json', 'feed.xml', 'index.html'] as const;
 
 /** The file from which the next update reads the current entries. */

@@ -1,10 +1,11 @@
 import type { Catalog } from '../../catalog/catalog.ts';
+import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { destinationBusy } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned, withLease } from '../../catalog/lease/with-lease.ts';
-import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
+import { pathsWithReleases, placeAt } from '../../releases/bundle-place.ts';
 import { removeExpiredChannels } from '../../releases/channels.ts';
 import {
   announcing,
@@ -13,10 +14,9 @@ import {
   type Releases,
   withoutChannels,
 } from '../../releases/ledger.ts';
-import { pathsWithReleases, placeAt } from '../../releases/place.ts';
 import type { ReleaseId } from '../../releases/release.ts';
+import { changeReleases, readReleases } from '../../releases/releases-store.ts';
 import { isRetirementDue, type RetentionRule, retired } from '../../releases/retention.ts';
-import { changeReleases, readReleases } from '../../releases/store.ts';
 import { releaseIn, surveyReleases } from '../../releases/stored-releases.ts';
 import type { Owner } from '../../storage/identity.ts';
 import { type Key, keyOf } from '../../storage/key.ts';

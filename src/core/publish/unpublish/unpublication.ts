@@ -1,8 +1,8 @@
 import type { Catalog, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
-import type { StoredState } from '../../catalog/store.ts';
+import type { StoredState } from '../../catalog/catalog-store.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, describeBundlePath } from '../../lib/paths.ts';
-import type { Amount } from '../../lib/settings/units.ts';
+import type { Amount } from '../../lib/settings/quantities.ts';
 import type { Layout, ReleaseId } from '../../releases/release.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { type Key, keyOf } from '../../storage/key.ts';

@@ -1,11 +1,11 @@
 import { type Catalog, publishedBy } from '../../catalog/catalog.ts';
+import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { destinationBusy } from '../../catalog/lease/lease.ts';
-import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { leaving, type Releases } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';
-import { changeReleases, forgetReleases, readReleases } from '../../releases/store.ts';
+import { changeReleases, forgetReleases, readReleases } from '../../releases/releases-store.ts';
 import { releaseIds, releaseIn } from '../../releases/stored-releases.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';

@@ -1,14 +1,14 @@
 import { type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
+import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { findClaimAbove, surveyDestination } from '../../catalog/managed-paths.ts';
-import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { nearest } from '../../lib/text.ts';
 import { bundlePathsAmong } from '../../releases/describe.ts';
 import { releasePathOf } from '../../releases/release.ts';
-import { readReleases } from '../../releases/store.ts';
+import { readReleases } from '../../releases/releases-store.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';

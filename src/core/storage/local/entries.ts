@@ -11,11 +11,11 @@ import {
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import { escapedName } from '../../lib/text.ts';
-import { localFailure } from '../errors.ts';
 import { joinKey, type Key, listedKey } from '../key.ts';
 import type { Entry, EntryType, FileStat, ListOptions, Stamp, Storage, UnreadableName } from '../storage.ts';
+import { localFailure } from '../storage-errors.ts';
 import { ListingLimit, maxDepth } from '../untrusted.ts';
-import { type DirectoryHandles, openDirectory } from './directories.ts';
+import { type DirectoryHandles, openDirectory } from './local-directories.ts';
 
 /**
  * After this many entries, long loops yield to the event loop, so that timers can run, especially the
@@ -48,7 +48,7 @@ export function sizeOf(path: string): number | undefined {
 }
 
 /** One call to `Storage.list`. */
-export class Listing {
+export class LocalListing {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
   readonly #options: ListOptions;

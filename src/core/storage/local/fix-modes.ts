@@ -4,9 +4,9 @@ import { isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import type { Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
-import { type DirectoryHandles, openPath, pathOnly } from './directories.ts';
 import { entriesPerYield } from './entries.ts';
-import { applyMode } from './root.ts';
+import { type DirectoryHandles, openPath, pathOnly } from './local-directories.ts';
+import { applyMode } from './local-root.ts';
 
 /**
  * Implements `Modes.fixModes`. Another user with write access to the destination could replace a file with

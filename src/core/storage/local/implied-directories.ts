@@ -1,10 +1,10 @@
 import { lstatSync, mkdirSync, rmdirSync } from 'node:fs';
 import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
-import { notADirectory } from '../errors.ts';
 import { type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
-import type { DirectoryHandles } from './directories.ts';
-import { applyMode, cannotMakeDirectory, makeRoot } from './root.ts';
+import { notADirectory } from '../storage-errors.ts';
+import type { DirectoryHandles } from './local-directories.ts';
+import { applyMode, cannotMakeDirectory, makeRoot } from './local-root.ts';
 import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**

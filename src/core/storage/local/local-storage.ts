@@ -3,8 +3,7 @@ import { linkSync, lstatSync, readlinkSync, renameSync, symlinkSync, unlinkSync 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
-import type { Capabilities, Kept, LocalFiles, Modes, Move } from '../capabilities.ts';
-import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../errors.ts';
+import type { Capabilities, KeptFile, LocalFiles, Modes, Move } from '../capabilities.ts';
 import { type Key, listedKey, parentOf, scratchBeside, stagingBeside } from '../key.ts';
 import { type FileModes, publishedModes } from '../modes.ts';
 import type {
@@ -19,22 +18,23 @@ import type {
   WriteOptions,
   Written,
 } from '../storage.ts';
-import { DirectoryHandles } from './directories.ts';
+import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../storage-errors.ts';
 import {
   entriesPerYield,
-  Listing,
+  LocalListing,
   removedAsEmpty,
   removeIfThere,
   removeTreeAt,
   sizeOf,
   statOf,
 } from './entries.ts';
-import { createFile, openToRead, readChunks, writeBody } from './files.ts';
 import { fixModes } from './fix-modes.ts';
 import { ImpliedDirectories } from './implied-directories.ts';
-import { LocalNames } from './names.ts';
-import { linkAbove, localObstacle } from './obstacles.ts';
-import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
+import { DirectoryHandles } from './local-directories.ts';
+import { createFile, openToRead, readChunks, writeBody } from './local-files.ts';
+import { LocalNames } from './local-names.ts';
+import { linkAbove, localObstacle } from './local-obstacles.ts';
+import { realOrResolved, requireDirectory, requireMakeableRoot } from './local-root.ts';
 import { UnsyncedNames } from './unsynced-names.ts';
 
 /** If a file has two hard links and other users can write to it, they'd change it under both names. */
@@ -111,7 +111,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   }
 
   list(directory: Key | '', options: ListOptions): AsyncIterable<Entry> {
-    return new Listing(this, this.#handles, options).entriesBelow(directory);
+    return new LocalListing(this, this.#handles, options).entriesBelow(directory);
   }
 
   async *read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array> {
@@ -139,14 +139,14 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     return this.#guarded('', () => localObstacle(this, this.#handles, change));
   }
 
-  async keep(key: Key, aside: Key): Promise<Kept | null> {
+  async keep(key: Key, aside: Key): Promise<KeptFile | null> {
     return this.#changing(key, async () => {
       await this.#yieldPeriodically();
       return this.#names.keep(key, aside);
     });
   }
 
-  async putBack(kept: Kept): Promise<void> {
+  async putBack(kept: KeptFile): Promise<void> {
     await this.#changing(kept.key, () => this.#names.putBack(kept));
   }
 

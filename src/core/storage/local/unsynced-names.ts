@@ -1,6 +1,6 @@
 import { lockName, stagingName } from '../../lib/paths.ts';
 import { type Key, nameOf, parentOf } from '../key.ts';
-import type { DirectoryHandles } from './directories.ts';
+import type { DirectoryHandles } from './local-directories.ts';
 
 /**
  * Keeps track of directories in which names were changed that haven't been synced yet, so that a power

@@ -4,12 +4,12 @@ import { digestOf, hexOf } from '../../lib/digest.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { stagingName } from '../../lib/paths.ts';
-import { readOnly as refuseReadOnly } from '../errors.ts';
 import type { Key } from '../key.ts';
 import type { ConditionalWrites, WriteOptions } from '../storage.ts';
-import type { BucketClient } from './client.ts';
-import { isUnsupported } from './errors.ts';
+import { readOnly as refuseReadOnly } from '../storage-errors.ts';
 import { pagesBelow } from './listing.ts';
+import type { BucketClient } from './s3-client.ts';
+import { isUnsupported } from './s3-errors.ts';
 import type { Condition, VersionForm } from './sdk.ts';
 
 /** Probing takes seconds. If a probe object is this old, its process must have been killed. */

@@ -2,8 +2,8 @@ import { escapedName, quotedName } from '../../lib/text.ts';
 import { type Key, listedKey, nameOf, splitAtOddSegment } from '../key.ts';
 import type { Entry, ListOptions, Storage, UnreadableName } from '../storage.ts';
 import { distrusted, ListingLimit, maxEmptyPages, sizeFrom } from '../untrusted.ts';
-import type { BucketClient } from './client.ts';
-import type { ListPage, Upload, UploadPage } from './objects.ts';
+import type { ListPage, OpenUpload, UploadPage } from './objects.ts';
+import type { BucketClient } from './s3-client.ts';
 
 export interface ListingSource {
   client: Pick<BucketClient, 'list'>;
@@ -93,9 +93,9 @@ export async function unfinishedUploads(
   { client, label }: { client: Pick<BucketClient, 'uploads'>; label: string },
   prefix: string,
   limit = new ListingLimit(),
-): Promise<Upload[]> {
+): Promise<OpenUpload[]> {
   const check = pageCheck({ label }, prefix, limit);
-  const found: Upload[] = [];
+  const found: OpenUpload[] = [];
   for (let page: UploadPage | null = null; page?.next !== null;) {
     page = await client.uploads(prefix, page?.next ?? {});
     check(page.uploads.map(({ key }) => key));

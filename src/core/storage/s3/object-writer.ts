@@ -5,9 +5,9 @@ import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import { retry, type RetryOptions } from '../../lib/retry.ts';
 import { checkBody, collect, measure } from '../body.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
-import type { BucketClient } from './client.ts';
 import { unfinishedUploads } from './listing.ts';
-import type { Upload } from './objects.ts';
+import type { OpenUpload } from './objects.ts';
+import type { BucketClient } from './s3-client.ts';
 import type { Condition } from './sdk.ts';
 
 /** The maximum memory for all bodies and parts together, in bytes. */
@@ -46,7 +46,7 @@ export class ObjectWriter {
   readonly #options: ObjectWriterOptions;
   /** The permits are bytes of memory. All uploads of a storage share them. */
   readonly #memory = createSemaphore(memoryBytes);
-  #unfinished: Promise<Map<string, Upload[]>> | undefined;
+  #unfinished: Promise<Map<string, OpenUpload[]>> | undefined;
 
   constructor(options: ObjectWriterOptions) {
     this.#options = options;
@@ -69,9 +69,9 @@ export class ObjectWriter {
     log.info({ storage: label, key, uploads: uploads.length }, 'unfinished multipart uploads were aborted');
   }
 
-  async #listUnfinished(): Promise<Map<string, Upload[]>> {
+  async #listUnfinished(): Promise<Map<string, OpenUpload[]>> {
     const { client, prefix, log, label } = this.#options;
-    const byKey = new Map<string, Upload[]>();
+    const byKey = new Map<string, OpenUpload[]>();
     try {
       for (const upload of await unfinishedUploads({ client, label }, prefix))
         byKey.set(upload.key, [...(byKey.get(upload.key) ?? []), upload]);
@@ -146,8 +146,8 @@ export class ObjectWriter {
     write.signal?.throwIfAborted();
     const sha256 = write.digest === undefined ? null : hexOf(write.digest);
     const uploadId = await client.beginUpload(key, { sha256, headers: write.headers ?? {} });
-    const upload: Upload = { key, uploadId };
-    const parts = new Parts(upload, write.signal, this.#options, this.#memory);
+    const upload: OpenUpload = { key, uploadId };
+    const parts = new UploadedParts(upload, write.signal, this.#options, this.#memory);
     try {
       const read = await parts.sendAll(body, write);
       write.signal?.throwIfAborted();
@@ -171,9 +171,9 @@ export class ObjectWriter {
 }
 
 /** Keeps track of the parts that are being sent, and reuses their buffers. */
-class Parts {
+class UploadedParts {
   readonly etags: string[] = [];
-  readonly #upload: Upload;
+  readonly #upload: OpenUpload;
   readonly #options: ObjectWriterOptions;
   readonly #memory: Semaphore;
   readonly #stopped = new AbortController();
@@ -184,7 +184,7 @@ class Parts {
   #started = 0;
 
   constructor(
-    upload: Upload,
+    upload: OpenUpload,
     signal: AbortSignal | undefined,
     options: ObjectWriterOptions,
     memory: Semaphore,

@@ -34,13 +34,13 @@ export interface ListPage {
   next: string | null;
 }
 
-export interface Upload {
+export interface OpenUpload {
   key: string;
   uploadId: string;
 }
 
 export interface UploadPage {
-  uploads: Upload[];
+  uploads: OpenUpload[];
   /** The start of the next page, or null if this is the last one. */
   next: UploadMarker | null;
 }

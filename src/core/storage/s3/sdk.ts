@@ -9,8 +9,8 @@ import { WaybillError } from '../../lib/errors.ts';
 import { onAbort } from '../../lib/on-abort.ts';
 import type { ObjectHeaders } from '../storage.ts';
 import { LimitedHandler } from './answer-limit.ts';
-import { failureOf, hintAt, namedKey, s3Error, type S3Place } from './errors.ts';
-import type { S3Location } from './location.ts';
+import { failureOf, hintAt, namedKey, s3Error, type S3Place } from './s3-errors.ts';
+import type { S3Location } from './s3-location.ts';
 
 /*
  * Adapts the AWS SDK to waybill: how it's configured, how long requests may take, what their errors mean, and
@@ -193,7 +193,7 @@ export function directPut(sdk: S3Client, { bucket, pathStyle }: S3Location, endp
 }
 
 /** Runs individual requests. Errors become `WaybillError`s that mention the key. */
-export class Requests {
+export class S3Requests {
   readonly #place: S3Place;
   readonly #clock: Clock;
 

@@ -2,7 +2,7 @@ import { hexOf } from '../../lib/digest.ts';
 import { hasCode } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
-import type { BucketClient } from './client.ts';
+import type { BucketClient } from './s3-client.ts';
 
 /** The largest object that S3 can copy in a single request, in bytes. */
 export const maxCopyBytes = 5 * 2 ** 30;

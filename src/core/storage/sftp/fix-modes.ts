@@ -2,8 +2,8 @@ import { inParallel } from '../../lib/parallel.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import { ListingLimit } from '../untrusted.ts';
-import { ConnectionLost } from './errors.ts';
-import { type ListedEntry, readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './root.ts';
+import { ConnectionLost } from './sftp-errors.ts';
+import { type ListedEntry, readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './sftp-root.ts';
 
 const maxConcurrentDirectories = 16;
 

@@ -24,7 +24,7 @@ export interface KnownKey {
   line: number;
 }
 
-interface Entry {
+interface KnownHost {
   marker: 'revoked' | null;
   hosts: string;
   type: string;
@@ -155,15 +155,15 @@ export function nameOf(host: string, port: number): string {
   return port === 22 ? name : `[${name}]:${port}`;
 }
 
-function entriesOf(text: string): Entry[] {
+function entriesOf(text: string): KnownHost[] {
   return linesOf(text).flatMap(({ entry }) => (typeof entry === 'object' ? [entry] : []));
 }
 
-function linesOf(text: string): { line: number; entry: Entry | 'none' | 'malformed' }[] {
+function linesOf(text: string): { line: number; entry: KnownHost | 'none' | 'malformed' }[] {
   return text.split('\n').map((content, index) => ({ line: index + 1, entry: entryOf(content, index + 1) }));
 }
 
-function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
+function entryOf(content: string, line: number): KnownHost | 'none' | 'malformed' {
   const trimmed = content.trim();
   if (trimmed === '' || trimmed.startsWith('#')) return 'none';
   const fields = trimmed.split(/[ \t]+/);

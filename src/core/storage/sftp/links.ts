@@ -1,10 +1,10 @@
 import { WaybillError } from '../../lib/errors.ts';
-import { alreadyExists, noLinks } from '../errors.ts';
 import { type Key, listedKey, parentOf, scratchBeside } from '../key.ts';
-import { applyMode, type SftpDirectories } from './directories.ts';
-import { ConnectionLost, isAbsent, isUnsupported } from './errors.ts';
-import type { SftpNames } from './names.ts';
-import { type SftpRoot, typeOf } from './root.ts';
+import { alreadyExists, noLinks } from '../storage-errors.ts';
+import { applyMode, type SftpDirectories } from './sftp-directories.ts';
+import { ConnectionLost, isAbsent, isUnsupported } from './sftp-errors.ts';
+import type { SftpNames } from './sftp-names.ts';
+import { type SftpRoot, typeOf } from './sftp-root.ts';
 import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
 
 /** If a file has two hard links and another user can write to it, they'd change it under both names. */

@@ -6,7 +6,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import { isAbsent } from '../../lib/system-errors.ts';
-import { describeSystemError } from '../errors.ts';
+import { describeSystemError } from '../storage-errors.ts';
 import {
   fingerprint,
   hostKeyType,
@@ -17,7 +17,7 @@ import {
   readKnownHosts,
   rememberHostKey,
 } from './known-hosts.ts';
-import { openToOthers, type SftpLocation } from './location.ts';
+import { openToOthers, type SftpLocation } from './sftp-location.ts';
 
 /*
  * Authentication for both ends of a connection: the user logs in with an agent or a key file, and the server

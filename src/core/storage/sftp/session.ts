@@ -8,12 +8,12 @@ import type { Log } from '../../lib/log.ts';
 import { onAbort } from '../../lib/on-abort.ts';
 import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import type { Secrets } from '../../lib/secrets.ts';
-import { connectFailure, ConnectionLost, isUnanswered, isUnsupported, reasonOf } from './errors.ts';
-import type { SftpLocation } from './location.ts';
 import { authMethods, type HostKeyCheck, hostKeyCheck } from './login.ts';
+import { connectFailure, ConnectionLost, isUnanswered, isUnsupported, reasonOf } from './sftp-errors.ts';
+import type { SftpLocation } from './sftp-location.ts';
 import { Watchdog } from './watchdog.ts';
 
-export interface SessionOptions {
+export interface SftpSessionOptions {
   location: SftpLocation;
   label: string;
   secrets: Secrets;
@@ -52,7 +52,7 @@ const ciphers = [
  * `storage_permanent` if the host is unknown or doesn't offer SFTP, and `storage_transient` if it's
  * unreachable. All of these have a hint.
  */
-export async function openSession(options: SessionOptions): Promise<SftpSession> {
+export async function openSession(options: SftpSessionOptions): Promise<SftpSession> {
   const { location, label, clock, signal, answerWithinMs = defaultAnswerTimeoutMs } = options;
   const auth = await authMethods(location, options);
   let session: SftpSession;
@@ -99,7 +99,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
 /** Checks the server's host key and remembers the result. */
 function hostVerifier(
   hostKeys: HostKeyCheck,
-  { label, expectedHostKey }: SessionOptions,
+  { label, expectedHostKey }: SftpSessionOptions,
 ): {
   verify: (key: Buffer, done: (valid: boolean) => void) => void;
   hostKey: () => Buffer;
@@ -138,7 +138,6 @@ export class SftpSession {
   replaces = false;
   /** The duration of the fastest of the first few requests, in milliseconds. */
   roundTripMs = 0;
-  /** The host key of the server. */
   hostKey: Buffer = Buffer.alloc(0);
   readonly #client: SftpClient;
   readonly #socket: net.Socket;

@@ -4,10 +4,10 @@ import { WaybillError } from '../../lib/errors.ts';
 import { checkBody, collect } from '../body.ts';
 import type { Key } from '../key.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
-import { applyMode } from './directories.ts';
-import { ConnectionLost } from './errors.ts';
 import type { SftpSession } from './session.ts';
 import { type Lane, type SessionPool, SpreadFile, windowBytes } from './session-pool.ts';
+import { applyMode } from './sftp-directories.ts';
+import { ConnectionLost } from './sftp-errors.ts';
 
 /** The number of bytes per request. If the server accepts less than that, ssh2 splits the request. */
 const chunkBytes = 128 << 10;
@@ -15,7 +15,7 @@ const chunkBytes = 128 << 10;
 const chunksAhead = windowBytes / chunkBytes;
 
 /** The connections used to write a file: always the first one, and additional ones if the file is large. */
-export interface Connections {
+export interface TransferConnections {
   first: SftpSession;
   sessions: SessionPool;
   /** The mode of new files. */
@@ -64,7 +64,6 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
   }
 }
 
-/** A file to write. */
 export interface TargetFile {
   /** Names the file in messages. */
   key: Key;
@@ -78,7 +77,7 @@ export interface TargetFile {
  * `body_mismatch`, the signal's reason, or the errors of `SftpSession.ask`.
  */
 export async function writeFile(
-  connections: Connections,
+  connections: TransferConnections,
   file: TargetFile,
   body: Body,
   options: WriteOptions,
@@ -106,7 +105,7 @@ export async function writeFile(
 }
 
 async function writeLarge(
-  { first, sessions, fileMode }: Connections,
+  { first, sessions, fileMode }: TransferConnections,
   { key, path }: TargetFile,
   body: Body,
   options: WriteOptions,

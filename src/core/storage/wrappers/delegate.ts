@@ -34,7 +34,7 @@ export interface Interceptor {
   stream?: <T>(name: string, args: readonly unknown[], open: () => AsyncIterable<T>) => AsyncIterable<T>;
 }
 
-type Method = (...args: readonly unknown[]) => unknown;
+type AnyMethod = (...args: readonly unknown[]) => unknown;
 
 /**
  * Wraps a storage so that all of its calls go through `around`. Members can also be replaced through
@@ -46,7 +46,7 @@ export function intercept(
   { call, stream = (_name, _args, open) => open() }: Interceptor,
   changes: Partial<Storage> = {},
 ): Storage {
-  const wrap = (name: string, kind: string, method: Method): Method => {
+  const wrap = (name: string, kind: string, method: AnyMethod): AnyMethod => {
     if (kind === 'value') return (...args) => method.call(storage, ...args);
     const run = kind === 'call' ? call : stream;
     return (...args) => run(name, args, () => method.call(storage, ...args) as never);
@@ -54,7 +54,7 @@ export function intercept(
   const wrapped = Object.entries<string>(members).map(([name, kind]): [string, unknown] => {
     const member: unknown = Reflect.get(storage, name);
     if (member !== undefined && name in changes) return [name, Reflect.get(changes, name)];
-    return [name, typeof member === 'function' ? wrap(name, kind, member as Method) : member];
+    return [name, typeof member === 'function' ? wrap(name, kind, member as AnyMethod) : member];
   });
   return Object.fromEntries(wrapped) as unknown as Storage;
 }

@@ -7,7 +7,7 @@ import type { Entry, FileIdentity, FileStat, ListOptions, Storage, UnreadableNam
 import { ListingLimit } from '../untrusted.ts';
 import { delegate } from './delegate.ts';
 
-export interface LinkOptions {
+export interface FollowOptions {
   /** The absolute path of the storage's root on this machine, or null if it's a remote storage. */
   root: string | null;
   /** Directories on this machine to which links may point, even though they are outside of the root. */
@@ -29,7 +29,7 @@ export interface LinkOptions {
  * outside of these directories can be read. Throws the errors of the storages, and `storage_permanent` if
  * there are more than 20,000 links, or more than 250,000 entries below them.
  */
-export function followLinks(storage: Storage, options: LinkOptions): Storage {
+export function followLinks(storage: Storage, options: FollowOptions): Storage {
   const view = new FollowedLinks(storage, options);
   return delegate(storage, {
     localFiles: undefined,
@@ -41,13 +41,13 @@ export function followLinks(storage: Storage, options: LinkOptions): Storage {
 }
 
 /** A storage, and the absolute path of its root if it's on this machine. */
-interface Place {
+interface RootedStorage {
   storage: Storage;
   root: string | null;
 }
 
 interface FollowedPlace {
-  place: Place;
+  place: RootedStorage;
   key: Key | '';
   /** The file that was listed, if it's on this machine. */
   identity?: FileIdentity | undefined;
@@ -65,16 +65,15 @@ const maxEntries = 250_000;
 const maxHops = 40;
 
 class FollowedLinks {
-  readonly #main: Place;
-  readonly #options: LinkOptions;
-  readonly #opened = new Map<string, Promise<Place>>();
-  /** The links that have been followed, by key. */
+  readonly #main: RootedStorage;
+  readonly #options: FollowOptions;
+  readonly #opened = new Map<string, Promise<RootedStorage>>();
   readonly #followed = new Map<Key | '', FollowedPlace>();
   /** The number of links followed, and of entries found below them, since the root was last listed. */
   #links = 0;
   #entries = 0;
 
-  constructor(storage: Storage, options: LinkOptions) {
+  constructor(storage: Storage, options: FollowOptions) {
     this.#main = { storage, root: options.root === null ? null : realPath(options.root) };
     this.#options = options;
   }
@@ -177,7 +176,6 @@ class FollowedLinks {
     return { ...found, key, linkTarget: absolute(target) };
   }
 
-  /** Returns true if the target is a directory that contains the key. */
   #containsItself(target: FollowedPlace, key: Key): boolean {
     for (let above: Key | '' = key; above !== '';) {
       above = parentOf(above);
@@ -203,7 +201,7 @@ class FollowedLinks {
     return outside;
   }
 
-  #placeAt(root: string): Promise<Place> {
+  #placeAt(root: string): Promise<RootedStorage> {
     if (root === this.#main.root) return Promise.resolve(this.#main);
     const open = this.#opened.get(root) ?? this.#options.open(root).then((storage) => ({ storage, root }));
     this.#opened.set(root, open);

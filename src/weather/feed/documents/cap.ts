@@ -1,4 +1,5 @@
 import { XMLParser } from 'fast-xml-parser';
+import type { Point, Ring } from '../../shape.ts';
 import { alertAreas, alertRow, isOver, vtecCodes, zonesOfSame } from './alert-rows.ts';
 import { referencesIn } from './alerts.ts';
 import { officeOfProduct, outlineOf } from './places.ts';
@@ -148,8 +149,6 @@ function parametersOf(list: unknown): Record<string, string[]> {
   return found;
 }
 
-type Ring = [longitude: number, latitude: number][];
-
 interface Outlines {
   polygons: Ring[][];
   /** True if all outlines of the area could be read. */
@@ -200,7 +199,7 @@ function outlinesOf(area: Json, note: Note): Outlines {
 function polygonOf(text: string, note: Note): Ring | null {
   const ring = pairsOf(text).map((pair) => positionOf(pair));
   if (ring.some((position) => position === null)) return null;
-  const closed = ring as Ring;
+  const closed = ring as Point[];
   const [first, last] = [closed[0], closed.at(-1)];
   if (first === undefined || last === undefined) return null;
   if (first[0] !== last[0] || first[1] !== last[1]) closed.push(first);

@@ -1,6 +1,6 @@
 import { type Hazard } from '../../records/family-fields.ts';
 import type { Marker } from '../../records/outlook-states.ts';
-import { shapeOf } from '../../shape.ts';
+import { type Ring, shapeOf } from '../../shape.ts';
 import { outlineOf } from './places.ts';
 import {
   BrokenDocument,
@@ -160,8 +160,6 @@ function geometryOf(geometry: unknown): unknown {
   const rings: unknown[] = geometry['rings'];
   return rings.every(Array.isArray) ? polygonsOf(rings as Ring[]) : null;
 }
-
-type Ring = [number, number][];
 
 /**
  * Groups the rings of an ESRI polygon, which are not nested. Clockwise rings are outlines, and the holes of

@@ -71,13 +71,13 @@ export function placeTableOf(text: string, leftOut: string[]): Loadable {
   return { family: 'places', table: kind.table, rows };
 }
 
-interface Line {
+interface TableRecord {
   fields: string[];
   /** The number of the line on which the record ends, starting at 1. */
   line: number;
 }
 
-function linesOf(text: string): Line[] {
+function linesOf(text: string): TableRecord[] {
   try {
     const options = { bom: true, info: true, trim: true, skip_empty_lines: true, relax_column_count: true };
     const found = parse(text, options) as unknown as { record: string[]; info: { lines: number } }[];

@@ -32,7 +32,7 @@ export interface Recognised {
  */
 export function recognise(text: string, fileName: string, receivedAt: Date | null = null): Recognised {
   const leftOut: string[] = [];
-  const reading: Reading = {
+  const reading: DocumentContext = {
     fileName,
     leftOut,
     note: (message) => leftOut.push(message),
@@ -46,7 +46,7 @@ export function recognise(text: string, fileName: string, receivedAt: Date | nul
 }
 
 /** Information about a document apart from its text, and a list to report problems to. */
-interface Reading {
+interface DocumentContext {
   fileName: string;
   leftOut: string[];
   note: Note;
@@ -54,7 +54,7 @@ interface Reading {
   isPoll: boolean;
 }
 
-function recordsOf(raw: string, reading: Reading): Loadable[] {
+function recordsOf(raw: string, reading: DocumentContext): Loadable[] {
   const text = storable(raw);
   const start = text.trimStart();
   if (start.startsWith('{') || start.startsWith('[')) return fromJson(parsed(text), reading);
@@ -91,7 +91,7 @@ function parsed(text: string): unknown {
   );
 }
 
-function fromJson(document: unknown, reading: Reading): Loadable[] {
+function fromJson(document: unknown, reading: DocumentContext): Loadable[] {
   const { fileName } = reading;
   if (!isMap(document)) throw new NothingToLoad('it is not a document of NWS or SPC');
   if ('productText' in document) return textProductsOf(document, '');
@@ -113,7 +113,7 @@ function fromJson(document: unknown, reading: Reading): Loadable[] {
   );
 }
 
-function fromFeatures(document: Json, features: Json[], reading: Reading): Loadable[] {
+function fromFeatures(document: Json, features: Json[], reading: DocumentContext): Loadable[] {
   if (String(document['title']).startsWith('Current watches')) return [alertsOf(document, reading)];
   if (features.length === 0) throw new NothingToLoad('it is an empty list');
   const all = features.flatMap(({ properties, attributes }) =>

@@ -13,7 +13,7 @@ export interface ClientOptions extends RequestOptions {
  * Requests a document, and retries if that fails. Throws `RequestFailed` if no attempt succeeds, or the
  * signal's reason if it is aborted.
  */
-export type Get = (url: string, known: Validators | null) => Promise<Answer>;
+export type Get = (url: string, known: Validators | null) => Promise<FeedAnswer>;
 
 const tries = 4;
 const firstPauseMs = 1000;
@@ -85,7 +85,7 @@ interface RequestOptions {
 }
 
 /** A document, or a confirmation by the server that the document we have is still current. */
-export type Answer =
+export type FeedAnswer =
   { kind: 'fresh'; text: string; at: Date; validators: Validators } | { kind: 'same'; at: Date };
 
 /** Thrown if a request failed, or if its response cannot be used. */
@@ -116,7 +116,7 @@ export async function request(
   url: string,
   known: Validators | null,
   options: RequestOptions,
-): Promise<Answer> {
+): Promise<FeedAnswer> {
   const { clock, timeoutMs, maxBody } = options;
   const late = new AbortController();
   const timer = clock.timeout(timeoutMs, () => late.abort());

@@ -1,17 +1,17 @@
 import { BrokenDocument, isMap, type Json, mapsOf, reasonOf, textOf } from '../documents/rows.ts';
 import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
-import { load, lookUp } from '../tables/load.ts';
+import { load, lookUp } from '../tables/load-document.ts';
 import { confirm } from '../tables/polls.ts';
-import type { Requests } from '../tables/requests.ts';
-import type { Target } from '../tables/upsert.ts';
-import { type Answer, type Get, RequestFailed } from './http-client.ts';
-import type { Source } from './requests-of.ts';
+import type { LoadedDocuments } from '../tables/requests.ts';
+import type { WritableDatabase } from '../tables/upsert.ts';
+import { type FeedAnswer, type Get, RequestFailed } from './http-client.ts';
+import type { PolledDocument } from './requests-of.ts';
 
 /**
  * Polls a source once and stores new data. Failed requests and invalid documents are reported, and the next
  * poll tries them again. Throws the database's errors. If the signal of `get` is aborted, throws its reason.
  */
-export async function poll(polling: PollContext, source: Source): Promise<FeedResult[]> {
+export async function poll(polling: PollContext, source: PolledDocument): Promise<FeedResult[]> {
   if (source.hasPages) return pollPages(polling, source);
   const { target, requests, get } = polling;
   const { url, fileName: name } = source;
@@ -42,8 +42,8 @@ export async function poll(polling: PollContext, source: Source): Promise<FeedRe
  */
 async function pollProducts(
   { target, requests, get, productsUrl }: PollContext,
-  { url, collections }: Source,
-  { text, validators }: Answer & { kind: 'fresh' },
+  { url, collections }: PolledDocument,
+  { text, validators }: FeedAnswer & { kind: 'fresh' },
 ): Promise<FeedResult[]> {
   let products: ListedProduct[];
   try {
@@ -67,7 +67,7 @@ async function pollProducts(
   return fed.length === 0 ? [notFed(url, 'unchanged', null)] : fed;
 }
 
-async function isLoaded(target: Target, id: string): Promise<boolean> {
+async function isLoaded(target: WritableDatabase, id: string): Promise<boolean> {
   const [found] = await lookUp(
     target,
     `select 1 as one from forecast_discussions where product_id = $1
@@ -77,10 +77,9 @@ async function isLoaded(target: Target, id: string): Promise<boolean> {
   return found !== undefined;
 }
 
-/** The dependencies for polling a source. */
 interface PollContext {
-  target: Target;
-  requests: Requests;
+  target: WritableDatabase;
+  requests: LoadedDocuments;
   get: Get;
   /** The base URL of products. A product is at `<base>/products/<id>`. */
   productsUrl: string;
@@ -90,7 +89,11 @@ interface PollContext {
  * Returns the response, or the error if the request failed. If the signal of `get` is aborted, throws its
  * reason.
  */
-async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promise<Answer | RequestFailed> {
+async function answered(
+  get: Get,
+  url: string,
+  known: Parameters<Get>[1],
+): Promise<FeedAnswer | RequestFailed> {
   try {
     return await get(url, known);
   } catch (error) {
@@ -110,7 +113,7 @@ const maxCursorChars = 1000;
  */
 async function pollPages(
   { target, requests, get }: PollContext,
-  { url, fileName: name }: Source,
+  { url, fileName: name }: PolledDocument,
 ): Promise<FeedResult[]> {
   const fed: FeedResult[] = [];
   const seen = new Set<string>();

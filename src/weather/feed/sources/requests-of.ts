@@ -1,11 +1,9 @@
 import type { NwsConfig, SourceName } from '../../../core/config/weather/feed.ts';
 import type { PolledList } from '../tables/polls.ts';
 
-/** A document to poll. */
-export interface Source {
+export interface PolledDocument {
   name: SourceName;
   url: string;
-  /** A file name to use for the document. */
   fileName: string;
   /**
    * If the document has not changed, this list's most recent run is still valid. null if there is no such
@@ -26,9 +24,9 @@ const outlookCollections = ['ACUS01', 'ACUS02', 'ACUS03', 'ACUS48'];
 const observationsEach = 12;
 
 /** Returns everything that the configuration wants from the NWS and SPC. */
-export function sourcesOf(config: NwsConfig): Source[] {
+export function sourcesOf(config: NwsConfig): PolledDocument[] {
   const api = (path: string): string => `${config.baseUrl}${path}`;
-  const plain = (name: SourceName, url: string, fileName: string): Source => ({
+  const plain = (name: SourceName, url: string, fileName: string): PolledDocument => ({
     name,
     url,
     fileName,

@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
-import type { Statements, Target } from './upsert.ts';
+import type { Statements, WritableDatabase } from './upsert.ts';
 
 /**
  * Creates the tables of the contract if they do not exist, or adds the columns and tables that are new since
  * an earlier version. Runs in a single transaction. Feeders that do this at the same time wait for each
  * other. Nothing else in this project creates weather tables.
  */
-export async function createTables(target: Target, schema = 'weather'): Promise<void> {
+export async function createTables(target: WritableDatabase, schema = 'weather'): Promise<void> {
   await target.transaction(async (statements) => {
     await lockFeeders(statements);
     const [found] = await statements.query(
@@ -32,7 +32,7 @@ const added = `
  * Creates a table for the feeder itself. It stores the validators of the document that was last loaded from
  * each URL.
  */
-export async function createRequestTable(target: Target): Promise<void> {
+export async function createRequestTable(target: WritableDatabase): Promise<void> {
   await target.transaction(async (statements) => {
     await lockFeeders(statements);
     await statements.run(`create table if not exists feed_requests (

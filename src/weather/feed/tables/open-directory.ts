@@ -1,9 +1,9 @@
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { PGlite, Transaction as EmbeddedTransaction } from '@electric-sql/pglite';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { lockDatabase } from '../../database/database-lock.ts';
-import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
+import { type Statements, type Transaction, withSavepoints, type WritableDatabase } from './upsert.ts';
 
 /**
  * Opens the embedded database in a directory. If there is none, creates it if `create` is set, and throws
@@ -13,7 +13,7 @@ export async function openDirectory(
   directory: string,
   schema = 'weather',
   { create = true } = {},
-): Promise<Target> {
+): Promise<WritableDatabase> {
   if (!create && !(await holdsDatabase(directory))) throw notThere(directory);
   const unlock = await lockDatabase(directory);
   try {
@@ -35,7 +35,7 @@ export async function openDirectory(
 }
 
 /** Uses an embedded database that is already open. */
-export function embeddedTarget(client: PGlite): Omit<Target, 'close'> {
+export function embeddedTarget(client: PGlite): Omit<WritableDatabase, 'close'> {
   const statements = (on: Pick<PGlite | EmbeddedTransaction, 'query' | 'exec'>): Statements => ({
     query: async (text, values) => (await on.query<Record<string, unknown>>(text, values)).rows,
     run: async (text) => {
@@ -59,7 +59,6 @@ async function createDatabase(directory: string): Promise<void> {
   await mkdir(parent, { recursive: true, mode: 0o700 });
   for (const name of await readdir(parent))
     if (name.startsWith(begun)) await rm(join(parent, name), { recursive: true, force: true });
-  const { newDatabase } = await import('./new-database.ts');
   const made = join(parent, `${begun}${process.pid}`);
   await mkdir(made, { mode: 0o700 });
   const client = await newDatabase(made);
@@ -71,6 +70,29 @@ async function createDatabase(directory: string): Promise<void> {
       cause,
     });
   });
+}
+
+/** The build puts this archive next to the module. From source, it is only available after a build. */
+const places = ['empty-database.tar.gz', '../../../../dist/weather/feed/tables/empty-database.tar.gz'];
+
+/**
+ * Creates an empty embedded database in `directory` or, by default, in memory. This is fast because it
+ * unpacks an archive. Without the archive, PostgreSQL has to initialize the database, which takes several
+ * seconds.
+ */
+export async function newDatabase(directory?: string): Promise<PGlite> {
+  const { PGlite } = await import('@electric-sql/pglite');
+  return PGlite.create({ dataDir: directory, loadDataDir: await emptyDatabase() });
+}
+
+async function emptyDatabase(): Promise<Blob | undefined> {
+  for (const place of places) {
+    const bytes = await readFile(new URL(place, import.meta.url)).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    });
+    if (bytes !== undefined) return new Blob([bytes]);
+  }
+  return undefined;
 }
 
 async function holdsDatabase(directory: string): Promise<boolean> {

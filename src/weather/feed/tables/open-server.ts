@@ -2,8 +2,8 @@ import type { Sql } from 'postgres';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { createSemaphore } from '../../../core/lib/parallel.ts';
-import { openClient, openWatchdog, type Watchdog } from '../../database/connect.ts';
-import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
+import { openClient, openWatchdog, type QueryTimeout } from '../../database/connect.ts';
+import { type Statements, type Transaction, withSavepoints, type WritableDatabase } from './upsert.ts';
 
 const statementSeconds = 60;
 const lockSeconds = 30;
@@ -16,9 +16,9 @@ const usualLimits = {
 const maxBackoffSeconds = 1;
 
 /** The single connection, and whether it has been closed since it was last opened. */
-interface Line {
+interface FeedConnection {
   client: Sql;
-  inTime: Watchdog;
+  inTime: QueryTimeout;
   isLost: boolean;
 }
 
@@ -30,11 +30,11 @@ export async function openServer(
   url: string,
   schema = 'weather',
   { clock, connectSeconds, answerMs } = usualLimits,
-): Promise<Target> {
-  const open = (): Line => connect(url, schema, connectSeconds, inTime);
+): Promise<WritableDatabase> {
+  const open = (): FeedConnection => connect(url, schema, connectSeconds, inTime);
   const inTime = openWatchdog(answerMs, clock, () => renew(line));
   let line = open();
-  const renew = (lost: Line): void => {
+  const renew = (lost: FeedConnection): void => {
     if (line !== lost) return;
     line = open();
     void lost.client.end({ timeout: 0 }).catch(() => undefined);
@@ -67,9 +67,9 @@ export async function openServer(
  * rest of the transaction does not run on a new one.
  */
 async function transactionOn<T>(
-  line: Line,
+  line: FeedConnection,
   work: (transaction: Transaction) => Promise<T>,
-  renew: (lost: Line) => void,
+  renew: (lost: FeedConnection) => void,
 ): Promise<T> {
   const open = statementsOf(line);
   await open.run('begin').catch((error: unknown) => {
@@ -105,7 +105,7 @@ function endsLine(error: unknown): boolean {
   return error.name !== 'PostgresError' || ('severity' in error && error.severity === 'FATAL');
 }
 
-function whileOpen(line: Line, statements: Statements): Statements {
+function whileOpen(line: FeedConnection, statements: Statements): Statements {
   const check = (): void => {
     if (line.isLost)
       throw Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' });
@@ -122,7 +122,7 @@ function whileOpen(line: Line, statements: Statements): Statements {
   };
 }
 
-function statementsOf({ client, inTime }: Line): Statements {
+function statementsOf({ client, inTime }: FeedConnection): Statements {
   return {
     query: async (text, values) => [...(await inTime(client.unsafe(text, values as never[])))],
     run: async (text) => {
@@ -131,7 +131,7 @@ function statementsOf({ client, inTime }: Line): Statements {
   };
 }
 
-function connect(url: string, schema: string, connectSeconds: number, inTime: Watchdog): Line {
+function connect(url: string, schema: string, connectSeconds: number, inTime: QueryTimeout): FeedConnection {
   try {
     const client = openClient(url, {
       max: 1,
@@ -150,7 +150,7 @@ function connect(url: string, schema: string, connectSeconds: number, inTime: Wa
         lock_timeout: lockSeconds * 1000,
       },
     });
-    const line: Line = { client, inTime, isLost: false };
+    const line: FeedConnection = { client, inTime, isLost: false };
     return line;
   } catch {
     // Do not include the original error, because it contains the URL with the password.

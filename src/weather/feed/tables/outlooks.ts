@@ -1,7 +1,7 @@
 import type { Loadable, OutlookRun, Row } from '../documents/rows.ts';
 import { same, type Statements, type Upsert, upsert } from './upsert.ts';
 
-type Outlook = Loadable & { family: 'outlook' };
+type LoadableOutlook = Loadable & { family: 'outlook' };
 type Discussion = Loadable & { family: 'outlook_discussion' };
 
 /** The maximum time between the issuance of an outlook's areas and its discussion, in seconds. */
@@ -11,10 +11,10 @@ const apartSeconds = 3600;
  * Stores the areas of one hazard. A document always contains all areas of a kind (category, probability or
  * intensity), or none of that kind, so areas that are missing from a correction are deleted.
  */
-export async function loadOutlook(statements: Statements, { run, areas }: Outlook): Promise<number> {
+export async function loadOutlook(statements: Statements, { run, areas }: LoadableOutlook): Promise<number> {
   const { forecaster, received_at } = run;
   const run_id = await runOf(statements, 'outlook_runs', { ...run }, ['day', 'issued_at', 'valid_from']);
-  const names = (area: Outlook['areas'][number]): string => `${area.label} ${area.part}`;
+  const names = (area: LoadableOutlook['areas'][number]): string => `${area.label} ${area.part}`;
   const kinds = new Map(areas.map(({ hazard, kind }) => [`${hazard} ${kind}`, { hazard, kind }]));
   let changed = 0;
   for (const { hazard, kind } of kinds.values()) {

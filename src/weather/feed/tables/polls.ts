@@ -10,7 +10,6 @@ import { type Statements, upsert } from './upsert.ts';
 type Alerts = Loadable & { family: 'alerts' };
 type Stories = Loadable & { family: 'stories' };
 
-/** A list that is polled. */
 export type PolledList = { family: 'alerts' } | { family: 'stories'; office: string };
 
 export async function loadAlerts(statements: Statements, record: Alerts): Promise<number> {

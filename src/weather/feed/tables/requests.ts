@@ -1,5 +1,5 @@
-import { lookUp } from './load.ts';
-import type { Statements, Target } from './upsert.ts';
+import { lookUp } from './load-document.ts';
+import type { Statements, WritableDatabase } from './upsert.ts';
 
 /**
  * Validators from a server's last response for a URL. With the next request, they let the server tell us
@@ -17,7 +17,7 @@ export interface PageValidators extends Validators {
 }
 
 /** Remembers which document was last loaded from each URL. */
-export interface Requests {
+export interface LoadedDocuments {
   /** False if the table was created by an earlier version, which did not store cursors. */
   keepsCursors: boolean;
   get(url: string): Promise<PageValidators | null>;
@@ -29,7 +29,7 @@ export interface Requests {
  * Opens the table `feed_requests`. It is shared with other feeders and survives restarts. Without it, all
  * documents are loaded again, which does not change anything. Throws the database's errors.
  */
-export async function openRequests(target: Target): Promise<Requests> {
+export async function openRequests(target: WritableDatabase): Promise<LoadedDocuments> {
   const columns = await columnsOf(target);
   if (!columns.includes('url'))
     return { keepsCursors: false, get: async () => null, put: async () => undefined };
@@ -59,7 +59,7 @@ export async function openRequests(target: Target): Promise<Requests> {
   };
 }
 
-async function columnsOf(target: Target): Promise<unknown[]> {
+async function columnsOf(target: WritableDatabase): Promise<unknown[]> {
   const rows = await lookUp(
     target,
     "select attname::text as name from pg_attribute where attrelid = to_regclass('feed_requests') and attnum > 0 and not attisdropped",

@@ -1,20 +1,17 @@
 import type { Row } from '../documents/rows.ts';
 
-/** Runs SQL statements, with either driver. */
 export interface Statements {
   query(text: string, values: unknown[]): Promise<Record<string, unknown>[]>;
   /** Runs one or more statements that have no parameters. */
   run(text: string): Promise<void>;
 }
 
-/** Runs SQL statements in a transaction. */
 export interface Transaction extends Statements {
   /** Runs `work` in a savepoint. If it throws, only its own changes are rolled back. */
   savepoint<T>(work: (statements: Statements) => Promise<T>): Promise<T>;
 }
 
-/** A weather database to write to. */
-export interface Target extends Statements {
+export interface WritableDatabase extends Statements {
   /**
    * Runs a transaction on a single connection. If the connection is lost, all of its changes are rolled back.
    * There is only one transaction at a time.
@@ -26,7 +23,6 @@ export interface Target extends Statements {
 /** The table to write to, and how to handle existing rows. */
 export interface Upsert {
   table: string;
-  /** The columns of the primary key. */
   key: readonly string[];
   /**
    * Either `keep` existing rows, or `replace` those that differ. A row whose `received_at` is the only

@@ -3,7 +3,7 @@ import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { geometryCheck } from '../../database/cleaner.ts';
 import type { WeatherDatabase } from '../../database/database.ts';
-import { placesRequired } from '../../database/errors.ts';
+import { placesRequired } from '../../database/database-errors.ts';
 import { type Outline, type OutlineIndex, readZones } from '../../places/outlines.ts';
 import { type ZoneKey, zoneKey, zoneKind } from '../../places/position.ts';
 import type { Geometry } from '../../values.ts';
@@ -27,7 +27,7 @@ export interface AlertOutlines {
   unplaced: ReadonlySet<string>;
 }
 
-interface Run {
+interface OutlinedRun {
   runId: number;
   fetchedAt: Date;
 }
@@ -68,7 +68,7 @@ const kept = new WeakMap<WeatherDatabase, CachedOutline>();
  * new alerts and zones. Outlines are read in pages, so that even a hundred thousand of them do not block
  * other work for long.
  */
-function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
+function outlinesOf(database: WeatherDatabase, clock: Clock, run: OutlinedRun): Promise<AlertOutlines> {
   const key = `${run.runId} ${run.fetchedAt.toISOString()}`;
   const before = kept.get(database);
   const now = clock.monotonic();
@@ -95,7 +95,7 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
  */
 export function outlinesInTime(
   { database, clock, until }: { database: WeatherDatabase; clock: Clock; until: number },
-  run: Run,
+  run: OutlinedRun,
 ): Promise<AlertOutlines> {
   return new Promise((resolve, reject) => {
     const late = (): void =>
@@ -196,7 +196,6 @@ async function learnAlerts(
   for (const alert of known.keys()) if (!current.has(alert)) known.delete(alert);
 }
 
-/** Returns the alerts for each zone. */
 async function areasOf(
   database: WeatherDatabase,
   alerts: readonly string[],

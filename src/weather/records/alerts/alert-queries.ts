@@ -14,7 +14,7 @@ import {
   sql,
   type SQLWrapper,
 } from 'drizzle-orm';
-import type { Note } from '../../database/cleaner.ts';
+import type { NoteRejection } from '../../database/cleaner.ts';
 import { saneInstant } from '../../database/columns.ts';
 import type { Queries } from '../../database/database.ts';
 import { zoneKey, zoneKind } from '../../places/position.ts';
@@ -64,7 +64,7 @@ export interface InForceQuery {
 export async function selectInForce(
   queries: Queries,
   query: InForceQuery,
-  note: Note,
+  note: NoteRejection,
 ): Promise<{ total: number; endless: number; alerts: CleanAlert[] }> {
   const page = await inForce(queries, query);
   const alerts = page.flatMap((row) => cleanedAlert(row, note) ?? []);
@@ -83,7 +83,7 @@ const maxNoted = 1000;
 
 type CleanAlert = NonNullable<ReturnType<typeof cleanedAlert>>;
 
-function cleanedAlert(row: AlertRow, note: Note) {
+function cleanedAlert(row: QueriedAlert, note: NoteRejection) {
   const alert = cleanAlert(row, note);
   if (alert === null) return null;
   const areas = row.zones.filter(({ ugc }) => ugcPattern.test(ugc));
@@ -192,7 +192,11 @@ function inOrder(of: Record<'id' | 'hasEnd' | 'severityRank' | 'sentAt', SQLWrap
 /**
  * Returns a single alert, even if it is no longer in force. Returns null if it does not exist or is invalid.
  */
-export async function selectAlert(queries: Queries, id: string, note: Note): Promise<AlertData | null> {
+export async function selectAlert(
+  queries: Queries,
+  id: string,
+  note: NoteRejection,
+): Promise<AlertData | null> {
   const [row] = await queries.select(wholeAlert).from(alertRows).where(eq(alertRows.alertId, id));
   const alert = row === undefined ? null : cleanedAlert(row, note);
   return alert === null ? null : alertData(alert);
@@ -217,7 +221,7 @@ function within(queries: Queries, { zone, area, office, ids }: InForceQuery): SQ
   return office === null ? undefined : eq(alertRows.office, office);
 }
 
-type AlertRow = Omit<Awaited<ReturnType<typeof inForce>>[number], 'total' | 'endless'>;
+type QueriedAlert = Omit<Awaited<ReturnType<typeof inForce>>[number], 'total' | 'endless'>;
 
 export function alertData(row: CleanAlert): AlertData {
   return {

@@ -207,11 +207,11 @@ function newestRun(queries: Queries, now: Date, { note }: Notes) {
   );
 }
 
-type Run = NonNullable<Awaited<ReturnType<typeof newestRun>>>;
+type AlertRun = NonNullable<Awaited<ReturnType<typeof newestRun>>>;
 
 async function readRun(
   queries: Queries,
-  asked: { run: Run; query: AlertsQuery; places: AlertOutlines | null; now: Date },
+  asked: { run: AlertRun; query: AlertsQuery; places: AlertOutlines | null; now: Date },
   notes: Notes,
 ): Promise<Reading<AlertsData>> {
   const { run, query, places, now } = asked;

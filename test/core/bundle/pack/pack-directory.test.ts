@@ -21,7 +21,7 @@ import {
   type PackedBundle,
   packedFile,
 } from '../../../../src/core/bundle/pack/packed-bundle.ts';
-import { stageUpload } from '../../../../src/core/bundle/staging.ts';
+import { stageUpload } from '../../../../src/core/bundle/stage-upload.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { asWaybillError, type WaybillError } from '../../../../src/core/lib/errors.ts';
 import { sceneMapText } from '../../../fixtures/scene-map.ts';

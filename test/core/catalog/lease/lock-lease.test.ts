@@ -1,10 +1,10 @@
 import t from 'tap';
 import type { Catalog } from '../../../../src/core/catalog/catalog.ts';
+import { readState, stateKey } from '../../../../src/core/catalog/catalog-store.ts';
 import { defaultLeaseTimes, type Lease } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText, readLock } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { acquireLockLease } from '../../../../src/core/catalog/lease/lock-lease.ts';
 import { isKnownDead, newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
-import { readState, stateKey } from '../../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../../src/core/lib/log.ts';

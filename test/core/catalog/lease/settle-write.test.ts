@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isStateOf, settleWrite } from '../../../../src/core/catalog/store.ts';
+import { isStateOf, settleWrite } from '../../../../src/core/catalog/catalog-store.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { put } from '../../../faults/world.ts';

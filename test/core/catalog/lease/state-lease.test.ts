@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { Catalog, Pending } from '../../../../src/core/catalog/catalog.ts';
+import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import {
   defaultLeaseTimes,
   intentOf,
@@ -9,7 +10,6 @@ import {
 import { acquireStateLease } from '../../../../src/core/catalog/lease/state-lease.ts';
 import { isKnownDead, newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
-import { readState } from '../../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../../src/core/lib/log.ts';

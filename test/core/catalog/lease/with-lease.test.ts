@@ -1,8 +1,9 @@
 import t from 'tap';
 import type { Catalog } from '../../../../src/core/catalog/catalog.ts';
+import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import { intentOf } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { sweepFinished } from '../../../../src/core/catalog/lease/staging.ts';
+import { sweepFinished } from '../../../../src/core/catalog/lease/staged-copies.ts';
 import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
 import {
   decidingUnderLease,
@@ -10,7 +11,6 @@ import {
   withLease,
 } from '../../../../src/core/catalog/lease/with-lease.ts';
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
-import { readState } from '../../../../src/core/catalog/store.ts';
 import type { ErrorCode } from '../../../../src/core/lib/error-codes.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
-import { s3Storage } from '../../../../src/core/storage/s3/driver.ts';
+import { s3Storage } from '../../../../src/core/storage/s3/s3-storage.ts';
 import { bundlePath } from '../../../faults/world.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
 import { startS3Proxy } from '../../../services/s3-proxy.ts';

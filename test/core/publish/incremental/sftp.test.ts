@@ -3,7 +3,7 @@ import path from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
-import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
+import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
 import { incrementalSuite, marksBelow } from './suite.ts';
 

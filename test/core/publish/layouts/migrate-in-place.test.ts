@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
-import { readState } from '../../../../src/core/catalog/store.ts';
+import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { type Finding, WaybillError } from '../../../../src/core/lib/errors.ts';
@@ -8,7 +8,7 @@ import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';
 import { isOfReleases, releaseKey } from '../../../../src/core/releases/release.ts';
-import { ledgerKey } from '../../../../src/core/releases/store.ts';
+import { ledgerKey } from '../../../../src/core/releases/releases-store.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
 import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';

@@ -1,9 +1,9 @@
 import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
+import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
-import { readState } from '../../../../src/core/catalog/store.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import type { LeaseTimes } from '../../../../src/core/context.ts';
 import type { Clock } from '../../../../src/core/lib/clock.ts';
@@ -13,7 +13,7 @@ import type { Decided, PublishRequest } from '../../../../src/core/publish/publi
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { lastGood } from '../../../../src/core/releases/ledger.ts';
 import { type ReleaseId, releaseKey } from '../../../../src/core/releases/release.ts';
-import { readReleases } from '../../../../src/core/releases/store.ts';
+import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
 import type { Owner } from '../../../../src/core/storage/identity.ts';

@@ -8,7 +8,7 @@ import { verify } from '../../../../src/core/maintain/verify.ts';
 import { findOrphans } from '../../../../src/core/publish/orphans.ts';
 import { unpublish } from '../../../../src/core/publish/unpublish/unpublish.ts';
 import { currentLinkKey, type ReleaseId, releaseKey } from '../../../../src/core/releases/release.ts';
-import { readReleases } from '../../../../src/core/releases/store.ts';
+import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
 import { promote, resume, rollBack } from '../../../../src/core/releases/switch.ts';
 import { joinKey, listedKey } from '../../../../src/core/storage/key.ts';

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { Decided } from '../../../../src/core/publish/publish-request.ts';
 import { unpublish as takeDown } from '../../../../src/core/publish/unpublish/unpublish.ts';
 import type { Layout } from '../../../../src/core/releases/release.ts';
-import { readReleases } from '../../../../src/core/releases/store.ts';
+import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { surveyReleases } from '../../../../src/core/releases/stored-releases.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';

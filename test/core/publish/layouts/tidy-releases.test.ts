@@ -3,7 +3,7 @@ import type { ChannelConfig, DestinationConfig } from '../../../../src/core/conf
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { tidyDestination } from '../../../../src/core/publish/unpublish/retire-releases.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';
-import { readReleases } from '../../../../src/core/releases/store.ts';
+import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { releaseIds } from '../../../../src/core/releases/stored-releases.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';

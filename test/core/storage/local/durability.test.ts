@@ -11,10 +11,10 @@ watchDisk();
 // After the watch is in place, so that they get the watched calls.
 const { processJob } = await import('../../../../src/workers/threads/publish-task.ts');
 const { systemClock } = await import('../../../../src/core/lib/clock.ts');
-const { parseConfig } = await import('../../../../src/core/config/load.ts');
+const { parseConfig } = await import('../../../../src/core/config/load-config.ts');
 const { loadSecrets } = await import('../../../../src/core/lib/secrets.ts');
 const { silentLog } = await import('../../../../src/core/lib/log.ts');
-const { stageUpload } = await import('../../../../src/core/bundle/staging.ts');
+const { stageUpload } = await import('../../../../src/core/bundle/stage-upload.ts');
 const { bytesBody } = await import('../../../../src/core/storage/body.ts');
 const { listedKey: key } = await import('../../../../src/core/storage/key.ts');
 const { localStorage } = await import('../../../../src/core/storage/local/local-storage.ts');

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { probeConditions, type ProbeObject } from '../../../../src/core/storage/s3/conditions.ts';
-import { S3AnswerError } from '../../../../src/core/storage/s3/errors.ts';
+import { S3AnswerError } from '../../../../src/core/storage/s3/s3-errors.ts';
 import type { Condition } from '../../../../src/core/storage/s3/sdk.ts';
 
 type Holds = (condition: Condition, version: number) => boolean;

@@ -7,7 +7,7 @@ import { silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import type { ObjectPlace } from '../../../../src/core/storage/capabilities.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { s3Storage } from '../../../../src/core/storage/s3/driver.ts';
+import { s3Storage } from '../../../../src/core/storage/s3/s3-storage.ts';
 import type { Body, Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';

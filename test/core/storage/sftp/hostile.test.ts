@@ -8,7 +8,7 @@ import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { listedKey as keyOf } from '../../../../src/core/storage/key.ts';
-import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
+import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import {
   bundlePath,

@@ -5,7 +5,7 @@ import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
-import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
+import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
 
 /** The modes of created files on a server, whatever its umask. */

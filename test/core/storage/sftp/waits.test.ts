@@ -8,8 +8,8 @@ import t, { type Test } from 'tap';
 import { type Clock, systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
-import type { SftpLocation } from '../../../../src/core/storage/sftp/location.ts';
+import type { SftpLocation } from '../../../../src/core/storage/sftp/sftp-location.ts';
+import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import { makeKeys, noSecrets, sftpLocationOf, type SftpServer, startSshd } from '../../../services/sshd.ts';
 
 /** Every wait on an SFTP server ends, closes its connection, and names the step. See docs/design/waits.md. */

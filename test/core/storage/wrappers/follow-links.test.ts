@@ -6,7 +6,7 @@ import { silentLog } from '../../../../src/core/lib/log.ts';
 import { readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
-import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
+import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import type { Entry, Storage } from '../../../../src/core/storage/storage.ts';
 import { followLinks } from '../../../../src/core/storage/wrappers/follow-links.ts';
 import { rejectsWith } from '../../../contract/storage.ts';

@@ -141,7 +141,7 @@ answers in every format with these values, on an embedded database and on a serv
 expectations that hold: right/all. An empty cell is a format that the endpoint does not have.
 
 Places have an oracle of their own, which shares no code with the program:
-\`npm run test:exhaustive weather/placed-shapes\` feeds 10,000 polygons across the antimeridian and around
+\`npm run test:exhaustive weather/places/placed-shapes\` feeds 10,000 polygons across the antimeridian and around
 the poles as alerts and asks for points and boxes. On 2026-11-26: 1,200 answers with 25,239 alerts on each
 database, 0 differences.
 

@@ -1,4 +1,4 @@
-import type { Target } from '../../../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../../../src/weather/feed/tables/upsert.ts';
 
 /** Rows as they stand in the database, by the names of the contract: what the oracle computes from. */
 export type Row = Readonly<Record<string, unknown>>;
@@ -28,7 +28,7 @@ const tables = [
 export type Tables = Readonly<Record<(typeof tables)[number], readonly Row[]>>;
 
 /** Every row, as PostgreSQL writes it as JSON, so that no driver and no schema of ours reads it. */
-export async function rawRows(target: Target): Promise<Tables> {
+export async function rawRows(target: WritableDatabase): Promise<Tables> {
   const entries = tables.map(async (table) => {
     const [found] = await target.query(
       `select coalesce(json_agg(each), '[]')::text as rows from ${table} each`,

@@ -1,4 +1,4 @@
-import type { Target } from '../../../../src/weather/feed/tables/upsert.ts';
+import type { WritableDatabase } from '../../../../src/weather/feed/tables/upsert.ts';
 import { anywhere, type Draw, outline } from '../../oracle-world.ts';
 import { alertRows } from './world-alerts.ts';
 import { observationRows } from './world-observations.ts';
@@ -40,7 +40,7 @@ export function makerOf(draw: Draw): Maker {
 }
 
 /** Adds weather everywhere to tables that already contain the samples. */
-export async function fillWorld(target: Target, draw: Draw): Promise<void> {
+export async function fillWorld(target: WritableDatabase, draw: Draw): Promise<void> {
   const make = makerOf(draw);
   const zones = Array.from({ length: 40 }, (_, n) => ({
     ugc: `ZZ${n % 2 === 0 ? 'Z' : 'C'}${String(n).padStart(3, '0')}`,

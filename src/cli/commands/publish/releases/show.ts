@@ -2,26 +2,26 @@ import path from 'node:path';
 import type { DestinationConfig, PipelineConfig } from '../../../../core/config/config.ts';
 import { WaybillError } from '../../../../core/lib/errors.ts';
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
-import { formatSize } from '../../../../core/lib/settings/units.ts';
+import { formatSize } from '../../../../core/lib/settings/quantities.ts';
 import { plural } from '../../../../core/lib/text.ts';
 import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
+import {
+  atDestination,
+  type BundlePlace,
+  type ListedPath,
+  listReleases,
+  placeOf,
+  releaseNamed,
+  requireReleasesLayout,
+} from '../../../../core/releases/bundle-place.ts';
 import {
   compareReleases,
   type ReleaseDifference,
   type ReleaseView,
 } from '../../../../core/releases/describe.ts';
 import { type ShownRelease, showRelease as shownRelease } from '../../../../core/releases/details.ts';
-import {
-  atDestination,
-  type ListedPath,
-  listReleases,
-  type Place,
-  placeOf,
-  releaseNamed,
-  requireReleasesLayout,
-} from '../../../../core/releases/place.ts';
 import type { ReleaseId } from '../../../../core/releases/release.ts';
-import { readReleases } from '../../../../core/releases/store.ts';
+import { readReleases } from '../../../../core/releases/releases-store.ts';
 import { columns, localTime, type Output } from '../../../output/output.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import { givenBundlePath, onlyDestination, setUpPipeline } from '../../../setup/set-up.ts';
@@ -194,7 +194,7 @@ function printDifference(
   });
 }
 
-async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId> {
+async function currentOf({ storage, destinationPath }: BundlePlace): Promise<ReleaseId> {
   const { current } = await readReleases(storage);
   if (current !== null) return current;
   throw new WaybillError('usage', `"${destinationPath}" has no current release to compare with`, {

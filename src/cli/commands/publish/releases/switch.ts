@@ -9,9 +9,14 @@ import {
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
 import { describeBundlePath } from '../../../../core/lib/paths.ts';
 import { plural } from '../../../../core/lib/text.ts';
-import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
+import { refreshIfListed } from '../../../../core/publish/root-index/update-root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
-import { atDestination, notPublished, placeOf, severalPaths } from '../../../../core/releases/place.ts';
+import {
+  atDestination,
+  notPublished,
+  placeOf,
+  severalPaths,
+} from '../../../../core/releases/bundle-place.ts';
 import { switchRefused } from '../../../../core/releases/switch.ts';
 import {
   type Switch,
@@ -34,7 +39,7 @@ import type {
 import { atDaemon, daemonOf, type DaemonPlace, localFlags } from './place-flags.ts';
 import { pathOf, releasesDestination } from './show.ts';
 
-type SwitchOptions = OptionsFor<typeof resumeCommand>;
+type SwitchFlags = OptionsFor<typeof resumeCommand>;
 
 /** Implements `waybill releases rollback`. */
 export async function rollBackRelease(flags: OptionsFor<typeof rollbackCommand>, io: Io): Promise<number> {
@@ -56,11 +61,11 @@ export async function promoteRelease(flags: OptionsFor<typeof activateCommand>, 
   return activate(flags, { verb: 'promote', release: flags.release }, io);
 }
 
-type Activation = Switch & { verb: 'rollback' | 'promote' };
+type ReleaseActivation = Switch & { verb: 'rollback' | 'promote' };
 
 async function activate(
   flags: EitherFlags & { dryRun: boolean; color: boolean },
-  request: Activation,
+  request: ReleaseActivation,
   io: Io,
 ): Promise<number> {
   const daemon = daemonOf(flags);
@@ -69,7 +74,7 @@ async function activate(
     const { output } = io;
     const { dryRun } = flags;
     const { verb } = request;
-    const print = (outcome: Outcome) => (): void =>
+    const print = (outcome: SwitchOutcome) => (): void =>
       printSwitch(output, { ...outcome, request: { ...request, dryRun }, place: `--to ${daemon.to}` });
     const { pipeline: pipelineId, destination: destinationId } = at.place;
     try {
@@ -79,7 +84,7 @@ async function activate(
       output.result(
         'release-switch',
         switched,
-        print({ ...(inCamelCase(switched) as Outcome), error: null }),
+        print({ ...(inCamelCase(switched) as SwitchOutcome), error: null }),
       );
       return 0;
     } catch (error) {
@@ -104,7 +109,7 @@ async function lastGoodAt({ client, place }: DaemonPlace): Promise<string> {
 }
 
 /** Implements `waybill releases resume`. */
-export async function resumeReleases(options: SwitchOptions, io: Io): Promise<number> {
+export async function resumeReleases(options: SwitchFlags, io: Io): Promise<number> {
   return change(options, { verb: 'resume' }, io);
 }
 
@@ -113,12 +118,12 @@ export async function dropChannel(options: OptionsFor<typeof dropCommand>, io: I
   return change(options, { verb: 'drop', channel: options.channel }, io);
 }
 
-interface Outcome extends Switched {
+interface SwitchOutcome extends Switched {
   destinationPath: string;
   error: ErrorRecord | null;
 }
 
-async function change(options: SwitchOptions, change: Switch, { output, signal }: Io): Promise<number> {
+async function change(options: SwitchFlags, change: Switch, { output, signal }: Io): Promise<number> {
   const prepared = await setUpPipeline(options, { output, signal, notifies: true });
   const destination = releasesDestination(prepared.pipeline, options);
   const { dryRun } = options;
@@ -135,7 +140,7 @@ async function change(options: SwitchOptions, change: Switch, { output, signal }
 
 /** Returns the options that select the same bundle path in another command. */
 function placeText(
-  { config, path }: SwitchOptions,
+  { config, path }: SwitchFlags,
   { pipelineId, destinationId }: { pipelineId: string; destinationId: string },
 ): string {
   const named = `--config ${config} --pipeline ${pipelineId} --destination ${destinationId}`;
@@ -144,9 +149,9 @@ function placeText(
 
 async function carryOut(
   prepared: CommandContext & { pipeline: PipelineConfig },
-  options: SwitchOptions,
+  options: SwitchFlags,
   request: SwitchRequest,
-): Promise<{ outcome: Outcome; warnings: Finding[] }> {
+): Promise<{ outcome: SwitchOutcome; warnings: Finding[] }> {
   const destination = releasesDestination(prepared.pipeline, options);
   const { dryRun } = options;
   const owner = { pipelineId: prepared.pipeline.id, destinationId: destination.id };
@@ -184,7 +189,7 @@ function factsOf(request: Switch): Record<string, string> {
 }
 
 /** Runs `work`. If it is rejected or fails, returns that as an outcome. Throws if the input is wrong. */
-async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<Outcome> {
+async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<SwitchOutcome> {
   try {
     return { destinationPath, ...(await work()), error: null };
   } catch (error) {
@@ -195,7 +200,7 @@ async function outcomeOf(destinationPath: string, work: () => Promise<Switched>)
 
 const done = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed', drop: 'dropped' } as const;
 
-interface PrintedSwitch extends Outcome {
+interface PrintedSwitch extends SwitchOutcome {
   request: SwitchRequest;
   /** The options that select the same bundle path in another command. */
   place: string;
@@ -237,7 +242,7 @@ function printSwitch(
 }
 
 /** Implements `waybill releases tidy`. Tidies one bundle path, or all of them if none is given. */
-export async function tidyReleases(options: SwitchOptions, { output, signal }: Io): Promise<number> {
+export async function tidyReleases(options: SwitchFlags, { output, signal }: Io): Promise<number> {
   const prepared = await setUpPipeline(options, { output, signal });
   const { warnings, pipeline } = prepared;
   const destination = releasesDestination(pipeline, options);

@@ -1,0 +1,128 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import t, { type Test } from 'tap';
+import { type HttpServer, listen } from '../../../src/api/http/listen.ts';
+import { logControl, silentLog } from '../../../src/core/lib/log.ts';
+import { type ManualClock, manualClock } from '../../workers/manual-clock.ts';
+import { connect, startApi, uploadHead } from '../harness.ts';
+import { answered, headOf, isHeldInMemory, withBody } from '../stalled-bodies.ts';
+
+/** How long clients that do not go on are waited for, by a clock that the test moves. */
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const hour = 3_600_000;
+
+t.test(
+  'a document has a minute to come, without a token 30 s, however long an upload may take',
+  async (t) => {
+    const clock = manualClock();
+    const api = await startApi(t, { clock, http: { uploadTimeoutMs: hour, idleTimeoutMs: hour } });
+    const clients = await Promise.all(
+      withBody.filter(isHeldInMemory).map(async (route) => {
+        const client = await connect(t, api.origin);
+        client.socket.write(`${headOf(route)}-`);
+        return { ...client, name: route.name };
+      }),
+    );
+    t.ok(clients.length > 5, `${clients.length} kinds of documents`);
+    const upload = await connect(t, api.origin);
+    upload.socket.write(`${uploadHead({ 'Content-Length': 100 })}-`);
+    while (api.ports.bodyMemory.held() < clients.length || (await api.staged()).length === 0) await turn();
+    const anonymous = clients.filter(({ name }) => name.startsWith('validateSceneMap'));
+    const others = clients.filter((client) => !anonymous.includes(client));
+    for (const late of [anonymous, others]) {
+      await clock.advance(29_999);
+      for (const { name, received } of late) t.equal(received(), '', name);
+      await clock.advance(1);
+      for (const { name, until, socket } of late) {
+        t.match(await until(answered), /^HTTP\/1.1 408 [^]*was not complete after [36]0000 ms/, name);
+        socket.destroy();
+      }
+    }
+    t.equal(upload.received(), '', 'an archive has its own time');
+    upload.socket.destroy();
+  },
+);
+
+t.test('a refused client that goes on byte by byte is cut off after five seconds', async (t) => {
+  const clock = manualClock();
+  const { origin } = await startApi(t, { clock });
+  const { socket, until, closed } = await connect(t, origin);
+  socket.write(uploadHead({ Authorization: 'Bearer guess', 'Content-Length': 1e9 }));
+  t.match(await until(answered), /^HTTP\/1.1 401 /);
+  const trickle = setInterval(() => socket.write('-'), 5);
+  t.teardown(() => clearInterval(trickle));
+  await clock.advance(4_999);
+  t.notOk(socket.destroyed || socket.readableEnded);
+  await clock.advance(1);
+  await closed.catch(() => 'reset');
+  t.ok(socket.destroyed);
+});
+
+/** A server that answers nothing, and what resolves with the first request. */
+async function silentServer(
+  t: Test,
+  clock: ManualClock,
+): Promise<{ server: HttpServer; asked: Promise<void> }> {
+  let ask: () => void = () => undefined;
+  const asked = new Promise<void>((resolve) => (ask = resolve));
+  const server = await listen(
+    () => ask(),
+    { host: '127.0.0.1', port: 0, maxConnections: 10, uploadTimeoutMs: hour },
+    { clock, log: silentLog, logging: logControl(), metrics: null },
+  );
+  t.teardown(async () => {
+    const closing = server.close();
+    await clock.advance(hour);
+    await closing;
+  });
+  return { server, asked };
+}
+
+t.test('a server that closes waits six seconds for its last answers, and no longer', async (t) => {
+  const clock = manualClock();
+  const { server, asked } = await silentServer(t, clock);
+  const { socket, closed } = await connect(t, server.origin);
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  await asked;
+  const closing = server.close();
+  await clock.advance(5_999);
+  t.equal(server.connections().open, 1);
+  await clock.advance(1);
+  await closing;
+  t.equal(await closed.catch(() => ''), '');
+});
+
+t.test('what sent no HTTP and goes on for ever is cut off, however fast it is', async (t) => {
+  const { server } = await silentServer(t, manualClock());
+  const { port } = new URL(server.origin);
+  const client = net.connect({ host: '127.0.0.1', port: Number(port), allowHalfOpen: true });
+  t.teardown(() => client.destroy());
+  const pump = (): void => {
+    while (!client.destroyed && client.write(Buffer.alloc(0x100000)));
+    client.once('drain', pump);
+  };
+  // The reset is what is asked for here.
+  client.on('error', () => undefined).resume();
+  client.write('no HTTP\r\n\r\n');
+  pump();
+  await new Promise((resolve) => client.once('close', resolve));
+  t.ok(client.bytesWritten > 64 * 0x100000, `after ${client.bytesWritten} bytes`);
+});
+
+t.test('what sent no HTTP and does not go keeps its connection for five seconds', async (t) => {
+  const clock = manualClock();
+  const { server } = await silentServer(t, clock);
+  const { port } = new URL(server.origin);
+  const client = net.connect({ host: '127.0.0.1', port: Number(port), allowHalfOpen: true });
+  t.teardown(() => client.destroy());
+  client.write('no HTTP\r\n\r\n');
+  let answer = '';
+  client.setEncoding('latin1').on('data', (chunk: string) => (answer += chunk));
+  await once(client, 'end');
+  t.match(answer, /^HTTP\/1.1 400 [^]*"code":"malformed_request"/);
+  await clock.advance(4_999);
+  t.equal(server.connections().open, 1);
+  await clock.advance(1);
+  while (server.connections().open > 0) await turn();
+});

@@ -1,0 +1,63 @@
+import t from 'tap';
+import { isAllowedHost } from '../../../../src/api/http/request/request-head.ts';
+import { connect, startApi, tokens } from '../../harness.ts';
+
+/** Browsers are kept from lending their user's reach to pages of other sites. */
+
+t.test('a host passes if it is listed, an address, or of the loopback interface', (t) => {
+  const allowed = ['Publish.example.org'];
+  for (const host of ['publish.example.org', 'PUBLISH.EXAMPLE.ORG:8080', 'publish.example.org.'])
+    t.ok(isAllowedHost(host, allowed), host);
+  for (const host of ['127.0.0.1:8080', '10.0.0.7', '[::1]:8080', 'localhost:8080', 'a.localhost'])
+    t.ok(isAllowedHost(host, allowed), host);
+  for (const host of ['evil.example', 'publish.example.org.evil.example', 'localhost.evil.example'])
+    t.notOk(isAllowedHost(host, allowed), host);
+  for (const host of ['', 'evil.example:80@127.0.0.1', '127.0.0.1.evil.example', '[::1', 'a b'])
+    t.notOk(isAllowedHost(host, allowed), host);
+  t.end();
+});
+
+t.test('with allowed_hosts any other host is 421, whatever the path', async (t) => {
+  const { origin } = await startApi(t, { http: { allowedHosts: ['publish.example.org'] } });
+  const statusFor = async (host: string, path: string): Promise<string> => {
+    const { socket, until } = await connect(t, origin);
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+    const answer = await until(/\r\n\r\n/);
+    socket.destroy();
+    return /^HTTP\/1.1 (\d+)/.exec(answer)?.[1] ?? '';
+  };
+  for (const path of ['/livez', '/metrics', '/observations', '/console/login', '/assets/none', '/none'])
+    t.equal(await statusFor('rebound.evil.example', path), '421', path);
+  for (const host of ['publish.example.org', 'localhost', '127.0.0.1:8080'])
+    t.equal(await statusFor(host, '/livez'), '200', host);
+});
+
+t.test('no other site embeds an answer, and pages use no feature that they do not need', async (t) => {
+  const { origin } = await startApi(t);
+  for (const path of ['/livez', '/openapi.json', '/docs', '/console/login', '/none'])
+    t.equal((await fetch(origin + path)).headers.get('cross-origin-resource-policy'), 'same-origin', path);
+  for (const path of ['/docs', '/console/login'])
+    t.match((await fetch(origin + path)).headers.get('permissions-policy'), /camera=\(\)/, path);
+});
+
+for (const [basePath, prefix] of [
+  ['/', '__Host-'],
+  ['/waybill/', '__Secure-'],
+] as const)
+  t.test(`over TLS the session cookie below ${basePath} has the prefix ${prefix}`, async (t) => {
+    const { origin } = await startApi(t, { http: { trustedProxies: ['loopback'], basePath } });
+    const tls = { 'x-forwarded-proto': 'https' };
+    const body = new URLSearchParams({ token: tokens.maps });
+    const init: RequestInit = { method: 'POST', headers: tls, body, redirect: 'manual' };
+    const login = await fetch(`${origin}${basePath}console/login`, init);
+    const set = login.headers.get('set-cookie') ?? '';
+    const cookie = set.split(';', 1)[0] ?? '';
+    t.ok(cookie.startsWith(`${prefix}waybill_session=`));
+    t.ok(set.includes('; Secure') && set.includes(`; Path=${basePath}`));
+    const visit = async (sent: string): Promise<number> => {
+      const headers = { ...tls, cookie: sent };
+      return (await fetch(`${origin}${basePath}console`, { headers, redirect: 'manual' })).status;
+    };
+    t.equal(await visit(cookie), 200);
+    t.equal(await visit(cookie.slice(prefix.length)), 303, 'a cookie that plain HTTP could have set');
+  });

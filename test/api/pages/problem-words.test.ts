@@ -1,0 +1,30 @@
+import t from 'tap';
+import { statusOf } from '../../../src/api/http/answer/error-status.ts';
+import { publicCodes } from '../../../src/api/openapi/components.ts';
+import { wordsOf } from '../../../src/api/pages/problem-words.ts';
+import { startApi } from '../harness.ts';
+
+t.test('every problem has words for people, without codes, settings or routes', (t) => {
+  for (const code of publicCodes) {
+    const { heading, text } = wordsOf({ code, status: statusOf[code], title: 'Some Status' });
+    t.match(heading, /^[A-Z][^_.]+$/, code);
+    t.match(text, /^[A-Z].*\.$/, code);
+    t.notMatch(text, /_|\bGET\b|\bPOST\b|server\./, code);
+  }
+  t.end();
+});
+
+t.test('the page of a problem names the address, and leads on', async (t) => {
+  const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
+  const response = await fetch(`${origin}/waybill/nowhere`, { headers: { accept: 'text/html' } });
+  const html = await response.text();
+  t.match(html, /<h1>Page not found<\/h1>/);
+  for (const link of [
+    '<a class="button primary" href="/waybill/console">Go to Console',
+    '<a href="/waybill/console/runs">Runs',
+    '<a href="/waybill/docs">API',
+    '<a class="brand" href="/waybill/">',
+    '<code>/waybill/nowhere</code>',
+  ])
+    t.match(html, link);
+});

@@ -1,0 +1,89 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { serve } from '../../../src/cli/daemon/serve.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
+
+/** Archives without a manifest, as `tar` makes them of a directory, on a pipeline with `manifest: auto`. */
+
+const token = 'a-token-of-this-test-alone';
+const place = t.testdir({ site: { 'index.html': '<p>1</p>', css: { 'a.css': 'a' }, '.git': { HEAD: 'x' } } });
+const site = path.join(place, 'site');
+const configuration = path.join(place, 'waybill.yml');
+writeFileSync(
+  configuration,
+  `upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [site, strict]}]
+server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}}
+pipelines:
+  - id: site
+    source: {backend: http_upload, manifest: auto, exclude: [drafts/]}
+    destinations: [{id: web, backend: local, path: ./public, mapping: fixed, workflow: replacement}]
+  - id: strict
+    source: {backend: http_upload}
+    destinations: [{id: web, backend: local, path: ./strict}]
+`,
+);
+const served = await serve({
+  configFile: configuration,
+  log: silentLog,
+  env: { TOKEN: token, HOME: place },
+});
+t.teardown(() => served.close());
+const { url } = served;
+
+function modify(name: string, time: string): void {
+  utimesSync(path.join(site, name), new Date(time), new Date(time));
+}
+
+async function upload(pipeline: string, query = ''): Promise<Response> {
+  return fetch(`${url}v1/pipelines/${pipeline}/upload${query}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-tar' },
+    body: execFileSync('tar', ['-C', site, '-cf', '-', '.']),
+  });
+}
+
+/** The actions of the run, once it has ended. */
+async function published(): Promise<string> {
+  const response = await upload('site');
+  const place = new URL(response.headers.get('location') ?? '', url);
+  return (await fetch(`${place.href}?wait=60`)).text();
+}
+
+modify('index.html', '2026-11-01T10:00:00Z');
+modify('css/a.css', '2026-11-02T10:00:00Z');
+
+t.test('the archive of a directory is one bundle, and the same archive is nothing new', async (t) => {
+  t.match(await published(), /"publish_new"/);
+  t.equal(readFileSync(path.join(place, 'public/index.html'), 'utf8'), '<p>1</p>');
+  t.ok(existsSync(path.join(place, 'public/css/a.css')));
+  t.notOk(existsSync(path.join(place, 'public/.git')), 'without the files of version control');
+  t.match(await published(), /"skip_same"/);
+});
+
+t.test('an edited directory replaces the former one, also if its newest file is gone', async (t) => {
+  writeFileSync(path.join(site, 'index.html'), '<p>2</p>');
+  modify('index.html', '2026-11-01T11:00:00Z');
+  rmSync(path.join(site, 'css'), { recursive: true });
+  mkdirSync(path.join(site, 'drafts'));
+  writeFileSync(path.join(site, 'drafts/a.html'), '');
+  t.match(await published(), /"succeeded"/);
+  t.equal(readFileSync(path.join(place, 'public/index.html'), 'utf8'), '<p>2</p>');
+  t.notOk(existsSync(path.join(place, 'public/css/a.css')));
+  t.notOk(existsSync(path.join(place, 'public/drafts')), 'without the excluded files');
+});
+
+t.test('a file with secrets refuses the archive and is named', async (t) => {
+  writeFileSync(path.join(site, '.env'), 'KEY=1');
+  const response = await upload('site');
+  t.equal(response.status, 422);
+  t.match(await response.text(), /secret_file.*\.env|\.env.*secret_file/);
+  rmSync(path.join(site, '.env'));
+});
+
+t.test('a pipeline without the setting still needs a manifest', async (t) => {
+  const response = await upload('strict');
+  t.equal(response.status, 422);
+  t.match(await response.text(), 'manifest_missing');
+});

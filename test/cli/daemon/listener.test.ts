@@ -1,0 +1,57 @@
+import t, { type Test } from 'tap';
+import { listen } from '../../../src/api/http/listen.ts';
+import { newRequestGate } from '../../../src/cli/daemon/listener.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { logControl, silentLog } from '../../../src/core/lib/log.ts';
+import { connect } from '../../api/harness.ts';
+
+/** Requests that arrive while a daemon starts, and their responses. */
+
+const badCoding = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n';
+const badChunk = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
+
+async function knock(t: Test): Promise<{
+  /** Sends the bytes; resolves with the answer. */
+  send: (bytes: string) => Promise<string>;
+  /** Opens the entrance to a listener that answers with the path, and notes it. */
+  open: () => void;
+  handled: string[];
+}> {
+  const entrance = newRequestGate();
+  const ports = { clock: systemClock, log: silentLog, logging: logControl(), metrics: null };
+  const options = { host: '127.0.0.1', port: 0, maxConnections: 10, uploadTimeoutMs: 60_000 };
+  const server = await listen(entrance.listener, options, ports);
+  t.teardown(() => server.close());
+  const handled: string[] = [];
+  return {
+    handled,
+    open: () =>
+      entrance.open((req, res) => {
+        handled.push(`${req.url}${res.headersSent ? ', which was answered' : ''}`);
+        if (!res.headersSent) res.end(req.url);
+      }),
+    send: async (bytes) => {
+      const { socket, until } = await connect(t, server.origin);
+      socket.write(bytes);
+      return until(/\r\n\r\n(\{.*\}|\/\w+)/);
+    },
+  };
+}
+
+t.test('answers HTTP requests from the startup phase once it is ready', async (t) => {
+  const { send, open, handled } = await knock(t);
+  const early = send('GET /early HTTP/1.1\r\nHost: x\r\n\r\n');
+  t.match(await send(badChunk), /^HTTP\/1.1 400 [^]*"code":"malformed_request"/);
+  t.match(await send(badCoding), /^HTTP\/1.1 501 [^]*"code":"unsupported_transfer_coding"/);
+  open();
+  t.match(await early, /^HTTP\/1.1 200 [^]*\/early/);
+  t.match(await send('GET /late HTTP/1.1\r\nHost: x\r\n\r\n'), /^HTTP\/1.1 200 [^]*\/late/);
+  t.same(handled, ['/early', '/late']);
+});
+
+t.test('a request that turns out to be no HTTP is handed on before that', async (t) => {
+  const { send, open, handled } = await knock(t);
+  open();
+  await send(badChunk);
+  t.same(handled, ['/bad']);
+});

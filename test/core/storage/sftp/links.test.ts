@@ -1,0 +1,67 @@
+import { lstatSync, readdirSync, readlinkSync, rmSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
+import { type LinkRequests, takesPathsSwapped } from '../../../../src/core/storage/sftp/links.ts';
+import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
+import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
+import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
+
+/** What a server does with the two paths. */
+function requests(make: (target: string, link: string) => void): LinkRequests {
+  return {
+    symlink: async (target, link) => make(target, link),
+    isLink: async (file) => lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() === true,
+    unlink: async (file) => rmSync(file, { force: true }),
+  };
+}
+
+t.test('which of the two paths a server takes for the link is found out', async (t) => {
+  const place = t.testdir();
+  const names = [path.join(place, 'one'), path.join(place, 'other')] as const;
+  t.equal(await takesPathsSwapped(requests(symlinkSync), names), false);
+  const swapped = requests((target, link) => symlinkSync(link, target));
+  t.equal(await takesPathsSwapped(swapped, names), true);
+  await t.rejects(
+    takesPathsSwapped(
+      requests(() => undefined),
+      names,
+    ),
+    {
+      code: 'storage_permanent',
+      message: /there is none/,
+    },
+  );
+  const refusing = requests(() => {
+    throw new Error('no such request');
+  });
+  await t.rejects(takesPathsSwapped(refusing, names), { message: 'no such request' });
+  t.same(readdirSync(place), [], 'nothing is left of it');
+});
+
+t.test('OpenSSH: the link is where it belongs, and relative', async (t) => {
+  const server = await startSshd(t);
+  const storage = await sftpStorage(sftpLocationOf(server, server.root), {
+    ...{ clock: systemClock, log: silentLog, secrets: noSecrets },
+  });
+  t.teardown(() => storage.close());
+  await storage.replaceLink!(key('site/current'), key('releases/1'));
+  await server.restart();
+  // The connection is lost, possibly detected by the first call only.
+  await storage.readLink(key('site/current')).catch(() => undefined);
+  await storage.replaceLink!(key('site/current'), key('releases/2'));
+  t.equal(readlinkSync(path.join(server.root, 'site/current')), 'releases/2');
+  t.same(readdirSync(path.join(server.root, 'site')), ['current']);
+});
+
+t.test('a server that replaces nothing in one step makes no links either', async (t) => {
+  const server = await startPlainSftpServer(t);
+  const storage = await sftpStorage(sftpLocationOf(server, server.root), {
+    ...{ clock: systemClock, log: silentLog, secrets: noSecrets },
+  });
+  t.teardown(() => storage.close());
+  t.equal(storage.replaceLink, undefined);
+  t.equal(await storage.readLink(key('current')), null);
+});

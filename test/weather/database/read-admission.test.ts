@@ -1,0 +1,86 @@
+import t from 'tap';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { openAdmission } from '../../../src/weather/database/read-admission.ts';
+
+const limits = { maxConcurrent: 4, share: 2, waitMs: 5000 };
+
+/** Time passes only where a test says so, and no timer fires. */
+function stoppedClock() {
+  let now = 0;
+  return {
+    ...systemClock,
+    monotonic: () => now,
+    timeout: () => ({ cancel: () => undefined }),
+    pass: (ms: number) => (now += ms),
+  };
+}
+
+/** Whatever can be settled by now is. */
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** One after the other, so that the queue knows how long a read takes. */
+async function readsThatTake(
+  ms: number,
+  count: number,
+  admit: ReturnType<typeof openAdmission>,
+  clock: ReturnType<typeof stoppedClock>,
+) {
+  for (let read = 0; read < count; read += 1) {
+    const release = await admit('alerts');
+    clock.pass(ms);
+    release();
+  }
+}
+
+t.test('a crowd of short reads waits for its turn', async (t) => {
+  const clock = stoppedClock();
+  const admit = openAdmission(limits, clock);
+  await readsThatTake(1, 20, admit, clock);
+  let done = 0;
+  const crowd = Array.from({ length: 500 }, async () => {
+    const release = await admit('alerts');
+    await settled();
+    done += 1;
+    release();
+  });
+  await Promise.all(crowd);
+  t.equal(done, 500);
+});
+
+t.test('who would wait in vain is turned away at once, and told when to come again', async (t) => {
+  const clock = stoppedClock();
+  const admit = openAdmission(limits, clock);
+  await readsThatTake(1000, 40, admit, clock);
+  const held = [await admit('alerts'), await admit('alerts')];
+  // Each waits for half a second more than the one before, and then takes one.
+  const waiting = Array.from({ length: 8 }, () => admit('alerts'));
+  await settled();
+  await t.rejects(admit('alerts'), { code: 'POOL_FULL', retryAfterSeconds: 6 });
+  t.type(await admit('observations'), 'function', 'another family has its own share');
+
+  for (const release of held) release();
+  for (const next of waiting) (await next)();
+});
+
+t.test('a family that was slow is let in again once it is not', async (t) => {
+  const clock = stoppedClock();
+  const admit = openAdmission(limits, clock);
+  await readsThatTake(10_000, 40, admit, clock);
+  const held = [await admit('alerts'), await admit('alerts')];
+  await t.rejects(admit('alerts'), { code: 'POOL_FULL', retryAfterSeconds: 15 });
+  for (const release of held) release();
+  await readsThatTake(1, 40, admit, clock);
+  const again = [await admit('alerts'), await admit('alerts')];
+  const next = admit('alerts');
+  for (const release of again) release();
+  t.type(await next, 'function');
+});
+
+t.test('waits at most as long as a read may take', async (t) => {
+  const admit = openAdmission({ maxConcurrent: 1, share: 1, waitMs: 20 }, systemClock);
+  const release = await admit('alerts');
+  await t.rejects(admit('alerts'), { code: 'POOL_TIMEOUT' });
+  await t.rejects(admit('observations'), { code: 'POOL_TIMEOUT' }, 'nor for all families together');
+  release();
+  (await admit('observations'))();
+});
