@@ -300,7 +300,7 @@ t.test('code that sends e-mail is loaded only for a notifier that needs it', asy
   );
 });
 
-t.test('imports follow the arrows, without a cycle, and each package stays at home', async (t) => {
+t.test('imports follow the arrows, without a cycle, and each package is imported only by its wrappers', async (t) => {
   const result = await wholeSource();
   t.ok(result.summary.totalCruised > 100, 'the whole of src was read');
   t.same(violations(result), []);
@@ -316,7 +316,7 @@ function importsBetweenFiles({ modules }: ICruiseResult): Import[] {
     );
 }
 
-t.test('no two folders need each other', async (t) => {
+t.test('no two folders import each other', async (t) => {
   t.same(folderCycles(importsBetweenFiles(await wholeSource())), []);
 });
 
@@ -358,7 +358,7 @@ t.test('a cycle of folders is found without a cycle of files', async (t) => {
   t.same(folderCycles(across.slice(1)), []);
 });
 
-t.test('deciding is pure, and so is everything that it calls', async (t) => {
+t.test('decisions are pure, with everything that they call', async (t) => {
   const result = await wholeSource();
   t.same(outsideOf(pureFiles, result), []);
   const known = new Set(result.modules.map(({ source }) => source));
@@ -402,13 +402,13 @@ function makesTimers(text: string): boolean {
   return uses.has('setTimeout()') || uses.has('setInterval()') || imports;
 }
 
-t.test('every wait for a signal goes through onAbort, which registers one listener', async (t) => {
+t.test('every wait for a signal uses onAbort, which registers one listener', async (t) => {
   const listens = (text: string): boolean => /\.addEventListener\(\s*'abort'|\bsetMaxListeners\(/.test(text);
   const files = folders.flatMap(filesIn).filter((file) => listens(readFileSync(file, 'utf8')));
   t.same(files, ['src/core/lib/on-abort.ts']);
 });
 
-t.test('only the command line knows arguments, environment, standard streams and exit codes', async (t) => {
+t.test('only the command line uses arguments, environment, standard streams and exit codes', async (t) => {
   const files = ['core', 'workers', 'api', 'weather', 'client'].flatMap(filesIn);
   t.ok(files.length > 90);
   t.same(
@@ -417,7 +417,7 @@ t.test('only the command line knows arguments, environment, standard streams and
   );
 });
 
-t.test('every rule refuses what it is for', async (t) => {
+t.test('every rule rejects its violation', async (t) => {
   const at: Record<string, string> = {
     'nothing-below-imports-workers': 'core/up.ts',
     'nothing-below-imports-api': 'workers/up.ts',

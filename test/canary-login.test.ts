@@ -26,7 +26,7 @@ const env = {
   HOOK: secret('hook'),
 };
 
-t.test('no secret of a login, a signing key or an access token is found anywhere', async (t) => {
+t.test('no secret of a login, a signing key or an access token appears anywhere', async (t) => {
   const issuer = await startIssuer(t);
   const collector = await startCollector(t);
   const receiver = await startReceiver(t);

@@ -121,7 +121,7 @@ function written(directory: string): string {
     .join('\n');
 }
 
-t.test('reveals no secret in any command, whatever fails', async (t) => {
+t.test('no command reveals a secret, whatever fails', async (t) => {
   const place = await layOut(t);
   const on = ['-c', 'c.yml', '-p', 'maps'];
   for (const args of [
@@ -143,7 +143,7 @@ t.test('reveals no secret in any command, whatever fails', async (t) => {
   clean(t, place.events.join('\n'), 'the events');
 });
 
-t.test('secrets of the wrong form are refused without being shown', async (t) => {
+t.test('malformed secrets are rejected without being printed', async (t) => {
   const place = await layOut(t);
   for (const [name, value] of [
     ['HOOK', `whsec_${canary}!`],
@@ -303,7 +303,7 @@ t.test('redacts a signed JWT in the log, whatever its issuer', (t) => {
   t.end();
 });
 
-t.test('what a library says is cleaned on its way into the log', async (t) => {
+t.test('text from libraries is redacted in the log', async (t) => {
   const redaction = newRedaction();
   redaction.add(['redis://u:p%40ss-word@h:1/', 'a"quoted\nsecret', 'short', '$(regular).expr*']);
   t.equal(

@@ -49,7 +49,7 @@ function validateFrom(localAddress: string, { origin }: Pick<Api, 'origin'>): Pr
   });
 }
 
-t.test('bodies one byte short never make login, reload, missing or other clients wait', async (t) => {
+t.test('nearly complete bodies never delay login, reload, missing or other clients', async (t) => {
   const api = await startApi(t);
   const clients = await Promise.all(Array.from({ length: 16 }, () => nearlyWhole(t, api)));
   const refused = await Promise.any(clients.map(({ until }) => until(answered)));
@@ -65,7 +65,7 @@ t.test('bodies one byte short never make login, reload, missing or other clients
   for (const { socket } of clients) socket.destroy();
 });
 
-t.test('bodies with a token, without one, and small ones have pools of their own', async (t) => {
+t.test('bodies with a token, bodies without one and small bodies have separate pools', async (t) => {
   const mebibyte = 1024 * 1024;
   const memory = createBodyMemory(64 * mebibyte);
   const hold = (context: object, bytes: number, maxBytes = 9 * mebibyte): void => {
@@ -89,7 +89,7 @@ t.test('bodies with a token, without one, and small ones have pools of their own
   t.equal(memory.held(), 80 * mebibyte + 200);
 });
 
-t.test('a share that is given back can be taken again', (t) => {
+t.test('a released share can be taken again', (t) => {
   const shares = createShares({ total: 3, perOwner: 2 });
   t.equal(shares.take('a', 2), null);
   t.equal(shares.take('a', 1), 'owner');
@@ -100,7 +100,7 @@ t.test('a share that is given back can be taken again', (t) => {
   t.end();
 });
 
-t.test('a scene map that takes forever to check holds up no other request', async (t) => {
+t.test('an endless check of a scene map does not delay other requests', async (t) => {
   const api = await startApi(t, { ports: { sceneMaps: hangingPool(t, 600_000) } });
   const checks = Array.from({ length: 5 }, async () => {
     const body = { method: 'POST', headers: json, body: '{}' };
@@ -111,7 +111,7 @@ t.test('a scene map that takes forever to check holds up no other request', asyn
   t.equal((await fetch(`${api.origin}/livez`)).status, 200);
 });
 
-t.test('a scene map that is not checked in time is 503, and its thread is ended', async (t) => {
+t.test('a scene map that is not checked in time is 503, and its thread is terminated', async (t) => {
   const pool = hangingPool(t, 100);
   const file = { name: 'map.json', bytes: Buffer.from('{}') };
   const request = { runId: 'scene-map.1', pipelineId: '', file, transcript: null };
@@ -119,7 +119,7 @@ t.test('a scene map that is not checked in time is 503, and its thread is ended'
   await t.rejects(check, { code: 'server_busy', message: /not checked within/ });
 });
 
-t.test('a report has at most 1,000 findings, and says that there are others', async (t) => {
+t.test('a report has at most 1,000 findings, and notes that there are more', async (t) => {
   const { origin } = await startApi(t);
   const body = JSON.stringify({ scenes: Array.from({ length: 2_000 }, () => ({})) });
   const response = await fetch(`${origin}${validatePath}`, { method: 'POST', headers: json, body });

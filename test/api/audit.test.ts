@@ -42,7 +42,7 @@ async function audited(t: Test, settings: ApiSettings = {}): Promise<Audited> {
 
 const as = (token: string): { authorization: string } => ({ authorization: `Bearer ${token}` });
 
-t.test('every route that changes something names its act', (t) => {
+t.test('every route that changes something names its audited act, or the reason why it has none', (t) => {
   const changing = [...daemonRoutes, ...consoleRoutes].filter(({ method }) => method !== 'get');
   t.ok(changing.length > 25);
   const without = changing.filter(({ audit }) =>
@@ -67,7 +67,7 @@ t.test('every route that changes something names its act', (t) => {
   t.end();
 });
 
-t.test('an upload has one record on the disk before its answer', async (t) => {
+t.test('an upload has one record on disk before its answer', async (t) => {
   const { origin, news } = await audited(t);
   const response = await upload(origin);
   t.equal(response.status, 202);

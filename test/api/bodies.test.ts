@@ -11,7 +11,7 @@ import { answered, headOf, isHeldInMemory, pathOf, stalledClients, withBody } fr
 
 /** The one rule for bodies, on every route that has one. */
 
-t.test('there are routes with bodies, and each says that a body may stall', async (t) => {
+t.test('every route with a body declares that the body may stall', async (t) => {
   t.ok(withBody.length >= 7, `${withBody.length} kinds of bodies`);
   for (const { name, problems } of withBody)
     t.ok(problems.includes('upload_timeout') && problems.includes('shutting_down'), name);
@@ -27,7 +27,7 @@ for (const begun of ['', '-'])
     for (const { socket } of clients) socket.destroy();
   });
 
-t.test('an archive that stalls in the middle is 408, and not told to be malformed', async (t) => {
+t.test('an archive that stalls in the middle is 408, not malformed', async (t) => {
   const settings = { stage: stageUpload, maxUploadSize: 1e6, http: { idleTimeoutMs: 50 } };
   const { origin, staged } = await startApi(t, settings);
   const archive = bundleTar({ 'a.txt': 'x'.repeat(10_000) }, { name: 'session-1' });
@@ -52,7 +52,7 @@ t.test('an archive that stalls in the middle is 408, and not told to be malforme
   t.same(await staged(), []);
 });
 
-t.test('a body that comes byte by byte is 408 when its time is over, on every route', async (t) => {
+t.test('a body that arrives byte by byte is 408 at its deadline, on every route', async (t) => {
   const api = await startApi(t, { http: { uploadTimeoutMs: 100 } });
   const clients = await stalledClients(t, api, '');
   const trickle = setInterval(() => clients.forEach(({ socket }) => socket.write(' ')), 5);
@@ -72,7 +72,7 @@ t.test('ends stalled bodies with a shutdown error on every route, without delays
   for (const { socket } of clients) socket.destroy();
 });
 
-t.test('a daemon ends in spite of bodies that never come, on every route that has one', async (t) => {
+t.test('a daemon stops even if bodies never arrive, on every route that has one', async (t) => {
   const root = t.testdir({
     'waybill.yaml': `upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [docs, files]}]
 server:
@@ -107,7 +107,7 @@ pipelines:
   t.same(warnings, []);
 });
 
-t.test('memory that stalled documents hold is free once their clients have left', async (t) => {
+t.test('memory of stalled documents is freed when their clients disconnect', async (t) => {
   const { origin, ports } = await startApi(t);
   const route = withBody.find(({ name }) => name === 'validateSceneMap (application/json)');
   if (route === undefined) throw new TypeError('the route is gone');
@@ -131,7 +131,7 @@ t.test('memory that stalled documents hold is free once their clients have left'
   t.equal(status, 200);
 });
 
-t.test('a body of another type is 415 on every route that has one, and told what is taken', async (t) => {
+t.test('a body of another type is 415 with the accepted types, on every route that has one', async (t) => {
   const { origin } = await startApi(t);
   for (const route of withBody) {
     const { method, type } = route;
@@ -156,7 +156,7 @@ t.test('a body of another type is 415 on every route that has one, and told what
   }
 });
 
-t.test('a document that does not end is refused, on every route that has one', async (t) => {
+t.test('an endless document is rejected, on every route that has one', async (t) => {
   const { origin } = await startApi(t);
   const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, ' '), Buffer.from('\r\n')]);
   const answerTo = async (route: (typeof withBody)[number]): Promise<string> => {
@@ -179,7 +179,7 @@ t.test('a document that does not end is refused, on every route that has one', a
   }
 });
 
-t.test('a document whose length is too much is not asked for', async (t) => {
+t.test('a document with an excessive length gets no 100 Continue', async (t) => {
   const { origin } = await startApi(t);
   const documents = withBody.filter(({ type }) => type === 'application/json');
   t.ok(documents.length > 5);
@@ -192,7 +192,7 @@ t.test('a document whose length is too much is not asked for', async (t) => {
   }
 });
 
-t.test('a client that waits to be asked for its document is asked', async (t) => {
+t.test('a client that expects 100 Continue for its document gets it', async (t) => {
   const { origin } = await startApi(t);
   const { socket, until } = await connect(t, origin);
   const headers = { 'Content-Type': 'application/json', 'Content-Length': 2, Expect: '100-continue' };
@@ -226,7 +226,7 @@ t.test('a connection that never sends a request is closed', async (t) => {
   );
 });
 
-t.test('a body that no route reads keeps no connection', async (t) => {
+t.test('a body that no route reads does not keep its connection open', async (t) => {
   const { origin } = await startApi(t);
   const { socket, until, closed } = await connect(t, origin);
   socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n');
@@ -237,7 +237,7 @@ t.test('a body that no route reads keeps no connection', async (t) => {
   t.pass('it was closed');
 });
 
-t.test('connections above max_connections are closed at once, counted and logged once', async (t) => {
+t.test('connections above max_connections are closed immediately, counted and logged once', async (t) => {
   const { origin, lines } = await startApi(t, { http: { maxConnections: 2 } });
   const [first] = [await connect(t, origin), await connect(t, origin)];
   for (let more = 0; more < 3; more++) {

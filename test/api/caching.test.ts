@@ -62,7 +62,7 @@ t.test('only responses that are the same for all clients may be stored by a cach
   t.same([...stored].sort(), cacheable.sort());
 });
 
-t.test('no refusal and no answer to a change may be stored', async (t) => {
+t.test('caches may not store a refusal or an answer to a change', async (t) => {
   const api = await startApi(t);
   for (const { method, path } of [...daemonRoutes, ...consoleRoutes]) {
     if (method === 'get') continue;

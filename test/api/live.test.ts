@@ -27,7 +27,7 @@ async function uploaded(api: Api, options: Parameters<typeof upload>[1] = {}): P
 const asDocs = { pipeline: 'docs', token: tokens.docs };
 const namesOf = ({ events }: EventClient): string[] => events.map(({ event }) => event);
 
-t.test('a run is followed from its record to its end, and a client that comes again may go', async (t) => {
+t.test('a stream follows a run from its record to its end, and a reconnecting client may disconnect', async (t) => {
   const api = await startApi(t);
   const runId = await uploaded(api);
   const url = `${api.origin}/runs/${runId}/events`;
@@ -125,7 +125,7 @@ t.test("all runs of a token's pipelines are followed, and no others", async (t) 
   }
 });
 
-t.test('resumes where a client stopped, and reports if that is impossible', async (t) => {
+t.test('resumes after the last event id, and reports if that is impossible', async (t) => {
   const api = await startApi(t);
   const url = `${api.origin}/v1/events`;
   const first = await followEvents(url, { token: tokens.maps });
@@ -154,7 +154,7 @@ t.test('resumes where a client stopped, and reports if that is impossible', asyn
   }
 });
 
-t.test('a stream has a comment every 15 seconds, which keeps its id up to date', async (t) => {
+t.test('a stream has a comment every 15 seconds that updates its last event id', async (t) => {
   const api = await startApi(t);
   const clock = manualClock();
   Object.assign(api.ports, { clock });
@@ -197,7 +197,7 @@ for (const [what, change] of [
   ['may not read any more', ([first]) => [{ ...(first as Token), scopes: new Set(['upload'] as const) }]],
   ['is for other pipelines', ([first]) => [{ ...(first as Token), pipelines: new Set(['docs']) }]],
 ] as [string, (tokens: readonly Token[]) => Token[]][])
-  t.test(`a stream ends within a second of a reload with which its token ${what}`, async (t) => {
+  t.test(`a stream ends within a second of a reload after which its token ${what}`, async (t) => {
     const api = await startApi(t);
     const clock = manualClock();
     Object.assign(api.ports, { clock });
@@ -210,7 +210,7 @@ for (const [what, change] of [
     t.match(await client.ended, /event: end\n.*\ndata: \{"reason":"token_revoked"\}\n\n$/);
   });
 
-t.test('a daemon that stops ends its streams at once, and says when to come again', async (t) => {
+t.test('a stopping daemon ends its streams immediately, with the time to reconnect', async (t) => {
   const api = await startApi(t);
   const runId = await uploaded(api);
   const urls = [`${api.origin}/v1/events`, `${api.origin}/runs/${runId}/events`];
@@ -232,7 +232,7 @@ t.test('a daemon that stops ends its streams at once, and says when to come agai
   t.equal(fresh.lastId(), null, 'and still has no id');
 });
 
-t.test('there are at most max_streams of them, and each that ended is counted', async (t) => {
+t.test('at most max_streams are open, and each that ended is counted', async (t) => {
   const api = await startApi(t, { http: { maxStreams: 2 } });
   const url = `${api.origin}/v1/events`;
   const clients = [
@@ -266,7 +266,7 @@ t.test('there are at most max_streams of them, and each that ended is counted', 
   );
 });
 
-t.test('makes streams wait while the queue is unreachable, and starts none', async (t) => {
+t.test('streams wait while the queue is unreachable, and none starts', async (t) => {
   const api = await startApi(t);
   const { queue } = api.ports;
   const watch = queue.watch.bind(queue);
@@ -302,7 +302,7 @@ t.test('makes streams wait while the queue is unreachable, and starts none', asy
   client.close();
 });
 
-t.test('a client that does not read takes bounded memory, and is dropped', async (t) => {
+t.test('a client that does not read uses bounded memory, and is disconnected', async (t) => {
   const frame = frameOf({ event: 'run', id: '1', data: JSON.stringify('x'.repeat(10_000)) });
   let most = 0;
   const dropped = async (res: http.ServerResponse): Promise<string> => {

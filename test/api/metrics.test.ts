@@ -226,7 +226,7 @@ t.test('a success while the clock was ahead does not hide later ones', async (t)
   }
 });
 
-t.test('a restart finds when destinations were published to, in catalogs or in kept records', async (t) => {
+t.test('a restart takes the times of publication from catalogs or from kept records', async (t) => {
   const name = 'waybill_last_success_timestamp_seconds';
   const web = { pipeline: 'maps', destination: 'web' };
   for (const queue of ['{driver: memory}', '{driver: embedded, directory: ./queue}']) {
@@ -247,7 +247,7 @@ t.test('a restart finds when destinations were published to, in catalogs or in k
   }
 });
 
-t.test('the lag of the event loop is measured as long as the daemon runs', async (t) => {
+t.test('measures event loop lag as long as the daemon runs', async (t) => {
   const { origin } = await startDaemon(t);
   const measured = async (): Promise<number> =>
     valueOf(await scrape(origin), 'waybill_event_loop_lag_seconds_count') ?? 0;
@@ -256,7 +256,7 @@ t.test('the lag of the event loop is measured as long as the daemon runs', async
   t.pass('more than once');
 });
 
-t.test('the age of the run that waits longest, by pipeline', async (t) => {
+t.test('reports the age of the longest waiting run, by pipeline', async (t) => {
   const { origin } = await startApi(t);
   t.equal(valueOf(await scrape(origin), 'waybill_queue_oldest_seconds', { pipeline: 'maps' }), 0);
   await upload(origin);
@@ -269,7 +269,7 @@ t.test('the age of the run that waits longest, by pipeline', async (t) => {
   t.equal(valueOf(await scrape(origin), 'waybill_queue_oldest_seconds', { pipeline: 'docs' }), 0);
 });
 
-t.test('no label holds what a client sends', async (t) => {
+t.test('no label has a value from a client', async (t) => {
   const { origin } = await startApi(t);
   const canary = 'canary-4711';
   for (const [path, init] of [
@@ -308,7 +308,7 @@ t.test('no label holds what a client sends', async (t) => {
   for (const { labels } of uploads) t.ok(results.has(labels['result']));
 });
 
-t.test('the answer is what Prometheus asks for, HEAD and base path included', async (t) => {
+t.test('the answer has the Prometheus text format, for HEAD and below a base path too', async (t) => {
   const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
   const response = await fetch(`${origin}/waybill/metrics`);
   t.equal(response.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
@@ -353,7 +353,7 @@ t.test('metrics can be protected by a token of their own, and switched off', asy
   await t.rejects(startDaemon(t, '{token_env: METRICS}'), { code: 'secrets_invalid', message: /METRICS/ });
 });
 
-t.test('two daemons of one process count apart, and deliveries are counted by their end', async (t) => {
+t.test('two daemons of one process count separately, and deliveries are counted by outcome', async (t) => {
   const options = {
     version: '1',
     nodeVersion: 'v1',
@@ -368,7 +368,7 @@ t.test('two daemons of one process count apart, and deliveries are counted by th
   t.equal(valueOf(parse(await other.text()), name), undefined);
 });
 
-t.test('undelivered events are counted as they are, and those that had to go', async (t) => {
+t.test('counts the undelivered events, and those that were dropped', async (t) => {
   const { origin, ports } = await startApi(t);
   const scrape = async (): Promise<Scrape> => parse(await (await fetch(`${origin}/metrics`)).text());
   ports.metrics?.undeliveredDropped('hook', 2);

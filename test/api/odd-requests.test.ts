@@ -10,7 +10,7 @@ import { connect, startApi, tokens, uploadHead } from './harness.ts';
 const bundle = bundleTar({ 'index.html': 'x'.repeat(3000) }, { name: 'session-1' });
 const limits = { maxUploadSize: 100_000 };
 
-t.test('two hundred clients that leave at any byte leave nothing behind, and no slot is lost', async (t) => {
+t.test('two hundred clients that disconnect at any byte leave no files, and free their slots', async (t) => {
   const api = await startApi(t, { stage: stageUpload, ...limits, http: { queueSize: 4 } });
   const head = Buffer.from(uploadHead({ 'Content-Length': bundle.length }));
   const whole = Buffer.concat([head, bundle]);
@@ -49,7 +49,7 @@ t.test('two hundred clients that leave at any byte leave nothing behind, and no 
 });
 
 t.test(
-  'whatever the headers are, each request has one answer or a closed connection (property)',
+  'any headers lead to one answer or a closed connection (property)',
   async (t) => {
     const api = await startApi(t, { stage: stageUpload, ...limits, http: { queueSize: 1000 } });
     t.comment(`seed ${seed}`);

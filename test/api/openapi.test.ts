@@ -33,7 +33,7 @@ import { schemaErrors } from './schema-errors.ts';
 const document = openApiDocument(routes, '/');
 const errorsOf = schemaErrors(document);
 
-t.test('the document is one of OpenAPI 3.1', async (t) => {
+t.test('the document is valid OpenAPI 3.1', async (t) => {
   const { valid, errors } = await new Validator().validate(structuredClone(document) as never);
   t.ok(valid, JSON.stringify(errors));
   const ids = operations().map(({ operation }) => operation.operationId);
@@ -57,7 +57,7 @@ t.test('the daemon serves the document that is in the repository, with its own b
   t.same({ ...served, servers: file.servers }, file);
 });
 
-t.test('every route of the router but pages is in the document, and the other way round', async (t) => {
+t.test('the document has every route of the router except pages, and no others', async (t) => {
   const { ports } = await startApi(t);
   const described = operations().map(({ method, path }) => `${method} ${expressPath(path)}`);
   // Pages are asked first: one of them below the path of a route would hide that.
@@ -70,7 +70,7 @@ t.test('every route of the router but pages is in the document, and the other wa
   t.notOk(routesOf(without.router).includes('get /metrics'), 'disabled routes are not listed');
 });
 
-t.test('a path takes the methods of the document and no other', async (t) => {
+t.test('a path accepts the methods of the document and no others', async (t) => {
   const { origin } = await startApi(t);
   for (const [path, item] of Object.entries(document.paths)) {
     const response = await fetch(origin + path.replaceAll(/[{}]/g, ''), { method: 'PUT' });

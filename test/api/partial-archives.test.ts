@@ -55,7 +55,7 @@ const ways: Record<string, Way> = {
 };
 
 for (const [name, way] of Object.entries(ways))
-  t.test(`an archive that leaves out what is kept becomes the whole bundle (${name})`, async (t) => {
+  t.test(`completes an archive that omits stored files (${name})`, async (t) => {
     const api = await startApi(t, { keep: {}, maxUploadSize: 10_000 });
     const first = manifest(files);
     t.same(await missing(api, first), {
@@ -170,7 +170,7 @@ t.test('applies all archive and bundle rules to completed bundles', async (t) =>
   t.match(await send(text, only(text), {}), { code: 'invalid_bundle' }, 'without the header it is whole');
 });
 
-t.test('a dry run uses what is kept and keeps nothing', async (t) => {
+t.test('a dry run uses stored files and stores none', async (t) => {
   const api = await startApi(t, { keep: {}, maxUploadSize: 10_000 });
   const text = manifest(files);
   const query = '?dry_run=true';
@@ -181,7 +181,7 @@ t.test('a dry run uses what is kept and keeps nothing', async (t) => {
   t.equal((await upload(api.origin, partial)).status, 200);
 });
 
-t.test('reports no missing files if nothing is kept', async (t) => {
+t.test('reports no missing files if none are stored', async (t) => {
   const api = await startApi(t, { keep: { maxBytes: 0 }, maxUploadSize: 10_000 });
   t.ok((await upload(api.origin, { body: whole(files) })).ok);
   const text = manifest(files);

@@ -70,7 +70,7 @@ async function follow(served: Served, response: Response): Promise<RunRecord> {
   }
 }
 
-t.test('an operator publishes what the source holds, and sees it like any run', async (t) => {
+t.test('an operator publishes from the source, and the run looks like any other', async (t) => {
   const { served, root } = await startDaemon(t);
   const base = served.url.replace(/\/$/, '');
   const response = await startRun(base, 'files');
@@ -92,7 +92,7 @@ t.test('an operator publishes what the source holds, and sees it like any run', 
   t.same([runs, next], [[second, run], null]);
 });
 
-t.test('a source that is broken fails its run, and the daemon goes on', async (t) => {
+t.test('a broken source fails its run, and the daemon continues', async (t) => {
   const { served, root } = await startDaemon(t);
   writeFileSync(path.join(root, 'incoming/two/manifest.json'), '{');
   const base = served.url.replace(/\/$/, '');
@@ -102,7 +102,7 @@ t.test('a source that is broken fails its run, and the daemon goes on', async (t
   t.equal((await fetch(`${served.url}healthz`)).status, 200);
 });
 
-t.test('force and whatever else cannot be asked for is refused, and nothing is queued', async (t) => {
+t.test('rejects force and other unsupported properties, and queues nothing', async (t) => {
   const { origin, ports } = await startApi(t);
   const json = { 'content-type': 'application/json' };
   for (const [body, detail] of [
@@ -147,7 +147,7 @@ t.test('reports the first of several errors in the documented order', async (t) 
   }
 });
 
-t.test('a key starts one run, however often it is sent', async (t) => {
+t.test('a key starts one run, however often the request is repeated', async (t) => {
   const { origin, ports } = await startApi(t);
   const headers = { 'idempotency-key': 'nightly of the 21st' };
   const first = await startRun(origin, 'files', { headers });
@@ -157,7 +157,7 @@ t.test('a key starts one run, however often it is sent', async (t) => {
   t.match(await ports.queue.depth(), { queued: 1 });
 });
 
-t.test('a run that failed is started again under its key where that is asked for', async (t) => {
+t.test('repeats a failed run under its key on request', async (t) => {
   const { origin, ports } = await startApi(t);
   await ports.queue.start(async () => runResult('failed'));
   const headers = { 'idempotency-key': 'nightly' };
@@ -175,7 +175,7 @@ t.test('a run that failed is started again under its key where that is asked for
   t.not(await ask('?rerun_failed=true'), first);
 });
 
-t.test('pages of runs follow each other without a gap while new runs arrive', async (t) => {
+t.test('pages of a list follow each other without gaps while new runs arrive', async (t) => {
   const { origin } = await startApi(t);
   const ids: string[] = [];
   const add = async (): Promise<void> => {
@@ -216,7 +216,7 @@ async function heldRun(t: Test): Promise<{ api: Api; url: string; finish: () => 
 }
 
 t.test(
-  'an answer that is held comes when the run has finished, to GET and HEAD, and with its ETag',
+  'a held answer is sent when the run has finished, for GET and HEAD, with its ETag',
   async (t) => {
     const { api, url, finish } = await heldRun(t);
     const { queue } = api.ports;
@@ -260,7 +260,7 @@ t.test(
   },
 );
 
-t.test('a held answer comes when its time is over, and when the daemon begins to stop', async (t) => {
+t.test('a held answer is sent at its timeout, and when the daemon begins to stop', async (t) => {
   const { api, url } = await heldRun(t);
   const etag = (await fetch(url)).headers.get('etag') ?? 'none';
   const [unchanged, running] = await Promise.all([
@@ -288,7 +288,7 @@ t.test('a held answer comes when its time is over, and when the daemon begins to
   );
 });
 
-t.test('a client that leaves ends its wait, and nothing is looked up for it any more', async (t) => {
+t.test('a disconnected client ends its wait and its queries', async (t) => {
   const { api, url } = await heldRun(t);
   const { queue } = api.ports;
   const untilFinished = queue.untilFinished.bind(queue);
@@ -316,7 +316,7 @@ t.test('a client that leaves ends its wait, and nothing is looked up for it any 
   t.equal(lookups, 0);
 });
 
-t.test('how long an answer is held is 0 to 60 seconds in digits', async (t) => {
+t.test('the time to hold an answer is 0 to 60 seconds, in digits', async (t) => {
   const { origin } = await startApi(t);
   for (const wait of ['61', '-1', '1.5', '1e1', '0x1', '', '+1', 'all'])
     t.match(await (await fetch(`${origin}/runs/none?wait=${encodeURIComponent(wait)}`)).json(), {
@@ -398,7 +398,7 @@ t.test(
   },
 );
 
-t.test('a run is cancelled by a token of its pipeline, whether it waits or runs', async (t) => {
+t.test('a run is cancelled by a token of its pipeline, whether it is waiting or running', async (t) => {
   const { origin, ports, lines } = await startApi(t);
   await ports.queue.start(
     (_job, { signal }) =>
@@ -439,7 +439,7 @@ t.test('a run is cancelled by a token of its pipeline, whether it waits or runs'
   t.equal(lines.filter(({ message }) => message === 'run cancelled').length, 3);
 });
 
-t.test('notifies of a run that is cancelled while it waits', async (t) => {
+t.test('notifies of the cancellation of a waiting run', async (t) => {
   const root = t.testdir({ incoming: {}, public: {} });
   addBundle(root, 'one');
   const configFile = path.join(root, 'waybill.yaml');
@@ -478,7 +478,7 @@ pipelines:
 });
 
 t.test(
-  'a run that failed is run again with the same bytes, and one of a source reads it again',
+  'repeats a failed run with the same bytes, or reads its source again',
   async (t) => {
     const { served, root } = await startDaemon(t);
     const base = served.url.replace(/\/$/, '');
@@ -523,7 +523,7 @@ t.test(
   },
 );
 
-t.test('names wrong parameters of a list', async (t) => {
+t.test('names the invalid parameters of a list', async (t) => {
   const { origin } = await startApi(t);
   const headers = { authorization: `Bearer ${tokens.maps}` };
   for (const [query, detail] of [
@@ -545,7 +545,7 @@ t.test('names wrong parameters of a list', async (t) => {
   }
 });
 
-t.test('a daemon starts runs by itself, shows when, and counts them', async (t) => {
+t.test('a daemon starts scheduled runs, shows the next ones, and counts them', async (t) => {
   const self = 'schedule: "0 0 1 1 *", timezone: Asia/Tokyo, catch_up: once, watch: true, settle: 100ms';
   const { served, root } = await startDaemon(t, self);
   const base = served.url.replace(/\/$/, '');

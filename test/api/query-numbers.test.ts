@@ -32,13 +32,13 @@ function isNumber({ type }: Readonly<Record<string, unknown>>): boolean {
   return [type].flat().some((one) => one === 'integer' || one === 'number');
 }
 
-t.test('there are numbers in queries, and all of them are whole and have bounds', async (t) => {
+t.test('queries have numbers, and each is an integer with bounds', async (t) => {
   t.ok(numbers.length >= 8, `${numbers.length} of them`);
   for (const { path, name, schema } of numbers)
     t.match(schema, { type: 'integer', minimum: Number, maximum: Number }, `${path} ${name}`);
 });
 
-t.test('a number in a query is digits only and within its bounds, on every route that has one', async (t) => {
+t.test('a number in a query has only digits and is within its bounds, on every route that has one', async (t) => {
   const { origin } = await startApi(t);
   const headers = { authorization: `Bearer ${tokens.maps}`, accept: 'application/json' };
   /** The status of an answer that takes exception to the value; null: it does not. */

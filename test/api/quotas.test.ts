@@ -11,7 +11,7 @@ import { answered } from './stalled-bodies.ts';
 const uploads = '/v1/pipelines/maps/uploads';
 
 t.test(
-  'a token sends at most max_uploads_per_token archives at once, another one is not refused',
+  'a token can send max_uploads_per_token archives concurrently, without limiting another token',
   async (t) => {
     const api = await startApi(t, { http: { maxUploadsPerToken: 1 } });
     const { origin } = api;
@@ -38,7 +38,7 @@ for (const [what, settings] of [
   ['max_uploads_per_token', { maxUploadsPerToken: 2 }],
   ['max_bytes_per_token', { maxBytesPerToken: 250 }],
 ] as const)
-  t.test(`a token has at most ${what} of partial uploads, another one is not refused`, async (t) => {
+  t.test(`a token can have ${what} of partial uploads at most, without limiting another token`, async (t) => {
     const { origin } = await startApi(t, { resumable: settings });
     const create = async (token: string, pipeline: string): Promise<Response> =>
       tus('POST', `${origin}/v1/pipelines/${pipeline}/uploads`, {
@@ -53,12 +53,12 @@ for (const [what, settings] of [
     t.equal((await create(tokens.docs, 'docs')).status, 201);
   });
 
-t.test('a single partial upload may have more bytes than max_bytes_per_token', async (t) => {
+t.test('a single partial upload may exceed max_bytes_per_token', async (t) => {
   const { origin } = await startApi(t, { resumable: { maxBytesPerToken: 10 } });
   t.equal((await tus('POST', origin + uploads, { headers: { 'upload-length': '100' } })).status, 201);
 });
 
-t.test('a token has at most max_streams_per_client streams, another one is not refused', async (t) => {
+t.test('a token can open max_streams_per_client streams, without limiting another token', async (t) => {
   const { origin } = await startApi(t, { http: { maxStreamsPerClient: 1 } });
   const follow = (token: string): Promise<Response> =>
     fetch(`${origin}/v1/events`, { headers: { authorization: `Bearer ${token}` } });
@@ -88,7 +88,7 @@ t.test('by default a pipeline leaves a quarter of queue_size to the others', asy
   t.equal(maxWaitingOf({ get: () => single })('maps'), null, 'a single pipeline has all of it');
 });
 
-t.test('a producer does not learn by pausing or resuming which pipelines exist', async (t) => {
+t.test('pausing and resuming do not reveal to a producer which pipelines exist', async (t) => {
   const { origin } = await startApi(t);
   for (const verb of ['pause', 'resume']) {
     const refusalOf = async (pipeline: string): Promise<unknown> => {

@@ -173,7 +173,7 @@ const post = (body?: object): RequestInit => ({
 });
 
 for (const [name, world] of Object.entries(worlds))
-  t.test(`${name}: listed, promoted, rolled back, and asked for again`, async (t) => {
+  t.test(`${name}: listed, promoted, rolled back, and repeated`, async (t) => {
     const { at, page, publish, run, ask } = await start(t, world);
     t.match(await ask(releases), { status: 200, body: { paths: { length: 0 } } }, 'nothing yet');
     t.match(await ask(`${releases}/x/activate`, post()), { status: 404, body: { code: 'not_published' } });

@@ -21,7 +21,7 @@ async function cookieOf({ origin }: Api): Promise<string> {
   return login.headers.get('set-cookie')?.split(';', 1)[0] ?? '';
 }
 
-t.test('a body ends soon after its token is gone, on every route that has one', async (t) => {
+t.test('a body ends soon after its token is removed, on every route that has one', async (t) => {
   const api = await startApi(t);
   const clients = await stalledClients(t, api, '-');
   while (api.ports.bodyMemory.held() < 3) await new Promise((resolve) => setImmediate(resolve));
@@ -33,7 +33,7 @@ t.test('a body ends soon after its token is gone, on every route that has one', 
   }
 });
 
-t.test('the body of a console upload ends soon after the session is over', async (t) => {
+t.test('the body of a console upload ends soon after its session', async (t) => {
   const api = await startApi(t);
   const cookie = await cookieOf(api);
   const { socket, until } = await connect(t, api.origin);
@@ -74,7 +74,7 @@ for (const [way, send] of Object.entries(ways))
       t.same((await api.ports.queue.list(['maps'], { limit: 1 })).runs, [], 'there is no run');
     });
 
-t.test('a wait for the end of a run ends soon after the token is gone', async (t) => {
+t.test('a wait for the end of a run ends soon after its token is removed', async (t) => {
   const api = await startApi(t, { http: { protectRuns: true } });
   const { run_id: runId } = (await (await upload(api.origin)).json()) as { run_id: string };
   await untilWatched(t, api, async () => {
@@ -100,7 +100,7 @@ async function untilWatched(t: Test, api: Api, request: () => Promise<void>): Pr
   t.pass('the answer came');
 }
 
-t.test('a stream of the console ends soon after its token is gone', async (t) => {
+t.test('a stream of the console ends soon after its token is removed', async (t) => {
   const api = await startApi(t);
   const headers = { cookie: await cookieOf(api) };
   const response = await fetch(`${api.origin}/console/events`, { headers });

@@ -106,7 +106,7 @@ async function tarOf(cwd: string, names: string[]): Promise<Uint8Array<ArrayBuff
   return new Uint8Array(Buffer.concat(chunks));
 }
 
-t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothing behind', async (t) => {
+t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves no files', async (t) => {
   const files = { 'scenes.json': '{}', 'notes.txt': 'hello' };
   const { served, root } = await start(t);
   let kept: string[] = [];
@@ -165,7 +165,7 @@ t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothin
   t.notMatch(JSON.stringify(refused), root, 'no host path is reported');
 });
 
-t.test('a key stands for bytes that the manifest declares no digest of, too', async (t) => {
+t.test('a key also identifies bytes for which the manifest declares no digest', async (t) => {
   const { served } = await start(t);
   const key = { 'idempotency-key': 'k' };
   const first = await upload(served, await archive(t, { 'notes.txt': 'hello' }), key);
@@ -178,7 +178,7 @@ t.test('a key stands for bytes that the manifest declares no digest of, too', as
   t.same(await again.json(), await first.json());
 });
 
-t.test('a failed upload is published again under its key where that is asked for', async (t) => {
+t.test('republishes a failed upload under its key on request', async (t) => {
   const { served, root } = await start(t);
   const key = { 'idempotency-key': 'k' };
   const place = path.join(root, 'public/session-42');
@@ -260,7 +260,7 @@ t.test('a key is compared by the manifest, not by the bytes of the archive', asy
   t.equal(other.status, 409);
 });
 
-t.test('an archive that is not a complete bundle gets no run id and leaves nothing', async (t) => {
+t.test('an incomplete bundle gets no run id and leaves no files', async (t) => {
   const { served, root } = await start(t);
   const good = await archive(t, { 'a.txt': 'a'.repeat(2_000) });
   const linked = temporaryDirectory(t);
@@ -327,7 +327,7 @@ t.test('fails the run if a destination rejects, and reveals no local path in the
   t.same(stagedIn(path.join(root, 'staging')), []);
 });
 
-t.test('after the retention the record is gone and its staged bundle with it', async (t) => {
+t.test('after the retention, the record and its staged bundle are gone', async (t) => {
   const { served, root } = await start(t, 'listen: "127.0.0.1:0", retention: 1s');
   const response = await upload(served, await archive(t, { 'a.txt': 'a' }));
   const url = new URL(response.headers.get('location') ?? '', served.url);
@@ -340,7 +340,7 @@ t.test('after the retention the record is gone and its staged bundle with it', a
   t.equal(readFileSync(path.join(root, 'public/session-42/a.txt'), 'utf8'), 'a', 'published files stay');
 });
 
-t.test('a start sweeps what an earlier process staged', async (t) => {
+t.test('a start sweeps staged files of earlier processes', async (t) => {
   const { root, configFile } = configure(t);
   const left = path.join(root, 'staging/upload-0123456789abcdef');
   mkdirSync(left, { recursive: true });
@@ -357,7 +357,7 @@ t.test('a start sweeps what an earlier process staged', async (t) => {
   t.equal((await fetch(`${served.url}healthz`)).status, 200);
 });
 
-t.test('reports an unusable setup before it starts, and closes its listeners', async (t) => {
+t.test('reports an invalid setup before it starts, and closes its listeners', async (t) => {
   const good = configure(t);
   const fails = (
     configFile: string,

@@ -5,7 +5,7 @@ import { manualClock } from '../workers/manual-clock.ts';
 import { connect, stageAnything, startApi, tokens, upload, uploadHead } from './harness.ts';
 
 t.test(
-  'with Expect: 100-continue nothing of the body is asked for until all checks have passed',
+  'with Expect: 100-continue, the body is requested only after all checks',
   async (t) => {
     const { origin } = await startApi(t);
     const { socket, until, received } = await connect(t, origin);
@@ -17,7 +17,7 @@ t.test(
   },
 );
 
-t.test('with Expect: 100-continue every refusal comes instead of the 100', async (t) => {
+t.test('with Expect: 100-continue, every refusal replaces the 100', async (t) => {
   const { origin, ports } = await startApi(t, { http: { queueSize: 1 } });
   const path = '/v1/pipelines/maps/upload';
   const cases: [Record<string, string | number>, string, string][] = [
@@ -72,7 +72,7 @@ t.test('a refusal in the middle of the body is answered while the client is stil
   t.match(await closed, /^HTTP\/1.1 413 [^]*"code":"upload_too_large"/);
 });
 
-t.test('a refused client that goes on for ever is cut off, however fast it is', async (t) => {
+t.test('a refused client that sends endlessly is disconnected, however fast it sends', async (t) => {
   // It is not its time that ends it.
   const { origin } = await startApi(t, { clock: manualClock() });
   const { socket, closed } = await connect(t, origin);
@@ -89,7 +89,7 @@ t.test('a refused client that goes on for ever is cut off, however fast it is', 
 });
 
 t.test(
-  'an upload that its client leaves costs a staging directory nothing and the daemon nothing',
+  'an upload that its client aborts leaves no staging directory and does not affect the daemon',
   async (t) => {
     let begun: () => void = () => undefined;
     let ended: (error: unknown) => void = () => undefined;
@@ -117,7 +117,7 @@ t.test(
   },
 );
 
-t.test('a body that stalls is 408 with its slot and directory given back', async (t) => {
+t.test('a body that stalls is 408, and its slot and directory are released', async (t) => {
   const { origin, staged, ports } = await startApi(t, { http: { idleTimeoutMs: 20 } });
   const { socket, closed, until: received } = await connect(t, origin);
   socket.write(`${uploadHead({ 'Content-Length': 100 })}some`);
@@ -128,7 +128,7 @@ t.test('a body that stalls is 408 with its slot and directory given back', async
   await until(async () => (await ports.queue.depth()).reserved === 0);
 });
 
-t.test('a body that takes longer than upload_timeout is 408, however steadily it comes', async (t) => {
+t.test('a body that takes longer than upload_timeout is 408, however steadily it arrives', async (t) => {
   const { origin, staged } = await startApi(t, { http: { uploadTimeoutMs: 50 }, maxUploadSize: 1e9 });
   const { socket, until: received } = await connect(t, origin);
   socket.write(uploadHead({ 'Content-Length': 1e8 }));
@@ -138,7 +138,7 @@ t.test('a body that takes longer than upload_timeout is 408, however steadily it
   t.same(await staged(), []);
 });
 
-t.test("time that staging takes is not the client's idleness", async (t) => {
+t.test('time spent in staging does not count as inactivity of the client', async (t) => {
   const clock = manualClock();
   const stage: StageUpload = async (request) => {
     const { input } = request;
@@ -184,7 +184,7 @@ t.test('a connection is kept after a good upload and after a refusal whose body 
   t.match(await received(/200 OK[^]*\}/), /"status":"ok"/);
 });
 
-t.test('bytes that are no HTTP are refused and the daemon goes on', async (t) => {
+t.test('bytes that are not HTTP are rejected, and the daemon continues', async (t) => {
   const { origin } = await startApi(t);
   for (const bytes of [
     '\x16\x03\x01\x02\x00',
@@ -267,7 +267,7 @@ for (const [what, bytes, status, code] of refusals)
     await until(async () => (await staged()).length === 0);
   });
 
-t.test('HTTP/1.0 needs no Host header and knows no expectations', async (t) => {
+t.test('HTTP/1.0 requires no Host header and ignores expectations', async (t) => {
   const { origin } = await startApi(t);
   for (const line of ['', 'Expect: x\r\n']) {
     const { socket, closed } = await connect(t, origin);
@@ -276,7 +276,7 @@ t.test('HTTP/1.0 needs no Host header and knows no expectations', async (t) => {
   }
 });
 
-t.test('a body that is longer than its length does not cost the client its answer', async (t) => {
+t.test('a client whose body exceeds its length still gets its answer', async (t) => {
   let goOn: () => void = () => undefined;
   const mayGoOn = new Promise<void>((resolve) => (goOn = resolve));
   const stage: StageUpload = async (request) => {
@@ -301,7 +301,7 @@ t.test('a body that is longer than its length does not cost the client its answe
   );
 });
 
-t.test('a client that goes on after what is no HTTP has its answer and is cut off', async (t) => {
+t.test('a client that keeps sending after invalid HTTP gets its answer and is disconnected', async (t) => {
   const { origin } = await startApi(t, { clock: manualClock() });
   const { socket, until, closed } = await connect(t, origin);
   socket.write(`${uploadHead({ 'Transfer-Encoding': 'chunked' })}zz\r\n`);

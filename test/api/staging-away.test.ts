@@ -13,7 +13,7 @@ import { connect, startApi, upload, uploadHead } from './harness.ts';
 const body = bundleTar({ 'index.html': 'x' }, { name: 'session-1' });
 const settings = { stage: stageUpload, maxUploadSize: 100_000 };
 
-t.test('staging that was removed underneath is made again, by an upload or a health check', async (t) => {
+t.test('a deleted staging directory is recreated by an upload or a health check', async (t) => {
   const { origin, stagingDirectory, staged } = await startApi(t, settings);
   await rm(stagingDirectory, { recursive: true });
   t.equal((await upload(origin, { body })).status, 202);
@@ -23,7 +23,7 @@ t.test('staging that was removed underneath is made again, by an upload or a hea
   t.same(await staged(), [], 'and what it tried is gone');
 });
 
-t.test('staging that cannot be used makes uploads and readiness 503 until it can', async (t) => {
+t.test('while staging is unusable, uploads and readiness are 503', async (t) => {
   const { origin, stagingDirectory, lines } = await startApi(t, settings);
   await rm(stagingDirectory, { recursive: true });
   await writeFile(stagingDirectory, 'a file where the directory was');
@@ -43,7 +43,7 @@ t.test('staging that cannot be used makes uploads and readiness 503 until it can
   t.equal((await upload(origin, { body })).status, 202);
 });
 
-t.test('staging that can be read only makes uploads and readiness 503 until it can be written', async (t) => {
+t.test('while staging is read-only, uploads and readiness are 503', async (t) => {
   const { origin, stagingDirectory } = await startApi(t, settings);
   await mountTmpfs(t, stagingDirectory, '64m');
   const remount = (how: 'ro' | 'rw'): unknown =>
@@ -58,7 +58,7 @@ t.test('staging that can be read only makes uploads and readiness 503 until it c
   t.equal((await upload(origin, { body })).status, 202);
 });
 
-t.test('an upload whose staging goes while it is received is 503, and no defect of waybill', async (t) => {
+t.test('an upload whose staging is deleted while it is received is 503, not an internal error', async (t) => {
   const { origin, stagingDirectory, staged } = await startApi(t, settings);
   const { socket, until } = await connect(t, origin);
   socket.write(uploadHead({ 'Content-Length': body.length }));
@@ -69,7 +69,7 @@ t.test('an upload whose staging goes while it is received is 503, and no defect 
   t.match(await until(/\r\n\r\n\{.*\}/), /^HTTP\/1.1 503 [^]*"code":"staging_unavailable"/);
 });
 
-t.test('readiness names each check with its state, since when it is so, and what to do', async (t) => {
+t.test('readiness names each check with its state, the time of the change, and a hint', async (t) => {
   const { origin, stagingDirectory, lines } = await startApi(t, { ...settings, weatherIsUp: false });
   const ask = async (path = '/readyz') => {
     const response = await fetch(`${origin}${path}`);
@@ -130,7 +130,7 @@ t.test('readiness names each check with its state, since when it is so, and what
   ]);
 });
 
-t.test('a check that does not answer is reported after five seconds, and not begun again', async (t) => {
+t.test('a check that does not answer is reported after five seconds, and not repeated meanwhile', async (t) => {
   const clock = manualClock();
   let begun = 0;
   let answer: () => void = () => undefined;

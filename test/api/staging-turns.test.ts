@@ -65,7 +65,7 @@ function filesIn(directory: string): number {
 
 const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-t.test('new connections come before what is being staged', async (t) => {
+t.test('new connections have priority over staging', async (t) => {
   const { origin, staged } = await uploading(t);
   while (staged() === 0) await endOfTurn();
   let answered = 0;

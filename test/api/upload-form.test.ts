@@ -50,7 +50,7 @@ function post(
   });
 }
 
-t.test('a form with a bundle is taken as the bundle itself would be', async (t) => {
+t.test('a form with a bundle is accepted like the bundle itself', async (t) => {
   const api = await start(t);
   const ways: [string, Part][] = [
     ['a tar', { body: bundle, type: 'application/x-tar' }],
@@ -109,7 +109,7 @@ t.test("keeps the file's bytes, wherever the transfer splits them", async (t) =>
   t.same(sizes, [202, 202, 202, 202]);
 });
 
-t.test('an Idempotency-Key counts for a form as for the bundle itself', async (t) => {
+t.test('an Idempotency-Key works for a form as for the bundle itself', async (t) => {
   const api = await start(t);
   const headers = { 'idempotency-key': 'once' };
   const first = (await (await post(api, formOf({ body: bundle }), headers)).json()) as { run_id: string };
@@ -125,7 +125,7 @@ t.test('an Idempotency-Key counts for a form as for the bundle itself', async (t
   t.equal((await api.staged()).length, 1);
 });
 
-t.test('each odd form has its answer, and leaves nothing behind', async (t) => {
+t.test('each malformed form has its answer, and leaves no files', async (t) => {
   const api = await start(t);
   const whole = formOf({ body: bundle });
   const cases: [string, Buffer, number, string, RegExp, Record<string, string>?][] = [
@@ -212,7 +212,7 @@ t.test('each odd form has its answer, and leaves nothing behind', async (t) => {
   t.equal((await post(api, whole)).status, 202, 'and the next one is taken');
 });
 
-t.test('a client that leaves within its form leaves nothing behind', async (t) => {
+t.test('a client that disconnects within its form leaves no files', async (t) => {
   const api = await start(t);
   const whole = formOf({ body: bundle });
   for (const bytes of [0, 50, 200, 900, whole.length - 5]) {

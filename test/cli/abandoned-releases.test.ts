@@ -12,7 +12,7 @@ interface State {
   pending: { started_at: string } | null;
 }
 
-t.test('verify succeeds after a kill, and reports the abandoned release and its removal', async (t) => {
+t.test('verify succeeds after a kill, and reports the abandoned release and when it is removed', async (t) => {
   const place = t.testdir({
     source: { one: {} },
     'c.yml': configuration([

@@ -28,7 +28,7 @@ async function until(isDone: () => boolean): Promise<void> {
   while (!isDone()) await sleep(50);
 }
 
-t.test('pushed, uploaded, started and repeated to a channel, which the daemon ends', async (t) => {
+t.test('a channel accepts pushes, uploads, started runs and reruns, and the daemon ends it', async (t) => {
   const place = t.testdir({ 'c.yml': config, site: { 'index.html': 'version 1' }, source: {} });
   const at = (...names: string[]): string => path.join(place, ...names);
   const shown = (...names: string[]): string => readFileSync(at(...names, 'index.html'), 'utf8');

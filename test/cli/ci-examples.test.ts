@@ -201,7 +201,7 @@ t.test('the GitLab job installs the package and publishes', async (t) => {
   shows(t, world, (settings) => run(publishing, settings));
 });
 
-t.test('the page that shows how to use them names what they have', async (t) => {
+t.test('the page about them lists their real inputs', async (t) => {
   const [workflow, job] = [
     ...readFileSync('examples/ci/README.md', 'utf8').matchAll(/```yaml\n([^]*?)```/g),
   ].map(([, text = '']) => parse(text) as unknown);

@@ -60,7 +60,7 @@ t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks 
   t.end();
 });
 
-t.test('a missing argument is named with its choices, and the real command with its help', (t) => {
+t.test('a missing argument is named with its choices, and a mistyped command with its help', (t) => {
   const { status, stderr } = waybill(['completion']);
   t.equal(status, 2);
   t.equal(
@@ -78,7 +78,7 @@ t.test('a missing argument is named with its choices, and the real command with 
   t.end();
 });
 
-t.test('wrong usage: exit 2, nothing on stdout, and what would be right', async (t) => {
+t.test('wrong usage: exit 2, nothing on stdout, and the correct usage', async (t) => {
   t.match(waybill(['rum']), { status: 2, stdout: '', stderr: /unknown command "rum"; did you mean run\?/ });
   t.match(waybill(['constructor']), { status: 2, stderr: /unknown command "constructor"\nnext/ });
   t.match(waybill(['run']), { status: 2, stdout: '', stderr: /--config/ });
@@ -148,7 +148,7 @@ t.test('validate reads every byte, of a directory and of a source', async (t) =>
   );
 });
 
-t.test('validate finds a file that has the name of a generated output', (t) => {
+t.test('validate finds a file with the name of a generated output', (t) => {
   const place = t.testdir({
     source: { site: { 'manifest.json': manifest(['index.html']), 'index.html': 'home' } },
     'c.yml': configuration([`${web}, outputs: {index: true}`]),
@@ -162,7 +162,7 @@ t.test('validate finds a file that has the name of a generated output', (t) => {
   t.end();
 });
 
-t.test('a bundle whose scene map is invalid is refused with the pointer and the line', async (t) => {
+t.test('a bundle with an invalid scene map is rejected with the pointer and the line', async (t) => {
   const map = readFileSync('examples/scene-maps/session-42-invalid.json', 'utf8');
   const place = t.testdir({
     source: {
@@ -239,7 +239,7 @@ t.test('inspect --probe does not create a missing destination', async (t) => {
   t.same(fingerprint(place), before);
 });
 
-t.test('verify finds what was altered, cut and removed', async (t) => {
+t.test('verify finds altered, truncated and removed files', async (t) => {
   const place = t.testdir({
     source: { one: { ...bundle, 'manifest.json': manifest(['a.txt', 'sub/b.txt', 'c.txt']), 'c.txt': 'c' } },
     'c.yml': configuration([web]),
@@ -265,7 +265,7 @@ t.test('verify finds what was altered, cut and removed', async (t) => {
   ]);
 });
 
-t.test('verify takes names of destinations and pipelines as run takes them', async (t) => {
+t.test('verify accepts the same names of destinations and pipelines as run', async (t) => {
   const place = t.testdir({
     source: { one: bundle },
     'c.yml':
@@ -311,7 +311,7 @@ t.test("fixes altered files with verify's suggestion, where a normal run trusts 
   t.equal(command('verify').status, 0);
 });
 
-t.test('verify --repair writes again what differs, and --subset reads a part', async (t) => {
+t.test('verify --repair rewrites files that differ, and --subset reads a part', async (t) => {
   const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web]) });
   const verify = (...more: string[]): ReturnType<typeof waybill> =>
     waybill(['verify', '-c', 'c.yml', ...more], { cwd: place });
@@ -338,7 +338,7 @@ t.test('verify --repair writes again what differs, and --subset reads a part', a
   t.match(verify('--dry-run'), { status: 2, stderr: /needs --repair/ });
 });
 
-t.test('inspect shows that the newest bundle is ambiguous', async (t) => {
+t.test('inspect reports that the newest bundle is ambiguous', async (t) => {
   const place = t.testdir({
     source: { one: bundle, bad: { 'manifest.json': '{}' } },
     'c.yml': configuration([web, root]),
@@ -348,7 +348,7 @@ t.test('inspect shows that the newest bundle is ambiguous', async (t) => {
   t.match(document(t, ended), { warnings: [{ code: 'newest_unknown', message: /"bad"/ }] });
 });
 
-t.test('validate takes a directory, and says so', async (t) => {
+t.test('validate accepts only a directory, and reports anything else', async (t) => {
   const place = t.testdir({ bundle });
   for (const wrong of ['bundle/manifest.json', ''])
     t.match(waybill(['validate', wrong], { cwd: place }), {
@@ -358,7 +358,7 @@ t.test('validate takes a directory, and says so', async (t) => {
     });
 });
 
-t.test('reconcile-state repairs records of its own owner, or of all, and touches no file', async (t) => {
+t.test('reconcile-state repairs the records of one owner, or of all, and changes no file', async (t) => {
   const place = t.testdir({
     source: { one: bundle },
     'c.yml': configuration([web]),
@@ -431,7 +431,7 @@ t.test('prune must be enabled, previews its removals and performs them', async (
   t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
 });
 
-t.test('unpublish takes one bundle path down, and names what it cannot take', async (t) => {
+t.test('unpublish removes one bundle path, and explains why it rejects others', async (t) => {
   const place = t.testdir({
     source: { one: bundle, two: structuredClone(bundle) },
     'c.yml': configuration([`${web}, limits: {max_removed: 50%}`]),
@@ -501,7 +501,7 @@ t.test('config check and config schema', async (t) => {
   );
 });
 
-t.test('serve: an upload by curl is published, and SIGTERM ends it', async (t) => {
+t.test('serve publishes an upload by curl, and ends at SIGTERM', async (t) => {
   await ensureInstalled('curl');
   const place = t.testdir({
     bundle: {

@@ -20,7 +20,7 @@ const words = (cwd: string, ...line: string[]): string[] => {
   return stdout.split('\n').flatMap((each) => (each === '' ? [] : [each.split('\t')[0] ?? '']));
 };
 
-t.test('possible completions', (t) => {
+t.test('completes commands, options, choices and run words', (t) => {
   const place = t.testdir({ 'c.yml': config });
   const all = words(place, '');
   for (const name of ['run', 'init', 'config', 'completion']) t.ok(all.includes(name), name);
@@ -36,7 +36,7 @@ t.test('possible completions', (t) => {
   t.end();
 });
 
-t.test('ids come from the configuration on the line, which need not be valid', (t) => {
+t.test('ids come from the configuration on the command line, even if it is invalid', (t) => {
   const place = t.testdir({ 'c.yml': config, 'bad.yml': '{' });
   t.same(words(place, 'run', '-c', 'c.yml', '-p', ''), ['maps', 'talks']);
   t.same(words(place, 'run', '--config=c.yml', '--pipeline', 't'), ['talks']);

@@ -53,7 +53,7 @@ const sftp = (more: string): string =>
 const inBucket = (more: string): string =>
   `backend: s3, access_key_id_env: KEY, secret_access_key_env: SECRET, ${more}`;
 
-t.test('reports working settings, and leaves nothing behind', async (t) => {
+t.test('reports working settings, and leaves no files', async (t) => {
   const place = newPlace(t);
   mkdirSync(path.join(place, 'source/one'), { recursive: true });
   mkdirSync(path.join(place, 'web'));
@@ -216,7 +216,7 @@ pipelines:
   t.notOk(readdirSync(place).includes('source'), 'nothing is made');
 });
 
-t.test('decides by the owner of a directory, and reports it', async (t) => {
+t.test('uses the owner of a directory, and reports it', async (t) => {
   const place = newPlace(t);
   for (const name of ['source', 'web']) mkdirSync(path.join(place, name));
   chmodSync(path.join(place, 'web'), 0o755);
@@ -255,7 +255,7 @@ t.test('decides by the owner of a directory, and reports it', async (t) => {
   t.equal(probes.length, 3);
 });
 
-t.test('a server that says nothing is given up', async (t) => {
+t.test('a silent server is abandoned after a timeout', async (t) => {
   const silent = await listening(() => undefined);
   t.teardown(() => silent.server.close());
   const place = newPlace(t);

@@ -75,7 +75,7 @@ function start(t: Test, source: string, directory = t.testdir(), env: Record<str
   };
 }
 
-t.test('SIGHUP reloads and SIGUSR2 does nothing; SIGTERM then stops as ever', async (t) => {
+t.test('SIGHUP reloads and SIGUSR2 does nothing; SIGTERM still stops the daemon', async (t) => {
   const { child, ended, until } = start(t, `setInterval(() => {}, 10); log.info({}, 'ready');`);
   await until(/ready/);
   child.kill('SIGUSR2');
@@ -87,7 +87,7 @@ t.test('SIGHUP reloads and SIGUSR2 does nothing; SIGTERM then stops as ever', as
   t.same(await ended, [0, null], 'it ends, though a timer of it would go on for ever');
 });
 
-t.test('SIGHUP while it starts reloads once it has started; while it stops it does nothing', async (t) => {
+t.test('SIGHUP during the start reloads once it is finished; during shutdown it does nothing', async (t) => {
   const { child, ended, until } = start(
     t,
     `setInterval(() => {}, 10);
@@ -109,7 +109,7 @@ t.test('SIGHUP while it starts reloads once it has started; while it stops it do
   t.equal(all.filter((line) => line.includes('"msg":"reloaded"')).length, 1);
 });
 
-t.test('SIGTERM while it starts stops it when it has started', async (t) => {
+t.test('SIGTERM during the start stops the daemon once it has started', async (t) => {
   const { ended, until } = start(
     t,
     `setInterval(() => {}, 10);
@@ -121,7 +121,7 @@ t.test('SIGTERM while it starts stops it when it has started', async (t) => {
   t.match((await until(/./)).join('\n'), /draining[^]*started[^]*stopped/);
 });
 
-t.test('"stopped" is followed by the exit though a thread hangs in a call of the system', async (t) => {
+t.test('after "stopped", the process exits even if a thread hangs in a system call', async (t) => {
   const directory = t.testdir();
   const pipe = path.join(directory, 'pipe');
   t.equal(spawnSync('mkfifo', [pipe]).status, 0);
@@ -141,7 +141,7 @@ t.test('"stopped" is followed by the exit though a thread hangs in a call of the
   t.same(await ended, [null, 'SIGKILL'], 'Node.js alone would wait for the thread for ever');
 });
 
-t.test('a daemon whose log cannot be written answers, and ends at SIGTERM', async (t) => {
+t.test('a daemon that cannot write its log keeps answering, and ends at SIGTERM', async (t) => {
   const root = t.testdir({
     'waybill.yaml': `upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [maps]}]
 server: {http: {listen: "127.0.0.1:0"}}
@@ -165,7 +165,7 @@ pipelines:
   t.same(await ended, [0, null]);
 });
 
-t.test('lines are lost without a word while a log is full, and told of once it is not', async (t) => {
+t.test('lost log lines are counted while the log is full, and reported once it is not', async (t) => {
   let broken: string | null = 'ENOSPC';
   const written: string[] = [];
   const told: number[] = [];
@@ -212,7 +212,7 @@ async function listeningPort({ pid, exitCode }: ChildProcess): Promise<number> {
   throw new Error('it ended');
 }
 
-t.test('log.level of the configuration holds for a daemon; --verbose means debug at least', async (t) => {
+t.test('log.level of the configuration applies to a daemon; --verbose means at least debug', async (t) => {
   const place = layOut(t, {});
   const yaml = readFileSync(place.config, 'utf8');
   writeFileSync(place.config, `log: {level: debug}\n${yaml}`);
@@ -273,7 +273,7 @@ async function hearing(t: Test): Promise<Hearing> {
   };
 }
 
-t.test('systemd hears that the start is over, that the process turns, and that it stops', async (t) => {
+t.test('notifies systemd that it is ready, alive, and stopping', async (t) => {
   const { socket, heard, until } = await hearing(t);
   const env = { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '100000' };
   const { child, ended } = start(t, 'setInterval(() => {}, 10);', t.testdir(), env);
@@ -337,7 +337,7 @@ t.test('logs an unreachable systemd socket once and continues', async (t) => {
   t.equal((await until(/./)).filter((line) => line.includes('cannot notify systemd')).length, 1);
 });
 
-t.test('a watchdog that is meant for another process is none', async (t) => {
+t.test('ignores a watchdog for another process', async (t) => {
   const clock = manualClock();
   const told: string[] = [];
   const log = { ...silentLog, warn: (_fields: object, message: string) => void told.push(message) };

@@ -81,7 +81,7 @@ async function readMessages(stream: AsyncIterable<Buffer>, take: (message: Messa
   }
 }
 
-t.test('an editor has nothing to say about the examples and about what init writes', async (t) => {
+t.test('an editor accepts the examples and the files from init', async (t) => {
   const editor = await startEditor(t);
   const place = t.testdir({});
   for (const file of ['examples/config/full.yml', 'examples/demo/config.yml', 'examples/compose/waybill.yml'])
@@ -95,7 +95,7 @@ t.test('an editor has nothing to say about the examples and about what init writ
   }
 });
 
-t.test('it says what is wrong, at its line and in words', async (t) => {
+t.test('it reports errors at their lines, in plain words', async (t) => {
   const editor = await startEditor(t);
   const place = t.testdir({});
   layOutSchema(place);

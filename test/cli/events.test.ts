@@ -47,7 +47,7 @@ const hook = (url: string, more = 'timeout: 5s'): string =>
 const change = ({ directory }: Place, text: string): void =>
   writeFileSync(path.join(directory, 'source/one/a.txt'), text);
 
-t.test('sends an event per committed destination, none on skip_same, none in a dry run', async (t) => {
+t.test('sends an event per committed destination, and none for skip_same or a dry run', async (t) => {
   const states: unknown[] = [];
   const receiver = await startReceiver(t, (response, _attempt, { event }) => {
     const { destination_id: id, destination_path: at } = event.data as {
@@ -87,7 +87,7 @@ t.test('sends an event per committed destination, none on skip_same, none in a d
   t.equal(receiver.received.length, 2, 'no event without a change');
 });
 
-t.test('sends failures to subscribers of failures only', async (t) => {
+t.test('sends only failures to subscribers of failures', async (t) => {
   const receiver = await startReceiver(t);
   const place = layOut(
     t,
@@ -118,7 +118,7 @@ t.test('sends failures to subscribers of failures only', async (t) => {
   t.notOk(JSON.stringify(events).includes(place.directory));
 });
 
-t.test('a dead receiver is a warning, in text and JSON, and every destination is published', async (t) => {
+t.test('an unreachable receiver is a warning, in text and JSON, and every destination is published', async (t) => {
   const alive = await startReceiver(t);
   const dead = `http://127.0.0.1:${await deadPort()}/path-with-a-secret`;
   const place = layOut(t, [hook(dead), hook(alive.url).replace('hook', 'alive')], [web, root]);
@@ -140,7 +140,7 @@ t.test('a dead receiver is a warning, in text and JSON, and every destination is
   t.match(await place.run('run'), { status: 0, stderr: /warning {2}notifier "hook"/ });
 });
 
-t.test('a log notifier writes to stderr, and stdout stays as it is', async (t) => {
+t.test('a log notifier writes to stderr and leaves stdout unchanged', async (t) => {
   const place = layOut(t, ['id: said, kind: log']);
   const { stdout, stderr, status } = await place.run('run');
   t.equal(status, 0);
@@ -148,7 +148,7 @@ t.test('a log notifier writes to stderr, and stdout stays as it is', async (t) =
   t.match(JSON.parse(/^event {2}(.*)$/m.exec(stderr)?.[1] ?? ''), { type: 'bundle.published' });
 });
 
-t.test('prune sends its removals, and nothing in a dry run', async (t) => {
+t.test('prune sends an event for its removals, and none in a dry run', async (t) => {
   const place = layOut(
     t,
     ['id: all, kind: file, path: ./events.jsonl, events: [outputs.pruned]'],
@@ -172,7 +172,7 @@ t.test('prune sends its removals, and nothing in a dry run', async (t) => {
   ]);
 });
 
-t.test('unpublish sends its removals, and nothing in a dry run', async (t) => {
+t.test('unpublish sends an event for its removals, and none in a dry run', async (t) => {
   const place = layOut(t, ['id: all, kind: file, path: ./events.jsonl, events: [bundle.unpublished]']);
   t.equal((await place.run('run')).status, 0);
   const which = ['one', '-p', 'maps', '-d', 'web'];
@@ -194,7 +194,7 @@ t.test('unpublish sends its removals, and nothing in a dry run', async (t) => {
   ]);
 });
 
-t.test('SIGTERM while a receiver fails: the try that runs is the last, and the program ends', async (t) => {
+t.test('SIGTERM while a receiver fails lets the current attempt finish, and the program ends', async (t) => {
   const receiver = await startReceiver(t, (response) => {
     child.kill('SIGTERM');
     // The response arrives only after the signal has been reported.
@@ -209,7 +209,7 @@ t.test('SIGTERM while a receiver fails: the try that runs is the last, and the p
   t.ok(existsSync(path.join(place.directory, 'web/one/a.txt')), 'it was published all the same');
 });
 
-t.test('SIGKILL between commit and delivery: published, and the event is lost', async (t) => {
+t.test('SIGKILL between commit and delivery loses the event of a published bundle', async (t) => {
   const receiver = await startReceiver(t, () => child.kill('SIGKILL'));
   const place = layOut(t, [hook(receiver.url)]);
   const child = place.start(['run']);
@@ -221,7 +221,7 @@ t.test('SIGKILL between commit and delivery: published, and the event is lost', 
 });
 
 t.test(
-  'a signing secret that is missing or of the wrong form stops a command before it begins',
+  'a missing or malformed signing secret stops a command before it begins',
   async (t) => {
     for (const [value, message] of [
       ['NOT_THERE', /NOT_THERE/],
@@ -260,7 +260,7 @@ t.test('notify test reports the result for each notifier', async (t) => {
   t.match(await place.run('notify test', '--notifier', 'hok'), { status: 2, stderr: /did you mean "hook"/ });
 });
 
-t.test('a file that cannot be written is a warning', async (t) => {
+t.test('an unwritable file is a warning', async (t) => {
   const place = layOut(t, ['id: file, kind: file, path: ./no/such/events.jsonl']);
   t.match(await place.run('run'), { status: 0, stderr: /notifier "file".*ENOENT/ });
 });

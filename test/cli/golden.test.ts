@@ -13,7 +13,7 @@ const created = new Set(['2026-11-20T01:02:03.000Z', '2026-11-21T00:00:00.000Z',
 
 const golden = new URL('golden/session.txt', import.meta.url);
 
-t.test('a session', async (t) => {
+t.test('a session matches its golden file', async (t) => {
   const place = t.testdir({
     source: {
       old: { 'manifest.json': manifest(['a.txt']), 'a.txt': 'a' },

@@ -68,7 +68,7 @@ async function untilListening(place: number | string): Promise<void> {
   }
 }
 
-t.test('the daemon listens on the socket that it is given, and ends as ever', async (t) => {
+t.test('the daemon listens on an inherited socket, and ends normally', async (t) => {
   const place = layOut(t);
   const port = await freePort();
   const daemon = activate(t, place, ['-l', `127.0.0.1:${port}`], serve);
@@ -82,7 +82,7 @@ t.test('the daemon listens on the socket that it is given, and ends as ever', as
   t.equal(daemon.exitCode, 0);
 });
 
-t.test('a request that comes while the daemon starts again waits for it', async (t) => {
+t.test('a request during a restart of the daemon waits for it', async (t) => {
   const place = layOut(t);
   const port = await freePort();
   // As systemd does, the shell keeps the socket while the first daemon ends and the second begins.
@@ -124,7 +124,7 @@ t.test('rejects an unusable listen address, with a fix', async (t) => {
   }
 });
 
-t.test('a socket for another process is not taken', async (t) => {
+t.test('ignores a socket for another process', async (t) => {
   t.equal(inheritedSocket({}, 5), null);
   t.equal(inheritedSocket({ LISTEN_PID: '4', LISTEN_FDS: '1' }, 5), null);
   t.equal(inheritedSocket({ LISTEN_PID: '5', LISTEN_FDS: '0' }, 5), null);

@@ -116,7 +116,7 @@ t.test('from releases to in place', async (t) => {
   t.equal(page(), 'version 3');
 });
 
-t.test('without a new bundle it is the layout alone that changes', async (t) => {
+t.test('without a new bundle, only the layout changes', async (t) => {
   const { run, say, write, page } = layOut(t);
   write(1);
   t.equal(run('run').status, 0);

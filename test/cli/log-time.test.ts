@@ -25,7 +25,7 @@ function clocksWith(pauses: readonly number[]) {
   };
 }
 
-t.test('a process that is held up between two looks at its clocks does not go back in time', async (t) => {
+t.test('log time does not go backwards if the process is suspended between two clock reads', async (t) => {
   for (let held = 0; held < 9; held += 1) {
     const clocks = clocksWith(Array.from({ length: 9 }, (_, index) => (index === held ? 50 : 0.001)));
     const time = microsecondClock(clocks, 1e12);
@@ -35,7 +35,7 @@ t.test('a process that is held up between two looks at its clocks does not go ba
   }
 });
 
-t.test('a system clock that is set is followed, forwards and back', async (t) => {
+t.test('follows changes of the system clock, forwards and backwards', async (t) => {
   const clocks = clocksWith([]);
   const time = microsecondClock(clocks);
   t.match(time(), /^2026-11-20T02:04:3[34]\./);

@@ -15,7 +15,7 @@ t.test('an escaped line is the same JSON', async (t) => {
   t.equal(escapeInvisible('grüße 🗺 \u001b[31m'), 'grüße 🗺 \u001b[31m');
 });
 
-t.test('no log line has characters that a terminal obeys, as JSON or for people', async (t) => {
+t.test('no log line has control characters for a terminal, as JSON or as text', async (t) => {
   await ensureInstalled('script');
   const at = (file: string): string => JSON.stringify(pathToFileURL(path.resolve('src', file)).href);
   const program = `

@@ -50,7 +50,7 @@ const inJson = new Set(isUpdate ? mistakes : sampleOf(mistakes, Math.ceil(mistak
 const forAll = programForAll(t);
 const told = new Map<string, string>();
 
-t.test('there are more than a hundred of them', async (t) => {
+t.test('there are more than a hundred mistakes with distinct names', async (t) => {
   t.ok(mistakes.length >= 100, String(mistakes.length));
   t.equal(new Set(mistakes.map(({ name }) => name)).size, mistakes.length);
 });

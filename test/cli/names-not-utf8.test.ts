@@ -21,7 +21,7 @@ function latin1(directory: string, name: string): Buffer {
   return Buffer.concat([Buffer.from(`${directory}/`), Buffer.from(name, 'latin1')]);
 }
 
-t.test('pack, push and uploads refuse names that are not UTF-8 in the same words', async (t) => {
+t.test('pack, push and uploads reject names that are not UTF-8 with the same message', async (t) => {
   const place = t.testdir({ 'c.yml': config, site: { 'index.html': '<p>' } });
   const site = path.join(place, 'site');
   writeFileSync(latin1(site, 'café.txt'), 'x');

@@ -59,7 +59,7 @@ const pipelines = kinds.map((from) =>
 );
 writeFileSync(config, `pipelines:\n${pipelines.join('\n')}\n`);
 
-t.test('every pair publishes, and has nothing to do when asked again', async (t) => {
+t.test('every pair of backends publishes, and a second run changes nothing', async (t) => {
   const dry = waybill(['run', '-c', config, '--dry-run'], { env });
   t.equal(dry.status, 0, dry.stdout + dry.stderr);
   t.notOk(existsSync(sshd.knownHostsFile), 'a dry run remembers no host');

@@ -26,7 +26,7 @@ function layOut(t: Test): { place: string; run: (...args: string[]) => Ended; to
   };
 }
 
-t.test('a plan that was written is carried out exactly, once', async (t) => {
+t.test('a saved plan is executed exactly, and only once', async (t) => {
   const { place, run, touched } = layOut(t);
   const before = touched();
   const planned = run('--dry-run', '--out', 'plan.json');
@@ -64,7 +64,7 @@ t.test('a plan that was written is carried out exactly, once', async (t) => {
   t.same(touched(), after);
 });
 
-t.test('a plan is refused when the source, the destination or the configuration changed', async (t) => {
+t.test('a plan is rejected if the source, the destination or the configuration changed', async (t) => {
   const { place, run, touched } = layOut(t);
   const at = (name: string): string => path.join(place, name);
   t.equal(run('-d', 'web').status, 0);
@@ -126,7 +126,7 @@ t.test('a plan is refused when the source, the destination or the configuration 
   });
 });
 
-t.test('the orphans that go are in the plan, and no others go', async (t) => {
+t.test('the plan lists the orphans to remove, and no others are removed', async (t) => {
   const { place, run, touched } = layOut(t);
   const at = (name: string): string => path.join(place, name);
   const add = (bundle: string): void => {
@@ -183,7 +183,7 @@ t.test('the orphans that go are in the plan, and no others go', async (t) => {
   t.match(run('--plan', 'plan.json'), { status: 2, stderr: /maps\/web three: it is no longer an orphan/ });
 });
 
-t.test('a plan that was edited, is cut short, of another version or none at all is invalid', async (t) => {
+t.test('an edited, truncated, missing plan, or one of another version, is invalid', async (t) => {
   const { place, run, touched } = layOut(t);
   run('--dry-run', '--out', 'plan.json');
   const text = readFileSync(path.join(place, 'plan.json'), 'utf8');
@@ -212,7 +212,7 @@ t.test('a plan that was edited, is cut short, of another version or none at all 
   t.match(run('--dry-run', '--out', 'no/such/x.json'), { status: 2, stderr: /cannot be written to/ });
 });
 
-t.test('what could not be carried out whole is not written down', async (t) => {
+t.test('a plan that could not be executed in full is not saved', async (t) => {
   const { place, run } = layOut(t);
   writeFileSync(path.join(place, 'root/theirs.txt'), 'x');
   const refused = run('--dry-run', '--out', 'plan.json');

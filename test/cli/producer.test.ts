@@ -15,7 +15,7 @@ import { startDaemon } from './daemon.ts';
 import { installLinked, packWaybill } from './packed.ts';
 import { document, type Ended, errorDocument, fingerprint, program, waybill } from './process.ts';
 
-t.test('pack: an archive and what is in it, told in text and JSON', (t) => {
+t.test('pack: reports the archive and its contents in text and JSON', (t) => {
   const place = t.testdir({ site: { 'index.html': '<p>', sub: { a: 'A' } } });
   const site = path.join(place, 'site');
   const before = fingerprint(site);
@@ -256,7 +256,7 @@ t.test('rejects an untrusted certificate, with the fix', async (t) => {
   });
 });
 
-t.test('installed from its package, with no clone: one command publishes a directory', async (t) => {
+t.test('a fresh installation from the package publishes a directory with one command', async (t) => {
   const place = t.testdir({
     'c.yml': config,
     clean: { site: { 'index.html': '<p>' } },
@@ -284,7 +284,7 @@ t.test('installed from its package, with no clone: one command publishes a direc
 
 const allPushes = 1000;
 
-t.test('over a line that cuts, drops and stalls, each bundle is published once', async (t) => {
+t.test('over a network that disconnects, loses and stalls, each bundle is published once', async (t) => {
   const pushes = howMany(allPushes, 20);
   // A pipeline does one run at a time: in one alone a thousand runs would wait for each other.
   const pipelines = ['one', 'two', 'three', 'four'];

@@ -35,7 +35,7 @@ const read = (...parts: string[]): string => readFileSync(path.join(...parts), '
 
 const configured = ['--config', 'waybill.yml'];
 
-t.test('two destinations of a pipeline, with the layout and the outputs of the second', async (t) => {
+t.test('promotes between destinations of a pipeline, with the layout and outputs of the target', async (t) => {
   const { cwd, run } = layOut(t);
   const promote = (...more: string[]): Ended => run('promote', 'staging', 'live', ...configured, ...more);
   t.match(promote(), { status: 2, stderr: /"staging" has no files that web\/staging published/ });
@@ -73,7 +73,7 @@ t.test('two destinations of a pipeline, with the layout and the outputs of the s
   t.match(promote(), { status: 3, stderr: /waybill releases promote .* --config waybill\.yml/ });
 });
 
-t.test('two places, in their own layouts', async (t) => {
+t.test('promotes between two directories, each with its layout', async (t) => {
   const { cwd, run } = layOut(t);
   run('publish', 'site', 'staging', '--pipeline', 'atlas');
   t.match(run('promote', 'staging', 'www', '--releases', '--url', 'https://www.example.org'), {
@@ -113,7 +113,7 @@ t.test('promotes to a channel and leaves the current release', async (t) => {
   t.notOk(readdirSync(path.join(cwd, 'www')).includes('current'));
 });
 
-t.test('promotes to a destination of another pipeline, whose records and layout it gets', async (t) => {
+t.test('promotes to a destination of another pipeline, with its records and layout', async (t) => {
   const { cwd, run } = layOut(t);
   const file = path.join(cwd, 'waybill.yml');
   writeFileSync(
@@ -136,7 +136,7 @@ t.test('promotes to a destination of another pipeline, whose records and layout 
   t.match(promote('staging', 'archive/live'), { status: 2, stderr: /several pipelines: name one/ });
 });
 
-t.test('what is refused before anything is written', async (t) => {
+t.test('rejects invalid promotions before it writes anything', async (t) => {
   const { cwd, run } = layOut(t);
   run('publish', 'site', 'staging');
   for (const to of ['staging', './staging/', 'staging/sub', '.'])
@@ -170,7 +170,7 @@ t.test('what is refused before anything is written', async (t) => {
   );
 });
 
-t.test('from a server over SFTP to a bucket, and from bucket to bucket', async (t) => {
+t.test('promotes from SFTP to a bucket, and from bucket to bucket', async (t) => {
   const [sshd, s3] = await Promise.all([startSshd(t), startRadosgw(t)]);
   const { cwd, run } = layOut(t, {
     AWS_ACCESS_KEY_ID: s3.user.accessKeyId,

@@ -122,7 +122,7 @@ async function metric(served: Served, name: string): Promise<number> {
 const successful = 'waybill_config_last_reload_successful';
 const succeededAt = 'waybill_config_last_reload_success_timestamp_seconds';
 
-t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', async (t) => {
+t.test('a reload applies tokens, pipelines, notifiers, secrets and the log level', async (t) => {
   const { served, root, config, write, lines, logging } = await start(t, { pipelines: { maps: 'public' } });
   t.equal(await metric(served, successful), 1, 'the start is the first time');
   const began = await metric(served, succeededAt);
@@ -248,7 +248,7 @@ t.test('runs concurrent reloads one after another, each with its own response', 
 });
 
 for (const driver of ['memory', 'embedded', 'bullmq'])
-  t.test(`runs of a pipeline that a reload removes are published all the same (${driver})`, async (t) => {
+  t.test(`runs of a pipeline that a reload removes are still published (${driver})`, async (t) => {
     const redis = driver === 'bullmq' ? await startRedis() : null;
     t.teardown(() => redis?.close());
     const queue = {
@@ -281,7 +281,7 @@ for (const driver of ['memory', 'embedded', 'bullmq'])
     t.ok(existsSync(path.join(root, 'elsewhere/four/data.bin')), 'a run that waits takes the new settings');
   });
 
-t.test('when a destination that a reload adds was published to is found in its catalog', async (t) => {
+t.test('a destination added by a reload takes its last publication time from its catalog', async (t) => {
   const both = { docs: 'docs', maps: 'public' };
   const { served, root, config, write } = await start(t, { pipelines: both });
   t.match(await published(served, 'maps', 'one'), { status: 'succeeded' });
@@ -300,7 +300,7 @@ t.test('when a destination that a reload adds was published to is found in its c
   t.equal(await lastSuccess(), Date.parse(at) / 1000);
 });
 
-t.test('a schedule that a reload brings, changes and takes away holds at once', async (t) => {
+t.test('a reload adds, changes and removes schedules immediately', async (t) => {
   const { served, root, config } = await start(t, { pipelines: { maps: 'public' } });
   const write = (schedule: string): void =>
     writeFileSync(
@@ -343,7 +343,7 @@ async function command(args: readonly string[], env: Record<string, string>): Pr
   return { status, stdout, stderr };
 }
 
-t.test('waybill reload asks the daemon, and its exit code says what came of it', async (t) => {
+t.test('waybill reload requests a reload, and its exit code reports the result', async (t) => {
   const { served, config, write } = await start(t, { pipelines: { maps: 'public' } });
   const env = { TOKEN_ADMIN: adminToken };
   const url = ['--url', served.url.slice(0, -1)];
@@ -416,7 +416,7 @@ const betweenUploadsMs = 20;
 const connections = 10;
 
 t.test(
-  `${share(reloads, reloadsOfAll)} reloads under 50 uploads a second: no connection is dropped and no run is lost`,
+  `${share(reloads, reloadsOfAll)} reloads under 50 uploads a second drop no connection and lose no run`,
   async (t) => {
     const place = layOut(t, { pipelines: 4, http: 'max_concurrency: 4' });
     const right = readFileSync(place.config, 'utf8').replace('queue_size: 200', 'queue_size: 10000');
@@ -490,7 +490,7 @@ t.test(
 );
 
 t.test(
-  'an API and a worker apart each read the file again, and a run of a new pipeline begins',
+  'separate API and worker processes each reload the file, and a run of a new pipeline begins',
   async (t) => {
     const redis = await startRedis();
     t.teardown(() => redis.close());

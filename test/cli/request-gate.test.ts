@@ -49,7 +49,7 @@ t.test('answers HTTP requests from the startup phase once it is ready', async (t
   t.same(handled, ['/early', '/late']);
 });
 
-t.test('a request that turns out to be no HTTP is handed on before that', async (t) => {
+t.test('passes on an invalid request immediately', async (t) => {
   const { send, open, handled } = await knock(t);
   open();
   await send(badChunk);

@@ -91,7 +91,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   });
 });
 
-t.test('runs rerun --no-wait ends once the new run is taken', async (t) => {
+t.test('runs rerun --no-wait ends once the new run is accepted', async (t) => {
   const place = t.testdir({
     'c.yml': config,
     web: { n: { 'diary.txt': 'not yours' } },

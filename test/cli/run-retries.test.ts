@@ -40,7 +40,7 @@ function publishing(results: Record<string, ErrorCode | null>[]) {
   return { clock, asked, notes, abort, done };
 }
 
-t.test('only destinations that failed for a temporary cause are tried again', async (t) => {
+t.test('retries only destinations that failed for a temporary cause', async (t) => {
   const { clock, asked, notes, done } = publishing([
     { web: 'storage_transient', mirror: null },
     { web: 'destination_busy' },
@@ -60,7 +60,7 @@ t.test('only destinations that failed for a temporary cause are tried again', as
 });
 
 t.test(
-  'a permanent failure ends the tries, and another destination that succeeds later counts',
+  'a permanent failure ends the retries, and a destination that succeeds later counts',
   async (t) => {
     const { clock, asked, done } = publishing([
       { web: 'storage_transient', mirror: 'unmanaged_content' },
@@ -76,7 +76,7 @@ t.test(
   },
 );
 
-t.test('the tries end with the last cause, and the last try is when the time is over', async (t) => {
+t.test('retries end with the last cause, and the last one is at the deadline', async (t) => {
   const { clock, asked, done } = publishing([{ web: 'storage_transient', mirror: null }]);
   const result = done(12_000);
   await clock.advance(12_000);
@@ -93,7 +93,7 @@ t.test('a signal ends the pause with the last result', async (t) => {
   t.equal(asked.length, 1);
 });
 
-t.test('the time for tries is a duration', async (t) => {
+t.test('the time for retries is a duration', async (t) => {
   t.equal(retryForOf(undefined), 0);
   t.equal(retryForOf('30m'), 1_800_000);
   t.throws(() => retryForOf('soon'), { code: 'usage' });

@@ -50,7 +50,7 @@ const source = {
   two: { 'manifest.json': manifest(['a.txt'], '2026-11-21T00:00:00Z'), 'a.txt': 'newer' },
 };
 
-t.test('published, then nothing to do, under both mappings', async (t) => {
+t.test('publishes, then changes nothing, with both mappings', async (t) => {
   const place = t.testdir({
     source,
     'c.yml': configuration([
@@ -95,7 +95,7 @@ t.test('published, then nothing to do, under both mappings', async (t) => {
   t.same(fingerprint(place), before, 'nothing was touched');
 });
 
-t.test('text: what a person sees', async (t) => {
+t.test('prints the run as text', async (t) => {
   const place = t.testdir({ source, 'c.yml': configuration([web, root]) });
   const { status, stdout, stderr } = waybill(['run', '-c', 'c.yml'], { cwd: place });
   t.equal(status, 0);
@@ -116,7 +116,7 @@ t.test('text: what a person sees', async (t) => {
   t.notMatch(stdout + stderr, '\u001b[', 'no colors without a terminal');
 });
 
-t.test('--dry-run decides the same and changes nothing', async (t) => {
+t.test('--dry-run makes the same decisions and changes nothing', async (t) => {
   const place = t.testdir({ source, 'c.yml': configuration([web, root]) });
   const before = fingerprint(place);
   const dry = runDocument(
@@ -136,7 +136,7 @@ t.test('--dry-run decides the same and changes nothing', async (t) => {
 });
 
 t.test(
-  'unmanaged content is refused with the way out, and force replaces only the bundle path',
+  'unmanaged content is rejected with a fix, and force replaces only the bundle path',
   async (t) => {
     const place = t.testdir({
       source,
@@ -173,7 +173,7 @@ t.test(
   },
 );
 
-t.test('an invalid and a future state are refused, and force starts over', async (t) => {
+t.test('an invalid state and one of a future version are rejected, and force starts over', async (t) => {
   for (const [state, what, next] of [
     ['{"schema_version": 4', /invalid/, /next {4}restore it from a backup/],
     ['{"schema_version": 7}', /newer/, /next {4}use a newer waybill/],
@@ -211,7 +211,7 @@ t.test('one destination fails, the others are still published', async (t) => {
 });
 
 t.test(
-  'a run or a prune that would remove more than max_removed is refused until it is allowed',
+  'a run or a prune that would remove more than max_removed is rejected unless it is allowed',
   async (t) => {
     const names = Array.from({ length: 10 }, (_, index) => `${index}.txt`);
     const files = Object.fromEntries(names.map((name) => [name, name]));
@@ -257,7 +257,7 @@ t.test(
   },
 );
 
-t.test('a source that cannot be read fails each destination that it was meant for', async (t) => {
+t.test('an unreadable source fails each of its destinations', async (t) => {
   const place = t.testdir({ source: 'a file, not a directory', 'c.yml': configuration([web, root]) });
   for (const dry of [[], ['--dry-run']]) {
     const ended = waybill(['run', '-c', 'c.yml', '--format', 'json', ...dry], { cwd: place });
@@ -287,7 +287,7 @@ t.test('a source that cannot be read fails each destination that it was meant fo
   t.match(stdout, /failed {2}published 0, unchanged 0, failed 2 .*failed_destinations=2/);
 });
 
-t.test('an invalid bundle is named with its place, and keeps only itself from being published', async (t) => {
+t.test('an invalid bundle is named with its path, and the others are published', async (t) => {
   const place = t.testdir({
     source: { ...source, bad: { 'manifest.json': '{\n  "created": "yesterday",\n  "files": ["../x"]\n}' } },
     'c.yml': configuration([web, root]),
@@ -306,7 +306,7 @@ t.test('an invalid bundle is named with its place, and keeps only itself from be
   t.notOk(existsSync(path.join(place, 'root/.publisher.json')));
 });
 
-t.test('a source that is not there fails its pipeline; an empty one is a warning', async (t) => {
+t.test('a missing source fails its pipeline; an empty one is a warning', async (t) => {
   const place = t.testdir({ 'c.yml': configuration([web]) });
   const missing = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
   t.equal(missing.status, 1);
@@ -318,7 +318,7 @@ t.test('a source that is not there fails its pipeline; an empty one is a warning
 });
 
 t.test(
-  'upload pipelines are skipped with a notice; one pipeline and one destination can be chosen',
+  'upload pipelines are skipped with a notice; one pipeline and one destination can be selected',
   async (t) => {
     const uploads =
       '  - {id: up, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./up}]}\n';
@@ -342,7 +342,7 @@ t.test(
   },
 );
 
-t.test('replacement removes what the bundle no longer has', async (t) => {
+t.test('replacement removes files that the bundle no longer has', async (t) => {
   const place = t.testdir({
     source: { one: source.one },
     'c.yml': configuration([`${web}, workflow: replacement`]),
@@ -409,7 +409,7 @@ t.test('a fatal setup failure leaves stdout empty in every command with `--forma
   t.match(document(t, checked), { kind: 'config-check', valid: false }, 'findings are the result of a check');
 });
 
-t.test('secrets: fatal before any storage work, and one warning without values', async (t) => {
+t.test('secret errors are fatal before any storage access, and a warning prints no values', async (t) => {
   const token = 'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [up]}]\n';
   const uploads =
     '  - {id: up, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./up}]}\n';
@@ -440,7 +440,7 @@ t.test('secrets: fatal before any storage work, and one warning without values',
   t.notMatch(asJson.stdout, /from-the-/);
 });
 
-t.test('a reader that stops reading is no failure', async (t) => {
+t.test('a reader that closes the pipe is not a failure', async (t) => {
   const bundles = Object.fromEntries(
     Array.from({ length: 300 }, (_, index) => [
       `bundle-${index}`,
@@ -464,7 +464,7 @@ t.test('a reader that stops reading is no failure', async (t) => {
   t.equal(status, 0, stderr);
 });
 
-t.test('a failure stays one where the reader stops reading', async (t) => {
+t.test('a failure is reported even if the reader closes the pipe', async (t) => {
   const place = t.testdir({
     source: { one: source.one },
     web: 'a file, not a directory',
@@ -478,7 +478,7 @@ t.test('a failure stays one where the reader stops reading', async (t) => {
   t.equal(status, 1);
 });
 
-t.test('a name from outside cannot steer the terminal or forge a line', async (t) => {
+t.test('an untrusted name cannot control the terminal or forge a line', async (t) => {
   const name = 'b\u001b[2J\u009b31m\npublished 9  publish_new=9';
   const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
   mkdirSync(path.join(place, 'source', name));
@@ -491,7 +491,7 @@ t.test('a name from outside cannot steer the terminal or forge a line', async (t
   }
 });
 
-t.test('a pipeline named twice runs once, and a name that is nearly right is guessed', async (t) => {
+t.test('a pipeline named twice runs once, and a mistyped name gets a suggestion', async (t) => {
   const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
   const { stdout } = waybill(['run', '-c', 'c.yml', '-p', 'maps', '-p', 'maps'], { cwd: place });
   t.match(stdout, /\npublished 1, unchanged 0, failed 0 in [\d.]+ s \(2 B\) {2}publish_new=1\n$/);
@@ -506,7 +506,7 @@ t.test('a pipeline named twice runs once, and a name that is nearly right is gue
     });
 });
 
-t.test('a long list of changes is cut at 20 for each destination, unless all was asked for', async (t) => {
+t.test('a long list of changes is limited to 20 for each destination, unless --verbose is set', async (t) => {
   const names = Array.from({ length: 15 }, (_, index) => `f${index}`);
   const bundle = {
     'manifest.json': manifest(names),
@@ -525,7 +525,7 @@ t.test('a long list of changes is cut at 20 for each destination, unless all was
   t.notMatch(whole, /more change/);
 });
 
-t.test('two checkouts with one source id are one source', async (t) => {
+t.test('two checkouts with one source id count as one source', async (t) => {
   const place = t.testdir({ first: source, second: structuredClone(source) });
   const run = (checkout: string, id: string): RunDocument => {
     const config = configuration([web]).replace('path: ./source', `path: ./${checkout}${id}`);
@@ -539,7 +539,7 @@ t.test('two checkouts with one source id are one source', async (t) => {
   t.match(run('second', '').counters, { upsert_additive: 2, skip_same: 0 }, 'by its place it is another');
 });
 
-t.test('what the source no longer holds: inspected, reported, predicted, removed', async (t) => {
+t.test('bundles missing from the source are inspected, reported, predicted and removed', async (t) => {
   const place = t.testdir({ source, 'c.yml': configuration([`${web}, orphans: report`]), plan: {} });
   const at = (name: string): string => path.join(place, name);
   const run = (...args: string[]) => waybill(['run', '-c', 'c.yml', ...args], { cwd: place });

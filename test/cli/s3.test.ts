@@ -94,7 +94,7 @@ async function listing(bucket: string): Promise<Record<string, string>> {
 }
 
 t.test(
-  'looked at: validate, inspect and a dry run write nothing, and inspect reads manifests only',
+  'validate, inspect and a dry run write nothing, and inspect reads only manifests',
   async (t) => {
     const { config, source, target } = await layOut(t);
     const before = [await listing(source), await listing(target)];
@@ -154,7 +154,7 @@ t.test(
   },
 );
 
-t.test("inspect --probe shows the server's capabilities, and leaves nothing", async (t) => {
+t.test("inspect --probe shows the server's capabilities, and leaves no objects", async (t) => {
   const { config, target } = await layOut(t);
   const before = await listing(target);
   const inspect = ['inspect', '--config', config, '--pipeline', 'maps', '--probe', '--format', 'json'];
@@ -183,7 +183,7 @@ t.test("inspect --probe shows the server's capabilities, and leaves nothing", as
   t.same(await listing(target), before);
 });
 
-t.test('published, compared with rclone, verified, lost, repaired, pruned', async (t) => {
+t.test('publishes, compares with rclone, verifies, repairs and prunes', async (t) => {
   const { config, disk, source, target } = await layOut(t);
   const first = await waybill(['run', '--config', config, '--format', 'json']);
   t.equal(first.status, 0, first.stderr);
@@ -236,7 +236,7 @@ t.test('published, compared with rclone, verified, lost, repaired, pruned', asyn
 });
 
 t.test(
-  'a secret that is missing or empty ends everything before any work; a wrong one fails that destination',
+  'a missing or empty secret stops the run before any work; a wrong one fails its destination',
   async (t) => {
     const { config } = await layOut(t);
     proxy.seen.length = 0;
@@ -254,7 +254,7 @@ t.test(
   },
 );
 
-t.test('without an endpoint and credentials of its own, the SDK is asked for both, as it is', async (t) => {
+t.test('without an endpoint and credentials, uses those of the SDK', async (t) => {
   const bucket = await server.newBucket();
   const place = t.testdir({
     source: { one: { 'manifest.json': manifest(['a.txt', 'large.bin']), 'a.txt': 'a', 'large.bin': large } },

@@ -56,7 +56,7 @@ async function waybill(...args: string[]): Promise<Ended> {
   return { status, stdout, stderr };
 }
 
-t.test('validate, run, verify, reconcile-state and prune, from SFTP to SFTP', async (t) => {
+t.test('validates, runs, verifies, reconciles and prunes, from SFTP to SFTP', async (t) => {
   const config = layOut(t, 'care', {
     old: { 'manifest.json': manifest(['a.txt'], '2026-11-20T00:00:00Z'), 'a.txt': 'a' },
     new: { 'manifest.json': manifest(['b.txt'], '2026-11-21T00:00:00Z'), 'b.txt': 'b' },
@@ -116,7 +116,7 @@ t.test('validate, run, verify, reconcile-state and prune, from SFTP to SFTP', as
   );
 });
 
-t.test('validate, inspect and a dry run read manifests, and no byte of a file unless asked', async (t) => {
+t.test('validate, inspect and a dry run read manifests, and no file contents unless requested', async (t) => {
   const content = 'c'.repeat(1 << 20);
   const config = layOut(t, 'look', {
     one: { 'manifest.json': manifest([{ path: 'a.bin', size: content.length, digest: digestOf(content) }]) },
@@ -156,7 +156,7 @@ t.test('reports an invalid bundle with its path on the server', async (t) => {
   t.match(ended.stdout + ended.stderr, /missing\.txt/);
 });
 
-t.test('a connection lost for good in mid-publication, a restart, and the next run converges', async (t) => {
+t.test('after a connection lost during publication and a restart, the next run converges', async (t) => {
   const names = Array.from({ length: 30 }, (_, index) => `f/${index}.bin`);
   const contents = Object.fromEntries(names.map((name) => [name, `${name} `.repeat(8_000)]));
   const config = layOut(t, 'cut', { one: { 'manifest.json': manifest(names), ...contents } });

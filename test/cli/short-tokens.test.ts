@@ -116,7 +116,7 @@ t.test('GitHub Actions: an upload that outlives its tokens continues with new on
   t.match(never, { code: 2, stderr: expired }, 'one request cannot be continued');
 });
 
-t.test('GitLab: a job has one ID token, so max_lifetime has to outlast the upload', async (t) => {
+t.test('GitLab: a job has one ID token, so max_lifetime must exceed the upload time', async (t) => {
   const [, , , long, cut] = await sent;
   t.match(long, {
     code: 0,

@@ -22,7 +22,7 @@ for (const [signal, code] of [
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ] as const)
-  t.test(`${signal} lets a run clean up after itself and say so; the next run finishes`, async (t) => {
+  t.test(`${signal} lets a run clean up and report it; the next run finishes`, async (t) => {
     const place = layOut(t);
     const lock = holdLease(path.join(place, 'web/one'));
     const before = contents(place);
@@ -36,7 +36,7 @@ for (const [signal, code] of [
     t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
   });
 
-t.test('a second signal ends a run at once', async (t) => {
+t.test('a second signal ends a run immediately', async (t) => {
   const place = layOut(t);
   holdLease(path.join(place, 'web/one'));
   // Both are pending before the process goes on, so the second comes whatever the first has begun.

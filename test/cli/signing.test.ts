@@ -95,7 +95,7 @@ t.test('sign makes a manifest or adds digests to it, and minisign verifies the s
   t.end();
 });
 
-t.test('pack --sign puts the signature behind the manifest, with the same bytes each time', (t) => {
+t.test('pack --sign puts the signature after the manifest, with the same bytes each time', (t) => {
   const place = t.testdir({ site });
   newKey(place);
   const pack = (name: string): Buffer => {
@@ -119,7 +119,7 @@ t.test('pack --sign puts the signature behind the manifest, with the same bytes 
 });
 
 t.test(
-  'the passphrase comes from a file, the environment or the terminal, and is nowhere else',
+  'the passphrase comes from a file, the environment or the terminal, and appears nowhere else',
   async (t) => {
     const place = t.testdir({ site, pass: `${canary}\n` });
     newKey(place);
@@ -174,7 +174,7 @@ t.test(
   },
 );
 
-t.test('push --sign publishes where signatures are required, and minisign verifies the bundle', async (t) => {
+t.test('push --sign publishes to a pipeline that requires signatures, and minisign verifies the bundle', async (t) => {
   const place = t.testdir({ site });
   for (const name of ['theirs', 'bare', 'tampered'])
     cpSync(path.join(place, 'site'), path.join(place, name), { recursive: true });
@@ -227,7 +227,7 @@ pipelines:
   t.equal(trail.match(/upload +done +token ci /g)?.length, 2);
 });
 
-t.test('verify --signatures checks a destination with the public key alone', (t) => {
+t.test('verify --signatures checks a destination with only the public key', (t) => {
   const place = t.testdir({ source: site, web: {} });
   newKey(place);
   writeFileSync(

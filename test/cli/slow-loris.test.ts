@@ -21,7 +21,7 @@ function residentMiB(pid: number | undefined): number {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
 }
 
-t.test('bodies that stall cost the daemon no memory, on every route that has one', async (t) => {
+t.test('stalled bodies use no memory of the daemon, on every route that has one', async (t) => {
   const daemon = await startDaemon(t, t.testdir({ 'c.yml': config, files: {} }), {
     TOKEN: tokens.docs,
     ADMIN: tokens.admin,

@@ -10,7 +10,7 @@ import { program, waybill } from './process.ts';
 const help = waybill(['--help']).stdout;
 const command = `"${process.execPath}" "${program}"`;
 
-t.test('a help that a full pipe refuses arrives once there is room', async (t) => {
+t.test('help arrives in full through a full pipe', async (t) => {
   const fifo = path.join(t.testdir(), 'pipe');
   spawnSync('mkfifo', [fifo]);
   const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -40,7 +40,7 @@ t.test('a help that a full pipe refuses arrives once there is room', async (t) =
   t.equal(text.slice(filled), help);
 });
 
-t.test('a reader that has closed the pipe is no failure of a help, a full disk is one', async (t) => {
+t.test('help succeeds if the reader closed the pipe, and fails on a full disk', async (t) => {
   const statusOf = (line: string): number | null =>
     spawnSync('bash', ['-o', 'pipefail', '-c', line], { stdio: 'ignore' }).status;
   t.equal(statusOf(`(sleep 0.3; exec ${command} --help) | true`), 0);

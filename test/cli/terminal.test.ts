@@ -17,7 +17,7 @@ const escape = '\u001b';
 
 await ensureInstalled('script');
 
-t.test('colours on a terminal only, and not where they are not wanted', async (t) => {
+t.test('prints colors on a terminal only, and not if they are disabled', async (t) => {
   const place = layOut(t);
   const plain: Record<string, string> = {};
   for (const [what, env, before, after] of [
@@ -41,7 +41,7 @@ t.test('colours on a terminal only, and not where they are not wanted', async (t
   t.equal(new Set(Object.values(plain)).size, 1, 'without colours it says the same');
 });
 
-t.test('each stream is coloured for itself', async (t) => {
+t.test('each stream is colored independently', async (t) => {
   const place = layOut(t);
   const out = onTerminal(place, 'run -c c.yml --dry-run 2>err.txt; cat err.txt >&2');
   const [warning, ...results] = [
@@ -55,7 +55,7 @@ t.test('each stream is coloured for itself', async (t) => {
   t.match(piped, /^would publish 2, .*dry run/m);
 });
 
-t.test('a progress bar on a terminal while work goes on, and none is left behind', async (t) => {
+t.test('shows a progress bar on a terminal during work, and removes it afterwards', async (t) => {
   const place = layOut(t);
   const lock = holdLease(path.join(place, 'web/one'));
   const child = spawn('script', ['-qec', command('run -c c.yml'), '/dev/null'], {
@@ -84,7 +84,7 @@ t.test('a progress bar on a terminal while work goes on, and none is left behind
   t.equal(seen.lastIndexOf(`${escape}[?7l`) < seen.lastIndexOf(`${escape}[?7h`), true, 'lines wrap again');
 });
 
-t.test('a bar while files are read that have no digest in the manifest', async (t) => {
+t.test('shows a bar while it reads files without a digest in the manifest', async (t) => {
   const place = layOut(t);
   // With a hole for its bytes: what takes long is to hash them.
   writeFileSync(path.join(place, 'source/one/large.bin'), '');
@@ -117,7 +117,7 @@ async function overALine(t: Test): Promise<{ place: string; line: CuttingProxy; 
 }
 
 for (const resumable of ['never', 'always --chunk-size 256KiB'])
-  t.test(`push shows on a terminal how much was sent, also after a cut (${resumable})`, async (t) => {
+  t.test(`push shows the sent bytes on a terminal, also after a disconnect (${resumable})`, async (t) => {
     const { place, line, push } = await overALine(t);
     line.cutAfter(size / 2);
     const child = spawn('script', ['-qec', command(`${push} --resumable ${resumable}`), '/dev/null'], {
@@ -152,7 +152,7 @@ for (const resumable of ['never', 'always --chunk-size 256KiB'])
     t.ok(seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`), 'the cursor is back');
   });
 
-t.test('push shows no bar where there is no terminal, nor with JSON', async (t) => {
+t.test('push shows no bar without a terminal, or with JSON', async (t) => {
   const { place, push } = await overALine(t);
   const env = { WAYBILL_TOKEN: token, NO_COLOR: '1' };
   const [piped, json] = await Promise.all([

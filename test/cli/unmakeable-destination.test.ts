@@ -20,7 +20,7 @@ for (const [what, destination, named] of [
   ['below a file', 'file/deep', 'file'],
   ['below /proc', '/proc/nope', '/proc/nope'],
 ] as const)
-  t.test(`${what}: run and dry run fail at once, and name the place and what to do`, async (t) => {
+  t.test(`${what}: run and dry run fail immediately, and name the path and the fix`, async (t) => {
     const place = layOut(t, `id: web, backend: local, path: ${destination}`);
     for (const args of [['run'], ['run', '--dry-run']]) {
       const ended = waybill(place, args);
@@ -72,7 +72,7 @@ t.test('an unreadable source gives every destination the action `error`', async 
 });
 
 t.test(
-  'without the right to make it: run and dry run name the directory that does not allow it',
+  'without permission to create it, run and dry run name the directory that denies it',
   async (t) => {
     const place = layOut(t, 'id: web, backend: local, path: closed/deep');
     mkdirSync(path.join(place, 'closed'));
@@ -95,7 +95,7 @@ t.test(
   },
 );
 
-t.test('SIGTERM ends a run within its grace though a server never answers', async (t) => {
+t.test('SIGTERM ends a run within its grace period even if a server never answers', async (t) => {
   const server = net.createServer((socket) => socket.on('error', () => undefined));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

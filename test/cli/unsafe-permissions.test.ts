@@ -30,7 +30,7 @@ function layOut(t: Test): string {
   return place;
 }
 
-t.test('run and serve refuse unsafe directories, until the hint is followed', options, (t) => {
+t.test('run and serve reject unsafe directories until the hint is followed', options, (t) => {
   const place = layOut(t);
   const served = waybill(['serve', '--config', 'c.yml'], { cwd: place });
   t.equal(served.status, 2);
@@ -64,7 +64,7 @@ t.test('config check and init warn', options, (t) => {
   t.end();
 });
 
-t.test('publish warns of the directories that it was given', options, (t) => {
+t.test('publish only warns about the directories of its command line', options, (t) => {
   const place = layOut(t);
   const published = waybill(['publish', './site', './public'], { cwd: place });
   t.equal(published.status, 0);

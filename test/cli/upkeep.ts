@@ -23,10 +23,10 @@ export interface Remote {
 
 /** What keeps a destination in order, with the built program, from directory to directory of one server. */
 export function upkeepSuite(t: Test, remote: Remote): void {
-  t.test(`${remote.name}: what differs is repaired from the source or another destination`, (t) =>
+  t.test(`${remote.name}: files that differ are repaired from the source or another destination`, (t) =>
     repairs(t, remote),
   );
-  t.test(`${remote.name}: a plan file is carried out exactly, or nothing is touched`, (t) =>
+  t.test(`${remote.name}: a plan file is executed exactly, or nothing changes`, (t) =>
     plans(t, remote),
   );
   t.test(`${remote.name}: orphans are reported or removed, and a bundle path is unpublished`, (t) =>

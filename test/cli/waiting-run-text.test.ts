@@ -15,7 +15,7 @@ const settings = { forMs: 600_000, whileRetrying: 'pass', hasOnePlace: false, pa
 // As the client reads it.
 const waiting = JSON.parse(JSON.stringify(afterFailure(failed, at, settings))) as RunRecord;
 
-t.test('runs show and runs list print the next try of a waiting run, its time and the cause', async (t) => {
+t.test('runs show and runs list print the next attempt of a waiting run, its time and the cause', async (t) => {
   const lines: string[] = [];
   const plain = makeOutput({ json: false, color: false });
   const output: Output = {

@@ -74,11 +74,11 @@ async function withServer<T>(work: (target: Target) => Promise<T>): Promise<T> {
 const dropTables = (): Promise<void> =>
   withServer((target) => target.run('drop schema if exists weather cascade'));
 
-t.test('files and directories are loaded once, and the tables made where that is asked for', async (t) => {
+t.test('files and directories are loaded once, and tables are created on request', async (t) => {
   const cwd = t.testdir({ 'config.yml': configured() });
   const feed = (...args: string[]): ReturnType<typeof waybill> =>
     waybill(['weather', 'feed', ...args], { cwd, env });
-  await t.test('without tables it says what to do', (t) => {
+  await t.test('without tables, it reports the fix', (t) => {
     const { status, stderr } = feed(samples);
     t.equal(status, 1);
     t.match(
@@ -87,7 +87,7 @@ t.test('files and directories are loaded once, and the tables made where that is
     );
     t.end();
   });
-  await t.test('a first time', (t) => {
+  await t.test('loads files and creates the tables', (t) => {
     const { status, stdout, stderr } = feed('--create-tables', samples);
     t.equal(status, 0, stderr);
     t.match(stdout, /^loaded {5}\S+\/observations\/KNYC_latest_20260120\.json {2}observation$/m);
@@ -95,13 +95,13 @@ t.test('files and directories are loaded once, and the tables made where that is
     t.match(stdout, /^39 loaded, 0 unchanged, 10 skipped, 0 failed$/m);
     t.end();
   });
-  await t.test('a second time', (t) => {
+  await t.test('loads nothing new the second time', (t) => {
     const ended = feed('--format', 'json', samples);
     t.equal(ended.status, 0, ended.stderr);
     t.match(document(t, ended), { kind: 'weather-feed', loaded: 0, unchanged: 39, skipped: 10, failed: 0 });
     t.end();
   });
-  await t.test('one bad document', (t) => {
+  await t.test('one invalid document does not stop the others', (t) => {
     const sample = readFileSync(path.join(samples, 'alerts/active_20251215_mixed13.json'), 'utf8');
     const place = t.testdir({
       'bad.json': '{"features": [',
@@ -126,7 +126,7 @@ t.test('files and directories are loaded once, and the tables made where that is
     });
     t.end();
   });
-  await t.test('a role that may not write', (t) => {
+  await t.test('reports a role without write permission', (t) => {
     const readOnly = t.testdir({ 'config.yml': onServer });
     const { status, stderr } = waybill(['weather', 'feed', samples], { cwd: readOnly, env });
     t.equal(status, 1);
@@ -135,7 +135,7 @@ t.test('files and directories are loaded once, and the tables made where that is
   });
 });
 
-t.test('standard input is a document whose name is given', (t) => {
+t.test('standard input is a document with the given name', (t) => {
   const cwd = t.testdir({ 'config.yml': configured() });
   const { status, stdout } = waybill(
     ['weather', 'feed', '-config', 'config.yml', '--create-tables', '--name', 'OKX_33_35_x.json', '-'],
@@ -150,7 +150,7 @@ t.test('standard input is a document whose name is given', (t) => {
   t.end();
 });
 
-t.test('a wrong command line or configuration is 2', (t) => {
+t.test('a wrong command line or configuration is exit code 2', (t) => {
   const cwd = t.testdir({
     'config.yml': configured(),
     'unknown.yml': `${onServer}weather: { feed: { database: mian } }\n`,
@@ -174,7 +174,7 @@ t.test('a wrong command line or configuration is 2', (t) => {
   t.end();
 });
 
-t.test('a directory is watched, and a file loaded once it has settled', async (t) => {
+t.test('watches a directory, and loads a file once it is stable', async (t) => {
   const cwd = t.testdir({ 'config.yml': configured('watch: { directory: ./in, settle: 200ms }'), in: {} });
   await dropTables();
   const file = (name: string): string => path.join(cwd, 'in', name);
@@ -196,7 +196,7 @@ t.test('a directory is watched, and a file loaded once it has settled', async (t
   t.match(running.told(), /^2 loaded, 0 unchanged, 0 skipped, 1 failed$/m);
 });
 
-t.test('the service is asked again and again, also after the database was away', async (t) => {
+t.test('polls the service, also after an outage of the database', async (t) => {
   const moments = dayOfChanges();
   const nws = await startNws(moments[0]!);
   t.teardown(() => nws.close());
@@ -282,7 +282,7 @@ async function killedDay(
     t.ok(statuses.has(status), `the service answered ${status}`);
 }
 
-t.test('however often a feeder is killed, the tables are those of one clean load', async (t) => {
+t.test('any number of killed feeders leave the tables of one clean load', async (t) => {
   const all = dayOfChanges();
   const nws = await startNws(all[0]!);
   t.teardown(() => nws.close());

@@ -203,7 +203,7 @@ t.test('starts and reports degraded while the weather database is unreachable', 
   t.equal(await started.ended, 0);
 });
 
-t.test('without templates.base_dir the templates of the package serve, wherever it runs', async (t) => {
+t.test('without templates.base_dir it uses the templates of the package, in any directory', async (t) => {
   const place = t.testdir({ 'config.yml': onServer.replace(/templates: .*/, '') });
   const started = start(t, place, [program], { WEATHER_URL });
   const url = await listening(started);
@@ -213,7 +213,7 @@ t.test('without templates.base_dir the templates of the package serve, wherever 
   t.equal(await started.ended, 0);
 });
 
-t.test('what fails at the start is one line with its context, and exit code 1', async (t) => {
+t.test('a failure at the start is one line with its context, and exit code 1', async (t) => {
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
   t.teardown(() => taken.close());
@@ -250,7 +250,7 @@ t.test('what fails at the start is one line with its context, and exit code 1', 
     });
 });
 
-t.test('a wrong command line is 2', async (t) => {
+t.test('a wrong command line is exit code 2', async (t) => {
   const { lines, ended } = start(t, t.testdir({}), [program, '--port', '1']);
   t.equal(await ended, 2);
   t.match(lines.join('\n'), /usage: waybill-weather/);

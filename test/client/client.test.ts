@@ -81,7 +81,7 @@ const problem = (code: string, retryable: boolean): [string, Record<string, stri
   { 'content-type': 'application/problem+json' },
 ];
 
-t.test('a directory is uploaded, waited for, followed, listed, cancelled', async (t) => {
+t.test('a directory is uploaded, waited for, followed, listed and cancelled', async (t) => {
   const api = await startApi(t, { maxUploadSize: 100_000 });
   const site = t.testdir({ a: 'A', sub: { b: 'B' } });
   const client = connect({ url: api.origin, token: tokens.maps, ...quick });
@@ -122,7 +122,7 @@ t.test('a directory is uploaded, waited for, followed, listed, cancelled', async
   t.match(await client.pipelines(), [{ pipeline_id: 'maps', waiting: 0 }]);
 });
 
-t.test('what a refusal says is thrown at once, with its code', async (t) => {
+t.test('a refusal is thrown immediately, with its code', async (t) => {
   const api = await startApi(t, { maxUploadSize: 100_000 });
   const site = t.testdir({ a: 'A' });
   const attempt = (options: Partial<ConnectionOptions>, pipeline = 'maps'): Promise<WaybillError> =>
@@ -213,7 +213,7 @@ function withRetryAfter(code: string): [string, Record<string, string>] {
   return [body, { ...headers, 'retry-after': '7' }];
 }
 
-t.test('an upload keeps its maximum rate, and an abort ends it', async (t) => {
+t.test('an upload keeps to its maximum rate, and an abort ends it', async (t) => {
   const api = await startApi(t, { maxUploadSize: 10 << 20 });
   const site = t.testdir({ 'data.bin': randomBytes(1536 << 10) });
   const options = { url: api.origin, token: tokens.maps, ...quick, maxRate: 1 << 20 };
@@ -279,7 +279,7 @@ t.test('cancels a stalled connection, and stops everything on an abort signal', 
 });
 
 t.test(
-  'a run that the daemon forgot is uploaded again; one stream is gone on with where it ended',
+  'uploads a forgotten run again, and continues one stream after its last event',
   async (t) => {
     const accepted = (id: string): string => JSON.stringify({ run_id: id, status: 'accepted' });
     const record = (more: object): string => JSON.stringify({ ...running, ...more });

@@ -76,7 +76,7 @@ async function pushed(
 }
 
 for (const resumable of ['never', 'always'] as const)
-  t.test(`a second push sends what changed (resumable: ${resumable})`, async (t) => {
+  t.test(`a second push sends only changes (resumable: ${resumable})`, async (t) => {
     const place = await layOut(t);
     const first = await pushed(place, { resumable });
     t.same(first.parts, []);
@@ -123,7 +123,7 @@ t.test('requests the list again if files vanish before the upload, then sends ev
   t.equal(parts.length, 2);
 });
 
-t.test('where the daemon has room for less than the bundle, it is published all the same', async (t) => {
+t.test('publishes a bundle that exceeds the limit of stored files', async (t) => {
   const place = await layOut(t, { maxBytes: 5 * (fileBytes + 4096) });
   await pushed(place);
   place.change('file-0');
@@ -162,7 +162,7 @@ t.test('a directory with its own manifest is accepted with any subset of digests
   await fc.assert(fc.asyncProperty(entries, push), { numRuns: 20, endOnFailure: true });
 });
 
-t.test('a daemon without all this gets whole archives', async (t) => {
+t.test('a daemon without part uploads gets whole archives', async (t) => {
   const off = await layOut(t, { maxBytes: 0 });
   await pushed(off);
   off.change('file-1');
@@ -208,7 +208,7 @@ t.test('a daemon without all this gets whole archives', async (t) => {
   }
 });
 
-t.test('a small bundle is sent without a question', async (t) => {
+t.test('a small bundle is sent without requesting the list of missing files', async (t) => {
   const place = await layOut(t);
   for (let index = 1; index < count; index += 1) rmSync(path.join(place.site, `file-${index}`));
   await pushed(place);

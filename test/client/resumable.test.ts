@@ -84,7 +84,7 @@ const failureOf = (work: Promise<unknown>): Promise<WaybillError> =>
 /** Bytes in addition to the archive that a whole push may take: headers, and polling the run. */
 const besides = 30_000;
 
-t.test('a line that is cut again and again carries the archive once, and a chunk for each cut', async (t) => {
+t.test('a connection cut many times transfers the archive once, and one more chunk for each cut', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   const proxy = await startCuttingProxy(t, place.port);
@@ -114,7 +114,7 @@ t.test('a line that is cut again and again carries the archive once, and a chunk
   t.equal((await runsOf(client)).length, 1);
 });
 
-t.test('answers that are lost, a restart in the middle, and the last byte, publish once', async (t) => {
+t.test('lost answers and a restart in the middle and at the last byte lead to one publication', async (t) => {
   const place = await layOut(t, '  queue: {driver: embedded, directory: ./queue}');
   let daemon = await place.start();
   t.teardown(() => daemon.close());
@@ -142,7 +142,7 @@ t.test('answers that are lost, a restart in the middle, and the last byte, publi
 });
 
 for (const kind of ['directory', 'archive'] as const)
-  t.test(`a push that was ended goes on where it was, in another process (${kind})`, async (t) => {
+  t.test(`a push continues the upload of one that ended, in another process (${kind})`, async (t) => {
     const place = await layOut(t);
     await started(t, place);
     const proxy = await startCuttingProxy(t, place.port);
@@ -195,7 +195,7 @@ async function endedInTheMiddle(place: Place): Promise<void> {
   await work.catch(() => undefined);
 }
 
-t.test('what the daemon has is damaged: the archive is sent once more, as a whole', async (t) => {
+t.test("if the daemon's copy is damaged, the whole archive is sent again", async (t) => {
   const place = await layOut(t);
   const daemon = await place.start();
   await endedInTheMiddle(place);
@@ -210,7 +210,7 @@ t.test('what the daemon has is damaged: the archive is sent once more, as a whol
   t.ok(wasPublished(place));
 });
 
-t.test('another archive of the same bundle is none to go on with', async (t) => {
+t.test('does not continue the upload of another archive of the same bundle', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   await endedInTheMiddle(place);
@@ -225,7 +225,7 @@ t.test('another archive of the same bundle is none to go on with', async (t) => 
   t.ok(wasPublished(place));
 });
 
-t.test('two that send the same bundle at once make one run', async (t) => {
+t.test('two concurrent pushes of one bundle lead to one run', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   const options = { name: 'n', resumable: 'always', chunkBytes } as const;
@@ -275,7 +275,7 @@ t.test('restarts an upload that the daemon has lost, a limited number of times',
   t.equal(methods.filter((method) => method === 'PATCH').length, 5);
 });
 
-t.test('where it cannot be, the archive goes in one request', async (t) => {
+t.test('without resumable uploads, the archive is sent in one request', async (t) => {
   const large = 17 << 20;
   const place = await layOut(t, '  resumable: {max_uploads: 0}');
   writeFileSync(path.join(place.site, 'large.bin'), Buffer.alloc(large));
@@ -304,7 +304,7 @@ t.test('where it cannot be, the archive goes in one request', async (t) => {
   t.same(reasons, ['upload_too_large'], 'no room for it');
 });
 
-t.test('what passes is sent in several requests from 16 MiB on', async (t) => {
+t.test('archives of 16 MiB or more are sent in several requests', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   const paths: string[] = [];
@@ -327,7 +327,7 @@ t.test('what passes is sent in several requests from 16 MiB on', async (t) => {
   }
 });
 
-t.test('a queue that is full is waited for with the last byte alone, as long as it asks for', async (t) => {
+t.test('waits for a full queue with the last byte only, as long as requested', async (t) => {
   const api = await startApi(t, { http: { queueSize: 1 }, maxUploadSize: 2 << 20 });
   const slot = await api.ports.queue.reserve({ pipelineId: 'docs' });
   await slot.release();
@@ -371,7 +371,7 @@ t.test('a queue that is full is waited for with the last byte alone, as long as 
   t.equal(opened, 1, 'no file is read again');
 });
 
-t.test('a proxy that takes only short bodies gets short ones', async (t) => {
+t.test('a proxy that accepts only short bodies gets short ones', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   const most = 100_000;

@@ -94,7 +94,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       t.ok(Date.parse(at ?? ''), 'is dated');
   });
 
-  t.test('what became of deliveries stands in the record, while the run lasts and after it', async (t) => {
+  t.test('delivery results are in the record, during the run and afterwards', async (t) => {
     const { queue } = await start(t);
     await submit(queue, 'maps.1');
     const workers = gatedWorkers();
@@ -158,7 +158,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.overview(['maps']), [{ lastSuccess: { run_id: 'maps.2' } }]);
   });
 
-  t.test('the trace of a run stands in its record', async (t) => {
+  t.test('the record of a run has its trace', async (t) => {
     const { queue } = await start(t);
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const admission = await queue.reserve({ pipelineId: 'maps' });
@@ -168,7 +168,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal((await queue.find('maps.2'))?.trace_id, null);
   });
 
-  t.test('a failed destination fails the run and stands in it', async (t) => {
+  t.test('a failed destination fails the run and is in its record', async (t) => {
     const { queue } = await start(t);
     await queue.start(async () => runResult('failed'));
     await submit(queue, 'maps.1');
@@ -287,7 +287,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test(
-    'one pipeline runs one job at a time, in the order of acceptance; others do not wait for it',
+    'one pipeline runs one job at a time, in the order of acceptance, without delaying others',
     async (t) => {
       const { queue } = await start(t, { maxConcurrency: 3 });
       const workers = gatedWorkers();
@@ -310,7 +310,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     },
   );
 
-  t.test('max_concurrency bounds the jobs of all pipelines together', async (t) => {
+  t.test('max_concurrency limits the total number of jobs of all pipelines', async (t) => {
     const { queue } = await start(t, { maxConcurrency: 2 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -329,7 +329,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(workers.most(), 2);
   });
 
-  t.test('security finding 5: a stalled run leaves a slot to the other pipelines', async (t) => {
+  t.test('security finding 5: a stalled run leaves a slot for other pipelines', async (t) => {
     const { queue } = await start(t, { maxConcurrency: 2 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -370,7 +370,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     );
   });
 
-  t.test('slots: reserved and queued uploads are bounded, and a released slot is free again', async (t) => {
+  t.test('slots: reserved and queued uploads are limited, and a released slot is free again', async (t) => {
     const { queue } = await start(t, { queueSize: 2 });
     const first = await queue.reserve({ pipelineId: 'maps' });
     await submit(queue, 'maps.1');
@@ -412,7 +412,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     },
   );
 
-  t.test('a full queue says when to come back: when all that wait will be done', async (t) => {
+  t.test('a full queue returns the estimated time until its waiting runs are done', async (t) => {
     const { queue, elapse } = await start(t, { queueSize: 20, maxConcurrency: 1 });
     const refusal = async (): Promise<number> => {
       const error: unknown = await queue.reserve({ pipelineId: 'maps' }).catch((thrown: unknown) => thrown);
@@ -438,7 +438,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await Promise.all(late.map((admission) => admission.release()));
   });
 
-  t.test('one pipeline may take no more than its share of the slots', async (t) => {
+  t.test('one pipeline can have no more than its share of the slots', async (t) => {
     const maxWaitingOf = (pipelineId: string) => (pipelineId === 'maps' ? 2 : null);
     const { queue } = await start(t, { queueSize: 4, maxWaitingOf });
     const key = { caller: 'ci', key: 'k1' };
@@ -476,7 +476,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.depth(), { reserved: 0, queued: 0, running: 0 });
   });
 
-  t.test('a pipeline that is paused accepts, and begins nothing until it is resumed', async (t) => {
+  t.test('a paused pipeline accepts runs, and starts none until it is resumed', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -517,7 +517,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(workers.order, []);
   });
 
-  t.test('a run that waits is cancelled in its place, and never begins', async (t) => {
+  t.test('cancels a waiting run, which never starts', async (t) => {
     const { queue, discarded } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -598,7 +598,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(discarded[0], 'maps.1');
   });
 
-  t.test('a cancelled run that answers has failed with its destinations, or succeeded', async (t) => {
+  t.test('a cancelled run that still returns fails with its destinations, or succeeds', async (t) => {
     const { queue } = await start(t);
     const deaf = new Map<string, (result: JobResult) => void>();
     await queue.start(({ runId }) => new Promise((resolve) => deaf.set(runId, resolve)));
@@ -671,7 +671,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(queue.rerun('maps.6', 'maps.7'), { code: 'bundle_gone', retryable: false });
   });
 
-  t.test('a rerun needs a slot like any run, and none begins once the queue drains', async (t) => {
+  t.test('a rerun needs a slot like any run, and is rejected while the queue drains', async (t) => {
     const maxWaitingOf = (id: string) => (id === 'docs' ? 1 : null);
     const { queue } = await start(t, { queueSize: 2, maxWaitingOf });
     await queue.start(async () => runResult('failed'));
@@ -690,7 +690,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(queue.rerun('maps.2', 'maps.3'), { code: 'shutting_down' });
   });
 
-  t.test('a run without a bundle is repeated however it ended', async (t) => {
+  t.test('repeats a run without a bundle, whatever its result', async (t) => {
     const { queue } = await start(t);
     await queue.start(async () => runResult('ok'));
     const admission = await queue.reserve({ pipelineId: 'maps' });
@@ -707,7 +707,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.kept(), { bundles: 0, bytes: 0 });
   });
 
-  t.test('bundles are kept within limits; the oldest go first', async (t) => {
+  t.test('stores a limited number of bundles, and removes the oldest first', async (t) => {
     const keep = { keepMs: 60_000, maxBundles: 3, maxBytes: 25 };
     const { queue, elapse, discarded, expired } = await start(t, { keep });
     await queue.start(async () => runResult('failed'));
@@ -741,7 +741,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(expired, []);
   });
 
-  t.test('a bundle is kept no longer than it may be', async (t) => {
+  t.test('a bundle is stored no longer than its retention', async (t) => {
     const keep = { keepMs: 1_000, maxBundles: 100, maxBytes: 1e9 };
     const { queue, elapse, discarded } = await start(t, { keep });
     await queue.start(async () => runResult('failed'));
@@ -756,7 +756,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(queue.rerun('maps.1', 'maps.2'), { code: 'bundle_gone' });
   });
 
-  t.test('the same key with the same manifest gives the first run back and queues nothing', async (t) => {
+  t.test('the same key with the same manifest returns the first run and queues nothing', async (t) => {
     const { queue } = await start(t);
     const key = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key, manifest: 'A' });
@@ -766,7 +766,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 });
   });
 
-  t.test('the same key with another manifest is a conflict and leaves the first run alone', async (t) => {
+  t.test('the same key with another manifest is a conflict and does not affect the first run', async (t) => {
     const { queue } = await start(t);
     const key = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key, manifest: 'A' });
@@ -778,7 +778,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     });
   });
 
-  t.test('a key whose run has failed starts another where that is asked for, once', async (t) => {
+  t.test('restarts a failed run under its key once, on request', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -819,7 +819,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.find('maps.1'), { status: 'failed' }, 'and the failure stays to be seen');
   });
 
-  t.test('a rerun needs a slot, and the key outlives the failed run that it belonged to', async (t) => {
+  t.test('a rerun needs a slot, and its key remains after the failed run is deleted', async (t) => {
     const { queue, elapse, expired } = await start(t, { queueSize: 1, retentionMs: 1_000 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -881,7 +881,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     },
   );
 
-  t.test('two replays of one key at once both get the first run', async (t) => {
+  t.test('two concurrent replays of one key both return the first run', async (t) => {
     const { queue } = await start(t);
     const idempotency = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key: idempotency, manifest: 'A' });
@@ -899,7 +899,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test(
-    'a replay needs no slot: it gets the first run, or its conflict, though all are taken',
+    'a replay needs no slot: it returns the first run, or its conflict, even if all are in use',
     async (t) => {
       const { queue } = await start(t, { queueSize: 2 });
       const key = { caller: 'ci', key: 'k1' };
@@ -919,7 +919,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     },
   );
 
-  t.test('a replay whose first run expires meanwhile needs a slot after all', async (t) => {
+  t.test('a replay needs a slot if its first run expires meanwhile', async (t) => {
     const { queue, elapse, expired } = await start(t, { queueSize: 1, retentionMs: 1_000 });
     await queue.start(async () => runResult('ok'));
     const idempotency = { caller: 'ci', key: 'k1' };
@@ -942,7 +942,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test(
-    'a finished run is kept for the retention, then forgotten with its key; one that is not finished stays',
+    'a finished run is kept for the retention, then deleted with its key; an unfinished one stays',
     async (t) => {
       const { queue, elapse, expired } = await start(t, { retentionMs: 1_000 });
       const workers = gatedWorkers();
@@ -968,7 +968,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     },
   );
 
-  t.test("list gives a pipeline's runs, newest first", async (t) => {
+  t.test("list returns a pipeline's runs, newest first", async (t) => {
     const { queue } = await start(t);
     for (const id of ['maps.1', 'docs.1', 'maps.2']) await submit(queue, id);
     t.same(
@@ -979,7 +979,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.list([], { limit: 500 }), { runs: [], next: null });
   });
 
-  t.test('list gives pages of any size, from any run on, and of one status', async (t) => {
+  t.test('list returns pages of any size, from any run, and of one status', async (t) => {
     const { queue } = await start(t, { queueSize: 20 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -1020,7 +1020,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     }
   });
 
-  t.test('list goes over several pipelines, in the order of acceptance, and finds words', async (t) => {
+  t.test('list searches several pipelines, in the order of acceptance, by words', async (t) => {
     const { queue, elapse } = await start(t, { queueSize: 20 });
     for (const id of ['maps.1', 'docs.1', 'maps.2', 'a.1', 'docs.2']) await submit(queue, id);
     const listed = async (pipelineIds: string[], query: Omit<RunQuery, 'limit'> = {}) =>
@@ -1115,7 +1115,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     for (const id of ['maps.2', 'docs.1']) await finished(queue, id);
   });
 
-  t.test('a watch shows what changed after any cursor, each run once, as it is now', async (t) => {
+  t.test('a watch returns the changes after any cursor, each run once, in its current state', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();
     let calls = 0;
@@ -1167,7 +1167,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'maps.2');
   });
 
-  t.test('pages of a watch go on where the one before them ended, wanted or not', async (t) => {
+  t.test('each page of a watch continues after the last one, even if a filter excluded its changes', async (t) => {
     const { queue } = await start(t, { queueSize: 20 });
     const watch = queue.watch(() => undefined);
     const beginning = await watch.cursor();
@@ -1205,7 +1205,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     watch.close();
   });
 
-  t.test('progress is watched, in few changes, and every stage of it', async (t) => {
+  t.test('a watch reports progress in few changes, with every stage', async (t) => {
     const { queue, elapse } = await start(t);
     const workers = gatedWorkers();
     let calls = 0;
@@ -1239,7 +1239,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     watch.close();
   });
 
-  t.test('a cursor that a forgotten run, or another queue, has made useless gives null', async (t) => {
+  t.test('a cursor of a deleted run or of another queue returns null', async (t) => {
     const { queue, elapse, expired } = await start(t, { retentionMs: 1_000 });
     const watch = queue.watch(() => undefined);
     const beginning = await watch.cursor();
@@ -1272,7 +1272,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     later.close();
   });
 
-  t.test('everybody who waits for a run goes on when it has finished, or when they had enough', async (t) => {
+  t.test('every wait for a run ends when it has finished, or when the caller aborts', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -1297,7 +1297,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(over.size, 7);
   });
 
-  t.test('a run that fails ends the waits for it, and so does closing the queue', async (t) => {
+  t.test('a failed run ends the waits for it, and so does closing the queue', async (t) => {
     const { queue, elapse } = await start(t, { maxConcurrency: 1 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -1312,7 +1312,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.pass('all waits are over');
   });
 
-  t.test("a record that was handed out cannot change the queue's own", async (t) => {
+  t.test('changing a returned record does not change the queue', async (t) => {
     const { queue } = await start(t);
     await submit(queue, 'maps.1');
     const record = await queue.find('maps.1');
@@ -1320,7 +1320,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.find('maps.1'), { status: 'queued' });
   });
 
-  t.test('draining refuses new uploads; those that hold a slot may still be accepted, and run', async (t) => {
+  t.test('a draining queue rejects uploads, but accepts and runs those that already hold a slot', async (t) => {
     const { queue } = await start(t);
     const admission = await queue.reserve({ pipelineId: 'maps' });
     queue.drain();
@@ -1330,7 +1330,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal((await finished(queue, 'maps.1')).status, 'succeeded');
   });
 
-  t.test('close waits for running jobs, and for those behind them where they would be lost', async (t) => {
+  t.test('close waits for running jobs, and for waiting ones that would be lost', async (t) => {
     const { queue, waitingSurvives } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -1344,7 +1344,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(workers.order, waitingSurvives ? ['maps.1'] : ['maps.1', 'maps.2']);
   });
 
-  t.test('close aborts what runs too long, starts nothing more, and names what was left', async (t) => {
+  t.test('close aborts jobs at its deadline, starts no more, and names the unfinished ones', async (t) => {
     const { queue, elapse, waitingSurvives } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);

@@ -25,7 +25,7 @@ const settingsOf = (pauses: typeof soon, more: Partial<RetrySettings> = {}): Par
 /** The part of the contract of `JobQueue` that is about runs that are tried again. */
 export function retryContract(t: Test, start: Start): void {
   t.test(
-    'a run that fails for a temporary cause is queued again, and succeeds at its next try',
+    'a run that fails for a temporary cause is queued again, and succeeds when retried',
     async (t) => {
       const { queue, elapse } = await start(t, settingsOf(soon));
       const workers = scripted({ 'maps.1': ['storage_transient', 'destination_busy'] });
@@ -46,7 +46,7 @@ export function retryContract(t: Test, start: Start): void {
     },
   );
 
-  t.test('a run that waits for its next try shows the cause, and holds no slot', async (t) => {
+  t.test('a run that waits for a retry shows the cause, and holds no slot', async (t) => {
     const { queue, elapse } = await start(t, { ...settingsOf(late), queueSize: 1, maxConcurrency: 1 });
     const workers = scripted({ 'maps.1': ['storage_transient'] });
     await queue.start(workers.process);
@@ -64,7 +64,7 @@ export function retryContract(t: Test, start: Start): void {
     t.match(await queue.list(['maps'], { limit: 5, status: 'queued' }), { runs: [{ run_id: 'maps.1' }] });
   });
 
-  t.test('a permanent cause fails the run at once', async (t) => {
+  t.test('a permanent cause fails the run immediately', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(soon));
     await queue.start(scripted({ 'maps.1': ['storage_denied'] }).process);
     await submit(queue, 'maps.1', 'session-1');
@@ -90,7 +90,7 @@ export function retryContract(t: Test, start: Start): void {
     t.ok(failed.attempt > 1);
   });
 
-  t.test('a run that waits for its next try can be cancelled', async (t) => {
+  t.test('a run that waits for a retry can be cancelled', async (t) => {
     const { queue, elapse, discarded } = await start(t, settingsOf(late));
     const workers = scripted({ 'maps.1': ['storage_transient'] });
     await queue.start(workers.process);
@@ -109,7 +109,7 @@ export function retryContract(t: Test, start: Start): void {
     t.same(workers.begun, ['maps.1']);
   });
 
-  t.test('a run that waits for its next try is tried now on request', async (t) => {
+  t.test('a run that waits for a retry is retried immediately on request', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late));
     const workers = scripted({ 'maps.1': ['storage_transient'] });
     await t.rejects(queue.retryNow('maps.1'), { code: 'run_not_found' });
@@ -128,7 +128,7 @@ export function retryContract(t: Test, start: Start): void {
     await t.rejects(queue.retryNow('maps.1'), { code: 'run_finished' });
   });
 
-  t.test('a newer upload of the same bundle path replaces a run that waits for its next try', async (t) => {
+  t.test('a newer upload of the same bundle path replaces a run that waits for a retry', async (t) => {
     const { queue, elapse, discarded } = await start(t, settingsOf(late));
     const workers = scripted({ 'maps.1': ['storage_transient'], 'maps.2': ['storage_transient'] });
     const seen = observed();
@@ -150,7 +150,7 @@ export function retryContract(t: Test, start: Start): void {
     t.equal(seen.calls.filter((call) => call === 'superseded').length, 1);
   });
 
-  t.test('a newer upload that came during a try replaces the run when that has failed', async (t) => {
+  t.test('a newer upload that arrives during an attempt replaces the run after the attempt fails', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late));
     let open = (): void => undefined;
     const gate = new Promise<void>((resolve) => (open = resolve));
@@ -164,7 +164,7 @@ export function retryContract(t: Test, start: Start): void {
     t.match(await untilEnd(queue, elapse, 'maps.2'), { status: 'succeeded' });
   });
 
-  t.test('uploads to other paths replace a run only if all of them land at one place', async (t) => {
+  t.test('an upload to another path replaces a run only if the destination path is fixed', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late, { hasOnePlace: true }));
     await queue.start(scripted({ 'maps.1': ['storage_transient'] }).process);
     await submit(queue, 'maps.1', 'session-1');
@@ -176,7 +176,7 @@ export function retryContract(t: Test, start: Start): void {
     t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } });
   });
 
-  t.test('later runs wait behind a run that waits for its next try, if so configured', async (t) => {
+  t.test('later runs wait for a run that is being retried, if so configured', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late, { whileRetrying: 'wait' }));
     const workers = scripted({ 'maps.1': ['storage_transient'] });
     await queue.start(workers.process);
@@ -191,7 +191,7 @@ export function retryContract(t: Test, start: Start): void {
     t.same(workers.begun, ['maps.1', 'docs.1', 'maps.1', 'maps.2']);
   });
 
-  t.test('the end of a run that others wait behind lets them begin', async (t) => {
+  t.test('waiting runs start when the run that blocks them ends', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late, { whileRetrying: 'wait' }));
     const workers = scripted({ 'maps.1': ['storage_transient'], 'maps.3': ['storage_transient'] });
     await queue.start(workers.process);
@@ -208,7 +208,7 @@ export function retryContract(t: Test, start: Start): void {
     t.same(workers.begun, ['maps.1', 'maps.2', 'maps.3', 'maps.4', 'maps.5']);
   });
 
-  t.test('a trigger starts no run while one of the pipeline waits for its next try', async (t) => {
+  t.test('a trigger starts no run while one of the pipeline waits for a retry', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late));
     await queue.start(scripted({ 'maps.1': ['storage_transient'] }).process);
     const trigger = { kind: 'watch', state: 'first' } as const;

@@ -15,7 +15,7 @@ export interface TriggerTools {
 
 /** The part of the `JobQueue` contract for runs that a trigger starts. */
 export function triggerContract(t: Test, { start, workers }: TriggerTools): void {
-  t.test('of many calls about one tick one starts a run, whose record names the tick', async (t) => {
+  t.test('one of many calls for a tick starts a run, and its record names the tick', async (t) => {
     const { queue } = await start();
     t.equal(await queue.triggers.last('maps', 'schedule'), null);
     const calls = Array.from({ length: 20 }, (_, index) =>
@@ -39,7 +39,7 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     t.equal(await queue.triggers.last('maps', 'watch'), null);
   });
 
-  t.test('a tick that was decided by a clock ahead is ignored', async (t) => {
+  t.test('ignores a tick that was decided by a clock that was ahead', async (t) => {
     const { queue } = await start();
     t.match(await queue.triggers.decide(tickJob('maps.1', 45), { passes: true }), { outcome: 'passed' });
     t.same(await queue.triggers.decide(tickJob('maps.2', 15)), { outcome: 'known' });
@@ -74,7 +74,7 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
   });
 
   t.test(
-    'a tick of a pipeline that is paused, and one that is passed, are decided without a run',
+    'records a tick of a paused pipeline, and a skipped one, without a run',
     async (t) => {
       const { queue } = await start();
       await queue.pause('maps', null);
@@ -121,7 +121,7 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     await ended(queue, 'maps.6');
   });
 
-  t.test('gives triggered runs no slot, and does not start them while the queue closes', async (t) => {
+  t.test('triggered runs get no slot, and do not start while the queue closes', async (t) => {
     const { queue } = await start({ queueSize: 1 });
     const admission = await queue.reserve({ pipelineId: 'docs' });
     t.match(await queue.triggers.decide(tickJob('maps.1', 0)), { outcome: 'started' });

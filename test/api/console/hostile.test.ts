@@ -111,7 +111,7 @@ function portsOf(text: () => string): Partial<DaemonPorts> {
   };
 }
 
-t.test('nothing that a bundle, a catalog or a request says is markup, on any page', async (t) => {
+t.test('no page renders text from a bundle, a catalog or a request as markup', async (t) => {
   let text = 'x';
   const api = await startApi(t, { ports: portsOf(() => text) });
   const { queue } = api.ports;

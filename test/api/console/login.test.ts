@@ -64,7 +64,7 @@ t.test('the address to return to does not depend on the request', async (t) => {
   t.match(response.headers.get('set-cookie'), /waybill_login=.*HttpOnly; SameSite=Lax/);
 });
 
-t.test('a login that asks for a foreign page leads to the console', async (t) => {
+t.test('a login that asks for a page of another site redirects to the console', async (t) => {
   const { api } = await startConsole(t);
   for (const next of ['https://evil.example/', '//evil.example', '/v1/runs']) {
     const browser = new HttpBrowser();
@@ -73,7 +73,7 @@ t.test('a login that asks for a foreign page leads to the console', async (t) =>
   }
 });
 
-t.test('an answer that does not belong to the login of this browser is refused', async (t) => {
+t.test("an answer that does not belong to this browser's login is rejected", async (t) => {
   const { api, provider } = await startConsole(t);
   const browser = new HttpBrowser();
   const isAnswer = (url: string): boolean => url.startsWith(`${api.origin}/console/login/callback`);
@@ -157,7 +157,7 @@ const json =
   (_req: IncomingMessage, res: ServerResponse): void =>
     void res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 
-t.test('each fault of the provider gives one page that names it', async (t) => {
+t.test('each fault of the provider has one page that names it', async (t) => {
   const issuer = await startIssuer(t);
   const token = (claims: object): ((nonce: string) => Promise<ReturnType<typeof json>>) => {
     return async (nonce) =>
@@ -234,7 +234,7 @@ t.test('failed answers of one client are limited', async (t) => {
   t.same([...statuses], [403, 429]);
 });
 
-t.test('a role decides what a user sees and may do', async (t) => {
+t.test('a role decides what a user can see and do', async (t) => {
   const { api, provider } = await startConsole(t);
   const browser = new HttpBrowser();
   const csrf = await browser.logIn(api);
@@ -272,7 +272,7 @@ t.test('a role decides what a user sees and may do', async (t) => {
   t.match(noticeIn(await stranger.page.text()), /as eve@example\.org, but you have no role in this console/);
 });
 
-t.test('a session ends when its role is removed or changed, and gains no other', async (t) => {
+t.test('a session ends when its role is removed or changed, and never gains another role', async (t) => {
   const { api } = await startConsole(t);
   const browser = new HttpBrowser();
   await browser.logIn(api);
@@ -296,7 +296,7 @@ t.test('a session ends when its role is removed or changed, and gains no other',
   t.equal(await status(), 303, 'no login');
 });
 
-t.test('a logout everywhere ends all sessions of the user, on all hosts, and no later one', async (t) => {
+t.test('a global logout ends all sessions of the user, on all hosts, but none that begin later', async (t) => {
   const endedSessions = endedSessionsBook({ clock: systemClock });
   const { api, provider } = await startConsole(t, { ports: { endedSessions } });
   const other = await startApi(t, { ports: { endedSessions } });

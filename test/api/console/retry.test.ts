@@ -43,7 +43,7 @@ async function logIn(
   return { headers, page, csrf: /name="csrf" value="([^"]+)"/.exec(page)?.[1] ?? '' };
 }
 
-t.test('the page of a run that waits for its next try shows the cause, and tries it now', async (t) => {
+t.test('the page of a run that waits for a retry shows the cause, and can retry immediately', async (t) => {
   const api = await withWaitingRun(t);
   const { headers, page, csrf } = await logIn(api, tokens.maps);
   t.match(page, 'waits to try again');
@@ -60,7 +60,7 @@ t.test('the page of a run that waits for its next try shows the cause, and tries
   t.match(await api.ports.queue.find(runId), { status: 'succeeded', attempt: 2 });
 });
 
-t.test('POST …/retry tries a waiting run now, and refuses one that has ended', async (t) => {
+t.test('POST …/retry retries a waiting run immediately, and rejects a finished one', async (t) => {
   const api = await withWaitingRun(t);
   const retry = (): Promise<Response> =>
     fetch(`${api.origin}/v1/pipelines/maps/runs/${runId}/retry`, {

@@ -37,7 +37,7 @@ t.test('the secret opens a session until the session expires', async (t) => {
     t.equal(await seal.open(text, before), null);
 });
 
-t.test('a network that fails to log in too often is refused', async (t) => {
+t.test('a network with too many failed logins is rejected', async (t) => {
   const sleep = async (): Promise<void> => void t.fail('no login is slowed down');
   const limit = createLoginLimit({ sleep }, { perClient: 2, total: 9, windowSeconds: 60, slowdownMs: 5 });
   for (const client of ['2001:db8::1', '2001:db8::2']) {
@@ -143,7 +143,7 @@ async function logIn(api: Api, token: string): Promise<{ cookie: string; csrf: s
   return { cookie, attributes, csrf: /name="csrf" value="([^"]+)"/.exec(page)?.[1] ?? '' };
 }
 
-t.test('the cookie is kept from scripts and other sites, and Secure behind TLS', async (t) => {
+t.test('the cookie is unreadable for scripts and other sites, and Secure behind TLS', async (t) => {
   const api = await startApi(t, { http: { trustedProxies: ['loopback'], basePath: '/' } });
   const { attributes } = await logIn(api, tokens.maps);
   t.match(attributes, /HttpOnly/);
@@ -173,7 +173,7 @@ t.test('rejects a form of another origin over plain HTTP, and accepts one of its
     t.equal(await statusFrom(origin), 403, origin);
 });
 
-t.test('too many attempts are answered with 429 and Retry-After, even the right one', async (t) => {
+t.test('too many attempts get 429 and Retry-After, even with the right secret', async (t) => {
   const api = await startApi(t);
   for (let attempt = 0; attempt < 10; attempt++)
     t.equal((await post(api, 'console/login', { token: `wrong-${attempt}` })).status, 401);
@@ -198,7 +198,7 @@ t.test('an action without the token of the session does nothing', async (t) => {
   t.equal((await api.ports.queue.pauses()).size, 0);
 });
 
-t.test('a session ends with its token, and with the logout', async (t) => {
+t.test('a session ends with its token, and at logout', async (t) => {
   const api = await startApi(t);
   const { cookie, csrf } = await logIn(api, tokens.maps);
   const status = async (): Promise<number> =>
@@ -219,7 +219,7 @@ t.test('a session ends with its token, and with the logout', async (t) => {
   t.equal(await status(), 303, 'a copied cookie is not accepted');
 });
 
-t.test('a logout ends the session on other hosts and after a restart, and its open pages', async (t) => {
+t.test('a logout ends the session on other hosts and after a restart, and closes its open pages', async (t) => {
   const endedSessions = endedSessionsBook({ clock: systemClock });
   const [one, other] = await Promise.all([1, 2].map(() => startApi(t, { ports: { endedSessions } })));
   if (one === undefined || other === undefined) throw new TypeError('there are two');
@@ -232,7 +232,7 @@ t.test('a logout ends the session on other hosts and after a restart, and its op
   t.match(await page.text(), /event: end\n[^]*"reason":"token_revoked"/);
 });
 
-t.test('a clock that was ahead keeps no session, and its logout everywhere refuses none later', async (t) => {
+t.test('a clock that was ahead neither extends a session nor blocks later ones after a global logout', async (t) => {
   let aheadMs = 365 * 86_400_000;
   const clock = {
     ...systemClock,
@@ -260,7 +260,7 @@ t.test('a clock that was ahead keeps no session, and its logout everywhere refus
 });
 
 t.test(
-  'a logout that cannot be kept is 503, and a cookie is not believed while logouts are unknown',
+  'a logout that cannot be stored is 503, and no cookie is accepted while logouts are unknown',
   async (t) => {
     const away = async (): Promise<never> => {
       throw new WaybillError('queue_unavailable', 'away by the will of the test');
@@ -274,7 +274,7 @@ t.test(
   },
 );
 
-t.test('a token sees its pipelines alone, on every page, by every action and in the events', async (t) => {
+t.test('a token sees only its pipelines, on every page, in every action and in the events', async (t) => {
   const api = await startApi(t);
   const foreign = await api.ports.queue.reserve({ pipelineId: 'docs' });
   const runId = 'docs.20261120T020434Z.k3f9q2ab7x';
@@ -343,7 +343,7 @@ async function uploadTo(
   return fetch(`${api.origin}/${path}`, { method: 'POST', headers: { cookie }, body });
 }
 
-t.test('a path that leads out of the destination is refused, wherever the console takes one', async (t) => {
+t.test('a path that leads out of the destination is rejected wherever the console accepts one', async (t) => {
   const asked: InspectionRequest[] = [];
   const api = await startApi(t, {
     ports: {

@@ -24,7 +24,7 @@ async function start(t: Parameters<typeof startApi>[0], more = {}): Promise<{ ap
   return { api, token: await accessToken(api.origin, await issuer.sign(claims)) };
 }
 
-t.test('every route that takes an upload token takes an access token', async (t) => {
+t.test('every route that accepts an upload token accepts an access token', async (t) => {
   const { api, token } = await start(t);
   const { run_id: runId } = (await (await upload(api.origin, { token })).json()) as { run_id: string };
   const at = await begin(api.origin, 3, { token });
@@ -121,7 +121,7 @@ t.test('a reload limits the rights of tokens that were issued before', async (t)
   t.equal(await statusWith({ maxLifetimeMs: 60_000 }), 202);
 });
 
-t.test('two API hosts share nothing but the key and the used ID tokens', async (t) => {
+t.test('two API hosts share only the key and the used ID tokens', async (t) => {
   const issuer = await startIssuer(t);
   const publishers = [publisherOf(issuer.url)];
   const endedSessions = endedSessionsBook({ clock: systemClock });
@@ -135,7 +135,7 @@ t.test('two API hosts share nothing but the key and the used ID tokens', async (
   t.match((await exchange(other.origin, idToken)).body, { code: 'id_token_refused', detail: /used before/ });
 });
 
-t.test('only the two configured keys open a token, and only unchanged', async (t) => {
+t.test('only the two configured keys decrypt a token, and only an unchanged one', async (t) => {
   const grant = {
     by: {
       publisher_id: 'site',

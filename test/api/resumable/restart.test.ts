@@ -73,7 +73,7 @@ for (const [name, server] of [
   ['memory', '  queue: {driver: memory}'],
   ['embedded', '  queue: {driver: embedded, directory: ./queue}'],
 ] as const)
-  t.test(`tus-js-client, cut ten times, and the daemon restarted in the middle (${name})`, async (t) => {
+  t.test(`tus-js-client with ten disconnects and a restarted daemon (${name})`, async (t) => {
     const place = await layOut(t, server);
     let daemon = await place.start();
     t.teardown(() => daemon.close());
@@ -100,7 +100,7 @@ for (const [name, server] of [
     t.ok(wasPublished(place.root));
   });
 
-t.test('an upload that a daemon left is there for the next one, until it is over', async (t) => {
+t.test('a daemon continues the partial uploads of the previous one, until they expire', async (t) => {
   const place = await layOut(t, '  resumable: {retention: 1h}');
   const first = await place.start();
   const origin = first.url.replace(/\/$/, '');
@@ -116,7 +116,7 @@ t.test('an upload that a daemon left is there for the next one, until it is over
   t.ok(wasPublished(place.root));
 });
 
-t.test('curl alone uploads, too', async (t) => {
+t.test('curl can upload without a library', async (t) => {
   await ensureInstalled('curl');
   const place = await layOut(t, '');
   const daemon = await place.start();

@@ -14,7 +14,7 @@ const recordOf = async ({ ports }: Api, response: Response) =>
 const codeOf = async (response: Response): Promise<string> =>
   ((await response.json()) as { code: string }).code;
 
-t.test('an upload in pieces becomes the run that it would in one request', async (t) => {
+t.test('an upload in parts results in the same run as one request', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6, { headers: { 'upload-metadata': 'filename c2l0ZS50YXI=' } });
   const first = await send(url, 0, 'abc');
@@ -66,7 +66,7 @@ t.test('accepts a length with or after the last part', async (t) => {
   );
 });
 
-t.test('the last byte counts once the queue has taken the bundle, and is sent until then', async (t) => {
+t.test('the last byte counts once the queue has accepted the bundle, and is resent until then', async (t) => {
   const api = await startApi(t, { http: { queueSize: 1 } });
   const url = await begin(api.origin, 6);
   const slot = await api.ports.queue.reserve({ pipelineId: 'docs' });
@@ -92,7 +92,7 @@ t.test('removes a permanently rejected upload with its bytes', async (t) => {
   t.same(await api.staged(), []);
 });
 
-t.test('a key means what it means for an upload in one request', async (t) => {
+t.test('a key works as for an upload in one request', async (t) => {
   const api = await startApi(t);
   const headers = { 'idempotency-key': 'k' };
   const plain = await upload(api.origin, { headers, body: 'abc' });
@@ -110,7 +110,7 @@ t.test('a key means what it means for an upload in one request', async (t) => {
   t.equal(await offsetOf(begun), 1, 'and one that is being sent is not');
 });
 
-t.test('a key whose run has failed starts another where that was asked for at the beginning', async (t) => {
+t.test('restarts a failed run under its key if the upload requested that at its creation', async (t) => {
   const api = await startApi(t);
   await api.ports.queue.start(async () => runResult('failed'));
   const headers = { 'idempotency-key': 'k' };
@@ -127,7 +127,7 @@ t.test('a key whose run has failed starts another where that was asked for at th
   t.equal((await api.ports.queue.find(second))?.status, 'failed');
 });
 
-t.test('offsets, versions, types and strangers are refused', async (t) => {
+t.test('rejects wrong offsets, versions, types and tokens', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6);
   await send(url, 0, 'abc');
@@ -223,7 +223,7 @@ t.test(
   },
 );
 
-t.test('partial uploads are bounded in number and bytes, and ended by DELETE', async (t) => {
+t.test('partial uploads are limited in number and bytes, and DELETE ends them', async (t) => {
   const api = await startApi(t, { resumable: { maxUploads: 2, maxBytes: 1_500 } });
   const [one, two] = [await begin(api.origin, 600), await begin(api.origin, 600)];
   const post = (length: string) =>
@@ -237,7 +237,7 @@ t.test('partial uploads are bounded in number and bytes, and ended by DELETE', a
   t.match(await (await fetch(`${api.origin}/metrics`)).text(), /^waybill_partial_uploads 2$/m);
 });
 
-t.test('a full disk refuses what it has no room for, and keeps the rest', async (t) => {
+t.test('a full disk rejects further bytes, and keeps the others', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6);
   const { partialUploads } = api.ports;
@@ -250,7 +250,7 @@ t.test('a full disk refuses what it has no room for, and keeps the rest', async 
   t.equal(await offsetOf(url), 3);
 });
 
-t.test('the last byte is 503 while staging cannot be used, and counts once it can', async (t) => {
+t.test('the last byte is 503 while staging is unavailable, and accepted afterwards', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6);
   await rm(api.stagingDirectory, { recursive: true });
@@ -264,7 +264,7 @@ t.test('the last byte is 503 while staging cannot be used, and counts once it ca
   t.equal((await recordOf(api, last))?.status, 'queued');
 });
 
-t.test('an upload whose bytes were removed underneath is gone, and others are begun', async (t) => {
+t.test('an upload whose bytes were deleted is gone, and new ones can start', async (t) => {
   const api = await startApi(t);
   const partial = path.join(path.dirname(api.contentDirectory), 'partial');
   const removed = await begin(api.origin, 6);
@@ -328,7 +328,7 @@ t.test('lets only the owner of a key find an interrupted upload by it', async (t
   t.match(await list('?idempotency_key=k%201'), [{ upload_id: id, offset: 6, run_id: /^maps\./ }]);
 });
 
-t.test('switched off, there is nothing under their paths', async (t) => {
+t.test('if disabled, their paths do not exist', async (t) => {
   const api = await startApi(t, { resumable: { maxUploads: 0 } });
   const uploads = `${api.origin}/v1/pipelines/maps/uploads`;
   for (const [method, url] of [
@@ -339,7 +339,7 @@ t.test('switched off, there is nothing under their paths', async (t) => {
   t.equal((await upload(api.origin, { body: 'abc' })).status, 202, 'and all else is as ever');
 });
 
-t.test('the supported protocol', async (t) => {
+t.test('uses the supported protocol', async (t) => {
   const { origin } = await startApi(t);
   const response = await tus('OPTIONS', `${origin}/v1/pipelines/maps/uploads`);
   t.equal(response.status, 204);

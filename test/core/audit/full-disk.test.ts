@@ -80,7 +80,7 @@ async function readiness(
 
 const upTo = (n: number): number[] => Array.from({ length: n }, (_, index) => index + 1);
 
-t.test('on_full: refuse: every act that was admitted has a record, and no other is admitted', async (t) => {
+t.test('on_full: refuse: every admitted act has a record, and no other act is admitted', async (t) => {
   const { trail, directory, errors, fill, clear } = await onSmallDisk(t, 'refuse');
   let admitted = 0;
   const act = async (): Promise<boolean> => {
@@ -137,7 +137,7 @@ t.test('on_full: continue: acts go on, and their records are written later', asy
   t.same((await verifyTrail(directory)).problems, []);
 });
 
-t.test('records that cannot be written at all are logged and counted', async (t) => {
+t.test('records that can never be written are logged and counted', async (t) => {
   const { trail, directory, errors, fill, clear } = await onSmallDisk(t, 'continue');
   fill();
   const all = 10_050;

@@ -46,7 +46,7 @@ function startWriter(directory: string, prefix: string, acts: number, killAt: nu
   return { acked, ended: once(child, 'close') };
 }
 
-t.test('each act has exactly one record, whatever is killed', async (t) => {
+t.test('each act has exactly one record, whichever process is killed', async (t) => {
   const directory = t.testdir();
   const acts = howMany(400, 50);
   const enough = howMany(10_000, 100);

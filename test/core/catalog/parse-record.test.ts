@@ -20,7 +20,7 @@ const record = {
 };
 const textOf = (value: object): string => JSON.stringify(value);
 
-t.test('equal values of records are shared, different ones are not', async (t) => {
+t.test('equal values of records are shared, and different ones are not', async (t) => {
   const parse = recordParser(sourceBackends);
   const first = parse(record);
   const again = parse(JSON.parse(textOf(record)));

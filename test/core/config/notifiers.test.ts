@@ -7,7 +7,7 @@ const withNotifiers = (...notifiers: string[]): string =>
 const hook = (more: string): string => `{id: hook, kind: webhook, secret_env: HOOK, ${more}}`;
 const mail = (more: string): string => `{id: m, kind: email, host: smtp.example.org, from: a@x, ${more}}`;
 
-t.test('each kind gets its defaults', async (t) => {
+t.test('each kind of notifier gets its defaults', async (t) => {
   const { config } = parse(
     withNotifiers(
       '{id: a, kind: log}',
@@ -105,7 +105,7 @@ t.test('names each invalid setting with its location', async (t) => {
 });
 
 t.test(
-  'a webhook at an address that is refused is found before anything is sent, in every spelling',
+  'a forbidden webhook address is rejected before anything is sent, in every spelling',
   async (t) => {
     for (const host of [
       '169.254.169.254',
@@ -127,7 +127,7 @@ t.test(
   },
 );
 
-t.test('secrets are asked for by who needs them only', async (t) => {
+t.test('only commands that use a secret require it', async (t) => {
   const { config } = parse(
     withNotifiers(
       hook('url: "https://x/", pipelines: [p]'),

@@ -77,7 +77,7 @@ t.test('accepts paths that only root can change', options, (t) => {
 });
 
 for (const [name, setting] of everything)
-  t.test(`refuses ${name} if another user owns it, or every user may write to it`, options, (t) => {
+  t.test(`rejects ${name} if another user owns it, or every user can write to it`, options, (t) => {
     const place = layOut(t);
     const file = path.join(place, name);
     chownSync(file, producer, 0);
@@ -97,7 +97,7 @@ for (const [name, setting] of everything)
     t.end();
   });
 
-t.test('refuses a directory above that every user may write to', options, (t) => {
+t.test('rejects a parent directory that every user can write to', options, (t) => {
   const place = layOut(t);
   chmodSync(path.join(place, 'state'), 0o777);
   const found = refusal(place);
@@ -132,7 +132,7 @@ t.test(
 );
 
 t.test(
-  'checks the paths of the chosen pipelines, and staging and queue for the daemon only',
+  'checks the paths of the selected pipelines, and staging and queue only for the daemon',
   options,
   (t) => {
     const place = layOut(t);
@@ -143,7 +143,7 @@ t.test(
   },
 );
 
-t.test('directories of the command line are warnings, a key is refused', options, (t) => {
+t.test('unsafe directories of the command line are warnings, an unsafe key is rejected', options, (t) => {
   const place = layOut(t);
   for (const name of ['site', 'public']) chmodSync(path.join(place, name), 0o777);
   t.match(warnings(place, { areDirectoriesNamed: true }), [{ severity: 'warning', file: null }, {}]);

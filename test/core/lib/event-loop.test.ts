@@ -14,7 +14,7 @@ function countingClock(msEachLook: number): { monotonic: () => number } {
 const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 t.test(
-  'many do a little of their work in each turn, and the first to ask is the first to go on',
+  'many tasks share each turn of the event loop, in the order of their requests',
   async (t) => {
     const { yieldToEventLoop: breathe } = sharedEventLoop(countingClock(0.3));
     const done: number[] = [];
@@ -43,7 +43,7 @@ t.test(
   },
 );
 
-t.test('a turn is used up though each has but one short piece of work to do', async (t) => {
+t.test('a turn ends after its time even if each task has only one short piece of work', async (t) => {
   let now = 0;
   const { yieldToEventLoop: breathe } = sharedEventLoop({ monotonic: () => now });
   let [done, turns] = [0, 0];
@@ -64,7 +64,7 @@ t.test('a turn is used up though each has but one short piece of work to do', as
   t.ok(turns >= 4 && turns <= 6, `${turns} turns`);
 });
 
-t.test('as long as connections come nothing else is done, for 16 turns at most', async (t) => {
+t.test('new connections have priority over other work, for at most 16 turns', async (t) => {
   const { yieldToEventLoop: breathe, onAccepted } = sharedEventLoop(countingClock(2));
   const turnsUntilDone = async (connections: number): Promise<number> => {
     let [isDone, turns] = [false, 0];
@@ -94,7 +94,7 @@ t.test('yields once a millisecond when nothing else uses the event loop', async 
   t.type(breathe(), Promise);
 });
 
-t.test('uploads at once are staged a few files a turn, however much has arrived', async (t) => {
+t.test('concurrent uploads are staged a few files per turn, however much data has arrived', async (t) => {
   const root = t.testdir();
   const { yieldToEventLoop: breathe } = sharedEventLoop(countingClock(0.3));
   const files = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, `${index}`]));

@@ -15,7 +15,7 @@ async function drain(stream: AsyncIterable<Uint8Array>, into: number[]): Promise
 
 const sum = (sizes: readonly number[]): number => sizes.reduce((all, size) => all + size, 0);
 
-t.test('the bytes pass at the rate, in pieces of a tenth of a second', async (t) => {
+t.test('limits bytes to the rate, in pieces of a tenth of a second', async (t) => {
   const clock = manualClock();
   const passed: number[] = [];
   const done = drain(new RateLimiter(clock, rate).pace(chunks(25_000)), passed);

@@ -40,7 +40,7 @@ function as<T>(uid: number, work: () => T): T {
   }
 }
 
-t.test('accepts a directory of this user in a sticky directory, and one that is missing', options, (t) => {
+t.test('accepts a directory of this user in a sticky directory, and a missing one', options, (t) => {
   const made = place(t);
   t.same(kinds(made), []);
   t.same(kinds(path.join(made, 'missing', 'deeper')), []);
@@ -48,7 +48,7 @@ t.test('accepts a directory of this user in a sticky directory, and one that is 
   t.end();
 });
 
-t.test('names the entry that every user may write to, and the command that fixes it', options, (t) => {
+t.test('names the entry that every user can write to, and the command that fixes it', options, (t) => {
   const made = place(t);
   const open = directory(path.join(made, "it's open"), 0o777);
   directory(path.join(open, 'inside'), 0o700);
@@ -60,7 +60,7 @@ t.test('names the entry that every user may write to, and the command that fixes
   t.end();
 });
 
-t.test('a sticky directory may lead to a path, and cannot be used itself', options, (t) => {
+t.test('a sticky directory may be a parent, but cannot be used itself', options, (t) => {
   const sticky = directory(path.join(place(t), 'sticky'), 0o1777);
   t.same(kinds(sticky), ['everyone']);
   const foreign = directory(path.join(sticky, 'foreign'), 0o755, { uid: bob });
@@ -69,7 +69,7 @@ t.test('a sticky directory may lead to a path, and cannot be used itself', optio
   t.end();
 });
 
-t.test('judges what a link leads to, and who could replace the link', options, (t) => {
+t.test('checks the target of a link, and who can replace the link', options, (t) => {
   const made = place(t);
   const open = directory(path.join(made, 'open'), 0o777);
   directory(path.join(open, 'inside'), 0o755);
@@ -86,7 +86,7 @@ t.test('judges what a link leads to, and who could replace the link', options, (
   t.end();
 });
 
-t.test('a group of one user may write, any other may not', options, (t) => {
+t.test('accepts write permission for a group of one user, and for no other group', options, (t) => {
   const made = place(t);
   t.same(kinds(directory(path.join(made, 'own'), 0o2775, { gid: alice })), []);
   const shared = directory(path.join(made, 'shared'), 0o775, { gid: webServer });

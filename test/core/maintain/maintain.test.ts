@@ -45,7 +45,7 @@ async function recorded(storage: Storage): Promise<string[]> {
 }
 
 t.test(
-  'managed paths: every directory with a state, parents first; none is an error if required',
+  'managed paths: every directory with a state, parents first; an error if required and there is none',
   async (t) => {
     const storage = memoryStorage({ flavour: 'files' });
     await t.rejects(requireManagedPaths(storage), { code: 'bundle_not_found' });
@@ -56,7 +56,7 @@ t.test(
   },
 );
 
-t.test('only a valid state has a catalog; the others say what to do', async (t) => {
+t.test('only a valid state has a catalog; others have a hint', async (t) => {
   const refused = { code: 'state_conflict' };
   t.throws(() => requireCatalog({ kind: 'absent' }), refused);
   t.throws(() => requireCatalog({ kind: 'legacy', version: 2, records: [] }), {
@@ -67,7 +67,7 @@ t.test('only a valid state has a catalog; the others say what to do', async (t) 
   t.throws(() => requireCatalog({ kind: 'invalid', reason: 'x' }), { ...refused, message: /invalid: x/ });
 });
 
-t.test('prune removes, records and notifies what it decided, of its own owner only', async (t) => {
+t.test('prune removes, records and notifies of its decisions, for its own owner only', async (t) => {
   const storage = await published();
   const occurrences: Occurrence[] = [];
   const notify = (occurrence: Occurrence): void => void occurrences.push(occurrence);
@@ -98,7 +98,7 @@ t.test('prune removes, records and notifies what it decided, of its own owner on
   t.notOk((await snapshot(storage)).has('bundle/b.txt'));
 });
 
-t.test('a deletion that failed stays recorded; one whose answer was lost does not', async (t) => {
+t.test('a failed deletion stays recorded; one with a lost response does not', async (t) => {
   for (const [isApplied, left] of [
     [false, ['a.txt', 'b.txt', 'theirs.txt']],
     [true, ['a.txt', 'theirs.txt']],
@@ -191,7 +191,7 @@ t.test('decides by keep_latest and the limit if no clock is available', async (t
   t.match(bounded, { refused: { code: 'too_many_removals' }, removed: { length: 0 } });
 });
 
-t.test('pruning that is not enabled is refused', async (t) => {
+t.test('pruning is rejected unless it is enabled', async (t) => {
   const refused = prune(context, await published(), {
     owner,
     policy: { ...policy, enabled: false },
@@ -224,7 +224,7 @@ t.test('reconcile removes the records of missing outputs of its owner, and repor
   t.ok((await snapshot(storage)).has('bundle/stray.txt'));
 });
 
-t.test('verify reads every output and names what is missing or different', async (t) => {
+t.test('verify reads every output and names missing or different ones', async (t) => {
   const storage = await published();
   await storage.remove(listedKey('bundle/a.txt'));
   await put(storage, 'bundle/b.txt', 'B');
@@ -242,7 +242,7 @@ t.test('verify reads every output and names what is missing or different', async
 });
 
 t.test(
-  'verify: sizes and digests that differ are shown, sorted, as far as the catalog can be trusted',
+  'verify: differing sizes and digests are shown, sorted, if the catalog is valid',
   async (t) => {
     const storage = memoryStorage({ flavour: 'files' });
     await publishTo(storage, { files: { a: 'a', b: 'b', c: 'c' } });
@@ -291,7 +291,7 @@ t.test(
   },
 );
 
-t.test('reconcile: a catalog that cannot be read is reported, and the others are repaired', async (t) => {
+t.test('reconcile: an unreadable catalog is reported, and the others are repaired', async (t) => {
   const storage = await published();
   await storage.remove(listedKey('bundle/a.txt'));
   await put(storage, 'x/.publisher.json', 'nonsense');
@@ -309,7 +309,7 @@ t.test('reconcile: a catalog that cannot be read is reported, and the others are
   t.match(await stateOf(storage), { catalog: { generation: 3, outputs: { length: 2 } } });
 });
 
-t.test('reconcile: strays are sorted, and what comes back before the lease keeps its record', async (t) => {
+t.test('reconcile: strays are sorted, and a file that reappears before the lease keeps its record', async (t) => {
   const storage = await published();
   for (const name of ['z', 'a', 'm']) await put(storage, `bundle/${name}`, 's');
   await storage.remove(listedKey('bundle/a.txt'));
@@ -326,7 +326,7 @@ t.test('reconcile: strays are sorted, and what comes back before the lease keeps
   t.match(await stateOf(storage), { catalog: { generation: 2 } }, 'and nothing was written');
 });
 
-t.test('reconcile: what a dead publisher left is swept, but not by a dry run', async (t) => {
+t.test('reconcile: sweeps files of a dead publisher, but not in a dry run', async (t) => {
   const storage = await published();
   const dead = newHolder();
   retire(dead);
@@ -337,7 +337,7 @@ t.test('reconcile: what a dead publisher left is swept, but not by a dry run', a
   }
 });
 
-t.test('when an owner last published is found in the catalogs, within limits', async (t) => {
+t.test('finds the last publication of an owner in the catalogs, within limits', async (t) => {
   const storage = await published();
   const times = async (who: typeof owner): Promise<string[]> => {
     const state = await stateOf(storage);

@@ -77,7 +77,7 @@ function telling(root: Storage, removing: (key: Key) => Promise<void> = async ()
 
 for (const flavour of ['files', 'objects'] as const)
   t.test(
-    `${flavour}: the intent names what goes before anything does, and the commit what is left`,
+    `${flavour}: the intent lists removals before any file changes, and the commit the remaining files`,
     async (t) => {
       const { storage, steps } = telling(await published(flavour));
       t.match(await pruned(storage), {
@@ -137,7 +137,7 @@ t.test("reads the storage's clock only if a decision depends on age", async (t) 
   });
 });
 
-t.test('what a dead publisher left is swept though nothing is pruned', async (t) => {
+t.test('sweeps files of a dead publisher even if nothing is pruned', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { a: 'a' } });
   const dead = newHolder();
@@ -147,7 +147,7 @@ t.test('what a dead publisher left is swept though nothing is pruned', async (t)
   t.same([...(await snapshot(root)).keys()], [`${bundlePath}/${state}`, `${bundlePath}/a`]);
 });
 
-t.test('an attempt that did not finish is settled, whether or not something is pruned', async (t) => {
+t.test('settles an unfinished attempt, whether or not something is pruned', async (t) => {
   for (const [files, paths] of [
     [{ a: 'a' }, ['a']],
     [{ a: 'a', b: 'b' }, ['a']],
@@ -192,7 +192,7 @@ t.test('reports an unreadable catalog and prunes the others', async (t) => {
   t.match(occurrences, [{ type: 'outputs.pruned', data: { counts: { outputs_removed: 2, errors: 1 } } }]);
 });
 
-t.test('an output that was published again since the decision stays', async (t) => {
+t.test('an output that was published again after the decision stays', async (t) => {
   const root = await published();
   let isDone = false;
   const again: Storage = {
@@ -245,7 +245,7 @@ t.test(
   },
 );
 
-t.test('stopped between two files, it removes no more, and the state says what is left', async (t) => {
+t.test('if stopped between two files, removes no more, and the state has the remaining ones', async (t) => {
   const root = await published();
   const stop = new AbortController();
   const { storage } = telling(root, async () => stop.abort(new Error('SIGTERM')));
@@ -256,7 +256,7 @@ t.test('stopped between two files, it removes no more, and the state says what i
   t.match(await stateOf(root), { catalog: { outputs: [{ path: 'a' }, { path: 'c' }], pending: null } });
 });
 
-t.test('suspended past its lease between two files, it removes no more, and the intent stands', async (t) => {
+t.test('if suspended past its lease between two files, removes no more, and the intent stays', async (t) => {
   const root = await published();
   const clock = testClock();
   let suspendedMs = 0;
@@ -271,7 +271,7 @@ t.test('suspended past its lease between two files, it removes no more, and the 
 });
 
 t.test(
-  'the clock of the storage: asked by a file that is gone again; five minutes are tolerated',
+  'reads the clock of the storage with a temporary file, and tolerates five minutes',
   async (t) => {
     const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
     const inner = memoryStorage({ flavour: 'files' });

@@ -29,7 +29,7 @@ for (const flavour of ['files', 'objects'] as const)
     t.same(await unmanaged(root), strays.sort());
   });
 
-t.test('where the ledger is broken, the current pointer is known, and no channel', async (t) => {
+t.test('with an invalid ledger, the current pointer is known but no channel', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishAsRelease(root, 0);
   await publishAsRelease(root, 1, { channel: preview });

@@ -19,7 +19,7 @@ async function destination(flavour: 'files' | 'objects', bundles: number): Promi
 }
 
 for (const flavour of ['files', 'objects'] as const) {
-  t.test(`${flavour}: what lies outside of the managed bundle paths is reported for the root`, async (t) => {
+  t.test(`${flavour}: files outside of the managed bundle paths are reported for the root`, async (t) => {
     const root = await destination(flavour, 2);
     await put(root, 'z-stray', 's');
     await put(root, 'session-1/beside/stray', 's');
@@ -40,7 +40,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(await snapshot(root), before, 'and nothing is touched');
   });
 
-  t.test(`${flavour}: a managed root is reported once, without what the paths below it manage`, async (t) => {
+  t.test(`${flavour}: a managed root is reported once, without the files of managed paths below it`, async (t) => {
     const root = await destination(flavour, 1);
     await put(
       root,
@@ -64,7 +64,7 @@ for (const flavour of ['files', 'objects'] as const) {
   });
 }
 
-t.test('one listing shows a whole destination, however many bundles it holds', async (t) => {
+t.test('one listing covers a whole destination, however many bundles it has', async (t) => {
   const root = await destination('objects', 20);
   let listings = 0;
   const counted: Storage = {

@@ -109,7 +109,7 @@ for (const flavour of ['files', 'objects'] as const) {
   });
 
   t.test(
-    `${flavour}: another destination gives what the source no longer has, if its bytes are right`,
+    `${flavour}: copies files that the source no longer has from another destination, if the digest matches`,
     async (t) => {
       const { places, web, check, mend } = await layOut(flavour);
       await damage(web);
@@ -147,7 +147,7 @@ for (const flavour of ['files', 'objects'] as const) {
   );
 }
 
-t.test('outputs of others, and bundle paths with an unfinished attempt, are left alone', async (t) => {
+t.test('outputs of other owners, and bundle paths with an unfinished attempt, stay unchanged', async (t) => {
   const { web, mend } = await layOut('files');
   await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
   await put(web, 'bundle/theirs.txt', 'T');
@@ -201,7 +201,7 @@ t.test('keeps and reports the existing file if a write fails', async (t) => {
   t.match(await mend(), [{ repaired: { length: 4 }, error: null }], 'and can be repaired later');
 });
 
-t.test('the parts of a subset are all paths, each once, and always the same', async (t) => {
+t.test('the parts of a subset cover all paths once, and never change', async (t) => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 9_999 }), fc.string(), fc.string(), (parts, place, path) => {
       const found = Array.from({ length: parts }, (_, index) => ({ part: index + 1, parts })).filter(
@@ -271,7 +271,7 @@ t.test('a repair that was suspended past its lease while it read its source writ
   t.same(published(await snapshot(web)), published(damaged));
 });
 
-t.test('what bytes are taken from is only read, opened when it is needed, and closed', async (t) => {
+t.test('sources of a repair are read-only, opened only if needed, and closed', async (t) => {
   const { web, mend, opened, closed } = await layOut('files');
   const readOnly = { readOnly: true, mustExist: true, dryRun: true };
   await put(web, 'bundle/a.txt', 'A');
@@ -286,7 +286,7 @@ t.test('what bytes are taken from is only read, opened when it is needed, and cl
   t.same(closed, ['/mirror']);
 });
 
-t.test('nothing of it is written by a repair that finds no bytes, or is stopped', async (t) => {
+t.test('a repair that finds no matching bytes, or is stopped, writes nothing', async (t) => {
   const { places, web, mend } = await layOut('files');
   await put(web, 'bundle/a.txt', 'A');
   await put(places['/source']!, 'bundle/a.txt', 'longer than that');
@@ -309,7 +309,7 @@ t.test('nothing of it is written by a repair that finds no bytes, or is stopped'
 });
 
 t.test(
-  'another destination gives nothing from a catalog that is not valid, or announces the file',
+  'uses no bytes of another destination if its catalog is invalid or announces the file',
   async (t) => {
     const { places, web, mend } = await layOut('files');
     const mirror = places['/mirror']!;
@@ -363,7 +363,7 @@ t.test('does not overwrite files that were published again after the damage was 
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'a2');
 });
 
-t.test('if all of it was published again, no attempt is made', async (t) => {
+t.test('if all files were published again, no attempt is made', async (t) => {
   const { places, web, check } = await layOut('files');
   await put(web, 'bundle/a.txt', 'A');
   const verified = await check();
@@ -385,7 +385,7 @@ t.test('if all of it was published again, no attempt is made', async (t) => {
   t.match(await stateOf(web), { catalog: { generation } });
 });
 
-t.test('stopped in the midst of it, a repair leaves everything as it was', async (t) => {
+t.test('a repair that is stopped halfway leaves everything unchanged', async (t) => {
   const { places, web, check } = await layOut('files');
   await put(web, 'bundle/a.txt', 'A');
   await put(web, 'bundle/b.txt', 'B');
@@ -410,7 +410,7 @@ t.test('stopped in the midst of it, a repair leaves everything as it was', async
   t.match((await snapshot(web)).get('bundle/b.txt'), 'B');
 });
 
-t.test('of several places that should have the bytes, the first that has them gives them', async (t) => {
+t.test('uses the first of several places that have the bytes', async (t) => {
   const { places, web, mend } = await layOut('files');
   const mirror = places['/mirror']!;
   // Discovery finds this one first.
@@ -428,7 +428,7 @@ t.test('of several places that should have the bytes, the first that has them gi
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'a');
 });
 
-t.test('a catalog that does not say which bundle was published is not repaired', async (t) => {
+t.test('does not repair a catalog that does not record which bundle was published', async (t) => {
   const { web, mend } = await layOut('files');
   const text = (await snapshot(web)).get('bundle/.publisher.json') ?? '';
   const older = JSON.parse(text) as { bundles?: unknown };

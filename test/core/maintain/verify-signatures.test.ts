@@ -105,7 +105,7 @@ t.test('a signed publication is verified by waybill, minisign and sha256sum', as
 });
 
 t.test(
-  'the statement names each output, the source, the publisher, the run and the version, and no secret',
+  'the statement names each output, the source, the publisher, the run and the version, but no secret',
   async (t) => {
     const signed = new Signed(t);
     await signed.run('maps.1');
@@ -149,7 +149,7 @@ t.test(
   },
 );
 
-t.test('a run with nothing to publish keeps the bytes, and any other change signs again', async (t) => {
+t.test('a run without changes keeps the bytes, and any change creates a new signature', async (t) => {
   const signed = new Signed(t);
   const names = ['SHA256SUMS', 'SHA256SUMS.minisig', 'attestation.json'];
   const bytes = (): string[] => names.map((name) => signed.read(name).toString());
@@ -171,7 +171,7 @@ t.test('a run with nothing to publish keeps the bytes, and any other change sign
   t.same(await signed.distrusted(), ['SHA256SUMS.minisig', 'attestation.json']);
 });
 
-t.test('releases are signed each, and a rollback stays although another run would name itself', async (t) => {
+t.test('each release is signed, and a rollback stays valid although another run made it', async (t) => {
   const signed = new Signed(t, 'layout: releases, outputs: {signature: {key_env: KEY}}');
   t.equal(await signed.run('maps.1'), 'publish_new');
   writeFileSync(path.join(signed.place, 'source/site/a.txt'), 'A2');
@@ -186,7 +186,7 @@ t.test('releases are signed each, and a rollback stays although another run woul
 });
 
 t.test(
-  'one flipped bit in a file, the sums, a signature, the statement or the catalog is named',
+  'names a flipped bit in a file, the sums, a signature, the statement or the catalog',
   async (t) => {
     const signed = new Signed(t);
     await signed.run('maps.1');

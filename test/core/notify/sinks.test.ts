@@ -22,7 +22,7 @@ const lines = (file: string): Event[] =>
     .split('\n')
     .map((line) => JSON.parse(line) as Event);
 
-t.test('log: the whole event under one key', async (t) => {
+t.test('log: writes the whole event under one key', async (t) => {
   const told: object[] = [];
   const sink = logSink({ ...silentLog, info: (fields) => void told.push(fields) });
   const one = event();
@@ -49,7 +49,7 @@ t.test(
   },
 );
 
-t.test('file: lines of processes that write at once stay whole', async (t) => {
+t.test('file: lines of concurrent processes stay whole', async (t) => {
   const file = path.join(t.testdir(), 'events.jsonl');
   const program = `
     import { fileSink } from './src/core/notify/sinks/file.ts';
@@ -83,7 +83,7 @@ t.test('file: reports a failed write', async (t) => {
   t.match(await fileSink('/dev/full').send(event(), never), { ok: false, reason: /ENOSPC/, retry: true });
 });
 
-t.test('redis: who listens gets the event; a server that went and came back is found again', async (t) => {
+t.test('redis: subscribers get the event; reconnects after an outage of the server', async (t) => {
   const redis = await startRedis({ password: 'canary-password' });
   t.teardown(() => redis.close());
   const sink = redisSink({ url: redis.url, channel: 'waybill.events', timeoutMs: 5_000 });

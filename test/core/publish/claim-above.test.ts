@@ -115,7 +115,7 @@ const theirs = { 'sub/b/one.txt': '1', 'sub/b/two.txt': '2', 'sub/own.txt': 'o' 
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const) {
   t.test(
-    `${kind}: what a catalog above records is not unmanaged, and force does not delete it`,
+    `${kind}: files recorded by a catalog above are not unmanaged, and force does not delete them`,
     async (t) => {
       for (const [at, where] of [
         ['.', 'the destination root'],
@@ -147,7 +147,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
     },
   );
 
-  t.test(`${kind}: nor a managed bundle path's own collisions`, async (t) => {
+  t.test(`${kind}: a managed bundle path with colliding records does not count as unmanaged either`, async (t) => {
     const storage = await newWorld(kind, t).open();
     await publishAt(storage, 'sub/b', { 'ours.txt': 'x' });
     await put(storage, 'sub/b/one.txt', '1');
@@ -166,7 +166,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
     t.equal((await snapshot(storage)).get('sub/b/one.txt'), '1');
   });
 
-  t.test(`${kind}: a state above that cannot be understood keeps force from deleting below it`, async (t) => {
+  t.test(`${kind}: an invalid state above prevents force from deleting below it`, async (t) => {
     const storage = await newWorld(kind, t).open();
     await put(storage, 'sub/b/stray.txt', 's');
     await put(storage, '.publisher.json', '{"schema_version": 9}');
@@ -179,7 +179,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
     t.equal((await snapshot(storage)).get('sub/b/stray.txt'), 's');
   });
 
-  t.test(`${kind}: the states above are read only if content is refused or cleared, once each`, async (t) => {
+  t.test(`${kind}: reads the states above only if content is rejected or cleared, once each`, async (t) => {
     const { storage, reads } = countingStates(await newWorld(kind, t).open());
     for (const files of [{ a: '1' }, { a: '1' }, { a: '2' }]) await publishAt(storage, 'x/y/z', files);
     t.same(new Set(reads), new Set(['x/y/z/.publisher.json']), 'published, nothing to do, published again');

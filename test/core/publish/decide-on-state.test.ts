@@ -42,7 +42,7 @@ async function layOut(): Promise<{ root: Storage; storage: Storage; decideOn: De
   return { root, storage, decideOn };
 }
 
-t.test('under the lease a decision is not made over if nothing has changed', async (t) => {
+t.test('under the lease, a decision is reused if nothing has changed', async (t) => {
   const { storage, decideOn } = await layOut();
   const first = await decideOn(await readState(storage));
   t.equal(first.action, 'replace_catalog');
@@ -79,7 +79,7 @@ t.test(
   },
 );
 
-t.test('what another has damaged and published again is looked at again', async (t) => {
+t.test('checks an output again after another publisher damaged and republished it', async (t) => {
   const { root, storage, decideOn } = await layOut();
   await storage.remove('b' as never);
   const before = await decideOn(await readState(storage));
@@ -96,7 +96,7 @@ t.test('what another has damaged and published again is looked at again', async 
   );
 });
 
-t.test('force does not empty a whole bucket, unless that is allowed', async (t) => {
+t.test('force does not empty a whole bucket unless that is allowed', async (t) => {
   const root = memoryStorage({ flavour: 'objects' });
   await put(root, 'unmanaged', 'x');
   const bundle = bundleOf({ a: 'a' });
@@ -126,7 +126,7 @@ t.test('force does not empty a whole bucket, unless that is allowed', async (t) 
   t.match(await decided('', false, 'bundle'), { clears: false, action: 'publish_new' });
 });
 
-t.test('refusals, and the clearing of everything, depend on files that no record names', (t) => {
+t.test('only refusals and clearing depend on unrecorded files', (t) => {
   const depends = (action: string, clears = false): boolean =>
     dependsOnStrays({ action, clears } as Parameters<typeof dependsOnStrays>[0]);
   for (const action of ['fail_unmanaged', 'fail_conflict']) t.ok(depends(action), action);
@@ -137,7 +137,7 @@ t.test('refusals, and the clearing of everything, depend on files that no record
 });
 
 t.test(
-  'without the lease, a refusal is final once the state did not change while it was looked at',
+  'without the lease, a refusal is final if the state did not change during the check',
   async (t) => {
     /** Publishes something else while each of the first looks is taken; returns the states looked at. */
     const looks = async (changes: number, action: string): Promise<number[]> => {
@@ -161,7 +161,7 @@ t.test(
 );
 
 t.test(
-  'limits: none, one that nothing is removed for, one that is exceeded, one that is lifted',
+  'limits: none, not reached, exceeded, lifted',
   async (t) => {
     const { storage, root } = await layOut();
     const bundle = bundleOf({ a: 'new' });

@@ -95,7 +95,7 @@ const kinds: Record<string, () => Promise<Place & { release: () => void }>> = {
 const seen = new Set<string>();
 
 for (const [kind, open] of Object.entries(kinds))
-  t.test(`${kind}: what a dry run lists is what the run does`, async (t) => {
+  t.test(`${kind}: a dry run lists exactly the actions of the run`, async (t) => {
     await fc.assert(
       fc.asyncProperty(scenes, async (scene) => {
         const place = await open();
@@ -112,7 +112,7 @@ for (const [kind, open] of Object.entries(kinds))
     t.pass('for random trees');
   });
 
-t.test('all of it occurred', async (t) => {
+t.test('every action occurred', async (t) => {
   for (const one of [
     ...['publish_new', 'upsert_additive', 'replace_catalog', 'force_replace', 'skip_same'],
     ...['fail_unmanaged', 'fail_conflict'],

@@ -52,7 +52,7 @@ for (const [name, lay] of [
   ['local', locally],
   ['SFTP', overSftp],
 ] as const)
-  t.test(`${name}: a run fixes modes, and leaves bytes, catalog and action as they are`, async (t) => {
+  t.test(`${name}: a run fixes modes, and leaves bytes, catalog and action unchanged`, async (t) => {
     const { stand, root, modesOf } = await lay(t);
     const sound = ['755', '755', '644', '644', '644'];
     t.same(modesOf(entries), sound);
@@ -94,7 +94,7 @@ t.test('a publication of changes fixes the modes of kept files', async (t) => {
   t.same(modesOf(['one/map.json']), ['644']);
 });
 
-t.test('the current release is fixed', async (t) => {
+t.test('fixes the current release', async (t) => {
   const root = t.testdir();
   const stand = new Stand();
   stand.web = await localStorage(root);
@@ -126,7 +126,7 @@ for (const [name, lay] of [
   ['local', locally],
   ['SFTP', overSftp],
 ] as const)
-  t.test(`${name}: a private file never gets more rights by a name in the destination`, async (t) => {
+  t.test(`${name}: a private file never gets more permissions through a name in the destination`, async (t) => {
     const { stand, root } = await lay(t);
     const secret = path.join(root, '../secret');
     writeFileSync(secret, '<p>page</p>', { mode: 0o600 });

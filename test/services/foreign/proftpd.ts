@@ -48,8 +48,8 @@ export const startProftpd: StartSftp = async (t) => {
     ...{ host: '127.0.0.1', port, user: username, root, seenAs: root, clientKeyFile: key, knownHostsFile },
     // It makes targets of links absolute; publishing releases there is refused.
     lacks: [
-      'a link is made, read, replaced and removed, and what it leads to stays',
-      'a link replaces nothing else than a link',
+      'a link is created, read, replaced and removed, and its target stays',
+      'a link replaces only a link',
       'shows readers a complete target while a link is replaced',
     ],
     maxRequests: 64,

@@ -34,7 +34,7 @@ t.test('restores compressed data of any length', async (t) => {
     }
 });
 
-t.test('the same bytes in any chunks give the same archive', async (t) => {
+t.test('the chunks of the input do not change the archive', async (t) => {
   const bytes = textOf(150_000);
   const whole = Buffer.concat(await packed(bytes));
   for (const size of [999, 65_535, 65_537, 150_000])
@@ -47,7 +47,7 @@ t.test('the same bytes in any chunks give the same archive', async (t) => {
   t.equal(whole.readUInt32LE(4), 0, 'it has no time');
 });
 
-t.test('others get their turn after each piece', async (t) => {
+t.test('other work runs after each piece', async (t) => {
   let turns = 0;
   let isDone = false;
   const turn = (): void => {

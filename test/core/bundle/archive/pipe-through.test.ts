@@ -12,7 +12,7 @@ async function told(output: AsyncIterable<Uint8Array>): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-t.test('bytes come out as the transform makes them', async (t) => {
+t.test('returns the output of the transform', async (t) => {
   const upper = new Transform({
     transform: (chunk, _, done) => done(null, String(chunk).toUpperCase()),
   });

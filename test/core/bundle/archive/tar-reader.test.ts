@@ -24,7 +24,7 @@ async function told(archive: Buffer | AsyncIterable<Uint8Array>): Promise<string
   return seen;
 }
 
-t.test('bytes that the consumer leaves unread are passed over', async (t) => {
+t.test('skips bytes that the consumer did not read', async (t) => {
   const archive = tar(
     { path: 'a', body: 'a'.repeat(2000) },
     { path: 'b', body: 'b'.repeat(2000) },
@@ -44,7 +44,7 @@ t.test('bytes that the consumer leaves unread are passed over', async (t) => {
   }
 });
 
-t.test('a name whose letters straddle chunks is read right', async (t) => {
+t.test('decodes a name whose characters are split between chunks', async (t) => {
   const archive = tar({ path: 'x/öäü€😀.txt' });
   for (let size = 1; size < 40; size += 1)
     for await (const { name } of readTar(inChunks(archive, size))) t.equal(name, 'x/öäü€😀.txt');
@@ -95,7 +95,7 @@ t.test('reports a name with invalid characters in full, up to two hundred bytes'
   t.same(await told(tar({ path: 'a\ufffd', prefix, body: 'y' })), [`${prefix}/a\ufffd: y`]);
 });
 
-t.test('a body ends at its last byte, whether or not that fills a block', async (t) => {
+t.test('a body ends at its last byte, with or without a full block', async (t) => {
   for (const size of [0, 1, 511, 512, 513, 1024])
     t.same(await told(tar({ path: 'a', body: 'x'.repeat(size) }, { path: 'b', body: 'y' })), [
       `a: ${size < 20 ? 'x'.repeat(size) : size}`,
@@ -109,7 +109,7 @@ t.test('a body ends at its last byte, whether or not that fills a block', async 
   );
 });
 
-t.test('what describes the next file is for that file alone', async (t) => {
+t.test('extended headers apply only to the next file', async (t) => {
   const archive = tar(
     pax({ path: 'long', comment: 'x' }),
     { path: 'a', body: '1' },
@@ -138,7 +138,7 @@ t.test('a file whose name is cut after a slash in its header is still a file', a
   t.same(await told(tar(pax({ path: name }), cut, { path: 'b' })), [`${name}: x`, 'b: ']);
 });
 
-t.test('a file is described by four headers at most, of a mebibyte each', async (t) => {
+t.test('a file has at most four extended headers, of a mebibyte each', async (t) => {
   const comments = (count: number): Buffer[] => Array.from({ length: count }, () => pax({ comment: 'x' }));
   t.same(await told(tar(...comments(4), { path: 'a', body: '1' })), ['a: 1']);
   t.same(await told(tar(...comments(5), { path: 'a', body: '1' })), ['too many headers describe one file']);
@@ -155,7 +155,7 @@ t.test('a file is described by four headers at most, of a mebibyte each', async 
   }
 });
 
-t.test('reports each kind of damage by its cause', async (t) => {
+t.test('reports the cause of each kind of damage', async (t) => {
   const a = rawEntry({ path: 'a', body: '1' });
   const empty = Buffer.alloc(0);
   const cases: [archive: Buffer, message: string | RegExp, after?: string][] = [
@@ -217,7 +217,7 @@ t.test('reports each kind of damage by its cause', async (t) => {
   t.same(await told(tar(pax({ size: '1'.repeat(15) }), a)), ['the archive is cut short']);
 });
 
-t.test('padding after the end is passed over up to sixteen mebibytes', async (t) => {
+t.test('skips up to sixteen mebibytes of padding after the end', async (t) => {
   const most = 16 * 2 ** 20;
   async function* padded(padding: number): AsyncGenerator<Uint8Array> {
     yield tar({ path: 'a', body: '1' });
@@ -227,7 +227,7 @@ t.test('padding after the end is passed over up to sixteen mebibytes', async (t)
   t.same(await told(padded(most + 1)), ['a: 1', 'the archive has endless padding']);
 });
 
-t.test('the input is closed when the archive is read, refused or left', async (t) => {
+t.test('closes the input after the archive is read, rejected or abandoned', async (t) => {
   for (const archive of [
     tar({ path: 'a' }),
     Buffer.from('x'.repeat(600)),
@@ -290,7 +290,7 @@ t.test('reads back what it writes, with the declared length and stable bytes', a
   t.equal(parseInt(early.toString('latin1', 136, 147), 8), 0, 'none before 1970');
 });
 
-t.test('a file that has changed since it was hashed ends the archive', async (t) => {
+t.test('a file that changed since it was hashed ends the archive with an error', async (t) => {
   const open = (...texts: string[]) =>
     async function* () {
       for (const text of texts) yield Buffer.from(text);

@@ -55,7 +55,7 @@ t.test('agrees with JSON.parse on validity, for any text (property)', async () =
   );
 });
 
-t.test('the value that is understood is that of JSON.parse (property)', async (t) => {
+t.test('parses the same value as JSON.parse (property)', async (t) => {
   fc.assert(
     fc.property(fc.json(), (text) => t.same(examine(text).value, JSON.parse(text))),
     { numRuns: 200 },
@@ -64,7 +64,7 @@ t.test('the value that is understood is that of JSON.parse (property)', async (t
   t.ok(Object.hasOwn(value, '__proto__'), 'and __proto__ is a key like any other');
 });
 
-t.test('wanted places are found by pointer, escapes and the last of two equal keys included', async (t) => {
+t.test('finds values by pointer, including escapes and the last of two equal keys', async (t) => {
   const text = '{"a/b": {"~": 1}, "list": [0, {"x": 2}], "k": 1, "k": 22}';
   const { valueOffset, keyOffset, problems } = examine(text, [
     '',
@@ -83,7 +83,7 @@ t.test('wanted places are found by pointer, escapes and the last of two equal ke
   t.match(problems, [{ kind: 'duplicate_key', pointer: '/k', offset: text.lastIndexOf('"k"') }]);
 });
 
-t.test('every mistake is one problem at its own place, and reading goes on after it', async (t) => {
+t.test('each mistake is one problem at its position, and parsing continues after it', async (t) => {
   const cases: [text: string, problems: string[]][] = [
     ['', ['empty 0']],
     [' \n', ['empty 0']],
@@ -113,7 +113,7 @@ t.test('every mistake is one problem at its own place, and reading goes on after
   for (const [text, problems] of cases) t.same(kindsOf(text), problems, text);
 });
 
-t.test('hostile texts end at a limit, without recursion and in linear time', async (t) => {
+t.test('stops at a limit in hostile texts, without recursion and in linear time', async (t) => {
   t.match(examine('['.repeat(5_000_000)).problems, [{ kind: 'too_deep', offset: 64 }]);
   t.match(examine(`["\n${'['.repeat(1_000_000)}`).problems.at(-1), { kind: 'too_deep' });
   t.match(examine(`[${'[],'.repeat(100_000)}`).problems.at(-1), { kind: 'too_many_containers' });

@@ -235,7 +235,7 @@ t.test('assets become visible before pages, feeds and listings', async (t) => {
 });
 
 t.test(
-  'the lease is checked before every write, every file kept, the renames and every removal',
+  'checks the lease before every write, every kept file, the renames and every removal',
   async (t) => {
     for (const flavour of ['files', 'objects'] as const) {
       const { storage, lease, calls } = await layOut(flavour);
@@ -275,7 +275,7 @@ t.test('an attempt on an object store that is fenced off after its writes remove
   t.equal((await snapshot(bare)).get('gone'), 'gone');
 });
 
-t.test('a failed write leaves the state as it was found and nothing of the attempt', async (t) => {
+t.test('a failed write leaves the state unchanged and no files of the attempt', async (t) => {
   const { storage, bare, lease, calls } = await layOut('files');
   const wrong = { ...output('b', 'b'), digest: digestOf('something else') };
   const plan = planOf({ writes: [output('a', 'new'), wrong] });
@@ -301,7 +301,7 @@ t.test('reports a wrong body by its file name, not by its staged name', async (t
   }
 });
 
-t.test('after a visible change everything is put back, and what the attempt created goes', async (t) => {
+t.test('after a visible change, restores everything and removes files that the attempt created', async (t) => {
   const { storage, bare, lease, calls } = await layOut('objects');
   const wrong = { ...output('c', 'c'), digest: digestOf('something else') };
   const plan = planOf({ writes: [output('a', 'new'), output('b', 'b'), wrong] });
@@ -353,7 +353,7 @@ for (const options_ of keepings) {
     ['remove', 'gone'],
   ] as const;
   for (const [call, at] of points)
-    t.test(`${flavour}, kept ${keepBy}: ${call} ${at} is refused, and all is as before`, async (t) => {
+    t.test(`${flavour}, kept ${keepBy}: if ${call} ${at} is rejected, everything is restored`, async (t) => {
       const { storage, bare, lease, calls } = await layOut(flavour, undefined, {}, options_);
       const plan = planOf({ writes });
       const broken = failing(storage, call, at, refused);
@@ -362,7 +362,7 @@ for (const options_ of keepings) {
       t.ok(calls.includes('restore'), 'the state, too');
     });
 
-  t.test(`${flavour}, kept ${keepBy}: the commit is refused, and all is as before`, async (t) => {
+  t.test(`${flavour}, kept ${keepBy}: if the commit is rejected, everything is restored`, async (t) => {
     const writeState = async ({ pending }: Catalog): Promise<void> => {
       if (pending === null) throw refused;
     };
@@ -372,7 +372,7 @@ for (const options_ of keepings) {
     t.ok(calls.includes('restore'), 'the state, too');
   });
 
-  t.test(`${flavour}, kept ${keepBy}: no answer to a change, and the intent stays`, async (t) => {
+  t.test(`${flavour}, kept ${keepBy}: after a change with a lost response, the intent stays`, async (t) => {
     const { storage, bare, lease, calls } = await layOut(flavour, undefined, {}, options_);
     const broken = failing(storage, ...points[0], lost);
     await t.rejects(apply(planOf({ writes }), { ...options, storage: broken, lease }), lost);
@@ -381,7 +381,7 @@ for (const options_ of keepings) {
   });
 }
 
-t.test('an object that the server refuses to change need not be put back', async (t) => {
+t.test('does not restore an object that the server refused to change', async (t) => {
   const { storage, bare, lease, calls } = await layOut('objects');
   const refused = new WaybillError('storage_denied', 'no');
   const deny = async (key: string): Promise<void> => {
@@ -424,7 +424,7 @@ t.test('nothing is deleted after an unknown commit', async (t) => {
   t.notOk(calls.some((call) => /^(remove|restore)/.test(call)));
 });
 
-t.test('staged files that are missing because the lease was lost are reported as that', async (t) => {
+t.test('staged files that are missing because the lease was lost are reported as a lost lease', async (t) => {
   let fences = 0;
   const fence = async (): Promise<void> => {
     fences += 1;
@@ -437,7 +437,7 @@ t.test('staged files that are missing because the lease was lost are reported as
 });
 
 t.test(
-  'what an interrupted attempt left is recorded as it is, and its unfinished files are swept',
+  'records files of an interrupted attempt unchanged, and sweeps its unfinished files',
   async (t) => {
     const interrupted: Pending = {
       attemptId: 'before',
@@ -467,7 +467,7 @@ t.test(
   },
 );
 
-t.test('a forced replacement removes what its plan says, and announces it', async (t) => {
+t.test('a forced replacement removes files as planned, and announces that', async (t) => {
   const { storage, bare, lease, written } = await layOut('files');
   await put(bare, 'deep/unmanaged', 'u');
   const removes = [listedKey('deep/unmanaged'), listedKey('gone')];
@@ -491,14 +491,14 @@ t.test('removes obstacles of a directory before the renames', async (t) => {
   ]);
 });
 
-t.test('copies of another attempt are swept only while the lease is held', async (t) => {
+t.test('copies of another attempt are swept only under the lease', async (t) => {
   const { storage, bare, lease, calls } = await layOut('objects');
   await put(bare, '.publisher.tmp/dead/kept-0', 'left by another attempt');
   await apply(planOf({}), { ...options, storage, lease });
   t.equal(calls[calls.indexOf('removeTree .publisher.tmp/dead') - 1], 'check');
 });
 
-t.test('a file that is missing although the lease is held is reported as that', async (t) => {
+t.test('a missing file under the lease is reported as such', async (t) => {
   const { storage, lease } = await layOut('files');
   const missing = new WaybillError('storage_not_found', 'it is gone');
   const broken = failing(storage, 'rename', 'b', missing);
@@ -534,7 +534,7 @@ function losable(): { check: () => void; lose: () => void } {
 }
 
 t.test(
-  'who was suspended past its lease when a write failed asks for nothing and undoes nothing',
+  'an attempt suspended past its lease during a failed write neither checks the lease nor restores',
   async (t) => {
     const { check, lose } = losable();
     const { storage, lease, calls } = await layOut('files', undefined, { check });
@@ -551,7 +551,7 @@ t.test(
   },
 );
 
-t.test('who is suspended while it asks whose the lease is undoes nothing', async (t) => {
+t.test('an attempt that is suspended while it checks its lease restores nothing', async (t) => {
   const { check, lose } = losable();
   let fences = 0;
   const fence = async (): Promise<void> => {
@@ -580,7 +580,7 @@ t.test('does not check the lease again after it was reported lost', async (t) =>
   t.notOk(calls.some((call) => /^(remove|restore)/.test(call)));
 });
 
-t.test('on an object store staging is emptied only of copies that may have been made', async (t) => {
+t.test('on an object store, staging has only copies that may have been created, and only they are removed', async (t) => {
   const refused = new WaybillError('storage_denied', 'no');
   const emptied = (calls: readonly string[]): number =>
     calls.filter((call) => call === 'removeTree .publisher.tmp/attempt').length;
@@ -615,7 +615,7 @@ t.test('on an object store staging is emptied only of copies that may have been 
   t.equal(emptied(files.calls), 0, 'on a file system the release does it');
 });
 
-t.test('a recorded file that is missing is created, and goes again if the attempt fails', async (t) => {
+t.test('a recorded but missing file is created, and removed again if the attempt fails', async (t) => {
   for (const flavour of ['files', 'objects'] as const) {
     const { storage, bare, lease, calls } = await layOut(flavour);
     await bare.remove(listedKey('a'));
@@ -628,7 +628,7 @@ t.test('a recorded file that is missing is created, and goes again if the attemp
 });
 
 t.test(
-  'a failure that says nothing of what was done leaves the intent, but not on a local disk',
+  'a failure with an unknown result leaves the intent, except on a local disk',
   async (t) => {
     for (const [error, files, isRestored] of [
       [new Error('socket hang up'), undefined, false],
@@ -644,7 +644,7 @@ t.test(
   },
 );
 
-t.test('a removal that failed halfway and cannot be put back leaves the intent', async (t) => {
+t.test('a removal that failed halfway and cannot be undone leaves the intent', async (t) => {
   const { storage, lease, calls } = await layOut('files');
   const halfway = new WaybillError('storage_transient', 'busy');
   const broken: Storage = {
@@ -659,7 +659,7 @@ t.test('a removal that failed halfway and cannot be put back leaves the intent',
 });
 
 t.test(
-  'what was moved aside and cannot be put back leaves the intent, though its removal was refused',
+  'a moved file that cannot be restored leaves the intent, even if its removal was rejected',
   async (t) => {
     const { storage, lease, calls } = await layOut('files', undefined, {}, { keepBy: 'move' });
     const refused = new WaybillError('storage_denied', 'no');
@@ -676,7 +676,7 @@ t.test(
 );
 
 for (const flavour of ['files', 'objects'] as const)
-  t.test(`${flavour}: who is to stop writes no further output, and leaves all as before`, async (t) => {
+  t.test(`${flavour}: a stopped attempt writes no further output, and restores everything`, async (t) => {
     const { storage, bare, lease, calls } = await layOut(flavour);
     const stop = new AbortController();
     const reason = new Error('stop');
@@ -687,7 +687,7 @@ for (const flavour of ['files', 'objects'] as const)
     t.same(Object.fromEntries(await snapshot(bare)), before);
   });
 
-t.test('only files that may have been there before the attempt are kept', async (t) => {
+t.test('keeps only files that may have existed before the attempt', async (t) => {
   const kept = (calls: readonly string[]): string[] => calls.filter((call) => call.startsWith('keep '));
   const writes = [output('a', 'new'), output('b', 'b')];
   const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
@@ -717,7 +717,7 @@ t.test('only files that may have been there before the attempt are kept', async 
   }
 });
 
-t.test('each output is written with its headers, and with none that it has not', async (t) => {
+t.test('each output is written with its own headers only', async (t) => {
   const { storage, lease } = await layOut('objects');
   const headers: unknown[] = [];
   const noting: Storage = {
@@ -746,13 +746,13 @@ t.test('each output is written with its headers, and with none that it has not',
   ]);
 });
 
-t.test('the lease is asked for once more only before removals that follow writes in place', async (t) => {
+t.test('checks the lease once more only before removals that follow writes in place', async (t) => {
   const { storage, lease, calls } = await layOut('objects');
   await apply(planOf({ removes: [] }), { ...options, storage, lease });
   t.equal(calls.filter((call) => call === 'fence').length, 1);
 });
 
-t.test('the state goes with the last output that is unpublished, and only then', async (t) => {
+t.test('the state is removed with the last unpublished output, and only then', async (t) => {
   const unpublish = (overrides: Partial<Plan>): Work => ({
     ...planOf({ writes: [], ...overrides }),
     action: 'unpublish',
@@ -785,7 +785,7 @@ t.test('the state goes with the last output that is unpublished, and only then',
   t.equal(failed.calls.filter((call) => call.startsWith('removeTree')).length, 1);
 });
 
-t.test('where there was no state, an undone attempt removes its copies before its intent', async (t) => {
+t.test('without a previous state, an undone attempt removes its copies before its intent', async (t) => {
   const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
   const forced = planOf({ action: 'force_replace', clears: true });
   const refused = new WaybillError('storage_denied', 'no');
@@ -807,7 +807,7 @@ t.test('where there was no state, an undone attempt removes its copies before it
   t.notOk(stuck.calls.includes('restore'), 'as long as there are copies, the intent stays');
 });
 
-t.test('a forced replacement takes nothing over from an interrupted attempt', async (t) => {
+t.test('a forced replacement takes over nothing from an interrupted attempt', async (t) => {
   const interrupted: Pending = {
     attemptId: 'before',
     owner,
@@ -834,7 +834,7 @@ t.test('a forced replacement takes nothing over from an interrupted attempt', as
 });
 
 t.test(
-  'what the plan does not concern is recorded as the plan says, unless it was interrupted',
+  'records outside of the plan are kept as planned, unless they were interrupted',
   async (t) => {
     const untouched = [record('same', 'same')];
     const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
@@ -865,7 +865,7 @@ t.test('removes obstacles of a file before the renames', async (t) => {
   ]);
 });
 
-t.test('a forced replacement of objects asks for nothing that it need not know', async (t) => {
+t.test('a forced replacement of objects makes no unnecessary requests', async (t) => {
   const { storage, lease, calls } = await layOut('objects', undefined, {
     found: { state: { kind: 'absent' }, raw: null },
   });
@@ -885,7 +885,7 @@ t.test('a forced replacement of objects asks for nothing that it need not know',
   ]);
 });
 
-t.test('a catalog counts what was there without one as its first generation', async (t) => {
+t.test('existing content without a catalog counts as its first generation', async (t) => {
   const legacy = { kind: 'legacy' as const, version: 2 as const, records: [] };
   for (const [action, state, generations] of [
     ['publish_new', { kind: 'absent' as const }, [0, 1]],
@@ -904,7 +904,7 @@ t.test('a catalog counts what was there without one as its first generation', as
   }
 });
 
-t.test('a superseded state says not which files are there: all that is written over is kept', async (t) => {
+t.test('a superseded state does not list its files, so all overwritten files are kept', async (t) => {
   const state = { kind: 'legacy' as const, version: 2 as const, records: [] };
   const { storage, bare, lease } = await layOut('files', undefined, { found: { state, raw: asFound } });
   const before = await published(bare);
@@ -914,7 +914,7 @@ t.test('a superseded state says not which files are there: all that is written o
   t.same(await published(bare), before);
 });
 
-t.test('counts writes as they happen and reports what cannot be undone', async (t) => {
+t.test('counts writes immediately and reports those that cannot be undone', async (t) => {
   for (const flavour of ['files', 'objects'] as const) {
     const { storage, lease } = await layOut(flavour);
     let bytes = 0;
@@ -943,7 +943,7 @@ t.test('counts writes as they happen and reports what cannot be undone', async (
   t.match(told, [{ err: stuck }]);
 });
 
-t.test('many files are renamed a part at a time, each of them once, pages last', async (t) => {
+t.test('many files are renamed in parts, each of them once, pages last', async (t) => {
   const count = 70_000;
   const page = { ...output('page.html', 'page'), generated: { ...html, generator: null } };
   const writes = Array.from({ length: count }, (_, index) => output(`file-${index}`, 'x'));

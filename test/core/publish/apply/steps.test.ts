@@ -33,7 +33,7 @@ t.test('without force, empty directories stay', async (t) => {
   t.ok(existsSync(path.join(root, 'bundle/empty')));
 });
 
-t.test('the bundle path itself stays, even if nothing at all is in it', async (t) => {
+t.test('the bundle path itself stays, even if it is empty', async (t) => {
   const removed: string[] = [];
   for (const flavour of ['files', 'objects'] as const) {
     const storage: Storage = delegate(memoryStorage({ flavour }), {
@@ -86,7 +86,7 @@ t.test('checks obstacles and free space before any write', async (t) => {
   }
 });
 
-t.test('what leads readers to a page comes after all that the page loads', async (t) => {
+t.test('links to a page are published after the assets of the page', async (t) => {
   const output = (path: string, contentType: string | null = null, generator: string | null = null) => ({
     path: path as PlannedOutput['path'],
     generated: {

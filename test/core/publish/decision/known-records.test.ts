@@ -35,7 +35,7 @@ t.test('leaves files that another owner was about to remove', async (t) => {
   t.match(decide(inputOf(state, ['theirs'], 'additive')), { action: 'upsert_additive' });
 });
 
-t.test('what the same owner was about to remove goes, unless it is planned again or pruned', async (t) => {
+t.test('removes files that the same owner was about to remove, unless they are planned again or pruned', async (t) => {
   const removes = ['z', 'y', 'again'].map(listedKey);
   for (const [action, goes] of [
     ['replace_catalog', ['y', 'z']],

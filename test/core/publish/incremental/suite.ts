@@ -39,7 +39,7 @@ export interface Place {
 /** What only a run as a whole can show of incremental publication, on a real destination. */
 export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promise<Place>): void {
   t.test(
-    `${name}: one changed file of ${many} is written, with what depends on it, and no other`,
+    `${name}: one changed file of ${many} is written with its dependents, and no other`,
     async (t) => {
       const { storage, writtenMarks, writes } = await open(t);
       const files = manyFiles(many);
@@ -101,7 +101,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
     t.equal((await snapshot(inside)).get('d2/f2.txt'), files['d2/f2.txt']);
   });
 
-  t.test(`${name}: another source or address refreshes records, and makes and writes nothing`, async (t) => {
+  t.test(`${name}: another source or address updates records, and generates and writes nothing`, async (t) => {
     const { storage, writtenMarks } = await open(t);
     const files = manyFiles(20);
     await publish(storage, { files, archive: true });
@@ -144,7 +144,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
     }
   });
 
-  t.test(`${name}: other headers are written only where the storage keeps them`, async (t) => {
+  t.test(`${name}: rewrites changed headers only if the storage keeps them`, async (t) => {
     const { storage, writtenMarks } = await open(t);
     const files = manyFiles(20);
     await publish(storage, { files });

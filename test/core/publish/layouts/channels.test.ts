@@ -79,7 +79,7 @@ for (const flavour of flavours) {
     t.same([(await lookAtReleases(root)).current, await previewOf(root)], [current, await releaseIdFor(2)]);
   });
 
-  t.test(`${flavour}: the bundle of a channel becomes current without a byte`, async (t) => {
+  t.test(`${flavour}: the bundle of a channel becomes current without a transfer`, async (t) => {
     const root = await published(flavour, 0);
     await toPreview(root, 1);
     const { outputsWritten, outputsLinked, error, release, channel } = await publishAsRelease(root, 1);
@@ -93,7 +93,7 @@ for (const flavour of flavours) {
     t.equal((await lookAtReleases(root)).current, await releaseIdFor(2));
   });
 
-  t.test(`${flavour}: a channel can point at the current release, and reports it`, async (t) => {
+  t.test(`${flavour}: a channel can point to the current release, and reports it`, async (t) => {
     const root = await published(flavour, 0);
     const id = await releaseIdFor(0);
     const planned = await toPreview(root, 0, { dryRun: true });
@@ -111,7 +111,7 @@ for (const flavour of flavours) {
     t.same([again.action, again.release, again.channel], ['skip_same', id, 'preview']);
   });
 
-  t.test(`${flavour}: there may be a channel before there is a current release`, async (t) => {
+  t.test(`${flavour}: a channel may exist before there is a current release`, async (t) => {
     const root = memoryStorage({ flavour });
     const { action, error } = await toPreview(root, 0);
     t.same([action, error], ['publish_new', null]);
@@ -147,7 +147,7 @@ for (const flavour of flavours) {
     t.same(await litterBelow(root), []);
   });
 
-  t.test(`${flavour}: what a channel leads to is kept, and takes no place of others`, async (t) => {
+  t.test(`${flavour}: the target of a channel is kept, and does not count towards the limit`, async (t) => {
     const root = await published(flavour, 0, 1);
     await toPreview(root, 5);
     for (const n of [2, 3]) await publishAsRelease(root, n, { keep: 1 });
@@ -185,7 +185,7 @@ for (const flavour of flavours) {
     t.equal((await publishAsRelease(root, 1)).reason?.code, 'rolled_back', 'and stays back');
   });
 
-  t.test(`${flavour}: guards hold for what a channel has, and not before it has anything`, async (t) => {
+  t.test(`${flavour}: guards compare with the release of the channel, once there is one`, async (t) => {
     const root = await published(flavour, 5);
     const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
     const more = { stale: 'refuse', limits } as const;
@@ -195,7 +195,7 @@ for (const flavour of flavours) {
     t.equal(await previewOf(root), await releaseIdFor(3));
   });
 
-  t.test(`${flavour}: removed before its time, and with the bundle path`, async (t) => {
+  t.test(`${flavour}: a channel is removed early on request, and with the bundle path`, async (t) => {
     const root = await published(flavour, 0);
     await toPreview(root, 1);
     const context = contextWith(testClock());
@@ -210,7 +210,7 @@ for (const flavour of flavours) {
     t.same((await lookAtReleases(root)).ledger.channels, []);
   });
 
-  t.test(`${flavour}: taken down, too, where nothing is current`, async (t) => {
+  t.test(`${flavour}: a channel is also unpublished if there is no current release`, async (t) => {
     const root = memoryStorage({ flavour });
     await toPreview(root, 0);
     t.equal(await takeDown(root), true);
@@ -228,7 +228,7 @@ for (const flavour of flavours) {
   });
 
   t.test(
-    `${flavour}: guards are none of a first publication to a channel, whatever was adopted`,
+    `${flavour}: the first publication to a channel has no guards, even after an adoption`,
     async (t) => {
       const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
       for (const dryRun of [true, false]) {
@@ -265,7 +265,7 @@ for (const flavour of flavours) {
     t.equal(await previewOf(inner), await releaseIdFor(3));
   });
 
-  t.test(`${flavour}: each channel has a time of its own`, async (t) => {
+  t.test(`${flavour}: each channel has its own expiry`, async (t) => {
     const root = await published(flavour, 0);
     const clock = testClock();
     await toPreview(root, 1, { clock });
@@ -278,7 +278,7 @@ for (const flavour of flavours) {
   });
 }
 
-t.test('keeps and names a foreign file with the name of a pointer', async (t) => {
+t.test('keeps a foreign file with the name of a pointer, and names it', async (t) => {
   for (const make of [
     async (root: Storage) => put(root, 'site/preview', 'mine'),
     async (root: Storage) => put(root, 'site/preview/index.html', 'mine'),
@@ -313,7 +313,7 @@ t.test('does not remove a foreign pointer with its channel', async (t) => {
   t.same((await lookAtReleases(root)).ledger.channels, []);
 });
 
-t.test('a newest bundle that is older than what the channel has is selected again', async (t) => {
+t.test("selects the newest bundle again if it is older than the channel's release", async (t) => {
   const root = await published('files', 0);
   await toPreview(root, 3);
   const bundle = { ...bundleFor(2), created: instant('2026-11-11T00:00:00Z') };

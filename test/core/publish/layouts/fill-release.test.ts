@@ -123,7 +123,7 @@ const all = Object.keys(wanted);
 const records = Object.entries(wanted).map(([path, text]) => record(path, text));
 const torn = { a: 'torn!of a', b: 'torn!of b', 'd/c': 'torn!of c' };
 
-t.test('an empty directory gets everything, and the room for it is asked for first', async (t) => {
+t.test('an empty directory gets all files, after a check for free space', async (t) => {
   const { root, seen } = watched(memoryStorage({ flavour: 'files' }));
   const { written, linked } = await fill(root);
   t.same([[...written], [...linked]], [all, []]);
@@ -211,7 +211,7 @@ t.test('files without a catalog are foreign', async (t) => {
   t.same(await filesIn(root), { 'deep/diary.txt': 'mine' });
 });
 
-t.test('progress: bytes and outputs as they are written, and linked ones at once', async (t) => {
+t.test('progress: bytes and outputs as they are written, and linked ones immediately', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await put(root, `${releaseKey(former)}/b`, wanted.b);
   const progress: Progress[] = [];
@@ -229,7 +229,7 @@ t.test('progress: bytes and outputs as they are written, and linked ones at once
   );
 });
 
-t.test('names and room are not asked for what the current release has', async (t) => {
+t.test('skips checks of names and space for files of the current release', async (t) => {
   const { root, seen } = watched(memoryStorage({ flavour: 'files' }));
   await put(root, `${releaseKey(former)}/b`, wanted.b);
   await fill(root, { current: former, same: ['b'] });
@@ -239,7 +239,7 @@ t.test('names and room are not asked for what the current release has', async (t
   );
 });
 
-t.test('a stop in the middle puts everything back', async (t) => {
+t.test('a stop in the middle restores everything', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const stop = new AbortController();
   const root: Storage = {
