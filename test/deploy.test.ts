@@ -40,7 +40,7 @@ const panelQueries = dashboard.panels.flatMap(({ title, targets = [] }) =>
   targets.map(({ expr }) => ({ title, expr: asAsked(expr) })),
 );
 
-t.test("passes Prometheus's validation of the alert rules, and fires each for its condition", async (t) => {
+t.test('alert rules pass the validation of Prometheus, and each fires on its condition', async (t) => {
   await ensureInstalled('prometheus');
   t.match(await promtool('check', 'rules', rulesFile), `${rules.length} rules found`);
   await t.resolves(promtool('test', 'rules', 'deploy/prometheus/waybill.rules.test.yml'));
@@ -48,7 +48,7 @@ t.test("passes Prometheus's validation of the alert rules, and fires each for it
   for (const { alert } of rules) t.match(tested, new RegExp(`\\b${alert}\\b`), `${alert} is tested`);
 });
 
-t.test('every query of rules and dashboard finds its series in the metrics of a daemon', async (t) => {
+t.test('every query of rules and dashboard matches series of a daemon', async (t) => {
   await ensureInstalled('prometheus');
   const targets = [await daemon(t), await weatherApi(t)];
   const prometheus = await startPrometheus(t, { targets, rules: rulesFile });

@@ -21,7 +21,7 @@ const pages = [
     .map((name) => `docs/${name}`),
 ];
 
-t.test('every relative link leads to a file, and to a heading that is there', async (t) => {
+t.test('every relative link has an existing file and heading', async (t) => {
   let followed = 0;
   for (const page of pages) {
     for (const link of linksOf(readFileSync(page, 'utf8'))) {
@@ -47,7 +47,7 @@ t.test('docs/README.md lists every page of docs/', async (t) => {
     t.ok(listed.includes(page), `docs/README.md lists ${page}`);
 });
 
-t.test('every page that a Markdown file links to is a page of the site', async (t) => {
+t.test('every page linked from a Markdown file is a page of the site', async (t) => {
   const { pageOf } = await import('../docs/.vitepress/pages.ts');
   for (const page of pages) {
     t.type(pageOf(page), 'string', page);
@@ -76,7 +76,7 @@ t.test('every error code is documented', async (t) => {
   for (const code of Object.keys(errorTable)) t.match(text, `\`${code}\``, code);
 });
 
-t.test('the catalog page shows catalogs that waybill reads', async (t) => {
+t.test('waybill can read the catalogs of the catalog page', async (t) => {
   const { parseState } = await import('../src/core/catalog/canonical-reader.ts');
   const { sourceBackends } = await import('../src/core/storage/backends.ts');
   const examples = blocksOf(readFileSync('docs/catalog-format.md', 'utf8'), 'json');

@@ -16,7 +16,7 @@ import { ensureInstalled } from './services/debian.ts';
 import { nameLocalhost } from './services/localhost.ts';
 import { emptyPatterns } from './support/empty-patterns.ts';
 
-t.test('an error that nothing awaits fails the test that it comes from', async (t) => {
+t.test('an unhandled error fails the test that caused it', async (t) => {
   for (const args of [[], [quietDomains]]) {
     const { status, stdout } = spawnSync(
       process.execPath,
@@ -63,7 +63,7 @@ for (const how of ['throw', 'SIGKILL'] as const)
     if (how === 'throw') t.strictSame(leftDirectories([directory]), []);
   });
 
-t.test('a failure names its place in the source, and shows it', async (t) => {
+t.test('a failure shows its location in the source', async (t) => {
   const file = 'test/fixtures/harness/failing.ts';
   mkdirSync('.tap', { recursive: true });
   const directory = mkdtempSync('.tap/bundles-');
@@ -83,7 +83,7 @@ t.test('a failure names its place in the source, and shows it', async (t) => {
 });
 
 t.test(
-  'a file is not taken for a silent one after its end, though its last output comes later',
+  'a file that has ended does not count as silent, even if its last output arrives later',
   async (t) => {
     let silences = 0;
     const silence = watchSilence(1, () => (silences += 1));
@@ -96,7 +96,7 @@ t.test(
   },
 );
 
-t.test('no test expects an empty list in a way that any list fulfils', async (t) => {
+t.test('no test compares with an empty list by a pattern that matches any list', async (t) => {
   const files = readdirSync('test', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts'))
     .map((file) => path.join('test', file));
@@ -111,7 +111,7 @@ t.test('no test expects an empty list in a way that any list fulfils', async (t)
   );
 });
 
-t.test('an interrupt ends the tests and all processes that they started, and says so', async (t) => {
+t.test('an interrupt ends the tests and all their processes, and reports it', async (t) => {
   const pidFile = path.join(t.testdir({}), 'pids');
   const run = spawn(
     process.execPath,
@@ -142,7 +142,7 @@ t.test('an interrupt ends the tests and all processes that they started, and say
   t.same(pids().map(hasEnded), [true, true], 'both processes are gone');
 });
 
-t.test('a failed file runs again alone, and is reported as flaky if it passes then', async (t) => {
+t.test('a failed file runs again alone, and is reported as flaky if it then passes', async (t) => {
   const run = (...args: string[]): { status: number | null; stdout: string } =>
     spawnSync(process.execPath, ['--import=tsx', 'scripts/test.ts', ...args], {
       encoding: 'utf8',
@@ -165,7 +165,7 @@ t.test('a failed file runs again alone, and is reported as flaky if it passes th
 });
 
 t.test(
-  'a run leaves out slow tests, a whole run has them, and CI adds the matrix suite that the commit chooses',
+  'a run omits slow tests, a full run has them, and CI adds the matrix suite selected by the commit',
   async (t) => {
     const select = (mode: Mode, isWhole: boolean, matrixTurn?: number): string[] =>
       selectFiles({ mode, names: [], isWhole, matrixTurn });
@@ -215,7 +215,7 @@ t.test('a test is selected by its file, its directory or its short name', async 
   t.throws(() => named('test/fixtures'), new SelectionError('no test file is below test/fixtures'));
 });
 
-t.test('each commit has its own seed, and always the same one', async (t) => {
+t.test('each commit has its own constant seed', async (t) => {
   t.equal(seedOf('0000010aaaa'), 16);
   t.not(seedOf('0123456789'), seedOf('1123456789'));
 });
@@ -248,7 +248,7 @@ t.test('an exhaustive suite is resumed only if it passed on the same sources', a
   t.match(results.table(), /1 FAILED/);
 });
 
-t.test('a machine without /etc/hosts gets one that names localhost', async (t) => {
+t.test('a machine without /etc/hosts gets one with localhost', async (t) => {
   const hosts = path.join(t.testdir({}), 'hosts');
   const said: string[] = [];
   const name = (file: string): void => nameLocalhost(file, (line) => said.push(line));

@@ -83,7 +83,7 @@ t.test('npm installs one package, without a warning', async (t) => {
   t.ok(size < 40_000_000, `${size} bytes`);
 });
 
-t.test('it publishes a directory right after the installation', async (t) => {
+t.test('the installed program publishes a directory', async (t) => {
   const site = path.join(place, 'first');
   mkdirSync(site);
   writeFileSync(path.join(site, 'index.html'), '<p>first</p>');
@@ -92,7 +92,7 @@ t.test('it publishes a directory right after the installation', async (t) => {
   t.equal(readFileSync(path.join(place, 'www/index.html'), 'utf8'), '<p>first</p>');
 });
 
-t.test('the package has the files that users need, and its links lead to files in it', async (t) => {
+t.test('the package has the files that users need, and all its links work', async (t) => {
   const files = filesIn(installed);
   t.same(
     files.filter((file) =>
@@ -135,7 +135,7 @@ t.test('the notices and the bill of materials list every bundled package', async
   t.match(notices, 'Apache License');
 });
 
-t.test('a setting that needs an optional package names the command that installs it', async (t) => {
+t.test('a setting that requires an optional package names the command that installs it', async (t) => {
   await waybill('init', 'uploads', '--out', 'optional.yml');
   const file = path.join(place, 'optional.yml');
   const text = readFileSync(file, 'utf8').replace('# queue:', 'queue:');
@@ -203,7 +203,7 @@ t.test('it publishes, serves weather in three formats, and shows a scene map', a
   t.equal(daemon.exitCode, 0);
 });
 
-t.test('nothing of it is left once it is uninstalled', async (t) => {
+t.test('uninstalling leaves no files', async (t) => {
   await npm('uninstall', 'waybill');
   t.notOk(existsSync(installed));
   t.notOk(existsSync(bin));

@@ -10,7 +10,7 @@ import { ensureInstalled, pathOf } from './services/debian.ts';
 const pages = readdirSync('man').map((name) => path.join('man', name));
 const run = promisify(execFile);
 
-t.test('every page is what it should be to a formatter, and says what it is for', async (t) => {
+t.test('every page passes the linter, and describes its command', async (t) => {
   await ensureInstalled('mandoc');
   t.ok(pages.length > 15, `${pages.length} pages`);
   for (const page of pages) {

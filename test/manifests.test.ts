@@ -12,7 +12,7 @@ import { ensureInstalled, pathOf } from './services/debian.ts';
 
 const pinned = /^[\w./-]+(?::[\w.-]+)?@sha256:[0-9a-f]{64}$/;
 
-t.test('the compose file is as its schema says, and pins every image', async (t) => {
+t.test('the compose file matches its schema, and pins every image', async (t) => {
   const ajv = new Ajv({ strict: false, formats: { duration: true } });
   const schema = JSON.parse(
     readFileSync('node_modules/dclint/schemas/compose.schema.json', 'utf8'),
@@ -35,7 +35,7 @@ t.test('the compose file is as its schema says, and pins every image', async (t)
     );
 });
 
-t.test('the image is made of a base that is pinned, and runs as a number', async (t) => {
+t.test('the image has a pinned base, and runs as a numeric user', async (t) => {
   const text = readFileSync('Dockerfile', 'utf8');
   const [, base = ''] = /^ARG NODE_IMAGE=(.*)$/m.exec(text) ?? [];
   t.match(base, pinned);
@@ -122,7 +122,7 @@ function watched<T extends object>(value: T, place: string, unread: Set<string>)
 }
 
 for (const overlay of overlays)
-  t.test(`the overlay ${overlay} is as Kubernetes and waybill want it`, async (t) => {
+  t.test(`the overlay ${overlay} is valid for Kubernetes and waybill`, async (t) => {
     await ensureInstalled('kubectl');
     const manifests = built(t, overlay);
     t.ok(manifests.length >= 4, `${manifests.length} manifests`);
@@ -168,7 +168,7 @@ function expectPods(t: Test, manifests: readonly Manifest[], portOfHttp: number)
   }
 }
 
-t.test('a key that Kubernetes does not know, or a value that it does not take, is seen', async (t) => {
+t.test('detects an unknown Kubernetes key and an invalid value', async (t) => {
   const service = (more: object): Manifest =>
     ({
       apiVersion: 'v1',

@@ -60,7 +60,7 @@ async function publishFrom(
   t.match(await type('npx', 'waybill', 'publish', './site', destination), /publish_new=1/);
 }
 
-t.test('a path, served by nginx', async (t) => {
+t.test('reads a local path served by nginx', async (t) => {
   const home = emptyPlace(t);
   // nginx runs as another user where the test is root.
   chmodSync(home, 0o755);
@@ -69,7 +69,7 @@ t.test('a path, served by nginx', async (t) => {
   t.equal(await (await fetch(`http://127.0.0.1:${port}/`)).text(), page);
 });
 
-t.test('a server over SFTP', async (t) => {
+t.test('reads from an SFTP server', async (t) => {
   const server = await startSshd(t);
   const home = emptyPlace(t);
   mkdirSync(path.join(home, '.ssh'), { mode: 0o700 });
@@ -79,7 +79,7 @@ t.test('a server over SFTP', async (t) => {
   t.equal(readFileSync(path.join(root, 'www/index.html'), 'utf8'), page);
 });
 
-t.test('a bucket', async (t) => {
+t.test('reads from a bucket', async (t) => {
   const server = await startRadosgw(t);
   const bucket = await server.newBucket();
   const { accessKeyId, secretAccessKey } = server.user;

@@ -32,7 +32,7 @@ function allUnits(t: Test): string[] {
   return units.map((name) => path.join(place, name));
 }
 
-t.test('systemd takes every line of them', async (t) => {
+t.test('systemd accepts every line of the units', async (t) => {
   await ensureInstalled('systemd');
   for (const unit of allUnits(t)) {
     const command = path.join(path.dirname(unit), 'waybill');
@@ -50,7 +50,7 @@ t.test('systemd takes every line of them', async (t) => {
   }
 });
 
-t.test('the socket goes with the daemon, at the address of its configuration', async (t) => {
+t.test('the socket stops with the daemon, and has the address of its configuration', async (t) => {
   await ensureInstalled('systemd');
   const place = t.testdir({ waybill: '#!/bin/sh\n' });
   chmodSync(path.join(place, 'waybill'), 0o755);
@@ -90,7 +90,7 @@ t.test('restarts while a database is unreachable, but not for an invalid configu
   }
 });
 
-t.test('users and directories are made as systemd makes them', async (t) => {
+t.test('users and directories match those that systemd creates', async (t) => {
   await ensureInstalled('systemd');
   const root = t.testdir({});
   const users = await run(pathOf('systemd-sysusers') ?? '', [
@@ -108,7 +108,7 @@ t.test('users and directories are made as systemd makes them', async (t) => {
   t.equal(statSync(path.join(root, 'etc/waybill/secrets')).mode & 0o777, 0o700);
 });
 
-t.test('no call of a daemon that publishes is one that the units forbid', async (t) => {
+t.test('the units forbid no system call of a publishing daemon', async (t) => {
   await ensureInstalled('systemd');
   await ensureInstalled('strace');
   const place = t.testdir({ talk: { 'page.html': 'x' } });

@@ -35,14 +35,14 @@ t.before(() => {
   cpSync('examples/docs-site', path.join(place, 'examples/docs-site'), { recursive: true });
 });
 
-t.test('examples/docs-site publishes the built site, and nothing when it has not changed', async (t) => {
+t.test('examples/docs-site publishes the built site, and nothing if it is unchanged', async (t) => {
   const config = path.join(place, 'examples/docs-site/waybill.yml');
   t.match(waybill(['run', '--config', config]), { status: 0, stdout: 'publish_new=1' });
   t.match(waybill(['run', '--config', config]), { status: 0, stdout: 'skip_same=1' });
   t.ok(existsSync(path.join(published, 'installation.html')));
 });
 
-t.test('every link of the site leads to a file, and to an anchor that is there', async (t) => {
+t.test('every link of the site has an existing file and anchor', async (t) => {
   const files = readdirSync(published, { recursive: true, encoding: 'utf8' });
   const anchors = new Map<string, Set<string>>();
   const html = new Map<string, string>();
@@ -67,7 +67,7 @@ t.test('every link of the site leads to a file, and to an anchor that is there',
   t.ok(followed > 1_000, `${followed} links were followed`);
 });
 
-t.test('braces in code are shown, and not run', async (t) => {
+t.test('braces in code are displayed, not evaluated', async (t) => {
   const textOf = (file: string): string => readFileSync(path.join(published, file), 'utf8');
   t.match(textOf('ci.html'), '${{ secrets.WAYBILL_TOKEN }}');
   t.match(textOf('configuration.html'), '{{pipeline}}: {{bundle}} {{outcome}}');
@@ -86,7 +86,7 @@ t.test('a dead link fails the build', async (t) => {
   t.match(stderr, 'docs/publish.md links to gone.md, which is not a file');
 });
 
-t.test('pages ask no other host, can be searched, and fit a phone in light and dark', async (t) => {
+t.test('pages load nothing from other hosts, can be searched, and fit a phone in light and dark', async (t) => {
   const origin = await serve(t, published);
   const browser = await startChromium();
   t.teardown(() => browser.close());

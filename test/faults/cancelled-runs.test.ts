@@ -136,7 +136,7 @@ async function walk(t: Test, kind: WorldKind, scenario: Scenario, at: number | n
 const cases: Case[] = [];
 for (const kind of worldKinds)
   for (const scenario of scenarios)
-    t.test(`${kind}: ${scenario.name}, undisturbed`, async (test) => {
+    t.test(`${kind}: ${scenario.name}, without faults`, async (test) => {
       const { operations, wrong, wasCancelled } = await walk(test, kind, scenario, null);
       test.same(wrong, []);
       test.notOk(wasCancelled);
@@ -149,7 +149,7 @@ for (const kind of worldKinds)
         });
     });
 
-t.test('cancelled at each step, the next run publishes the bundle without force', async (t) => {
+t.test('after a cancellation at any step, the next run publishes the bundle without force', async (t) => {
   t.ok(cases.length > 200, `${cases.length} steps`);
   await walkCases(t, cases, { what: 'cancelled runs' });
 });

@@ -11,7 +11,7 @@ const cases: Case[] = [];
 for (const kind of worldKinds)
   for (const scenario of scenarios) {
     if (kind.startsWith('memory objects') && scenario.needsDirectories === true) continue;
-    t.test(`${kind}: ${scenario.action}, undisturbed`, async (test) => {
+    t.test(`${kind}: ${scenario.action}, without faults`, async (test) => {
       const prepared = await prepare(test, newWorld(kind, t), kind, scenario);
       // Decisions above the storage do not differ on a disk: one kind of failure is enough there.
       const everyCode = kind !== 'local';
@@ -26,7 +26,7 @@ for (const kind of worldKinds)
     });
   }
 
-t.test('after every fault, the next run makes everything right', async (t) => {
+t.test('after every fault, the next run repairs everything', async (t) => {
   const strata = await walkCases(t, cases, { what: 'fault points (memory and local)' });
   hasSteps(t, strata, 'memory files: replace_catalog', stepsOfFiles);
   hasSteps(t, strata, 'memory objects: replace_catalog', stepsOfObjects);

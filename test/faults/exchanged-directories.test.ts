@@ -147,7 +147,7 @@ async function publishDirectory({ source, destination }: Place): Promise<void> {
   }
 }
 
-t.test('a directory exchanged for a link at any call leads nowhere outside', async (t) => {
+t.test('a directory replaced by a link during any call never leads outside', async (t) => {
   const cases: Case[] = [];
   // One action at a time: the calls of all are watched at the same place.
   for (const action of actions) cases.push(...(await casesOf(t, action)));

@@ -11,7 +11,7 @@ import { litter, newWorld, otherOwner, publishTo, snapshot, stateOf, testClock, 
 const rounds = howMany(200, 20);
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const)
-  t.test(`${kind}: two first publications at one path, neither is refused`, async (t) => {
+  t.test(`${kind}: two first publications at one path both succeed`, async (t) => {
     const random = generator(`first publications, ${kind}`);
     const wrong: string[] = [];
     for (let round = 1; round <= rounds; round += 1) {

@@ -62,7 +62,7 @@ const oldest = '2026-11-20T00:00:00.0000001Z';
 const newer = '2026-11-20T00:00:00.0000002Z';
 
 for (const kind of kinds) {
-  t.test(`${kind}: a run that was overtaken by a newer bundle publishes that one`, async (t) => {
+  t.test(`${kind}: a run that was overtaken by a newer bundle publishes the newer one`, async (t) => {
     for (const created of [newer, oldest]) {
       const world = newWorld(kind, t);
       const disk: MemoryDisk = new Map();
@@ -95,7 +95,7 @@ for (const kind of kinds) {
     }
   });
 
-  t.test(`${kind}: going back on purpose, by taking the newest bundle out of the source`, async (t) => {
+  t.test(`${kind}: removing the newest bundle from the source publishes the previous one`, async (t) => {
     const world = newWorld(kind, t);
     const source = memoryStorage({ flavour: 'files' });
     await addBundle(source, 'b1', oldest);
@@ -115,7 +115,7 @@ for (const kind of kinds) {
   });
 
   t.test(
-    `${kind}: two runs while a newer bundle comes, ${rounds} times, end with the newer one`,
+    `${kind}: two runs during the arrival of a newer bundle, ${rounds} times, publish the newer one`,
     async (t) => {
       let runs = 0;
       await fc.assert(

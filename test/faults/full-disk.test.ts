@@ -6,7 +6,7 @@ import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
 import { litter, publishTo, snapshot, stateOf, untruths } from './world.ts';
 
 t.test(
-  'a disk that fills up while outputs are staged is left as it was found, without an intent',
+  'a disk that becomes full during staging stays unchanged, without an intent',
   async (t) => {
     const disk: MemoryDisk = new Map();
     let capacity = 20_000;

@@ -137,7 +137,7 @@ const killed = [
 ];
 const cases: Case[] = [];
 for (const { name, group, prepare, run, wrong, list } of killed)
-  t.test(`${name}, undisturbed`, async (test) => {
+  t.test(`${name}, without faults`, async (test) => {
     await prepare();
     test.equal(run({ KILL_AT: '0', KILL_LIST: list }).status, 0);
     const changes = readFileSync(list, 'utf8').split('\n');
@@ -156,6 +156,6 @@ for (const { name, group, prepare, run, wrong, list } of killed)
     }
   });
 
-t.test('killed before any change, the next run makes everything right', async (t) => {
+t.test('after a kill before any change, the next run repairs everything', async (t) => {
   await walkCases(t, cases, { what: 'kills before a change to the file system' });
 });

@@ -19,7 +19,7 @@ const randomKills = howMany(allKills, 4);
 const filesInBundle = 120;
 let survived = 0;
 
-t.test('killed at random times', async (t) => {
+t.test('survives kills at random times', async (t) => {
   t.comment(`seed ${seed}`);
   const random = generator('moments of kills');
   const place = layOut(t);
@@ -47,7 +47,7 @@ for (const [step, shows] of Object.entries({
   'the staging': (name: string) => name.includes('output-'),
   'the first output in place': (name: string) => /^bundle\/(d\d\/)?file-\d+$/.test(name),
 }))
-  t.test(`killed when ${step} shows in the destination`, async (t) => {
+  t.test(`survives a kill after ${step} appears in the destination`, async (t) => {
     const place = layOut(t);
     // Looked for again and again: Node's recursive watcher throws where directories come and go under it.
     let isOver = false;
@@ -60,7 +60,7 @@ for (const [step, shows] of Object.entries({
     check(t, place, 1, step);
   });
 
-t.test('kills survived', async (t) => {
+t.test('counts the kills that it survived', async (t) => {
   t.equal(survived, randomKills + 4, `${survived} kills survived`);
   t.comment(`told: ${share(survived, allKills + 4)} kills survived`);
 });

@@ -266,7 +266,7 @@ async function killAct(test: Test, place: StoragePlace, act: Act): Promise<numbe
 t.setTimeout(0);
 const places = { local: localPlace, SFTP: sftpPlace, S3: s3Place };
 for (const [name, open] of Object.entries(places))
-  t.test(`${name}: killed before a change, the next run makes everything right`, async (test) => {
+  t.test(`${name}: after a kill before a change, the next run repairs everything`, async (test) => {
     const place = await open(t);
     const counts: string[] = [];
     let all = 0;

@@ -30,7 +30,7 @@ async function killed(args: readonly string[], afterMs: number): Promise<void> {
   await ended;
 }
 
-t.test(`${kills} kills`, async (t) => {
+t.test(`releases survive ${kills} kills`, async (t) => {
   t.comment(`seed ${seed}`);
   const random = generator('kills of releases');
   const place = layOut(t, 'releases', 30);

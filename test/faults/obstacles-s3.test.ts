@@ -58,7 +58,7 @@ const refusals: Record<string, (request: SeenRequest) => boolean> = {
 };
 
 for (const [what, isRefused] of Object.entries(refusals))
-  t.test(`S3: ${what} is refused`, async (t) => {
+  t.test(`S3: rejects ${what}`, async (t) => {
     const bucket = await server.newBucket();
     const place = placeIn(t, bucket);
     const storage = await open(locationOf(proxy.endpoint, bucket, 'p/'));
@@ -90,7 +90,7 @@ for (const [what, isRefused] of Object.entries(refusals))
     t.match(await publish(storage, next), { action: 'skip_same' });
   });
 
-t.test('S3: a key that is too long with its prefix is seen before anything is written', async (t) => {
+t.test('S3: detects a key that is too long with its prefix before any write', async (t) => {
   const prefix = `${'p'.repeat(200)}/${'q'.repeat(200)}/${'r'.repeat(200)}/${'s'.repeat(200)}/`;
   const storage = await open(locationOf(proxy.endpoint, await server.newBucket(), prefix));
   t.teardown(() => storage.close());
@@ -143,7 +143,7 @@ for (const [what, Action, resource, key] of policies)
     t.same(untruths, []);
   });
 
-t.test('S3 policy without removals: a later run finishes what cannot be undone', async (t) => {
+t.test('S3 policy without removals: a later run finishes removals that failed', async (t) => {
   const Bucket = await server.newBucket();
   const place = placeIn(t, Bucket);
   const storage = await open(locationOf(server.endpoint, Bucket, 'p/'));

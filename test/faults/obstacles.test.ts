@@ -355,7 +355,7 @@ for (const [at, isFirst, message, hint] of [
   ['bundle/old/deep', false, '"bundle/old/deep/gone.js" cannot', 'to the directory "bundle/old/deep" (mode'],
 ] as const)
   t.test(
-    `SFTP: a directory that the user may not write to: ${at === '' ? 'the root' : at}, ${isFirst ? 'first publication' : 'published'}`,
+    `SFTP: a directory without write permission: ${at === '' ? 'the root' : at}, ${isFirst ? 'first publication' : 'published'}`,
     async (t) => {
       worlds += 1;
       const root = path.join(unprivileged.root, `world-${worlds}`);
@@ -383,7 +383,7 @@ for (const [at, isFirst, message, hint] of [
     },
   );
 
-t.test('SFTP: a root that is mounted read-only is seen by dry run and run', async (t) => {
+t.test('SFTP: dry run and run detect a root that is mounted read-only', async (t) => {
   const root = path.join(server.root, 'read-only');
   mkdirSync(root);
   const options = { clock: systemClock, log: silentLog, secrets: noSecrets };

@@ -127,7 +127,7 @@ function tell(t: Test, how: string, { reads, mixed, missing, generations: seen, 
   );
 }
 
-t.test('through the file system: no mixture, and nothing is missing', async (t) => {
+t.test('through the file system: readers see no mixture, and no missing file', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   await publishGeneration(root, 0);
@@ -140,7 +140,7 @@ t.test('through the file system: no mixture, and nothing is missing', async (t) 
   tell(t, 'through the file system', seen);
 });
 
-t.test('the same readers see mixtures where it is published in place', async (t) => {
+t.test('the same readers see mixtures with publication in place', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   await publishInPlace(root, 0);
@@ -170,7 +170,7 @@ t.test('through nginx, with the release that the page came from', async (t) => {
   tell(t, 'through nginx', seen);
 });
 
-t.test('the same readers see mixtures through nginx where it is published in place', async (t) => {
+t.test('the same readers see mixtures through nginx with publication in place', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   await publishInPlace(root, 0);
@@ -183,7 +183,7 @@ t.test('the same readers see mixtures through nginx where it is published in pla
   tell(t, 'in place through nginx', seen);
 });
 
-t.test('over SFTP: no mixture, and nothing is missing', async (t) => {
+t.test('over SFTP: readers see no mixture, and no missing file', async (t) => {
   const server = await startSshd(t);
   const directory = publicDirectory(t);
   const options = { clock: contextWith(testClock()).clock, log: contextWith(testClock()).log };
@@ -233,7 +233,7 @@ function inner(block: string): string {
     .replace(/^.*listen 8080;$/m, '');
 }
 
-t.test('nginx and Caddy follow the pointer as the page says', async (t) => {
+t.test('nginx and Caddy follow the pointer as documented', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   const at = path.join(directory, site);

@@ -85,7 +85,7 @@ const publishers: readonly Actor[] = [publishes(2), publishes(3), goesBack];
 for (const kind of kinds) {
   const runs = howMany(200, 40);
   for (const [what, who] of Object.entries({ switches: actors, publications: publishers }))
-    t.test(`${kind}: ${runs} rounds of ${what} end as some order does`, async (t) => {
+    t.test(`${kind}: ${runs} rounds of ${what} have the result of a serial order`, async (t) => {
       const serial = new Set<string>();
       for (const order of [
         [0, 1, 2],

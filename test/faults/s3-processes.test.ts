@@ -21,7 +21,7 @@ const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5 * partBytes) };
 const server = await startRadosgw(t);
 const bucket = await server.newBucket();
 
-t.test('a process stopped in mid-upload and woken after it lost its lease does not commit', async (t) => {
+t.test('a process suspended during an upload does not commit after it lost its lease', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'stopped/');
   const child = start(t, location);
   await child.line('staging');
@@ -37,7 +37,7 @@ t.test('a process stopped in mid-upload and woken after it lost its lease does n
   await check(t, location);
 });
 
-t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
+t.test('a publisher that waits for a live one continues when that one is done', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'live/');
   const child = start(t, location);
   await child.line('staging');
@@ -48,7 +48,7 @@ t.test('a publisher that waits for a live one goes on when that one is done', as
   await check(t, location);
 });
 
-t.test('a killed process is overtaken at once, and its upload is aborted', async (t) => {
+t.test('the next publication immediately replaces a killed process, and aborts its upload', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'killed/');
   const child = start(t, location);
   await child.line('staging');
@@ -61,7 +61,7 @@ t.test('a killed process is overtaken at once, and its upload is aborted', async
   await check(t, location);
 });
 
-t.test('and also where the next publication keeps nothing of it', async (t) => {
+t.test('the same if the next publication is additive', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'killed-additive/');
   const child = start(t, location);
   await child.line('staging');

@@ -351,7 +351,7 @@ for (const { row, silences, fail, message } of [...storageWaits, ...waits])
       });
   });
 
-t.test('a name server that does not answer ends every wait', async (t) => {
+t.test('an unresponsive name server fails every wait', async (t) => {
   const lookup = t.capture(dns, 'lookup', () => undefined);
   syncBuiltinESMExports();
   t.teardown(() => {
@@ -367,7 +367,7 @@ t.test('a name server that does not answer ends every wait', async (t) => {
   t.ok(lookup().length >= waits.length - 1, 'they waited for the name');
 });
 
-t.test('a git that hangs is killed, and the manifest has no revision', async (t) => {
+t.test('a hanging git is killed, and the manifest has no revision', async (t) => {
   const bin = t.testdir({ git: '#!/bin/sh\ntrap "" TERM\necho $$ > "$HOME/pid"\nexec sleep 1000\n' });
   chmodSync(path.join(bin, 'git'), 0o755);
   const environment = { PATH: `${bin}:${process.env['PATH'] ?? ''}`, HOME: bin };

@@ -12,7 +12,7 @@ t.setTimeout(0);
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's' };
 
 t.test(
-  'a process stopped in mid-publication and woken after it lost its lease does not commit',
+  'a process suspended during publication does not commit after it lost its lease',
   async (t) => {
     const root = t.testdir();
     const child = start(t, root);
@@ -26,7 +26,7 @@ t.test(
   },
 );
 
-t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
+t.test('a publisher that waits for a live one continues when that one is done', async (t) => {
   const root = t.testdir();
   const child = start(t, root);
   await child.line('staging');
@@ -37,7 +37,7 @@ t.test('a publisher that waits for a live one goes on when that one is done', as
   await check(t, root);
 });
 
-t.test('a killed process is overtaken at once, for its death is known', async (t) => {
+t.test('the next publication immediately replaces a killed process, which is known to be dead', async (t) => {
   const root = t.testdir();
   const child = start(t, root);
   await child.line('staging');

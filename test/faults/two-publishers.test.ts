@@ -87,7 +87,7 @@ for (const kind of ['memory files', 'memory objects'] as const)
 
 for (const kind of worldKinds)
   t.test(
-    `${kind}: a holder that sleeps past its lease, at any operation, does not commit when it wakes`,
+    `${kind}: a holder suspended past its lease, at any operation, does not commit when it resumes`,
     async (t) => {
       const slow: Publication = { files: { 'a.txt': 'slow', 'slow.txt': 's' }, workflow: 'replacement' };
       const quick: Publication = { files: { 'a.txt': 'quick', 'quick.txt': 'q' }, workflow: 'replacement' };

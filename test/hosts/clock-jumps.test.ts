@@ -42,7 +42,7 @@ function scheduledPlace(t: Test, { env }: FakeTime): Place {
   return place;
 }
 
-t.test('a daemon whose clock was two days ahead works on when the clock is right', async (t) => {
+t.test('a daemon whose clock was two days ahead continues after the clock is corrected', async (t) => {
   const time = await fakeTime(t);
   const place = scheduledPlace(t, time);
   time.shift(beforeMinute(aheadSeconds));

@@ -29,7 +29,7 @@ async function diskAt(t: Test, { root }: Place, name: string): Promise<LoopDisk>
   return mountLoopDisk(t, { directory, mebibytes: 32 });
 }
 
-t.test('a frozen disk refuses uploads, and holds up neither the others nor what runs', async (t) => {
+t.test('a frozen disk rejects uploads, and does not delay other requests or runs', async (t) => {
   const place = layOut(t, { embedded: './disk/queue', notifiers });
   const disk = await diskAt(t, place, 'disk');
   const daemon = await launchApi(t, place, ['serve'], disk.through);

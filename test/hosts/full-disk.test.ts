@@ -27,7 +27,7 @@ async function smallDisk(t: Test, { root }: Place, name: string, mebibytes: numb
 }
 
 t.test(
-  'a full staging disk is 507, leaves nothing there, and is over when there is room again',
+  'a full staging disk is 507, leaves no files, and recovers when there is space again',
   async (t) => {
     const place = layOut(t, {});
     const staging = await smallDisk(t, place, 'staging', 24);
@@ -97,7 +97,7 @@ t.test(
 );
 
 t.test(
-  'a full destination keeps what was published, and its run is published when there is room',
+  'a full destination keeps the published files, and its run is published when there is space',
   async (t) => {
     const place = layOut(t, {});
     const out = await smallDisk(t, place, 'public/p1', 4);
@@ -124,7 +124,7 @@ t.test(
 );
 
 t.test(
-  'a full disk of the queue is 507 and loses nothing, and is over when there is room again',
+  'a full disk of the queue is 507 and loses nothing, and recovers when there is space again',
   async (t) => {
     const place = layOut(t, { embedded: './queue', pipelines: 2 });
     const queue = await smallDisk(t, place, 'queue', 1);
@@ -161,7 +161,7 @@ t.test(
   },
 );
 
-t.test('files that are kept for later uploads make room for what needs it', async (t) => {
+t.test('removes files stored for later uploads if space is needed', async (t) => {
   const place = layOut(t, { server: 'rerun: {max_bundles: 0}' });
   const staging = await smallDisk(t, place, 'staging', 48);
   const daemon = await launchApi(t, place, ['serve']);

@@ -27,7 +27,7 @@ import {
 const password = 'canary-of-redis-5f1d';
 
 t.test(
-  'two APIs and two workers: forty uploads of eight pipelines all succeed, one at a time each, though a worker is killed',
+  'two APIs and two workers: forty uploads of eight pipelines succeed, each pipeline serially, even if a worker is killed',
   async (t) => {
     const redis = await startRedis({ password });
     t.teardown(() => redis.close());
@@ -106,7 +106,7 @@ t.test('reports a killed Redis, loses no accepted run, and recovers without a re
 });
 
 t.test(
-  'an API killed while it receives: its key and slot are free again, and another API takes the upload',
+  'an API killed while it receives: its key and slot are released, and another API accepts the upload',
   async (t) => {
     const redis = await startRedis();
     t.teardown(() => redis.close());
@@ -140,7 +140,7 @@ t.test(
 );
 
 t.test(
-  'an API killed after it accepted: the run goes on, and its key is known to every API; expiry clears what it staged',
+  'an API killed after it accepted: the run continues, every API knows its key, and staged files expire',
   async (t) => {
     const redis = await startRedis();
     t.teardown(() => redis.close());
@@ -172,7 +172,7 @@ t.test(
   },
 );
 
-t.test('a stopped worker ends with 0; the memory queue has no workers', async (t) => {
+t.test('a stopped worker exits with 0; the memory queue has no workers', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url });
@@ -247,7 +247,7 @@ t.test('counts each run and publication once over all APIs and workers', async (
   for (const launched of [worker, both, alone]) t.equal(await launched.kill('SIGTERM'), 0);
 });
 
-t.test("a worker's probes: ready while queue and staging can be used, alive in any case", async (t) => {
+t.test("a worker's probes: ready while queue and staging are available, always alive", async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url });
@@ -297,7 +297,7 @@ t.test("a worker's probes: ready while queue and staging can be used, alive in a
   t.equal(await worker.kill('SIGTERM'), 0);
 });
 
-t.test('a run of a pipeline with a source of its own is taken by a worker like any other', async (t) => {
+t.test('a worker executes runs of a pipeline with its own source like any other', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url });
@@ -322,7 +322,7 @@ t.test('a run of a pipeline with a source of its own is taken by a worker like a
   t.equal(readFileSync(path.join(place.root, 'public/files/one/a.txt'), 'utf8'), 'hello');
 });
 
-t.test('a dry run is planned by the API that got it, and leaves nothing on any host', async (t) => {
+t.test('a dry run is planned by the API that received it, and leaves no files on any host', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url });
@@ -349,7 +349,7 @@ t.test('a dry run is planned by the API that got it, and leaves nothing on any h
   t.equal(await api.kill('SIGTERM'), 0);
 });
 
-t.test('the queues of all hosts are in the console, in place of a board', async (t) => {
+t.test('the console shows the queues of all hosts, and replaces the previous board', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url, http: 'base_path: /way/' });
@@ -381,7 +381,7 @@ t.test('the queues of all hosts are in the console, in place of a board', async 
 });
 
 t.test(
-  'bundles are staged on an SFTP server between the API and a worker, and swept from there',
+  'stages bundles on an SFTP server between the API and a worker, and sweeps them there',
   async (t) => {
     const redis = await startRedis();
     t.teardown(() => redis.close());

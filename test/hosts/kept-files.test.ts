@@ -64,7 +64,7 @@ function kept(directory: string): number {
 }
 
 for (const mode of modes)
-  t.test(`only what changed is sent, also after a kill (${mode})`, async (t) => {
+  t.test(`only changed files are sent, also after a kill (${mode})`, async (t) => {
     const place = layOut(t, await settingsOf(t, mode));
     const site = t.testdir({});
     for (let index = 0; index < count; index += 1) change(site, index);
@@ -97,7 +97,7 @@ for (const mode of modes)
     t.match(await (await fetch(`${api.url}metrics`)).text(), /^waybill_kept_files 23$/m);
   });
 
-t.test('a daemon that is killed while it keeps and completes keeps only what is whole', async (t) => {
+t.test('a daemon killed while it stores and completes bundles keeps only complete files', async (t) => {
   const place = layOut(t, { embedded: './queue' });
   const site = t.testdir({});
   for (let index = 0; index < count; index += 1) change(site, index);
@@ -124,7 +124,7 @@ t.test('a daemon that is killed while it keeps and completes keeps only what is 
 
 const allUploads = 200;
 
-t.test('uploads at once keep no more than they may, and leave nothing else', async (t) => {
+t.test('concurrent uploads store no more than the limit, and leave no other files', async (t) => {
   const uploads = howMany(allUploads, 40);
   const maxBytes = 4 << 20;
   const pipelines = 2;

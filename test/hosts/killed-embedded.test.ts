@@ -27,7 +27,7 @@ const uploadsAtOnce = 8;
 /** Kills of the whole campaign; `WAYBILL_KILLS=500` has one for each upload. */
 const killsOfAll = Number(process.env['WAYBILL_KILLS'] ?? 24);
 
-t.test('every upload that was accepted is published once, in its order, however often', async (t) => {
+t.test('every accepted upload is published once, in order, after any number of kills', async (t) => {
   t.setTimeout(600_000 + killsOfAll * 5_000);
   const place = layOut(t, {
     embedded: './queue',

@@ -62,7 +62,7 @@ async function placeWithHook(t: Test, pipelines: number): Promise<Hook> {
 }
 
 t.test(
-  'a worker killed after its run ended and before the receiver has answered: others deliver',
+  'other workers deliver events of a worker killed before the receiver answered',
   async (t) => {
     const hook = await placeWithHook(t, 1);
     hook.answers = () => false;

@@ -11,7 +11,7 @@ const pipelines = 20;
 const bytes = 50_000;
 
 for (const mode of ['memory', 'bullmq'] as const)
-  t.test(`${uploads} uploads at once over ${pipelines} pipelines, the queue in ${mode}`, async (t) => {
+  t.test(`${uploads} concurrent uploads to ${pipelines} pipelines, the queue in ${mode}`, async (t) => {
     const redis = mode === 'bullmq' ? await startRedis() : undefined;
     if (redis !== undefined) t.teardown(() => redis.close());
     const place = layOut(t, {

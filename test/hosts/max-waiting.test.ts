@@ -7,7 +7,7 @@ import { acceptedId, adminToken, bundle, follow, launchApi, layOut, upload } fro
 
 for (const driver of ['memory', 'embedded', 'bullmq'] as const)
   t.test(
-    `max_waiting bounds what waits for a pipeline, and may change by a reload (${driver})`,
+    `max_waiting limits the waiting runs of a pipeline, and a reload can change it (${driver})`,
     async (t) => {
       const redis = driver === 'bullmq' ? await startRedis() : null;
       t.teardown(() => redis?.close());

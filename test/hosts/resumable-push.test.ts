@@ -85,7 +85,7 @@ const proxies: Record<string, (t: Test, port: number) => Promise<number>> = {
 };
 
 for (const [name, startProxy] of Object.entries(proxies))
-  t.test(`behind ${name}: ${cuts} cuts, and the daemon restarted in the middle`, async (t) => {
+  t.test(`behind ${name}: ${cuts} disconnects, and a restart of the daemon in the middle`, async (t) => {
     const port = await freePort();
     const place = layOut(t, '', String(port));
     let daemon = await place.start();
@@ -119,7 +119,7 @@ for (const [name, startProxy] of Object.entries(proxies))
     t.comment(`${passed} bytes were sent for ${size}; ${retries} tries again`);
   });
 
-t.test('two hosts with one queue: an upload stays at the host that has begun it', async (t) => {
+t.test('two hosts with one queue: an upload stays on the host that started it', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, '  queue: {driver: bullmq, redis_url_env: REDIS_URL}', '0');

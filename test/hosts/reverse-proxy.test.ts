@@ -13,7 +13,7 @@ import { acceptedId, bundle, follow, launchApi, layOut, type LogLine, token, upl
 const settings = { http: 'base_path: /waybill/, trusted_proxies: [loopback]' };
 const site = (port: string): string => `	reverse_proxy /waybill/* 127.0.0.1:${port}\n	respond / "the site"`;
 
-t.test('an upload through the proxy, and all that its answer leads to', async (t) => {
+t.test('an upload through the proxy, and all links of its answer', async (t) => {
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));
@@ -30,7 +30,7 @@ t.test('an upload through the proxy, and all that its answer leads to', async (t
   t.equal(await (await fetch(origin)).text(), 'the site', 'paths next to it belong to other servers');
 });
 
-t.test('a refusal arrives as it is, though the client is still sending', async (t) => {
+t.test('a refusal arrives unchanged while the client is still sending', async (t) => {
   const daemon = await launchApi(t, layOut(t, settings), ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));
   const body = bundle('session-1', 8 << 20);
@@ -54,7 +54,7 @@ t.test('a refusal arrives as it is, though the client is still sending', async (
   );
 });
 
-t.test('a client that speaks HTTP/2 to the proxy', async (t) => {
+t.test('a client may use HTTP/2 to the proxy', async (t) => {
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));
@@ -82,7 +82,7 @@ t.test('a client that speaks HTTP/2 to the proxy', async (t) => {
   t.match(await post(token), { status: 202 }, 'and the connection goes on');
 });
 
-t.test('curl, waiting for 100 Continue', async (t) => {
+t.test('curl can wait for 100 Continue', async (t) => {
   await ensureInstalled('curl');
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
@@ -111,7 +111,7 @@ t.test('curl, waiting for 100 Continue', async (t) => {
 });
 
 t.test(
-  'the client in the log is whom the trusted proxy names, whatever the client says of itself',
+  'the client in the log is the one from the trusted proxy, whatever the client claims',
   async (t) => {
     const daemon = await launchApi(t, layOut(t, settings), ['serve']);
     const origin = await startCaddy(t, site(new URL(daemon.url).port));
@@ -128,7 +128,7 @@ t.test(
   },
 );
 
-t.test('finishes runs when a daemon ends behind the proxy, which then answers 502', async (t) => {
+t.test('a daemon that stops behind the proxy finishes its runs, and the proxy answers 502', async (t) => {
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));

@@ -114,7 +114,7 @@ for (const mode of modes)
   });
 
 for (const mode of modes)
-  t.test(`a malformed traceparent begins a new trace, and so does none (${mode})`, async (t) => {
+  t.test(`a malformed or missing traceparent starts a new trace (${mode})`, async (t) => {
     const collector = await startCollector(t);
     const hook = await startReceiver(t);
     const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
@@ -136,7 +136,7 @@ for (const mode of modes)
   });
 
 for (const mode of ['embedded', 'bullmq'] as const)
-  t.test(`a run that waits goes on with its trace after a restart (${mode})`, async (t) => {
+  t.test(`a waiting run continues its trace after a restart (${mode})`, async (t) => {
     const collector = await startCollector(t);
     const hook = await startReceiver(t);
     const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
@@ -159,7 +159,7 @@ for (const mode of ['embedded', 'bullmq'] as const)
   });
 
 for (const mode of modes)
-  t.test(`an event that was given up is sent again in the trace that it belongs to (${mode})`, async (t) => {
+  t.test(`a redelivered event stays in its trace (${mode})`, async (t) => {
     const collector = await startCollector(t);
     let status = 403;
     const hook = await startReceiver(t, (response) => void response.writeHead(status).end());
@@ -185,7 +185,7 @@ for (const mode of modes)
     t.equal(hook.received[1]?.headers['tracestate'], 'a=1');
   });
 
-t.test('a daemon that stops sends what it has recorded', async (t) => {
+t.test('a stopping daemon sends its recorded spans', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const place = placeFor(t, { collector: collector.url, env: { OTEL_BSP_SCHEDULE_DELAY: '600000' } }, hook);
@@ -227,7 +227,7 @@ async function collectorBack(
   for (let index = 0; spans.length === 0; index += 1) await publish(`again-${index}`);
 }
 
-t.test('a daemon ends before its shutdown_timeout though its collector is unreachable', async (t) => {
+t.test('a daemon ends before its shutdown_timeout even if its collector is unreachable', async (t) => {
   const hook = await startReceiver(t);
   const place = placeFor(t, { collector: 'http://127.0.0.1:1', http: 'shutdown_timeout: 1h' }, hook);
   const api = await launchApi(t, place, ['serve']);
@@ -247,7 +247,7 @@ export async function resolve(specifier, context, next) {
 }\`));
 `;
 
-t.test('OpenTelemetry is loaded only where something is traced', async (t) => {
+t.test('OpenTelemetry is loaded only if tracing is enabled', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const loadedWith = async (settings: PlaceSettings): Promise<string[]> => {
@@ -271,7 +271,7 @@ t.test('OpenTelemetry is loaded only where something is traced', async (t) => {
   t.equal(hook.received[0]?.headers['traceparent'], undefined);
 });
 
-t.test('runs of a source, of its changes, and those that repeat another', async (t) => {
+t.test('traces runs of a source, runs after a change, and reruns', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const place = placeFor(t, { collector: collector.url }, hook);
@@ -330,7 +330,7 @@ t.test('runs of a source, of its changes, and those that repeat another', async 
   );
 });
 
-t.test('a worker that traces nothing passes the trace on as it came', async (t) => {
+t.test('a worker without tracing passes the trace on unchanged', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const queue = await queueOf(t, 'bullmq');

@@ -23,7 +23,7 @@ import {
  * between them on a third. A hundred uploads, one worker killed in the midst.
  */
 t.test(
-  'two hosts: a hundred uploads all succeed, one at a time in each pipeline, though a worker is killed',
+  'two hosts: a hundred uploads succeed, serially in each pipeline, even if a worker is killed',
   async (t) => {
     const network = await startNetwork(t, ['a', 'b']);
     const [a, b] = network.hosts as [(typeof network.hosts)[0], (typeof network.hosts)[0]];
@@ -82,7 +82,7 @@ t.test(
 );
 
 t.test(
-  'a host that is cut off from Redis: its run is taken up by the other host, and every run is recorded once',
+  'another host takes over the run of a host disconnected from Redis, and every run is recorded once',
   async (t) => {
     const network = await startNetwork(t, ['c', 'd']);
     const [c, d] = network.hosts as [(typeof network.hosts)[0], (typeof network.hosts)[0]];

@@ -103,7 +103,7 @@ async function failedDeliveries(
 }
 
 for (const driver of ['memory', 'embedded', 'bullmq'] as const)
-  t.test(`what a receiver did not take is listed and sent again (${driver})`, async (t) => {
+  t.test(`undelivered events are listed and sent again (${driver})`, async (t) => {
     const hook = await startHook(t);
     const redis = driver === 'bullmq' ? await startRedis() : null;
     t.teardown(() => redis?.close());
@@ -154,7 +154,7 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
   });
 
 for (const driver of ['embedded', 'bullmq'] as const)
-  t.test(`a kill in the middle of sending again loses none (${driver})`, async (t) => {
+  t.test(`a kill during redelivery loses no events (${driver})`, async (t) => {
     const hook = await startHook(t);
     const redis = driver === 'bullmq' ? await startRedis() : null;
     t.teardown(() => redis?.close());

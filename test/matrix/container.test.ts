@@ -38,7 +38,7 @@ interface ImageConfig {
 await ensureInstalled('buildah');
 const buildah = await startBuildah(t);
 
-t.test('it is built as it ships, and says what it is', async (t) => {
+t.test('the published Dockerfile builds, and the image has its labels', async (t) => {
   await makeNodeImage(t, buildah, { name: base, release });
   const args = ['--build-arg', `NODE_IMAGE=${base}`, '--build-arg', 'REVISION=abc'];
   // A step may take minutes without a word, which would end the test.
@@ -61,7 +61,7 @@ t.test('it is built as it ships, and says what it is', async (t) => {
   });
 });
 
-t.test('it takes an upload, publishes it, and writes nowhere else', async (t) => {
+t.test('it accepts and publishes an upload, and writes nowhere else', async (t) => {
   const container = await buildah('from', image);
   const rootOfImage = await buildah('mount', container);
   const place = t.testdir({ state: {}, talk: { 'page.html': 'x' } });

@@ -40,7 +40,7 @@ const packagesOfLmdb = [
 const place = t.testdir({ first: {}, second: {}, temporary: {} });
 const file = await makePackage(path.join(place, 'first'));
 
-t.test('the same build makes the same bytes', async (t) => {
+t.test('builds are reproducible', async (t) => {
   t.equal(path.basename(file), `waybill_${version}_all.deb`);
   const again = await makePackage(path.join(place, 'second'));
   t.ok(readFileSync(file).equals(readFileSync(again)));
@@ -53,7 +53,7 @@ t.test('lintian reports no error and no warning', async (t) => {
   t.equal(stdout, '');
 });
 
-t.test('install, upgrade, remove and purge', async (t) => {
+t.test('installs, upgrades, removes and purges', async (t) => {
   const root = await makeCleanRoot(t, 'trixie');
   const at = (name: string): string => path.join(root.directory, name);
   const [command = '', ...through] = root.through;
@@ -90,7 +90,7 @@ t.test('install, upgrade, remove and purge', async (t) => {
     t.equal(readFileSync(at('srv/public/talk.txt'), 'utf8'), 'hello\n');
   });
 
-  await t.test('the steps of docs/installation.md', async (t) => {
+  await t.test('the steps of docs/installation.md work', async (t) => {
     const [, section = ''] =
       /^## As a Debian package$(.*?)^## /ms.exec(readFileSync('docs/installation.md', 'utf8')) ?? [];
     const blocks = [...section.matchAll(/^```\n(.*?)^```$/gms)].map(([, text = '']) => text);

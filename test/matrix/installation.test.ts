@@ -100,7 +100,7 @@ async function untilCaddyListens(): Promise<void> {
   }
 }
 
-t.test('from nothing to a published page over TLS, to another version, and to nothing', async (t) => {
+t.test('from a new machine to a published page over TLS, an upgrade, and a removal', async (t) => {
   copyFileSync('test/matrix/systemctl.sh', inRoot('usr/local/sbin/systemctl'));
   chmodSync(inRoot('usr/local/sbin/systemctl'), 0o755);
   writeFileSync(inRoot('etc/hosts'), `127.0.0.1 localhost ${names.join(' ')}\n`);

@@ -57,7 +57,7 @@ async function contract(t: Test, name: string, server: ForeignS3): Promise<void>
 }
 
 t.test(
-  's3rver, which fails to list a page of several keys, is refused, and nothing is published',
+  'rejects s3rver, which fails to list a page of several keys, and publishes nothing',
   async (t) => {
     const server = await made.s3rver();
     const { endpoint, bucket, user } = server;

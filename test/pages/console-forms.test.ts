@@ -41,7 +41,7 @@ interface OpenOptions {
 const runOf = (page: Page): string => new URL(page.url()).pathname.split('/').at(-1) ?? '';
 const mainOf = (page: Page): Promise<string> => page.locator('main').innerText();
 
-t.test('without script every action that the console has is done by a form', async (t) => {
+t.test('without script a form performs every action of the console', async (t) => {
   // A run waits for its next try only if a storage is unreachable: retry.test.ts submits this form.
   const done = new Set<string>(['/console/runs/{run_id}/retry']);
   const actions = consoleRoutes.filter(({ method }) => method === 'post');
@@ -177,7 +177,7 @@ t.test('without script every action that the console has is done by a form', asy
   );
 });
 
-t.test('without script every page says what it says with script', async (t) => {
+t.test('without script every page has the same content as with script', async (t) => {
   await daemon.start('blocked');
   const page = await open(t, { token: consoleTokens.admin });
   const withScript = await browser.newContext();
@@ -223,7 +223,7 @@ async function wordsOf(page: Page): Promise<string[]> {
     .split(/\s+/);
 }
 
-t.test('a page that is not allowed leads to a login with another token', async (t) => {
+t.test('a forbidden page links to a login with another token', async (t) => {
   const page = await open(t);
   t.equal((await page.goto(`${daemon.base}console/admin`))?.status(), 403);
   t.match(await mainOf(page), /^Not allowed\s+This needs the admin token\./);
@@ -304,7 +304,7 @@ t.test('a bulk rerun checks each run as a single rerun does', async (t) => {
   t.match(await daemon.follow(mine), { rerunnable: true }, 'nothing was repeated');
 });
 
-t.test('a channel can be chosen where there is one', async (t) => {
+t.test('a channel can be selected if there is one', async (t) => {
   const page = await open(t);
   await page.goto(`${daemon.base}console/pipelines/library/plan`);
   await page.getByLabel('Publish for').selectOption('channel preview');
@@ -331,7 +331,7 @@ t.test('a channel can be chosen where there is one', async (t) => {
   t.match(await daemon.follow(uploaded), { channel: 'preview', status: 'succeeded' });
 });
 
-t.test('without script a page is loaded again while its run is not over', async (t) => {
+t.test('without script a page reloads until its run is over', async (t) => {
   const page = await open(t);
   const held = await daemon.held(async () =>
     daemon.accept({ 'index.html': 'reloaded' }, { created: '2026-11-22T05:00:00Z' }),

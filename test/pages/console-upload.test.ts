@@ -84,7 +84,7 @@ function oddFiles(): Files {
   };
 }
 
-t.test('a directory that is dropped ends published, with the bytes that it has', async (t) => {
+t.test('a dropped directory is published with unchanged bytes', async (t) => {
   const files = oddFiles();
   const manifest = {
     ...{ schema_version: 1, name: 'dropped', created: '2026-11-23T01:02:03Z' },
@@ -99,7 +99,7 @@ t.test('a directory that is dropped ends published, with the bytes that it has',
   t.equal(Object.keys(files).length, 133);
 });
 
-t.test('a directory without a manifest is published under its name, or under another one', async (t) => {
+t.test('a directory without a manifest is published under its name, or another one', async (t) => {
   const files = { 'index.html': 'alone', 'below/picture.bin': Buffer.from([0, 255, 10, 13]) };
   const page = await openUpload(t);
   const directory = directoryOf(files);
@@ -121,7 +121,7 @@ t.test('a directory without a manifest is published under its name, or under ano
     );
 });
 
-t.test('a zip and an empty directory are refused before anything is sent', async (t) => {
+t.test('rejects a zip and an empty directory before anything is sent', async (t) => {
   const page = await openUpload(t);
   const state = page.locator('#upload-state');
   const uploads: string[] = [];
@@ -143,7 +143,7 @@ t.test('a zip and an empty directory are refused before anything is sent', async
   t.same(uploads, []);
 });
 
-t.test('a directory is checked before it is sent', async (t) => {
+t.test('checks a directory before it is sent', async (t) => {
   const page = await openUpload(t);
   const uploads: string[] = [];
   page.on('request', (request) => {
@@ -187,7 +187,7 @@ t.test("takes an archive's name from its manifest", async (t) => {
   t.ok(await page.getByLabel('Name').isDisabled());
 });
 
-t.test('a directory is planned before it is uploaded', async (t) => {
+t.test('plans a directory before it is uploaded', async (t) => {
   const page = await openUpload(t);
   await drop(page, directoryOf({ 'index.html': 'planned' }));
   await page.getByLabel('Name').fill('planned');
@@ -197,7 +197,7 @@ t.test('a directory is planned before it is uploaded', async (t) => {
   t.notOk(existsSync(path.join(daemon.root, 'public/web/planned')));
 });
 
-t.test('an archive that is dropped is sent as it is', async (t) => {
+t.test('a dropped archive is sent unchanged', async (t) => {
   const files = { 'a.txt': 'of an archive\n'.repeat(999) };
   const directory = directoryOf({
     'bundle.tar.gz': gzipSync(await daemon.archive(files, new Date().toISOString())),
@@ -219,7 +219,7 @@ t.test('applies the selected channel to dropped files', async (t) => {
   t.match(await daemon.follow(id), { channel: 'preview', status: 'succeeded' });
 });
 
-t.test('three mistakes of a bundle are shown, each at its place in the manifest', async (t) => {
+t.test('shows three errors of a bundle, each at its location in the manifest', async (t) => {
   const manifest = JSON.stringify(
     {
       ...{ schema_version: 1, name: 'mistaken', created: '2026-11-23T01:02:03Z' },

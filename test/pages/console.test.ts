@@ -35,7 +35,7 @@ async function tabTo(page: Page, name: RegExp): Promise<void> {
   throw new Error(`nothing named ${name.source} is reached by the keyboard`);
 }
 
-t.test('keyboard alone, from the login to a rerun', async (t) => {
+t.test('works by keyboard alone, from the login to a rerun', async (t) => {
   const context = await browser.newContext();
   t.teardown(() => context.close());
   const page = await context.newPage();
@@ -58,7 +58,7 @@ t.test('keyboard alone, from the login to a rerun', async (t) => {
   t.match(await page.getByRole('status').first().innerText(), /repeated/);
 });
 
-t.test('the overview says which pipeline failed, why, who started the run and what to do', async (t) => {
+t.test('the overview names the failed pipeline, the cause, the starter of the run and the fix', async (t) => {
   const failed = await daemon.start('blocked');
   const page = await open(t);
   await page.goto(`${daemon.base}console`);
@@ -170,7 +170,7 @@ const livePages: Record<string, LivePage> = {
 for (const width of [360, 1280])
   for (const [name, { path, still, shows }] of Object.entries(livePages))
     t.test(
-      `at ${width} pixels the page ${name} follows a run, and nothing above its list moves`,
+      `at ${width} pixels the page ${name} follows a run without moving content above its list`,
       async (t) => {
         const page = await open(t, { viewport: { width, height: 900 } });
         const shown = (status: keyof typeof shows, runId: string) =>
@@ -200,7 +200,7 @@ for (const width of [360, 1280])
       },
     );
 
-t.test('no page with thirty rows scrolls sideways on a phone', async (t) => {
+t.test('no page with thirty rows scrolls horizontally on a phone', async (t) => {
   for (let run = 0; run < 30; run += 1) await daemon.start('blocked');
   const names = Array.from({ length: 30 }, (_, index) => `notes/of-a-day/number-${index}.txt`);
   const files = Object.fromEntries(names.map((name) => [name, name]));
@@ -224,7 +224,7 @@ t.test('no page with thirty rows scrolls sideways on a phone', async (t) => {
   }
 });
 
-t.test('a run leads to the page of its scene map', async (t) => {
+t.test('a run links to the page of its scene map', async (t) => {
   const page = await open(t);
   const map = readFileSync('examples/scene-maps/session-42-findings.json', 'utf8');
   const { run_id: id } = await daemon.publish(
@@ -245,7 +245,7 @@ t.test('a run leads to the page of its scene map', async (t) => {
 });
 
 for (const driver of ['embedded', 'bullmq'] as const)
-  t.test(`with the queue ${driver} every page answers, and a run is followed live`, async (t) => {
+  t.test(`with the queue ${driver}, every page loads and follows a run live`, async (t) => {
     const redis = driver === 'bullmq' ? await startRedis() : null;
     if (redis !== null) t.teardown(() => redis.close());
     const queue = redis === null ? '{driver: embedded}' : '{driver: bullmq, redis_url_env: T_REDIS}';

@@ -4,7 +4,7 @@ import t from 'tap';
 /** Each of these is what this program made itself: HTML of a template, or style whose digest is known. */
 const unescaped = [/^include\('/, /^page\.main$/, /^page\.style$/];
 
-t.test('templates of pages write nothing unescaped but what is made here', async (t) => {
+t.test('templates of pages write only generated markup without escaping', async (t) => {
   const files = readdirSync('templates', { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith('.ejs'),
   );

@@ -92,7 +92,7 @@ const reader = {
 };
 const clock = clockAt('2025-12-15T20:54:00Z');
 
-t.test('a map of another origin shows alerts and stations', async (t) => {
+t.test('a map on another origin shows alerts and stations', async (t) => {
   const { page, origin } = await openMap(t);
   const api = await startWeather(t, { reader, clock, cors: { origins: [origin] } });
   await page.evaluate(`show(${JSON.stringify(`${api}/alerts?format=geojson`)})`);
@@ -115,7 +115,7 @@ t.test('a map of another origin shows alerts and stations', async (t) => {
 });
 
 t.test(
-  'its page reads tags and refusals, asks again with the tag, and no other page reads anything',
+  'a configured origin reads tags and refusals and revalidates, and other origins read nothing',
   async (t) => {
     const { page, origin } = await openMap(t);
     const api = await startWeather(t, { reader, clock, cors: { origins: [origin] } });

@@ -31,7 +31,7 @@ for (const file of ['var/lib/dpkg/lock-frontend', 'var/lib/apt/lists/lock', 'var
     );
   });
 
-  t.test(`an apt that is locked for a while is waited for: ${file}`, needsApt, async (t) => {
+  t.test(`waits for a temporary lock of apt: ${file}`, needsApt, async (t) => {
     const { root, settings, lock } = newSystem(t);
     const holder = await lock(file);
     let refusals = 0;
@@ -45,14 +45,14 @@ for (const file of ['var/lib/dpkg/lock-frontend', 'var/lib/apt/lists/lock', 'var
   });
 }
 
-t.test('many that install at once take turns', needsApt, async (t) => {
+t.test('concurrent installations run one after another', needsApt, async (t) => {
   const { root, settings } = newSystem(t);
   const all = await Promise.all([1, 2, 3].map(async () => aptInstall([probe], settings)));
   t.same(all, [undefined, undefined, undefined]);
   t.ok(existsSync(path.join(root, 'installed', probe)));
 });
 
-t.test('without a network it says so', needsApt, async (t) => {
+t.test('reports a missing network', needsApt, async (t) => {
   const { settings } = newSystem(t, `http://127.0.0.1:${await deadPort()}/`);
   t.match(
     await aptInstall([probe], settings),
@@ -60,7 +60,7 @@ t.test('without a network it says so', needsApt, async (t) => {
   );
 });
 
-t.test('a package server that never answers is given up', needsApt, async (t) => {
+t.test('a package server that never answers is abandoned after a timeout', needsApt, async (t) => {
   const server = (await import('node:net')).createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const sockets = new Set<import('node:net').Socket>();
@@ -89,7 +89,7 @@ t.test('counts packages of a missing program as missing', async (t) => {
   t.same(missingPackages(['xmllint', 'xmllint', 'rclone']), ['libxml2-utils', 'rclone']);
 });
 
-t.test('only the table of needs says what is installed, and only one file calls apt', async (t) => {
+t.test('only the table of needs lists packages, and only one file calls apt', async (t) => {
   const sources = ['test', 'scripts', '.ci']
     .flatMap((directory) => filesBelow(directory))
     .filter((name) => /\.(ts|mjs)$|^\.ci\/run$/.test(name));

@@ -32,7 +32,7 @@ async function readsThatTake(
   }
 }
 
-t.test('a crowd of short reads waits for its turn', async (t) => {
+t.test('a burst of short reads waits and succeeds', async (t) => {
   const clock = stoppedClock();
   const admit = openAdmission(limits, clock);
   await readsThatTake(1, 20, admit, clock);
@@ -47,7 +47,7 @@ t.test('a crowd of short reads waits for its turn', async (t) => {
   t.equal(done, 500);
 });
 
-t.test('who would wait in vain is turned away at once, and told when to come again', async (t) => {
+t.test('a read that would wait too long is rejected immediately, with the time to retry', async (t) => {
   const clock = stoppedClock();
   const admit = openAdmission(limits, clock);
   await readsThatTake(1000, 40, admit, clock);
@@ -62,7 +62,7 @@ t.test('who would wait in vain is turned away at once, and told when to come aga
   for (const next of waiting) (await next)();
 });
 
-t.test('a family that was slow is let in again once it is not', async (t) => {
+t.test('a family that was slow is admitted again once it is fast', async (t) => {
   const clock = stoppedClock();
   const admit = openAdmission(limits, clock);
   await readsThatTake(10_000, 40, admit, clock);

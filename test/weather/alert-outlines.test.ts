@@ -69,7 +69,7 @@ async function looked(target: Target, table: string): Promise<number> {
   return Number(row?.['rows']);
 }
 
-t.test('the outlines of a poll are read once, and of the next poll those that are new', async (t) => {
+t.test('reads the outlines of a poll once, and only new ones of the next poll', async (t) => {
   const before = await looked(owner, 'alerts');
   const reader = await open(systemClock);
   const first = await reader.alerts({ point });
@@ -111,7 +111,7 @@ function gate(): { open: () => void; opened: Promise<void> } {
   return { open, opened };
 }
 
-t.test('two polls whose outlines are read at once do not forget what the other has', async (t) => {
+t.test("two polls whose outlines are read concurrently keep each other's entries", async (t) => {
   await owner.run(`
     insert into alerts select (jsonb_populate_record(a, jsonb_build_object('alert_id', 'urn:a:first'))).*
       from alerts a where alert_id = 'urn:bench:new';

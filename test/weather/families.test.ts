@@ -51,7 +51,7 @@ const itemNames = { tides: 'tide', heights: 'height' };
 const record = field<TideData>({ type: 'object' });
 const complete = { tables: [], endpoint, record, template: 'tides', itemNames, read };
 
-t.test('a member that is missing or does not fit is a compile error', (t) => {
+t.test('a missing or mistyped member is a compile error', (t) => {
   weatherFamily(complete);
   const { path, operationId, summary, parameters } = endpoint;
   // @ts-expect-error the template is missing

@@ -26,7 +26,7 @@ const poll = `
     from generate_series(1, ${many}) n;
   insert into alert_run_members select 900, alert_id from alerts;`;
 
-t.test('skips alerts without a cost for others', async (t) => {
+t.test('skips invalid alerts without affecting others', async (t) => {
   const proxy = await startCuttingProxy(t, server.port);
   const url = new URL(server.url('weather_reader'));
   url.port = String(proxy.port);
@@ -97,8 +97,8 @@ async function codesSuite(t: Test, driver: Driver): Promise<void> {
   await Promise.all([again.close(), lax.close()]);
 }
 
-t.test('codes arrive as they are, whatever is in them', async (t) => {
-  await t.test('from a server', async (t) => {
+t.test('codes are unchanged, whatever they contain', async (t) => {
+  await t.test('codes from a server', async (t) => {
     const secrets = await loadSecrets({
       directory: null,
       env: { WEATHER_URL: server.url('weather_reader') },
@@ -108,7 +108,7 @@ t.test('codes arrive as they are, whatever is in them', async (t) => {
       openReader: (clock) => openWeatherDatabases({ databases: [primary], secrets, clock }),
     });
   });
-  await t.test('from the embedded database', async (t) => {
+  await t.test('codes from the embedded database', async (t) => {
     const shared = await sharedPglite();
     await codesSuite(t, shared);
     await shared.close();

@@ -73,7 +73,7 @@ const places: Record<string, (queries: Queries, cut: () => Promise<void>) => Pro
 
 for (const poolSize of [1, 4])
   for (const [place, work] of Object.entries(places))
-    t.test(`a connection is lost ${place}, with a pool of ${poolSize}`, async (t) => {
+    t.test(`recovers from a connection lost ${place}, with a pool of ${poolSize}`, async (t) => {
       const proxy = await startCuttingProxy(t, server.port);
       const database = open(proxy.port, poolSize);
       for (const wait of turns) {
@@ -88,7 +88,7 @@ for (const poolSize of [1, 4])
       await database.close();
     });
 
-t.test('a statement that fails leaves the connection for the next snapshot', async (t) => {
+t.test('after a failed statement, the connection can be used for the next snapshot', async (t) => {
   const database = open(server.port, 1);
   const pid = sql`select pg_backend_pid() as pid`;
   const first = await database.snapshot((queries) => queries.execute(pid));
@@ -100,7 +100,7 @@ t.test('a statement that fails leaves the connection for the next snapshot', asy
   await database.close();
 });
 
-t.test('a restart of the server in the midst of snapshots', async (t) => {
+t.test('recovers from a restart of the server during snapshots', async (t) => {
   const database = open(server.port, 8);
   const owner = await openServer(server.url());
   const sleeping = Array.from({ length: 3 }, () =>

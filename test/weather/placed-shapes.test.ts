@@ -83,13 +83,13 @@ function questionAbout(
   return { query: { bbox }, isRight: ({ rings }) => meets(rings, bbox) };
 }
 
-t.test('alerts are found where an oracle places them: embedded database', async (t) => {
+t.test('alerts are found at the same places as by an oracle: embedded database', async (t) => {
   const shared = await sharedPglite();
   t.teardown(() => shared.close());
   await placedShapes(t, shared);
 });
 
-t.test('alerts are found where an oracle places them: PostgreSQL', async (t) => {
+t.test('alerts are found at the same places as by an oracle: PostgreSQL', async (t) => {
   const server = await startPostgres();
   t.teardown(() => server.remove());
   const env = { WEATHER_URL: server.url('weather_reader') };

@@ -77,7 +77,7 @@ t.test('the reader on a server', (t) =>
   }),
 );
 
-t.test('random places and moments agree with brute force', async (t) => {
+t.test('random places and times match brute force', async (t) => {
   const schema = 'oracle';
   const target = await openServer(server.url(), schema);
   await createTables(target, schema);
@@ -92,7 +92,7 @@ t.test('random places and moments agree with brute force', async (t) => {
   );
 });
 
-t.test('nothing but reading reaches the server, and the session refuses to write', async (t) => {
+t.test('sends only reads to the server, and the session rejects writes', async (t) => {
   const reader = await open();
   await readAll(reader);
   await reader.close();
@@ -125,7 +125,7 @@ t.test('nothing but reading reaches the server, and the session refuses to write
   await database.close();
 });
 
-t.test('a read that meets the end of its connection does not silence the next one', async (t) => {
+t.test('a read that fails with its connection does not affect the next one', async (t) => {
   const { openPostgres } = await import('../../src/weather/database/postgres.ts');
   const { sql } = await import('drizzle-orm');
   const database = openPostgres({ ...primary, poolSize: 1, connectTimeoutMs: 10_000 }, server.url());
@@ -143,7 +143,7 @@ t.test('a read that meets the end of its connection does not silence the next on
   await Promise.all([database.close(), owner.close()]);
 });
 
-t.test('what the tables cannot answer', async (t) => {
+t.test('reports missing and changed tables', async (t) => {
   const owner = await openServer(server.url());
   const reader = await open();
   const outlook = { day: 1, hazard: [], select: 'issued', geometry: true } as const;
@@ -172,7 +172,7 @@ t.test('what the tables cannot answer', async (t) => {
   await owner.close();
 });
 
-t.test('a slow query is cut, and who waits too long for a connection is turned away', async (t) => {
+t.test('a slow query is cancelled, and a read that waits too long for a connection is rejected', async (t) => {
   const owner = await openServer(server.url());
   await owner.run('begin; lock table observations in access exclusive mode');
   const hasty = await open({ statementTimeoutMs: 100 });
@@ -195,7 +195,7 @@ t.test('a slow query is cut, and who waits too long for a connection is turned a
   await Promise.all([hasty.close(), narrow.close(), owner.close()]);
 });
 
-t.test('one table that is locked stops no other family', async (t) => {
+t.test('a locked table stops no other family', async (t) => {
   const owner = await openServer(server.url());
   await owner.run('begin; lock table alerts in access exclusive mode');
   const reader = await open({ poolSize: 8, lockTimeoutMs: 300 });
@@ -225,7 +225,7 @@ t.test('one table that is locked stops no other family', async (t) => {
   await Promise.all([reader.close(), owner.close()]);
 });
 
-t.test('a backend that is frozen costs one deadline', async (t) => {
+t.test('a frozen backend costs one timeout', async (t) => {
   const proxy = await startCuttingProxy(t, server.port);
   const url = new URL(server.url('weather_reader'));
   url.port = String(proxy.port);
@@ -248,7 +248,7 @@ t.test('a backend that is frozen costs one deadline', async (t) => {
   await reader.close();
 });
 
-t.test('a line that is dead without having been closed is given up, and another one taken', async (t) => {
+t.test('a dead connection that was never closed is abandoned and replaced', async (t) => {
   const proxy = await startCuttingProxy(t, server.port);
   const url = new URL(server.url('weather_reader'));
   url.port = String(proxy.port);
@@ -294,7 +294,7 @@ t.test('reports a failure at startup with its context', async (t) => {
   t.notMatch(JSON.stringify(told, Object.getOwnPropertyNames(told)), /hunter2/);
 });
 
-t.test('the newest record of each family is found through an index', async (t) => {
+t.test('finds the newest record of each family with an index', async (t) => {
   const owner = await openServer(server.url());
   await owner.run(`
     insert into stations select 'T' || lpad(n::text, 4, '0'), 'test', 0, 0, null, 'UTC' from generate_series(1, 1000) n;
@@ -334,7 +334,7 @@ t.test('the newest record of each family is found through an index', async (t) =
   await owner.close();
 });
 
-t.test('a server that goes away and comes back', async (t) => {
+t.test('recovers from an outage of the server', async (t) => {
   const reader = await open();
   let running = true;
   const failures = new Set<string>();
@@ -361,7 +361,7 @@ t.test('a server that goes away and comes back', async (t) => {
   await reader.close();
 });
 
-t.test('dirty rows', async (t) => {
+t.test('handles invalid rows', async (t) => {
   const owner = await openServer(server.url());
   let minutes = 0;
   const clock = { ...clockAt(dirtyMoment), monotonic: () => minutes * 60_000 };

@@ -103,7 +103,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
     });
   });
 
-  await t.test('loading every sample twice is loading it once', (t) =>
+  await t.test('loading every sample twice has the effect of loading it once', (t) =>
     writing(async (target) => {
       const first = await feedAll(target);
       t.same(first, { loaded: 39, refused: 10 });
@@ -372,7 +372,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
   );
 
   await t.test(
-    'the outlook that holds now, where the one issued last begins later or was cut short',
+    'selects the outlook valid now, even if the last one issued begins later or was shortened',
     async (t) => {
       await writing((target) =>
         target.run(`insert into outlook_runs (day, issued_at, valid_from, valid_until) values
@@ -404,7 +404,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
     },
   );
 
-  await t.test('text that is not ASCII, and text that looks like markup', async (t) => {
+  await t.test('keeps text outside ASCII, and text that looks like markup', async (t) => {
     await writing((target) =>
       target.run(`insert into weather_story_runs (office, fetched_at) values ('TST', '2026-01-01T00:00Z');
         insert into weather_stories (run_id, position, title, description, starts_at, ends_at)

@@ -66,7 +66,7 @@ t.test('listed files become outputs, sorted, with their content types', async (t
   });
 });
 
-t.test('URLs are percent-encoded below the base, and cache control is carried', async (t) => {
+t.test('URLs are percent-encoded below the base, and cache control is passed on', async (t) => {
   const bundle = await bundleOf({ 'ü #?%+.txt': 'x' });
   const destination = {
     outputs: nothing,
@@ -84,7 +84,7 @@ t.test('URLs are percent-encoded below the base, and cache control is carried', 
 });
 
 t.test(
-  'a plan whose digests are declared and whose generated outputs are recorded reads no byte',
+  'planning reads no bytes if digests are declared and generated outputs are recorded',
   async (t) => {
     const files = [
       { path: 'a', digest: digestOf('A') },
@@ -137,12 +137,12 @@ t.test('a generated output has the planned digest on every open', async (t) => {
     }
 });
 
-t.test('an archive of a file that changed is an error, not an archive', async (t) => {
+t.test('an archive of a changed file is an error', async (t) => {
   const bundle = await bundleOf({ a: 'A' }, { files: [{ path: 'a', digest: digestOf('other') }] });
   await t.rejects(planOutputs(bundle, options({ ...nothing, archive: true })), { code: 'body_mismatch' });
 });
 
-t.test('the archive is called after the path, the name, or just a bundle', async (t) => {
+t.test('the archive has the name of the path or the bundle, or else is called bundle', async (t) => {
   const bundle = await bundleOf({ a: 'A' });
   const nameFor = async (change: Partial<SourceBundle>): Promise<string | undefined> =>
     (await planOutputs({ ...bundle, ...change }, options({ ...nothing, archive: true }))).find(
@@ -154,7 +154,7 @@ t.test('the archive is called after the path, the name, or just a bundle', async
   t.equal(await nameFor({ path: 'x'.repeat(250) }), 'bundle.tar.gz');
 });
 
-t.test('the index escapes everything, needs nothing from outside, and links only below itself', async (t) => {
+t.test('the index escapes everything, loads nothing from elsewhere, and links only below itself', async (t) => {
   const nasty = `<img src=x onerror=alert(1)>&"'`;
   const bundle = await bundleOf({ [nasty]: 'x', 'javascript:alert(1)': 'y' }, { name: nasty });
   const page = (
@@ -178,7 +178,7 @@ t.test('the index escapes everything, needs nothing from outside, and links only
 });
 
 t.test(
-  'the index leads with the scene map and the whole, and shows pictures that are not large',
+  'the index starts with the scene map and the archive, and shows images that are not large',
   async (t) => {
     const bundle = await bundleOf(
       {
@@ -212,7 +212,7 @@ t.test(
   },
 );
 
-t.test('a generated output never takes the place of a listed file', async (t) => {
+t.test('a generated output never replaces a listed file', async (t) => {
   for (const [name, outputs, message] of [
     [
       'SHA256SUMS',
@@ -239,7 +239,7 @@ t.test('a generated output never takes the place of a listed file', async (t) =>
   }
 });
 
-t.test('two generated outputs of one name are refused', async (t) => {
+t.test('rejects two generated outputs of the same name', async (t) => {
   const bundle = await bundleOf(
     { 'index.json': sceneMapText },
     { files: [{ path: 'index.json', kind: 'scene_map' }] },
@@ -266,7 +266,7 @@ t.test('outputs.index: auto generates an index only for a bundle without index.h
   t.equal(await kindOf('docs/index.html'), 'index', 'only the root counts');
 });
 
-t.test('each scene map gets a page next to it, which is not generated again', async (t) => {
+t.test('each scene map gets a page next to it, which is reused', async (t) => {
   const bundle = await bundleOf(
     { 'maps/scenes.json': sceneMapText, a: 'A' },
     { files: [{ path: 'maps/scenes.json', kind: 'scene_map' }, 'a'] },
@@ -285,7 +285,7 @@ t.test('each scene map gets a page next to it, which is not generated again', as
 });
 
 t.test(
-  'planning twice gives the same plan, and the order of the manifest does not matter (property)',
+  'planning is deterministic, whatever the order of the manifest (property)',
   async () => {
     const content = fc.dictionary(fc.stringMatching(/^[a-z]{1,5}$/), fc.string(), { minKeys: 1, maxKeys: 6 });
     await fc.assert(

@@ -36,7 +36,7 @@ async function overtake({ web }: Stand, source: Storage, name: string, created: 
 
 const nothing = { bundles: 0, invalidBundles: [], destinations: [], warnings: [], error: null };
 
-t.test('a pipeline of uploads is skipped, with a warning, and opens nothing', async (t) => {
+t.test('an upload pipeline is skipped with a warning, and opens nothing', async (t) => {
   const stand = new Stand();
   const result = await stand.run({ source: { backend: 'http_upload' } as never });
   const { warnings } = result;
@@ -126,7 +126,7 @@ t.test('has one span per destination, which ends with its outcome', async (t) =>
   t.equal(spans.length, 1);
 });
 
-t.test('a state that cannot be read fails the bundle with nothing planned', async (t) => {
+t.test('an unreadable state fails the bundle without a plan', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   const read = async function* (): AsyncGenerator<Uint8Array> {
@@ -236,7 +236,7 @@ for (const [created, name] of [
   [oldest, 'a'],
 ] as const)
   t.test(
-    `fixed: overtaken by "${name}" while it looked, a run selects again and publishes that`,
+    `fixed: overtaken by "${name}" during its checks, a run selects again and publishes that`,
     async (t) => {
       const stand = new Stand();
       const real = stand.source;
@@ -254,7 +254,7 @@ for (const [created, name] of [
     },
   );
 
-t.test('fixed: a bundle that was selected again is reported with its own name', async (t) => {
+t.test('fixed: a bundle selected again is reported with its own name', async (t) => {
   const stand = new Stand();
   const real = stand.source;
   await stand.add('b', { 'which.txt': 'b' });
@@ -268,7 +268,7 @@ t.test('fixed: a bundle that was selected again is reported with its own name', 
   t.equal(stand.events.length, 1);
 });
 
-t.test('fixed: overtaken again and again, a run gives up after ten selections', async (t) => {
+t.test('fixed: fails after ten selections that were overtaken', async (t) => {
   const stand = new Stand();
   await stand.add('b', { 'which.txt': 'b' });
   t.match(await stand.run({ mapping: 'fixed' }), { status: 'ok' });
@@ -295,7 +295,7 @@ t.test('fixed: overtaken again and again, a run gives up after ten selections', 
   t.equal((await snapshot(inner)).get('which.txt'), 'b');
 });
 
-t.test('fixed: what selecting again fails with is what the bundle fails with', async (t) => {
+t.test('fixed: an error during a new selection fails the bundle', async (t) => {
   const spoil: [string, (source: Storage) => Promise<unknown>, object][] = [
     [
       'the source has become empty',
@@ -335,7 +335,7 @@ t.test('fixed: what selecting again fails with is what the bundle fails with', a
 });
 
 t.test(
-  'preserve_relative: an older bundle takes the place of a newer one, and nothing is selected again',
+  'preserve_relative: an older bundle replaces a newer one, without a new selection',
   async (t) => {
     const stand = new Stand();
     await stand.add('b', { 'which.txt': 'new' }, newer);
@@ -349,7 +349,7 @@ t.test(
   },
 );
 
-t.test('preserve_relative: each of several older bundles takes the place of its own', async (t) => {
+t.test('preserve_relative: several older bundles each replace their own path', async (t) => {
   const stand = new Stand();
   for (const name of ['a', 'b']) await stand.add(name, { 'which.txt': 'new' }, newer);
   await stand.run();
@@ -377,7 +377,7 @@ t.test('warns of a bundle whose `created` is in the future, and counts it', asyn
   t.match(await registry.metrics(), /waybill_future_bundles_total\{pipeline="maps",destination="web"\} 1/);
 });
 
-t.test('replacing the destination root is warned of, as what it is', async (t) => {
+t.test('warns of the replacement of the destination root, with what it replaces', async (t) => {
   const stand = new Stand();
   await stand.add('b', { 'a.txt': '1' });
   const warned = async (settings: Settings): Promise<unknown[]> => {
@@ -435,7 +435,7 @@ t.test('a run stopped between two bundles reports the skipped one and keeps the 
   }
 });
 
-t.test('stopped after the last bundle, a run has done all it had to', async (t) => {
+t.test('a stop after the last bundle changes nothing', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   const stop = new AbortController();
@@ -446,7 +446,7 @@ t.test('stopped after the last bundle, a run has done all it had to', async (t) 
   t.match(result, { status: 'ok', destinations: [{ status: 'ok', error: null }] });
 });
 
-t.test('stopped in the midst of a bundle, that bundle is aborted, and the rest is left', async (t) => {
+t.test('a stop within a bundle aborts that bundle and skips the rest', async (t) => {
   for (const moment of ['planned', 'bytes']) {
     const stand = new Stand();
     await stand.add('a', { 'a.txt': 'a', 'more.txt': 'm' });
@@ -467,7 +467,7 @@ t.test('stopped in the midst of a bundle, that bundle is aborted, and the rest i
   }
 });
 
-t.test('what fails a stopped publication for another reason keeps that reason', async (t) => {
+t.test('a stopped publication that fails for another reason reports that reason', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   const stop = new AbortController();

@@ -33,7 +33,7 @@ const source = { backend: 'local' as const, id: '/source', path: 'bundle' };
 const context = contextWith(testClock());
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const) {
-  t.test(`${kind}: the catalog has the created of the bundle that each owner published last`, async (t) => {
+  t.test(`${kind}: the catalog has the creation time of each owner's last bundle`, async (t) => {
     const storage = await newWorld(kind, t).open();
     await publishTo(storage, { files: { a: '1' }, created: '2026-11-20T01:00:00.1234567891+01:00' });
     await publishTo(storage, { files: { b: '1' }, as: otherOwner, created: '2020-01-01T00:00:00Z' });
@@ -49,7 +49,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
     t.same(await bundlesAt(storage), [older, theirs]);
   });
 
-  t.test(`${kind}: an owner without outputs has no bundle there`, async (t) => {
+  t.test(`${kind}: an owner without outputs has no bundle in the catalog`, async (t) => {
     const storage = await newWorld(kind, t).open();
     await publishTo(storage, { files: { a: '1' } });
     await publishTo(storage, { files: { b: '1' }, as: otherOwner });

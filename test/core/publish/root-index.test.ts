@@ -73,7 +73,7 @@ function destination(more: Partial<DestinationConfig> = {}): DestinationConfig {
 }
 
 for (const kind of worldKinds)
-  t.test(`${kind}: the newest bundles are listed, and a second run writes nothing`, async (t) => {
+  t.test(`${kind}: lists the newest bundles, and a second run writes nothing`, async (t) => {
     const web = await newWorld(kind, t).open();
     const stand = await standAt(web, 'one', 'two/deep');
     t.match(await stand.run(settings), { status: 'ok', destinations: [{ warnings: { length: 0 } }] });
@@ -210,7 +210,7 @@ t.test('keeps foreign files at the root', async (t) => {
   t.ok(files.has('one/a.txt'), 'the bundle is published');
 });
 
-t.test('a second owner at the same root gets none', async (t) => {
+t.test('a second owner at the same root gets no index', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   await (await standAt(web, 'one')).run(settings);
   const before = await snapshot(web);
@@ -236,7 +236,7 @@ t.test('rejects a bundle at the root as the place of an index', async (t) => {
   t.strictSame([...(await snapshot(web)).keys()].toSorted(), ['.publisher.json', 'a.txt']);
 });
 
-t.test('a dry run writes nothing, and neither does a destination that asked for none', async (t) => {
+t.test('a dry run writes no index, and neither does a destination without the setting', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = await standAt(web, 'one');
   await stand.run({ ...settings, request: { dryRun: true } });
@@ -306,7 +306,7 @@ t.test('prune keeps the index and updates it', async (t) => {
   t.match(listedIn(await snapshot(web)), [{ path: 'one', outputs: 1, page: 'one/a.txt' }]);
 });
 
-t.test('with releases it leads to the current one, and follows a rollback', async (t) => {
+t.test('with releases, links lead to the current one and follow a rollback', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const releases = { keep: 5, lingerMs: 0, currentInUrl: true, channels: [] };
   const more = { ...settings, releases };
@@ -331,7 +331,7 @@ t.test('with releases it leads to the current one, and follows a rollback', asyn
   t.match(listedIn(await snapshot(web)), [{ outputs: 2 }], 'held-back bundles are not announced');
 });
 
-t.test('a list that was full and loses one gets the next', async (t) => {
+t.test('after an unpublication, a full list includes the next bundle', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const bundles = Array.from({ length: maxListed + 2 }, (_, index) => `b${String(index).padStart(3, '0')}`);
   await (await standAt(web, ...bundles)).run(settings);
@@ -344,7 +344,7 @@ t.test('a list that was full and loses one gets the next', async (t) => {
   );
 });
 
-t.test('of two updates at once nothing is lost', async (t) => {
+t.test('two concurrent updates lose nothing', async (t) => {
   for (const kind of ['memory files', 'memory objects'] as const) {
     const world = newWorld(kind, t);
     const bundles = ['a', 'b', 'c', 'd', 'e', 'f'];
@@ -388,7 +388,7 @@ t.test('reconciling rebuilds the index', async (t) => {
   t.strictSame(pathsIn(await snapshot(web)), ['one', 'two']);
 });
 
-t.test('names are text, and never markup', async (t) => {
+t.test('names are text, never markup', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const hostile = `<script>alert(1)</script> & "q"`;
   await (await standAt(web, hostile.replaceAll('/', '_'))).run({ ...settings, publicBaseUrl: null });

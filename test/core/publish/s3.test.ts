@@ -75,7 +75,7 @@ function requests(method: string): string[] {
     .sort();
 }
 
-t.test('a fresh publication writes each file with one request, and asks little else', async (t) => {
+t.test('a first publication writes each file with one request, and makes few others', async (t) => {
   const location = locationOf(proxy.endpoint, await server.newBucket(), 'p/');
   const files = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`d/f${index}`, `${index}`]));
   t.match(await publish(location, files), { action: 'publish_new', outputsWritten: 60 });
@@ -116,7 +116,7 @@ t.test('a dry run leaves no trace', async (t) => {
 });
 
 t.test(
-  'a replacement and the cleaning up of a failure delete what is recorded, and nothing else',
+  'a replacement and the cleanup of a failure delete only recorded objects',
   async (t) => {
     const location = locationOf(proxy.endpoint, await server.newBucket(), 'p/');
     t.equal((await publish(location, { a: '1', b: '1' })).error, null);
@@ -151,7 +151,7 @@ t.test(
   },
 );
 
-t.test('force deletes below the prefix of the bundle only', async (t) => {
+t.test('force deletes only below the prefix of the bundle', async (t) => {
   const bucket = await server.newBucket();
   const location = locationOf(proxy.endpoint, bucket, 'p/');
   const whole = await open(locationOf(server.endpoint, bucket));
@@ -165,7 +165,7 @@ t.test('force deletes below the prefix of the bundle only', async (t) => {
   );
 });
 
-t.test('force at the root of a bucket asks for allow_bucket_root', async (t) => {
+t.test('force at the root of a bucket requires allow_bucket_root', async (t) => {
   const location = locationOf(proxy.endpoint, await server.newBucket());
   const storage = await open(location);
   for (const name of ['mine', 'deep/yours']) await put(storage, name, name);
@@ -188,7 +188,7 @@ t.test('force at the root of a bucket asks for allow_bucket_root', async (t) => 
 });
 
 t.test(
-  'rights that are missing: a clear error, nothing lost, and with them the rerun finishes',
+  'missing permissions are a clear error and lose nothing; with them, the next run finishes',
   async (t) => {
     const bucket = await server.newBucket();
     const writer = await server.addUser('writer');

@@ -59,7 +59,7 @@ async function publishUntilSilent(
   return { requests, minutes, error };
 }
 
-t.test('a publication to a server that goes silent ends after a few minutes', async (t) => {
+t.test('a publication to a silent server ends after a few minutes', async (t) => {
   const { requests, error } = await publishUntilSilent(Infinity);
   t.equal(error, null);
   const lasted: number[] = [];

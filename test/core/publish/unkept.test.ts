@@ -18,7 +18,7 @@ async function publish(files: Files, dryRun = false): Promise<DestinationResult>
   return publishToDestination(context, owner, destinationOf('replacement'), select, { dryRun, force: false });
 }
 
-t.test('the plan and a warning name what could not be put back, in a dry run, too', async (t) => {
+t.test('the plan and a warning name files that cannot be restored, also in a dry run', async (t) => {
   const large = (text: string): string => text.repeat(11);
   const first = { changed: large('a'), gone: large('b'), same: large('c'), small: 'd' };
   t.match(await publish(first), {

@@ -40,7 +40,7 @@ function catalogOf(outputs: OutputRecord[], pending: Pending | null = null): Cat
 
 const both = [record('b'), record('a'), record('theirs', otherOwner)];
 
-t.test('the outputs of the owner go, sorted; those of others stay, and say whose they are', (t) => {
+t.test('removes the outputs of the owner, sorted; others stay and name their owner', (t) => {
   t.match(unpublication(catalogOf(both), owner, 'bundle'), {
     ...{ owner, destinationPath: 'bundle', action: 'unpublish', bundle: null, clears: false },
     ...{ removes: ['a', 'b'], writes: { length: 0 }, kept: { length: 0 }, staying: [otherOwner] },
@@ -80,7 +80,7 @@ t.test("removes the announced files of an interrupted attempt along with its own
   t.end();
 });
 
-t.test('where nothing is the owner’s, the refusal names whose it is, and where', (t) => {
+t.test('if the owner has no outputs, the refusal names the owner and the path', (t) => {
   const catalog = catalogOf([record('theirs', otherOwner)]);
   const hint = /--pipeline other --destination web$/;
   t.throws(() => unpublication(catalog, owner, 'a/b'), {
@@ -96,7 +96,7 @@ t.test('where nothing is the owner’s, the refusal names whose it is, and where
   t.end();
 });
 
-t.test('an orphan has all its outputs, announced ones too, from its own path of this very source', (t) => {
+t.test('an orphan has only outputs, including announced ones, from its own path of this source', (t) => {
   const from = { owner, source: { backend: 'local', id: '/source' } } as const;
   const is = (outputs: OutputRecord[], announced: OutputRecord[] = []): boolean =>
     isFromSource(catalogOf(outputs, pendingOf(owner, 'publish_new', announced, [])), from, 'bundle');

@@ -40,7 +40,7 @@ async function remove(root: Storage, more: Partial<UnpublishRequest> = {}): Prom
 
 for (const kind of worldKinds)
   t.test(
-    `${kind}: removes the published files, then the catalog; the next publication is the first`,
+    `${kind}: removes the published files, then the catalog; the next publication is a first one`,
     async (t) => {
       const root = await newWorld(kind, t).open();
       await put(root, 'sibling.txt', 's');
@@ -84,7 +84,7 @@ for (const kind of worldKinds)
   );
 
 t.test(
-  'of a catalog of several owners only ours goes; one that has nothing of ours is refused',
+  'removes only its own outputs from a shared catalog, and rejects one without any',
   async (t) => {
     const root = memoryStorage({ flavour: 'files' });
     await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
@@ -115,7 +115,7 @@ t.test('removes a catalog whose last output was pruned', async (t) => {
   t.same([...(await snapshot(root)).keys()], []);
 });
 
-t.test('suggests a path if one is not published, and creates nothing', async (t) => {
+t.test('suggests a path for an unpublished one, and creates nothing', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await t.rejects(remove(root), { code: 'not_published', hint: /nothing is published/ });
   await publishTo(root, { files: { 'sub/a.txt': 'a' } });
@@ -141,7 +141,7 @@ t.test('suggests a path if one is not published, and creates nothing', async (t)
   t.same(await snapshot(root), before);
 });
 
-t.test('a state that is no catalog is left alone', async (t) => {
+t.test('leaves a state that is not a catalog unchanged', async (t) => {
   for (const [text, hint] of [
     ['{"version": 2, "files": ["a"]}', /publish once/],
     ['{"schema_version": 5}', /newer waybill/],
@@ -191,7 +191,7 @@ t.test('removes files of a killed publication, too', async (t) => {
 });
 
 t.test(
-  'a state with an attempt that this version does not know is invalid, not half understood',
+  'a state with an attempt of an unknown version is invalid',
   async (t) => {
     const root = memoryStorage({ flavour: 'files' });
     await publishTo(root, { files: { 'a.txt': 'a' } });
@@ -206,7 +206,7 @@ t.test(
   },
 );
 
-t.test('what one that was killed after its commit left is swept, but not by a dry run', async (t) => {
+t.test('sweeps files of an attempt that was killed after its commit, but not in a dry run', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const dead = newHolder();
   retire(dead);
@@ -257,7 +257,7 @@ t.test('reports an obstacle that appeared before the lease was taken', async (t)
   t.match(await remove(root), { outputs: ['a.txt'] });
 });
 
-t.test('stopped before anything went, it leaves everything as it was', async (t) => {
+t.test('a stop before the first removal leaves everything unchanged', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { 'a.txt': 'a', 'b.txt': 'b' } });
   const before = await snapshot(root);

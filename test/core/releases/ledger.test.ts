@@ -51,7 +51,7 @@ t.test('a rollback goes to the last good release and skips rolled back ones', as
   t.equal(lastGood({ ...third, ledger: announcing(third.ledger, [b]) }), a, 'not what is being removed');
 });
 
-t.test('a rollback never goes to a release that was rolled back before, or passed by one', async (t) => {
+t.test('a rollback never selects a release that was rolled back before, or skipped by a rollback', async (t) => {
   const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
   const again = wentBack(switched(back, c, 4), a, 5);
   t.equal(lastGood(again), null, 'b was rolled back before c was published');
@@ -213,7 +213,7 @@ t.test('removed releases are dropped from the ledger', async (t) => {
   );
 });
 
-t.test('a malformed ledger is reported with its place', async (t) => {
+t.test('a malformed ledger is reported with its location', async (t) => {
   const good = serialiseReleases(noReleases.ledger, { updatedAt: at(0) }).toString();
   for (const [text, message] of [
     ['', /"site" /],

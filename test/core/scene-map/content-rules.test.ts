@@ -25,7 +25,7 @@ const partitions = transcripts.chain((ids) =>
   fc.record({ ids: fc.constant(ids), cuts: fc.subarray(ids.map((_, index) => index).slice(1)) }),
 );
 
-t.test('a random partition of a transcript is clean', async (t) => {
+t.test('a random partition of a transcript has no findings', async (t) => {
   fc.assert(
     fc.property(
       partitions,
@@ -71,7 +71,7 @@ t.test('reports any moved boundary with its scene or an adjacent scene', async (
   t.pass();
 });
 
-t.test('without a transcript too a moved boundary is found', async (t) => {
+t.test('finds a moved boundary without a transcript, too', async (t) => {
   fc.assert(
     fc.property(fc.nat(3), fc.boolean(), fc.integer({ min: -20, max: 70 }), (index, atStart, to) => {
       const map = soundMap();
@@ -160,7 +160,7 @@ t.test('reports each rule by name, with its message', async (t) => {
 });
 
 t.test(
-  'with a transcript a gap names the ids that are missing, and a boundary that is not in it the nearest ones',
+  'with a transcript, a gap names the missing ids, and an unknown boundary the nearest ones',
   async (t) => {
     const ids = Array.from({ length: 60 }, (_, index) => (index + 1) * 10);
     const map = partition(ids, [20, 40]);
@@ -181,7 +181,7 @@ t.test(
   },
 );
 
-t.test('sentences are counted as people count them', async (t) => {
+t.test('counts sentences', async (t) => {
   const counts: [string, number][] = [
     ['', 0],
     ['No stop at the end', 1],
@@ -205,7 +205,7 @@ t.test('sentences are counted as people count them', async (t) => {
   for (const [text, count] of counts) t.equal(countSentences(text), count, text);
 });
 
-t.test('the quick look never lets a long summary through', async (t) => {
+t.test('the fast check finds every long summary', async (t) => {
   const words = fc.constantFrom(
     'Bram',
     'fell',

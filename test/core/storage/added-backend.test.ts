@@ -61,7 +61,7 @@ const shelf = (name: string): string => `backend: shelf, cabinet: ./cabinet, she
 const configuration = (source: string, destinations: string[], more = ''): string =>
   `${more}pipelines: [{id: p, source: {${source}}, destinations: [${destinations.map((each) => `{${each}}`).join(', ')}]}]\n`;
 
-t.test('every folder of a backend is in the list', async (t) => {
+t.test('the list has the folder of every backend', async (t) => {
   const folders = readdirSync('src/core/storage').filter((name) =>
     existsSync(`src/core/storage/${name}/backend.ts`),
   );
@@ -69,7 +69,7 @@ t.test('every folder of a backend is in the list', async (t) => {
   t.equal(withLine.split('shelfBackend').length, 3, 'an import, and the one line');
 });
 
-t.test('it stands in the schema, resolves, and catalogs may name it', async (t) => {
+t.test('it is in the schema, can be opened, and is accepted in catalogs', async (t) => {
   const { configJsonSchema } = await fromCopy<typeof import('../../../src/core/config/json-schema.ts')>(
     'src/core/config/json-schema.ts',
   );
@@ -167,7 +167,7 @@ t.test('the command line checks, publishes, verifies, prunes and forces', async 
   t.same(names('shut'), ['a.txt', 'strange.txt'], 'nothing was deleted');
 });
 
-t.test('it passes the contract suite as the program opens it', async (t) => {
+t.test('it passes the contract suite when opened by the program', async (t) => {
   const { storageContract } =
     await fromCopy<typeof import('../../contract/storage.ts')>('test/contract/storage.ts');
   const { backendOf } = await fromCopy<typeof import('../../../src/core/storage/backends.ts')>(

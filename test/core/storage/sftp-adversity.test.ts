@@ -44,7 +44,7 @@ const here = (changes: Partial<SftpLocation> = {}): SftpLocation => ({
 });
 
 t.test(
-  'an agent that is gone is passed over where there is a key file, and told where there is none',
+  'an unreachable agent is ignored if there is a key file, and reported if there is none',
   async (t) => {
     const sshAgentSocket = path.join(openSsh.root, 'no-agent');
     const warnings: string[] = [];
@@ -132,7 +132,7 @@ const tenths = Array.from({ length: 10 }, (_, index) => (index + 0.5) / 11);
 
 for (const direction of ['to the server', 'from the server'] as const) {
   t.test(
-    `a removal whose connection breaks ${direction}, wherever, is finished by the next try`,
+    `a removal whose connection breaks ${direction}, at any byte, is finished by a retry`,
     async (t) => {
       await cutAtEach(
         t,
@@ -153,7 +153,7 @@ for (const direction of ['to the server', 'from the server'] as const) {
     ['OpenSSH', openSsh],
     ['a server without extensions', plain],
   ] as const)
-    t.test(`moves whose connection breaks ${direction}, wherever, are all done: ${name}`, async (t) => {
+    t.test(`moves whose connection breaks ${direction}, at any byte, are all done: ${name}`, async (t) => {
       const moves = Array.from({ length: 40 }, (_, index) => ({
         from: key(`.publisher.tmp/1/${index}`),
         to: key(`out/${index}`),
@@ -178,7 +178,7 @@ for (const direction of ['to the server', 'from the server'] as const) {
     });
 }
 
-t.test('a creation whose answer is lost is never told as another’s', async (t) => {
+t.test("a lock created with a lost response is never reported as another publisher's", async (t) => {
   const proxy = await startCuttingProxy(t, openSsh.port);
   const outcomes: string[] = [];
   const wrong: string[] = [];
@@ -216,7 +216,7 @@ t.test('a creation whose answer is lost is never told as another’s', async (t)
   t.ok(outcomes.includes('created'));
 });
 
-t.test('a server whose rename overwrites does not lose what another has created', async (t) => {
+t.test('a server whose rename overwrites does not lose a file that another client created', async (t) => {
   const port = await startRcloneServer(t, openSsh);
   const storage = await sftpStorage(here({ port, path: '/place', hostKeyPolicy: 'off' }), options);
   t.teardown(() => storage.close());
@@ -227,7 +227,7 @@ t.test('a server whose rename overwrites does not lose what another has created'
   t.equal((await readAll(storage, key('.publisher.lock'), 100)).toString(), 'first');
 });
 
-t.test('publishers that make and remove the same directory at once do not fail one another', async (t) => {
+t.test('publishers that concurrently create and remove the same directory do not fail', async (t) => {
   const place = path.join(openSsh.root, 'shared directory');
   const all = await Promise.all(
     Array.from({ length: 8 }, async () => sftpStorage(here({ path: place }), options)),
@@ -257,7 +257,7 @@ t.test('reports a server without SFTP, with the missing subsystem', async (t) =>
 });
 
 t.test(
-  'a server that greets with a banner, and allows one session a connection, is no obstacle',
+  'accepts a server with a banner and one session per connection',
   async (t) => {
     const banner = path.join(t.testdir({ banner: 'Authorised use only.\n'.repeat(40) }), 'banner');
     const server = await startSshd(t, { settings: [`Banner ${banner}`], limits: { MaxSessions: 1 } });
@@ -272,7 +272,7 @@ t.test(
   },
 );
 
-t.test('a server that turns connections away while others log in is tried again', async (t) => {
+t.test('retries a server that rejects connections while others log in', async (t) => {
   const server = await startSshd(t, { limits: { MaxStartups: 1 } });
   const location = sftpLocationOf(server, server.root);
   const busy = await stranger(server.port);
@@ -293,7 +293,7 @@ t.test('a server that turns connections away while others log in is tried again'
   t.ok(waits > 0, 'it was turned away at first');
 });
 
-t.test('connections that open at once write one line into known_hosts', async (t) => {
+t.test('concurrent connections write one line to known_hosts', async (t) => {
   const knownHostsFile = path.join(t.testdir(), 'known_hosts');
   const all = await Promise.all(
     Array.from({ length: 8 }, async () => sftpStorage(here({ knownHostsFile }), options)),

@@ -4,7 +4,7 @@ import { receivedTrace, traceOf } from '../../../src/core/tracing/trace-context.
 
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 
-t.test('forwards trace context as W3C Trace Context requires', async (t) => {
+t.test('passes on trace context as W3C Trace Context requires', async (t) => {
   const handedOn = (tracestate: string): string | undefined =>
     receivedTrace(traceparent, tracestate).tracestate;
   for (const list of [
@@ -41,7 +41,7 @@ t.test('forwards trace context as W3C Trace Context requires', async (t) => {
     t.equal(handedOn(malformed), undefined, JSON.stringify(malformed));
 });
 
-t.test('of a long list the long members are left out first, and then the oldest', async (t) => {
+t.test('drops long members of a long list first, and then the oldest', async (t) => {
   const long = `long=${'x'.repeat(200)}`;
   const short = Array.from({ length: 5 }, (_, index) => `k${index}=${'y'.repeat(80)}`);
   const of = (...members: string[]): string | undefined =>
@@ -52,7 +52,7 @@ t.test('of a long list the long members are left out first, and then the oldest'
   t.equal(of(...many), many.slice(0, 6).join(','));
 });
 
-t.test('a traceparent that is none leaves nothing of the trace', async (t) => {
+t.test('an invalid traceparent drops the whole trace', async (t) => {
   t.same(receivedTrace(undefined, 'a=1'), {});
   t.same(receivedTrace('nonsense', 'a=1'), {});
   t.same(receivedTrace(traceparent, undefined), { traceparent });
@@ -66,7 +66,7 @@ t.test('a traceparent that is none leaves nothing of the trace', async (t) => {
   );
 });
 
-t.test('of whatever stands in a trace the context alone', async (t) => {
+t.test('returns only the trace context of an object', async (t) => {
   const trace = { traceparent, tracestate: 'a=1' };
   t.same(traceOf({ ...trace, runId: 'maps.1' } as object), trace);
   t.same(traceOf({}), {});

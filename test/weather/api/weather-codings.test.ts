@@ -45,7 +45,7 @@ const stable = ({ headers }: Raw): IncomingHttpHeaders => ({
   'x-request-id': '',
 });
 
-t.test('a client gets the coding that it likes best, of the same text', async (t) => {
+t.test('a client gets its preferred encoding of the same text', async (t) => {
   for (const cacheMs of [0, 60_000]) {
     let reads = 0;
     const reader = readerThat(async () => {
@@ -156,7 +156,7 @@ t.test('compresses a cached response once', async (t) => {
   t.equal(await encode(answer, null), answer);
 });
 
-t.test('the last good response is served in every coding', async (t) => {
+t.test('serves the last good answer in every encoding', async (t) => {
   let away = false;
   let now = 0;
   const reader = readerThat(() =>

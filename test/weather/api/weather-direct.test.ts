@@ -163,7 +163,7 @@ for (const [name, settings] of Object.entries({
   'stored responses': { cacheMs: 1000 },
   'uncached, and readable by pages of other origins': { cors: { origins: ['https://app.example.org'] } },
 }))
-  t.test(`the direct way answers, logs and counts as express does: ${name}`, async (t) => {
+  t.test(`the direct path answers, logs and counts like express: ${name}`, async (t) => {
     const ways = await bothWays(t, { reader, ...settings });
     const varied = ['/observations?station=KNYC', '/alerts?limit=3', '/observations?colour=red', '/nothing'];
     const requests = [
@@ -173,7 +173,7 @@ for (const [name, settings] of Object.entries({
     await expectAlike(t, ways, [...requests, ...oddities]);
   });
 
-t.test('the same below a base path', async (t) => {
+t.test('also below a base path', async (t) => {
   const ways = await bothWays(t, { reader, basePath: '/weather/v1' });
   const below = ['', '/weather/v1', '/weather', '/Weather/V1'];
   await expectAlike(
@@ -183,7 +183,7 @@ t.test('the same below a base path', async (t) => {
   );
 });
 
-t.test('the same where a read fails', async (t) => {
+t.test('also if a read fails', async (t) => {
   const failures: Record<string, Error> = {
     away: new WaybillError('database_unavailable', 'the database "a" cannot be reached (ECONNREFUSED)', {
       cause: new Error('refused'),
@@ -198,7 +198,7 @@ t.test('the same where a read fails', async (t) => {
   }
 });
 
-t.test('the same where a client leaves before it is answered', async (t) => {
+t.test('also if a client disconnects before the answer', async (t) => {
   let release = (): void => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));
   let reading = 0;

@@ -13,7 +13,7 @@ t.teardown(() => server.remove());
 const env = { WEATHER_URL: server.url('weather_reader') };
 const secrets = await loadSecrets({ directory: null, env });
 
-t.test('every family over HTTP from a server', (t) =>
+t.test('every family works over HTTP from a server', (t) =>
   weatherHttpSuite(t, {
     openTarget: () => openServer(server.url()),
     openReader: (clock) => openWeatherDatabases({ databases: [primary], secrets, clock }),
@@ -21,7 +21,7 @@ t.test('every family over HTTP from a server', (t) =>
 );
 
 t.test(
-  'answers reads with 503 while the database is unreachable, and with 200 afterwards without a restart',
+  'reads are 503 while the database is unreachable, and 200 afterwards without a restart',
   async (t) => {
     const clock = clockAt('2026-01-20T18:00:00Z');
     const reader = await openWeatherDatabases({ databases: [primary], secrets, clock });
@@ -41,7 +41,7 @@ t.test(
   },
 );
 
-t.test('reports tables of another shape by name, without SQL', async (t) => {
+t.test('reports tables with other columns by name, without SQL', async (t) => {
   const clock = clockAt('2026-01-20T18:00:00Z');
   const owner = await openServer(server.url());
   const reader = await openWeatherDatabases({ databases: [primary], secrets, clock });

@@ -95,7 +95,7 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
   const errorsOf = schemaErrors(document);
 
   for (const [name, moment, path] of reads)
-    await t.test(`${name} is as it was written down`, async (t) => {
+    await t.test(`${name} matches its golden file`, async (t) => {
       now = new Date(moment);
       const offered = document.paths[routeOf(path)]?.get?.responses['200']?.content ?? {};
       for (const [format, extension, type] of formats) {

@@ -66,7 +66,7 @@ async function terminated(): Promise<void> {
   await owner.close();
 }
 
-t.test('a read that is 503 is one line of the log, with the cause', async (t) => {
+t.test('a read that is 503 is one log line with the cause', async (t) => {
   const causes: [
     string,
     RegExp,
@@ -125,7 +125,7 @@ t.test('a read that is 503 is one line of the log, with the cause', async (t) =>
     });
 });
 
-t.test('rejects a request that would time out on a locked table at once, with a Retry-After', async (t) => {
+t.test('rejects a request that would time out on a locked table immediately, with a Retry-After', async (t) => {
   const { url, lines } = await served({ lockTimeoutMs: 1000 });
   await whileLocked(async () => {
     // Each is a query of its own; they come as often as they are answered.
@@ -148,7 +148,7 @@ t.test('rejects a request that would time out on a locked table at once, with a 
   t.equal(back.status, 200, 'and it goes on once the lock is gone');
 });
 
-t.test('that a last good answer stands in is logged with the cause', async (t) => {
+t.test('logs the use of a last good answer with the cause', async (t) => {
   const owner = await openServer(server.url());
   await owner.run('insert into alert_runs (fetched_at) values (now())');
   await owner.close();

@@ -26,7 +26,7 @@ async function problemOf(response: Response): Promise<Problem> {
   return (await response.json()) as Problem;
 }
 
-t.test('reports all errors of a query at once', async (t) => {
+t.test('reports all errors of a query together', async (t) => {
   const response = await fetch(
     `${url}/alerts?zone=NYZ072,x&area=NY&limit=0&severity=&colour=red&event=a&event=b&office=%ZZ`,
   );
@@ -45,7 +45,7 @@ t.test('reports all errors of a query at once', async (t) => {
   ]);
 });
 
-t.test('each parameter is held to its range', async (t) => {
+t.test('checks the range of each parameter', async (t) => {
   for (const path of [
     '/observations?station=K',
     '/observations?units=SI',
@@ -118,7 +118,7 @@ t.test('each parameter is held to its range', async (t) => {
   }
 });
 
-t.test('a refused place says what was expected, with an example and what was probably meant', async (t) => {
+t.test('a rejected place names the expected form, an example and a suggestion', async (t) => {
   const messageOf = async (path: string): Promise<string> => {
     const { findings = [] } = await problemOf(await fetch(url + path));
     return `${findings[0]?.pointer} ${findings[0]?.message}`;
@@ -202,7 +202,7 @@ t.test(
   },
 );
 
-t.test('an alert that is not there is 404', async (t) => {
+t.test('an unknown alert is 404', async (t) => {
   const response = await fetch(`${url}/alerts/urn%3Anone`);
   t.same([response.status, (await problemOf(response)).code], [404, 'alert_not_found']);
 });
@@ -239,7 +239,7 @@ t.test('returns each observation once in a paged history', async (t) => {
   await shared.openReader(clock);
 });
 
-t.test('edges of ranges, lists and letter case are taken', async (t) => {
+t.test('accepts bounds of ranges, lists and any letter case', async (t) => {
   for (const path of [
     '/observations?',
     '/observations?station=KNYC&&',
@@ -262,7 +262,7 @@ t.test('edges of ranges, lists and letter case are taken', async (t) => {
   t.same([silent.status, await silent.json()], [200, { data: null }], 'a station that has reported nothing');
 });
 
-t.test('a form that is not offered is 406 and told what is', async (t) => {
+t.test('an unsupported format is 406 and lists the supported ones', async (t) => {
   for (const [query, accept] of [
     ['?format=yaml', '*/*'],
     ['', 'image/png'],
@@ -274,7 +274,7 @@ t.test('a form that is not offered is 406 and told what is', async (t) => {
   }
 });
 
-t.test('a refusal comes in the form that was asked for', async (t) => {
+t.test('a refusal has the requested format', async (t) => {
   const json = 'application/problem+json';
   const xml = 'application/problem+xml; charset=utf-8';
   const text = 'text/plain; charset=utf-8';
@@ -352,7 +352,7 @@ t.test('sends freshness and validation headers with responses', async (t) => {
   }
 });
 
-t.test('304 for the tag of the same form only, and tags beat dates', async (t) => {
+t.test('304 only for a tag of the same format, and tags override dates', async (t) => {
   const path = `${url}/observations?station=KNYC`;
   const forms = ['application/json', 'application/xml', 'text/plain'];
   const tags = new Map<string, string>();
@@ -378,7 +378,7 @@ t.test('304 for the tag of the same form only, and tags beat dates', async (t) =
   t.equal(await status({ 'if-none-match': '"other"', 'if-modified-since': dated }), 200);
 });
 
-t.test('HEAD is GET without the body; other methods are refused', async (t) => {
+t.test('HEAD is GET without the body; other methods are rejected', async (t) => {
   const path = `${url}/forecasts/hourly`;
   const [get, head] = [await fetch(path), await fetch(path, { method: 'HEAD' })];
   for (const name of ['etag', 'content-type', 'content-length', 'last-modified', 'cache-control'])
@@ -412,7 +412,7 @@ t.test('templates may be changed, broken and removed while the reader runs', asy
   t.same(await read(), [200, 'back']);
 });
 
-t.test('identical reads share one query, and what was rendered is kept for a while', async (t) => {
+t.test('identical reads share one query, and rendered answers are cached for a while', async (t) => {
   let reads = 0;
   let now = 0;
   const counting: WeatherReader = {
@@ -443,7 +443,7 @@ t.test('identical reads share one query, and what was rendered is kept for a whi
   t.equal(reads, 2);
 });
 
-t.test('hot reads are logged and counted like all others', async (t) => {
+t.test('cached reads are logged and counted like all others', async (t) => {
   const lines: Record<string, unknown>[] = [];
   const note = (fields: object): void => void lines.push(fields as Record<string, unknown>);
   const log = { debug: note, info: note, warn: note, error: note };
@@ -469,7 +469,7 @@ t.test('rejects an invalid request target without side effects', async (t) => {
   t.equal(status, 400);
 });
 
-t.test('data that is older than it should be says so, in every form', async (t) => {
+t.test('every format reports outdated data', async (t) => {
   const asOf = new Date('2026-01-17T18:10:00Z');
   const none = {
     fetchedAt: '2026-01-17T18:10:00Z',
@@ -515,7 +515,7 @@ t.test('data that is older than it should be says so, in every form', async (t) 
   t.notMatch(body, 'STALE');
 });
 
-t.test('an answer whose bytes differ is never 304, whatever the clock and the tables do', async (t) => {
+t.test('an answer with different bytes is never 304, whatever the clock and the tables do', async (t) => {
   let now = new Date('2026-01-20T17:55:00Z');
   let elapsed = 0;
   const ticking = { ...clock, now: () => now, monotonic: () => elapsed };
@@ -640,7 +640,7 @@ t.test('serves the last good answer while the database is unreachable, until it 
   });
 });
 
-t.test('a refusal for want of a template names the file in the log', async (t) => {
+t.test('a refusal because of a missing template names the file in the log', async (t) => {
   const lines: object[] = [];
   const note = (fields: object): void => void lines.push(fields);
   const log = { debug: note, info: note, warn: note, error: note };
@@ -653,7 +653,7 @@ t.test('a refusal for want of a template names the file in the log', async (t) =
   t.match(lines.at(-1), { reason: /observations\.txt\.tmpl: it is not a regular file/ });
 });
 
-t.test('a bad record is named once in the log, counted once, and told with every answer', async (t) => {
+t.test('an invalid record is named once in the log, counted once, and reported with every answer', async (t) => {
   const target = await shared.openTarget();
   await target.run(
     "insert into observations (station_id, observed_at, temperature_c) values ('KNYC', '2026-01-20T18:05Z', 'NaN')",
@@ -697,7 +697,7 @@ t.test('a bad record is named once in the log, counted once, and told with every
   await shared.openReader(clock);
 });
 
-t.test('the reader alone serves the document and the page that its refusals name', async (t) => {
+t.test('the reader alone serves the document and the page that its refusals link', async (t) => {
   const response = await fetch(`${url}/openapi.json`);
   t.equal(response.status, 200);
   const document: unknown = await response.json();

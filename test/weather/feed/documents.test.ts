@@ -31,7 +31,7 @@ function reasonFor(text: string, name = 'document.json'): string {
 const alertsFile = 'alerts/active_20251215_mixed13.json';
 const observationFile = 'observations/KNYC_latest_20260120.json';
 
-t.test('uses the time zones of the place', async (t) => {
+t.test('uses the local time zones', async (t) => {
   const places: [number, number, string][] = [
     [71.3, -156.78, 'America/Anchorage'], // PABR, which by its longitude would be in Hawaii
     [21.35, -157.93, 'Pacific/Honolulu'],
@@ -86,7 +86,7 @@ t.test('distinguishes unused documents from broken ones', async (t) => {
   t.throws(() => recognise('The service is down.', 'x', new Date()), BrokenDocument, 'an answer is JSON');
 });
 
-t.test('a broken field of an alert is noted, and a broken alert stays without an end', async (t) => {
+t.test('an invalid field of an alert is noted, and an invalid end is omitted', async (t) => {
   const text = changed(alertsFile, (d) => {
     delete d['features']![3]!['properties']!['sent'];
     Object.assign(d['features']![5]!['properties']!, { severity: 'Worst' });
@@ -115,7 +115,7 @@ t.test('a broken field of an alert is noted, and a broken alert stays without an
 });
 
 t.test(
-  'every SAME code of an alert stands with one of its areas, with its own where that is named',
+  'every SAME code of an alert is assigned to one of its areas, its own if it is named',
   async (t) => {
     const of = (ugcs: string[], codes: string[]): object => Object.fromEntries(sameByUgc(ugcs, codes));
     t.same(of(['ALC013', 'ALC129'], ['001129', '001013']), { ALC013: '001013', ALC129: '001129' });
@@ -143,7 +143,7 @@ t.test(
   },
 );
 
-t.test('a part of the list of alerts is no poll', async (t) => {
+t.test('a partial list of alerts does not count as a poll', async (t) => {
   const text = readFileSync(`${samples}/alerts/MOB_chain_alert_update_cancel_20251125.json`, 'utf8');
   t.equal(alertsIn(recognise(text, 'alerts.json')), 9);
   t.throws(() => recognise(text, 'alerts.json', new Date()), /pagination\.next names a further page/);

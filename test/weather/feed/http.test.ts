@@ -45,7 +45,7 @@ async function served(
   return { server, get, clock, url: `${server.url}${path}` };
 }
 
-t.test('a document is asked for with a contact, and again only if it has changed', async (t) => {
+t.test('a document is requested with a contact, and loaded again only if it changed', async (t) => {
   const { server, get, url } = await served(t);
   const first = await get(url, null);
   t.match(first, {
@@ -64,7 +64,7 @@ t.test('a document is asked for with a contact, and again only if it has changed
   t.equal(server.asked[3]?.headers['if-none-match'], '"other"');
 });
 
-t.test('a server that fails for now is asked again after a pause that doubles', async (t) => {
+t.test('retries temporary failures of a server, with doubling pauses', async (t) => {
   const { server, get, clock, url } = await served(t);
   server.failNext(path, refusing(500), refusing(503), (response) => response.destroy());
   t.match(await get(url, null), { kind: 'fresh' });
@@ -74,7 +74,7 @@ t.test('a server that fails for now is asked again after a pause that doubles', 
   t.match(await get(url, null), { kind: 'fresh' }, 'a later round is answered');
 });
 
-t.test('where the server says how long, every request waits for so long', async (t) => {
+t.test('every request waits as long as the server requests', async (t) => {
   const { server, get, clock, url } = await served(t, { concurrency: 1 });
   server.failNext(path, refusing(429, { 'retry-after': '120' }));
   await Promise.all([get(url, null), get(url, null)]);
@@ -120,7 +120,7 @@ t.test('reports errors immediately that a retry cannot fix', async (t) => {
   t.same(clock.pauses, []);
 });
 
-t.test('a server that does not answer is given up, and its address named by no one', async (t) => {
+t.test('a request without an answer is abandoned after a timeout, and errors do not name its address', async (t) => {
   const silent = createServer(() => undefined).listen(0, '127.0.0.1');
   await once(silent, 'listening');
   t.teardown(() => silent.closeAllConnections());
@@ -133,7 +133,7 @@ t.test('a server that does not answer is given up, and its address named by no o
   await t.rejects(get('http://nowhere.invalid/', null), { message: /^the name of the server is not known/ });
 });
 
-t.test('no more requests than allowed are under way at once, and none after the end', async (t) => {
+t.test('limits concurrent requests, and sends none after the end', async (t) => {
   const stopping = new AbortController();
   const { server, get, url } = await served(t, { signal: stopping.signal });
   await Promise.all(Array.from({ length: 12 }, () => get(url, null)));

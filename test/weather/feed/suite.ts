@@ -69,7 +69,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
   const server = await startNws(dayOfChanges()[0]!);
   t.teardown(() => server.close());
 
-  await t.test('a day of changes', async (t) => {
+  await t.test('follows a day of changes', async (t) => {
     await emptied(target);
     await feedDay(target, server);
     t.same(
@@ -175,7 +175,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     t.same(await dump(target), before);
   });
 
-  await t.test('reports a bad document and loads the others', async (t) => {
+  await t.test('reports an invalid document and loads the others', async (t) => {
     await emptied(target);
     const [morning] = dayOfChanges();
     const documents = new Map(morning!.documents);
@@ -209,7 +209,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     );
   });
 
-  await t.test('a web page in place of the data has failed, and is not remembered', async (t) => {
+  await t.test('a web page instead of the data is a failure, and is not remembered', async (t) => {
     await emptied(target);
     const [morning] = dayOfChanges();
     const documents = new Map(morning!.documents);
@@ -226,7 +226,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     );
   });
 
-  await t.test('what the database refuses is left out, and the rest of the list stays', async (t) => {
+  await t.test('omits values that the database rejects, and keeps the rest of the list', async (t) => {
     const sample = JSON.parse(read('observations/KNYC_latest_20260120.json')) as { properties: object };
     const wet = structuredClone(sample);
     Object.assign(wet.properties, { timestamp: '2026-01-20T20:00:00Z', relativeHumidity: { value: 300 } });
@@ -260,7 +260,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     t.match(await feed([far]), { outcome: 'failed', reason: /^the database refuses it: / });
   });
 
-  await t.test('a discussion belongs to its outlook, whichever comes first', async (t) => {
+  await t.test('a discussion is assigned to its outlook, in either order of arrival', async (t) => {
     const discussion = readFileSync(
       'test/fixtures/weather/outlooks/SWODY1_20260508_0100Z_no_severe.txt',
       'utf8',

@@ -21,13 +21,13 @@ import { textHelpers } from '../../../src/weather/render/text-helpers.ts';
 import { fields, weatherTable } from '../../../src/weather/values.ts';
 import { xmllint } from '../../services/xmllint.ts';
 
-t.test('JSON is the envelope and nothing else', (t) => {
+t.test('JSON has only the envelope', (t) => {
   t.equal(renderJson(null), '{"data":null}');
   t.equal(renderJson({ a: null }), '{"data":{"a":null}}');
   t.end();
 });
 
-t.test('XML keeps nulls, lists, markup and GeoJSON apart', async (t) => {
+t.test('XML distinguishes nulls, lists, markup and GeoJSON', async (t) => {
   const geometry = { type: 'Point', coordinates: [-74, 40.5] };
   const itemNames = { zones: 'zone', clouds: 'cloud' };
   const xml = renderXml(
@@ -47,7 +47,7 @@ t.test('XML keeps nulls, lists, markup and GeoJSON apart', async (t) => {
   t.throws(() => renderXml({ zones: [] }, {}), /"zones" have no name/, 'no item goes without its name');
 });
 
-t.test('characters that XML 1.0 forbids are dropped, all others stay', async (t) => {
+t.test('drops characters that XML 1.0 forbids, and keeps all others', async (t) => {
   const forbidden = '\0\x01\x03\x08\x0b\x0c\x1f\udfff\ufffe\ud800\uffff';
   const xml = renderXml({ text: `a${forbidden}b\t\nñ𝄞 ]]>` }, {});
   t.equal(await xmllint(xml), '');
@@ -55,7 +55,7 @@ t.test('characters that XML 1.0 forbids are dropped, all others stay', async (t)
 });
 
 t.test(
-  'a template is compiled again when its file changes, and told apart when missing or failing',
+  'compiles a template again when its file changes, and distinguishes a missing from a failing one',
   async (t) => {
     const directory = t.testdir({ 'observations.txt.tmpl': '<%= upper("a & b") %>' });
     const file = join(directory, 'observations.txt.tmpl');
@@ -129,7 +129,7 @@ const box = (west: number, south: number, east: number, north: number): Ring => 
 ];
 const polygon = (...coordinates: Ring[]) => ({ type: 'Polygon', coordinates });
 
-t.test('rings follow the right-hand rule, whichever way the tables have them', (t) => {
+t.test('rings follow the right-hand rule, whatever their order in the tables', (t) => {
   const [outer, hole] = [box(0, 0, 10, 10), box(2, 2, 4, 4)];
   for (const rings of [
     [outer, hole],
@@ -152,7 +152,7 @@ t.test('rings follow the right-hand rule, whichever way the tables have them', (
   t.end();
 });
 
-t.test('what crosses the antimeridian is cut there, and nothing else is', (t) => {
+t.test('cuts only geometries that cross the antimeridian', (t) => {
   const areas = (...rings: Ring[]): number[][] =>
     polygonsOf(mapGeometry(polygon(...rings))).map((each) => each.map(areaOf));
   t.same(areas(box(170, 50, -170, 60)), [[100], [100]]);
@@ -235,7 +235,7 @@ t.test('puts metadata next to GeoJSON features, and lists unknown values', (t) =
   t.end();
 });
 
-t.test('CSV keeps quotes, commas and lines, and no text of it is a formula', (t) => {
+t.test('CSV keeps quotes, commas and lines, and no value is a formula', (t) => {
   interface Row {
     name: string | null;
     temperature: number | null;
@@ -265,7 +265,7 @@ t.test('CSV keeps quotes, commas and lines, and no text of it is a formula', (t)
   t.end();
 });
 
-t.test('one observation, several, and those of one station are rows of the same table', async (t) => {
+t.test("one observation, several, and a station's history have the same columns", async (t) => {
   const file = await readFile('test/fixtures/weather-golden/observation-knyc.json', 'utf8');
   const { data } = JSON.parse(file) as { data: ObservationData };
   const { station, timeZone, ...row } = data;

@@ -31,7 +31,7 @@ const tables = [
   ['offices', 'offices-near', 2],
 ] as const;
 
-t.test('a row of a table is one line, wherever it is and whatever its time zone is called', async (t) => {
+t.test('a row of a table is one line, with any place and time zone', async (t) => {
   for (const timeZone of ['America/New_York', 'America/Anchorage', 'Pacific/Guam', 'UTC'])
     for (const [template, name, rows] of tables) {
       const newestAt = '2026-01-20T18:51:00Z';
@@ -66,12 +66,12 @@ t.test('shows the year in a list of places if the newest entry is older than thr
   }
 });
 
-t.test('a forecast of which no hour is asked for says so', async (t) => {
+t.test('reports that a forecast has no hour in the requested time', async (t) => {
   const lines = await linesOf('hourly_forecasts', 'hourly', { periods: [] });
   t.match(lines.filter(Boolean).at(-1), /^No hour of this forecast is in this time\.$/);
 });
 
-t.test('no column overflows, and each has one number of decimals', async (t) => {
+t.test('no column overflows, and all values of a column have the same decimals', async (t) => {
   const period = { shortForecast: 'Chance Showers And Thunderstorms then Slight Chance Freezing Drizzle' };
   const wind = {
     windDirection: 'WNW',
@@ -92,7 +92,7 @@ t.test('no column overflows, and each has one number of decimals', async (t) => 
   t.ok(lines.includes(`${' '.repeat(48)}100.0-112.6    And Thunderstorms`), 'continues long lines below');
 });
 
-t.test('names as long as any leave the line where it ends', async (t) => {
+t.test('a long name does not change the rest of its line', async (t) => {
   const name = 'Weather Station of the Municipal Department of Public Works and Harbours at Old Harbour Bay';
   const sender = { senderName: name, event: `${name} Statement`, title: name, priority: true };
   for (const [template, golden] of [
@@ -153,7 +153,7 @@ t.test('shows alert times in the zone of their place, also in states with two zo
   t.ok(alerts.includes('  Until  Wed 01 Jul 2026 13:00 MDT'));
 });
 
-t.test('a table in a description keeps its lines, and what is around it is filled', (t) => {
+t.test('a table in a description keeps its lines, and the text around it is wrapped', (t) => {
   const description = [
     'Crests are expected as in the',
     'table below.',

@@ -78,7 +78,7 @@ t.test('ends after a failure that a retry cannot fix, and after a first attempt'
   t.equal(first.attempts(), 1);
 });
 
-t.test('a run that brought down five workers is not begun again', async (t) => {
+t.test('a run that crashed five workers is not started again', async (t) => {
   const run = begin(6, []);
   t.match(await run.done, { error: { code: 'worker_failed' } });
   t.equal(run.attempts(), 0);

@@ -41,7 +41,7 @@ queueContract(t, async (settings) => {
   return { queue, elapse: (ms) => systemClock.sleep(ms), waitingSurvives: true };
 });
 
-t.test('a page reads as many records as it shows and one more, however many there are', async (t) => {
+t.test('a page reads one record more than it shows, whatever the total number is', async (t) => {
   const queue = await BullmqQueue.open({
     clock: systemClock,
     log: silentLog,
@@ -101,7 +101,7 @@ async function submit(host: Host, runId: string): Promise<void> {
 
 const never = new AbortController().signal;
 
-t.test('a run ends all waits for it, on the host that runs it and on another', async (t) => {
+t.test('the end of a run ends all waits for it, on any host', async (t) => {
   const [api, worker] = [await openHost('waits'), await openHost('waits')];
   t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
   await submit(api, 'maps.1');
@@ -129,7 +129,7 @@ const untilRetrying = async (host: Host, runId: string): Promise<void> => {
 };
 
 for (const order of ['pass', 'wait'] as const)
-  t.test(`a run waits for its next try beyond its host, and is tried by another (${order})`, async (t) => {
+  t.test(`a run that waits for a retry can be retried by another host (${order})`, async (t) => {
     const prefix = `retried-${order}`;
     const first = await openHost(prefix, undefined, retriesWith(order, 2_000));
     await submit(first, 'maps.1');
@@ -145,7 +145,7 @@ for (const order of ['pass', 'wait'] as const)
     t.match(await second.find('maps.1'), { status: 'succeeded', attempt: 2 });
   });
 
-t.test('a host that publishes nothing lets another one try a run now', async (t) => {
+t.test('a host that publishes nothing can request an immediate retry', async (t) => {
   const retries = retriesWith('wait', 3_600_000);
   const [api, worker] = [
     await openHost('now', undefined, retries),
@@ -167,7 +167,7 @@ t.test('a host that publishes nothing lets another one try a run now', async (t)
   t.same(begun, ['maps.1', 'docs.1', 'maps.1']);
 });
 
-t.test('a ticket that comes back before the next try is due is postponed again', async (t) => {
+t.test('a ticket that returns before the retry is due is postponed again', async (t) => {
   const host = await openHost('early', undefined, retriesWith('pass', 3_600_000));
   t.teardown(() => host.close(0));
   const begun: string[] = [];
@@ -187,7 +187,7 @@ t.test('a ticket that comes back before the next try is due is postponed again',
   t.equal(await host.queues.get('maps')?.getJob('maps.1'), undefined, 'its ticket goes with it');
 });
 
-t.test('a pause holds on every host, and for those that come after', async (t) => {
+t.test('a pause applies to every host, including later ones', async (t) => {
   const [api, worker] = [await openHost('pauses'), await openHost('pauses')];
   const begun: string[] = [];
   const process = async ({ runId }: { runId: string }) => {
@@ -213,7 +213,7 @@ t.test('a pause holds on every host, and for those that come after', async (t) =
   t.same(begun, ['docs.1', 'docs.2', 'maps.1', 'maps.2']);
 });
 
-t.test('pausing while runs are taken loses none and keeps their order', async (t) => {
+t.test('pausing while workers take runs loses none and keeps their order', async (t) => {
   const hosts = [await openHost('pausing'), await openHost('pausing')];
   t.teardown(() => Promise.all(hosts.map((host) => host.close(0))));
   const [api] = hosts as [Host, Host];
@@ -236,7 +236,7 @@ t.test('pausing while runs are taken loses none and keeps their order', async (t
   t.same(begun, ids);
 });
 
-t.test('whether a pipeline is paused is decided where a run is taken', async (t) => {
+t.test('checks for a pause when a run is taken', async (t) => {
   const link = await RedisLink.open({
     url: redis.url,
     urlEnv: 'REDIS_URL',
@@ -280,7 +280,7 @@ async function stoppable(host: Host): Promise<{ begun: Promise<void>; reasons: u
   return { begun, reasons };
 }
 
-t.test('any host cancels a run, wherever it runs', async (t) => {
+t.test('any host can cancel a run on any other', async (t) => {
   const [api, worker] = [await openHost('cancels'), await openHost('cancels')];
   t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
   const { begun, reasons } = await stoppable(worker);
@@ -292,7 +292,7 @@ t.test('any host cancels a run, wherever it runs', async (t) => {
   t.match(reasons, [{ code: 'cancelled' }]);
 });
 
-t.test('a run is stopped though the message is lost, and though its worker died', async (t) => {
+t.test('a run is stopped even if the message is lost, or its worker died', async (t) => {
   const [api, worker] = [await openHost('flags'), await openHost('flags')];
   const other = new Redis(redis.url);
   const link = await RedisLink.open({
@@ -326,7 +326,7 @@ t.test('a run is stopped though the message is lost, and though its worker died'
   t.equal(reasons.length, 1, 'one was running, the other never began again');
 });
 
-t.test('a run of a dead worker that the next worker gives back waits like one that never ran', async (t) => {
+t.test('a run of a dead worker that the next worker returns waits like one that never ran', async (t) => {
   const [api, worker] = [await openHost('returned'), await openHost('returned')];
   const link = await RedisLink.open({
     url: redis.url,
@@ -396,7 +396,7 @@ t.test('gives the next worker of a run its start time, to send missing events', 
   ]);
 });
 
-t.test('the end of a run is recorded once what it told is kept, and not before', async (t) => {
+t.test('the end of a run is recorded only after its events are stored', async (t) => {
   let keep: () => void = () => undefined;
   const kept = new Promise<void>((resolve) => (keep = resolve));
   let asked: () => void = () => undefined;
@@ -416,7 +416,7 @@ t.test('the end of a run is recorded once what it told is kept, and not before',
   t.match(await worker.find('maps.1'), { status: 'succeeded' });
 });
 
-t.test('a run that is cancelled while it waits has no ticket any more', async (t) => {
+t.test('a run cancelled while it waits has no ticket any more', async (t) => {
   const api = await openHost('tickets');
   t.teardown(() => api.close(0));
   await submit(api, 'maps.1');
@@ -426,7 +426,7 @@ t.test('a run that is cancelled while it waits has no ticket any more', async (t
   t.equal(await board?.getWaitingCount(), 0);
 });
 
-t.test('a watch shows what other hosts do, though messages are lost, and notices new data', async (t) => {
+t.test('a watch shows changes of other hosts even if messages are lost, and notices replaced data', async (t) => {
   const [api, worker] = [await openHost('watched'), await openHost('watched')];
   t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
   let ring: () => void = () => undefined;
@@ -506,7 +506,7 @@ t.test('lets any host rerun a failed run, once, with the archive of the last one
 });
 
 t.test(
-  'three hosts start one run a tick, and make up for what all of them have missed once or not at all',
+  'three hosts start one run per tick, and catch up on missed ones once or not at all',
   async (t) => {
     const most = howMany(1_000, 40);
     t.comment(`${share(most, 1_000)} ticks`);
@@ -573,7 +573,7 @@ t.test(
   },
 );
 
-t.test('a worker finds a run of which no message reached it', async (t) => {
+t.test('a worker finds a run without receiving a message', async (t) => {
   const [api, worker] = [await openHost('untold'), await openHost('untold')];
   const other = new Redis(redis.url);
   await worker.start(async () => runResult('ok'));

@@ -88,7 +88,7 @@ function eventOf(id: string, runId: string | null): Event {
 
 const listed = (sent: readonly Sent[]): string[] => sent.map(({ notifierId, id }) => `${notifierId} ${id}`);
 
-t.test('what a dead host had not delivered is delivered by another, in its order and trace', async (t) => {
+t.test('another host delivers the events of a dead one, in order and in their trace', async (t) => {
   const [dead, alive] = [await openHost(t, 'dead'), await openHost(t, 'dead')];
   const trace = {
     traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
@@ -110,7 +110,7 @@ t.test('what a dead host had not delivered is delivered by another, in its order
   while ((await other.exists('dead:events')) > 0) await systemClock.sleep(20);
 });
 
-t.test('what a host leaves when it stops is delivered at once, by one of the others', async (t) => {
+t.test('another host immediately delivers events left by a stopped one', async (t) => {
   const hosts = [await openHost(t, 'stops'), await openHost(t, 'stops'), await openHost(t, 'stops')];
   const [first, second, third] = hosts as [(typeof hosts)[0], (typeof hosts)[0], (typeof hosts)[0]];
   first.tell('msg_1', ['a']);

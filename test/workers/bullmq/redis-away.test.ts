@@ -151,7 +151,7 @@ function counter(counts: string[]): RunObserver {
   };
 }
 
-t.test('slots and keys of all hosts are counted together', async (t) => {
+t.test('slots and keys of all hosts share one limit', async (t) => {
   const redis = await service(t);
   const [one, two] = [await host(t, redis, { queueSize: 2 }), await host(t, redis, { queueSize: 2 })];
   const idempotency = { caller: 'ci', key: 'k' };
@@ -169,7 +169,7 @@ t.test('slots and keys of all hosts are counted together', async (t) => {
   t.match(await submit(two, 'maps.2', idempotency), { replayed: true, record: { run_id: 'maps.1' } });
 });
 
-t.test('of many hosts that stage one key at once, one is accepted', async (t) => {
+t.test('one of many hosts that stage the same key concurrently is accepted', async (t) => {
   const redis = await service(t);
   const hosts = await Promise.all([1, 2, 3].map(() => host(t, redis, { queueSize: 100 })));
   const answers = await Promise.allSettled(
@@ -242,7 +242,7 @@ t.test('reports an unreachable Redis or an invalid URL without the URL', async (
 });
 
 t.test(
-  'what a host that stops has to interrupt goes back to the head of its pipeline, and another host runs it',
+  'an interrupted run of a stopping host returns to the head of its pipeline, and another host executes it',
   async (t) => {
     const redis = await service(t);
     const [one, two] = [await host(t, redis), await host(t, redis)];
@@ -284,7 +284,7 @@ t.test(
 );
 
 t.test(
-  'a run that is tried again for the lease of a dead worker, or is taken over, counts once',
+  "a run that is retried because of a dead worker's lease, or is taken over, counts once",
   async (t) => {
     const redis = await service(t);
     const slept: number[] = [];
@@ -326,7 +326,7 @@ t.test(
 );
 
 t.test(
-  'a run that brings down worker after worker fails at last, and the next one has its turn',
+  'a run that crashes several workers fails finally, and the next one starts',
   async (t) => {
     const redis = await service(t);
     const queue = await host(t, redis);
@@ -375,7 +375,7 @@ t.test('takes over the run of a dead worker even if some calls keep failing', as
   first.open();
 });
 
-t.test('a Redis Cluster is refused at the start', async (t) => {
+t.test('rejects a Redis Cluster at the start', async (t) => {
   const cluster = await service(t, ['--cluster-enabled', 'yes']);
   await t.rejects(host(t, cluster), {
     code: 'config_invalid',

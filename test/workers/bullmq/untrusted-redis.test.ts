@@ -227,7 +227,7 @@ async function problemsOf({ apply }: Damage, prefix: string): Promise<string[]> 
   return [...problems, ...wrong];
 }
 
-t.test('issue 36: no value of Redis stops a pipeline, or makes a call fail without a cause', async (t) => {
+t.test('issue 36: no value in Redis stops a pipeline, or makes a call fail without a cause', async (t) => {
   const from = 'killed';
   const kill = await prepare(from);
   const keys = await redis.keys(`${from}:*`);
@@ -254,7 +254,7 @@ t.test('issue 36: no value of Redis stops a pipeline, or makes a call fail witho
   await kill();
 });
 
-t.test('issue 36: messages of other programs on the channels of waybill do no harm', async (t) => {
+t.test("issue 36: ignores messages of other programs on waybill's channels", async (t) => {
   const prefix = 'channels';
   const { queue, events, wrong } = await open(prefix, hour);
   const watch = queue.watch(() => undefined);

@@ -73,7 +73,7 @@ async function run(
   }
 }
 
-t.test('a run whose thread broke is failed, and the one behind it succeeds', async (t) => {
+t.test('a run whose thread crashed fails, and the next one succeeds', async (t) => {
   const { coordinator } = await start(t);
   t.match((await run(coordinator, 'maps.1', 'exit')).record, {
     status: 'failed',
@@ -82,7 +82,7 @@ t.test('a run whose thread broke is failed, and the one behind it succeeds', asy
   t.match((await run(coordinator, 'maps.2', '.')).record, { status: 'succeeded', error: null });
 });
 
-t.test("a staged bundle stays as long as its run's record and goes with it", async (t) => {
+t.test("a staged bundle is kept as long as its run's record", async (t) => {
   const { coordinator, clock } = await start(t);
   const { staged } = await run(coordinator, 'maps.1', '.');
   await clock.advance(3_599_999);
@@ -115,7 +115,7 @@ t.test('removes the staged files of a cancelled run, and keeps its record', asyn
   t.same(readdirSync(staging), []);
 });
 
-t.test('closing clears staging', async (t) => {
+t.test('close clears staging', async (t) => {
   const { coordinator, staging } = await start(t);
   await run(coordinator, 'maps.1', '.');
   t.equal(readdirSync(staging).length, 1);
@@ -123,7 +123,7 @@ t.test('closing clears staging', async (t) => {
   t.same(readdirSync(staging), []);
 });
 
-t.test('a run that has nothing staged expires like any other, and takes nothing with it', async (t) => {
+t.test('a run without staged files expires like any other, and deletes nothing else', async (t) => {
   const { coordinator, clock, staging } = await start(t);
   const kept = await coordinator.staging.create();
   const admission = await coordinator.queue.reserve({ pipelineId: 'maps' });
@@ -135,7 +135,7 @@ t.test('a run that has nothing staged expires like any other, and takes nothing 
   t.same(readdirSync(staging), [path.basename(kept)]);
 });
 
-t.test('a run begins with the settings of its time, and goes on with them', async (t) => {
+t.test('a run keeps the settings of its start', async (t) => {
   const began: [unknown, unknown][] = [];
   const debug = (fields: object): void => {
     const { run_id: runId, pipelines } = fields as { run_id: string; pipelines: unknown };
@@ -177,7 +177,7 @@ t.test('a run begins with the settings of its time, and goes on with them', asyn
   ]);
 });
 
-t.test('the check of staging fails while uploads are refused because the disk does not answer', async (t) => {
+t.test('the staging check fails while uploads are rejected because the disk does not answer', async (t) => {
   let isUnresponsive = true;
   const { coordinator, clock } = await start(t, {
     requireAnswers: () => {

@@ -28,7 +28,7 @@ async function untilAnswers(requireAnswers: () => void): Promise<void> {
 }
 
 for (const kind of ['a thread', 'the caller'] as const)
-  t.test(`${kind} writes, links and removes as asked, in that order`, async (t) => {
+  t.test(`${kind} writes, links and removes in the requested order`, async (t) => {
     const { disk: threaded, directory } = opened(t);
     const disk = kind === 'a thread' ? threaded : waitingDisk;
     const at = (...names: string[]): string => path.join(directory, ...names);
@@ -65,7 +65,7 @@ for (const kind of ['a thread', 'the caller'] as const)
   });
 
 t.test(
-  'a disk that does not answer refuses who waits and who comes, and removes what it made late',
+  'an unresponsive disk fails waiting and new calls, and removes directories created late',
   async (t) => {
     const clock = manualClock();
     const { disk, directory, requireAnswers } = opened(t, { file: slowThread, timeoutMs: 300, clock });
@@ -101,7 +101,7 @@ t.test(
   },
 );
 
-t.test('a thread that breaks fails what it had, and is replaced', async (t) => {
+t.test('a crashed thread fails its calls, and is replaced', async (t) => {
   const { disk, directory } = opened(t, { file: slowThread });
   const broken = disk.makeDirectory(path.join(directory, 'broken'));
   const next = disk.makeDirectory(path.join(directory, 'next'));
@@ -110,7 +110,7 @@ t.test('a thread that breaks fails what it had, and is replaced', async (t) => {
   t.ok(existsSync(path.join(directory, 'next')));
 });
 
-t.test('a thread that breaks while the disk does not answer is replaced, too', async (t) => {
+t.test('a thread that crashes while the disk does not answer is replaced, too', async (t) => {
   const clock = manualClock();
   const { disk, directory, requireAnswers } = opened(t, { file: slowThread, timeoutMs: 300, clock });
   const at = (name: string): string => path.join(directory, name);

@@ -114,7 +114,7 @@ class Daemon {
 
 const never = new Promise<never>(() => undefined);
 
-t.test('after a kill everything accepted is published, each pipeline in its order', async (t) => {
+t.test('after a kill, everything accepted is published, each pipeline in order', async (t) => {
   const daemon = await new Daemon(t).open({ maxConcurrency: 2 });
   const ids = ['maps.1', 'docs.1', 'maps.2', 'docs.2', 'maps.3'];
   for (const id of ids) await daemon.submit(id);
@@ -143,7 +143,7 @@ t.test('after a kill everything accepted is published, each pipeline in its orde
   for (const { staged } of order) t.ok(existsSync(path.join(staged ?? '', 'files/manifest.json')));
 });
 
-t.test('a run that waits for its next try does so after a kill, and is tried when it is due', async (t) => {
+t.test('a run that waits for a retry keeps its due time after a kill', async (t) => {
   const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
   const retries = () => ({ forMs: 600_000, whileRetrying: 'wait' as const, hasOnePlace: false, pauses });
   const daemon = await new Daemon(t).open({ retries });
@@ -172,7 +172,7 @@ t.test('a run that waits for its next try does so after a kill, and is tried whe
   t.same(order, ['maps.1']);
 });
 
-t.test('a newer upload that was accepted before a kill replaces the waiting run after it', async (t) => {
+t.test('a newer upload accepted before a kill still replaces the waiting run afterwards', async (t) => {
   const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
   const retries = () => ({ forMs: 600_000, whileRetrying: 'pass' as const, hasOnePlace: false, pauses });
   // The kill comes before the end of the older run is written.
@@ -195,7 +195,7 @@ t.test('a newer upload that was accepted before a kill replaces the waiting run 
   t.match(await daemon.queue.find('maps.2'), { status: 'queued' });
 });
 
-t.test('records and keys outlive a kill, and expire when they would have', async (t) => {
+t.test('records and keys survive a kill, and expire on time', async (t) => {
   const daemon = await new Daemon(t).open({ retentionMs: 10_000 });
   await daemon.queue.start(async ({ runId }) => runResult(runId === 'maps.2' ? 'failed' : 'ok'));
   for (const id of ['maps.1', 'maps.2']) {
@@ -223,7 +223,7 @@ t.test('records and keys outlive a kill, and expire when they would have', async
   t.match(await daemon.queue.find('maps.5'), { status: 'queued' });
 });
 
-t.test('the run that was started for a failed one keeps the key', async (t) => {
+t.test('the rerun of a failed run keeps its key', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.queue.start(async () => runResult('failed'));
   await daemon.submit('maps.1', 'k');
@@ -237,7 +237,7 @@ t.test('the run that was started for a failed one keeps the key', async (t) => {
   t.match(await daemon.submit('maps.3', 'k'), { replayed: true, record: { run_id: 'maps.2' } });
 });
 
-t.test('a stop leaves what waits and what it interrupts to the next start', async (t) => {
+t.test('a stop leaves waiting and interrupted runs to the next start', async (t) => {
   const daemon = await new Daemon(t).open();
   for (const id of ['maps.1', 'maps.2']) await daemon.submit(id);
   await daemon.queue.start(
@@ -270,7 +270,7 @@ for (const [ends, minutes] of [
   [100, 9],
 ] as const)
   t.test(
-    `a bundle that ended the process ${ends} times in ${minutes} minutes is given up, and told`,
+    `a bundle that ended the process ${ends} times in ${minutes} minutes is rejected and reported`,
     async (t) => {
       const daemon = await new Daemon(t).open();
       for (const id of ['maps.1', 'maps.2']) await daemon.submit(id);
@@ -292,7 +292,7 @@ for (const [ends, minutes] of [
     },
   );
 
-t.test('a run that may have brought the process down again and again is published alone', async (t) => {
+t.test('a run that may have crashed the process repeatedly is published alone', async (t) => {
   const daemon = await new Daemon(t).open();
   for (const id of ['docs.1', 'maps.1', 'docs.2']) await daemon.submit(id);
   await daemon.kill();
@@ -325,7 +325,7 @@ t.test('a run that may have brought the process down again and again is publishe
   }
 });
 
-t.test('what failed before a kill is run again after it, with the same bytes', async (t) => {
+t.test('runs that failed before a kill can be repeated after it, with the same bytes', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.queue.start(async () => runResult('failed'));
   await daemon.submit('maps.1');
@@ -360,7 +360,7 @@ t.test('what failed before a kill is run again after it, with the same bytes', a
   t.match(await daemon.queue.rerun('maps.1', 'maps.3'), { replayed: true, record: { run_id: 'maps.2' } });
 });
 
-t.test('the limits of kept bundles hold from the start on, for what an earlier process kept', async (t) => {
+t.test('limits of stored bundles apply at the start to those of an earlier process', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.queue.start(async () => runResult('failed'));
   for (const id of ['maps.1', 'maps.2', 'maps.3']) {
@@ -383,7 +383,7 @@ t.test('the limits of kept bundles hold from the start on, for what an earlier p
   t.same(discarded, ['maps.1', 'maps.2']);
 });
 
-t.test('removes a bundle only when the journal says that no run needs it', async (t) => {
+t.test('removes a bundle only after the journal records that no run needs it', async (t) => {
   let write = (): void => undefined;
   const written = new Promise<void>((resolve) => (write = resolve));
   const discarded: string[] = [];
@@ -407,7 +407,7 @@ t.test('removes a bundle only when the journal says that no run needs it', async
   t.same(discarded, ['maps.1']);
 });
 
-t.test('a rerun that cannot be written leaves the bundle with the run that failed', async (t) => {
+t.test('a rerun that cannot be stored leaves the bundle with the failed run', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.queue.start(async () => runResult('failed'));
   for (const id of ['maps.1', 'maps.2']) {
@@ -444,7 +444,7 @@ t.test('a rerun that cannot be written leaves the bundle with the run that faile
   t.same(discarded, []);
 });
 
-t.test('a pause outlives a kill, until it is resumed', async (t) => {
+t.test('a pause survives a kill, until it is resumed', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.submit('maps.1');
   const pause = await daemon.queue.pause('maps', 'the disk is being changed');
@@ -471,7 +471,7 @@ t.test('does not repeat the notification of a run after a kill', async (t) => {
   t.ok(daemon.queue.markReported('maps.9', 'published web'), 'of an unknown run nothing is known');
 });
 
-t.test('an upload whose bundle is gone from staging is refused, and others are not', async (t) => {
+t.test('an upload whose staged bundle is missing is rejected, and others are not', async (t) => {
   const daemon = await new Daemon(t).open();
   const staging = path.join(daemon.root, 'staging');
   const admissions = await Promise.all(['a', 'b'].map((pipelineId) => daemon.queue.reserve({ pipelineId })));
@@ -585,7 +585,7 @@ t.test('keeps schedule decisions after a kill, and catches up missed ticks once'
   }
 });
 
-t.test('a tick whose run was written is decided, though the mark of it was not', async (t) => {
+t.test('a tick whose run was stored counts as decided, even if its mark was not', async (t) => {
   const trigger: Trigger = { kind: 'schedule', tick: '2026-11-20T02:00:00.000Z', schedule: '0 * * * * UTC' };
   const job: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: null, trigger };
   const record = queuedRun(acceptedRun(job, new Date(0)), new Date(0));

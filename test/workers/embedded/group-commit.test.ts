@@ -59,7 +59,7 @@ t.test('batches work that arrives during a transaction into the next one', async
   t.equal(await writes.close(1_000), true);
 });
 
-t.test('what changes while staged bundles are made durable comes with the next transaction', async (t) => {
+t.test('changes during the sync of staged bundles are written in the next transaction', async (t) => {
   const state = { told: 'nothing', arrived: 'as accepted' };
   const { commit, writes } = harness({
     duringSync: async () => {
@@ -83,7 +83,7 @@ t.test('what changes while staged bundles are made durable comes with the next t
   t.equal(await writes.close(1_000), true);
 });
 
-t.test('a transaction that fails refuses what was added and keeps trying what was set', async (t) => {
+t.test('a failed transaction rejects added entries and retries changes', async (t) => {
   const { clock, commit, commits, health, add, writes } = harness();
   const added = add('a');
   writes.set('b', () => '1');
@@ -132,7 +132,7 @@ t.test('settles a write once it succeeds, after any number of failures', async (
   t.equal(await writes.close(1_000), true, 'nothing to write is settled at once');
 });
 
-t.test('one upload that cannot be made durable does not refuse the others', async (t) => {
+t.test('an upload that cannot become durable does not reject the others', async (t) => {
   const { commit, failures, add, writes } = harness();
   failures.set('/staging/a', new Error('gone'));
   const [a, b] = [add('a', '/staging/a'), add('b', '/staging/b')];
@@ -145,7 +145,7 @@ t.test('one upload that cannot be made durable does not refuse the others', asyn
   t.equal(await writes.close(1_000), true);
 });
 
-t.test('a disk that does not answer refuses in time, and what was refused is taken back', async (t) => {
+t.test('a disk that does not answer causes a rejection in time, and rejected entries are reverted', async (t) => {
   const { clock, commit, commits, health, add, writes } = harness();
   const first = add('a');
   const one = await commit(1);
@@ -169,7 +169,7 @@ t.test('a disk that does not answer refuses in time, and what was refused is tak
   t.same(health, ['queue_unavailable', null]);
 });
 
-t.test('writes data that is set or added at the moment of another write', async (t) => {
+t.test('writes entries that are set or added during another write', async (t) => {
   const { commit, add, writes } = harness();
   const begun = async (n: number): Promise<void> => (await commit(n)).done();
   // However many steps the waiting caller needs to continue.

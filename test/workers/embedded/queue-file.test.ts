@@ -73,7 +73,7 @@ t.test('no other user can read the queue, whatever the umask and earlier modes',
   t.equal(modeOf('data.mdb'), '600');
 });
 
-t.test('a value is found among other bytes, and never one that is not as it was written', async (t) => {
+t.test('finds a value among other bytes, and rejects any that changed', async (t) => {
   const json = fc.json();
   fc.assert(
     fc.property(json, fc.uint8Array(), fc.uint8Array(), (value, before, after) => {
@@ -92,7 +92,7 @@ t.test('a value is found among other bytes, and never one that is not as it was 
     t.equal(unframed('k', text), undefined, text);
 });
 
-t.test("restores the file's runs in the order in which they were accepted", async (t) => {
+t.test('restores runs in the order of acceptance', async (t) => {
   const root = t.testdir();
   await filled(root, 40);
   const store = await open(root);
@@ -103,7 +103,7 @@ t.test("restores the file's runs in the order in which they were accepted", asyn
   await store.close();
 });
 
-t.test('runs of an earlier version are read as those that they are', async (t) => {
+t.test('converts runs of an earlier version', async (t) => {
   const job = { runId: 'maps.1', pipelineId: 'maps', staged: 'upload-0123456789abcdef', bundlePath: '.' };
   const record: EarlierRecord = acceptedRun(job, new Date());
   delete record.rerun_of;
@@ -120,7 +120,7 @@ t.test('runs of an earlier version are read as those that they are', async (t) =
   t.match(parseStoredRun(JSON.stringify({ ...earlier, job: { ...job, staged: null } })), { bundle: 'none' });
 });
 
-t.test('a directory is for one daemon at a time', async (t) => {
+t.test('only one daemon at a time can use a directory', async (t) => {
   // Longer than the address of a socket may be.
   const root = path.join(t.testdir(), 'a-name-of-some-length'.repeat(6));
   const first = await open(root);
@@ -138,7 +138,7 @@ t.test('a directory is for one daemon at a time', async (t) => {
   for (const one of opened) await one.close();
 });
 
-t.test('a directory whose daemon was killed is free at once', async (t) => {
+t.test('the directory of a killed daemon is available immediately', async (t) => {
   const root = t.testdir();
   const module = new URL('../../../src/workers/embedded/queue-store.ts', import.meta.url).href;
   const script = `
@@ -162,7 +162,7 @@ t.test('a directory whose daemon was killed is free at once', async (t) => {
   await store.close();
 });
 
-t.test('a power loss while the file is created leaves none under its name', async (t) => {
+t.test('a power loss while the file is created leaves no file with its name', async (t) => {
   const root = t.testdir({ queue: { 'data.mdb.new': '\0'.repeat(8192) } });
   const store = await open(root);
   await store.close();
@@ -172,7 +172,7 @@ t.test('a power loss while the file is created leaves none under its name', asyn
   );
 });
 
-t.test('a newer version is refused, with what to do', async (t) => {
+t.test('rejects a newer version, with the fix', async (t) => {
   const root = t.testdir();
   await filled(root, 1);
   const file = openLmdb(fileIn(root));
@@ -181,7 +181,7 @@ t.test('a newer version is refused, with what to do', async (t) => {
   await t.rejects(open(root), { code: 'queue_unusable', message: /is of version 2.*reads versions up to 1/ });
 });
 
-t.test('a directory that cannot be used says so', async (t) => {
+t.test('reports an unusable directory', async (t) => {
   const root = t.testdir({ queue: 'a file' });
   await t.rejects(open(root), {
     code: 'queue_unusable',
@@ -237,7 +237,7 @@ const hits: Record<string, (page: Buffer) => void> = {
   'of a later transaction': (page) => void page.writeBigUInt64LE(0x4100n + page.readBigUInt64LE(8), 8),
 };
 
-t.test('what passes the check can be written to, whichever page was hit, and is of today', async (t) => {
+t.test('a file that passes the check is writable and current, whichever page was damaged', async (t) => {
   const root = t.testdir();
   await worn(root, 30);
   const whole = readFileSync(fileIn(root));
@@ -289,7 +289,7 @@ function used(root: string): { status: number | null; signal: string | null } {
   return { status, signal };
 }
 
-t.test('answers requests from before the reader was ready', async (t) => {
+t.test('answers requests sent before the reader was ready', async (t) => {
   const root = t.testdir({ staging: {} });
   await filled(root, 3);
   const late = 'data:text/javascript,await new Promise((go) => setTimeout(go, 300))';

@@ -42,7 +42,7 @@ t.test('logs a failed removal of an expired run and continues with the others', 
 });
 
 t.test(
-  'a failed run and its bundle end in time, and take nothing from the run that repeats it',
+  'a failed run and its bundle expire, without affecting the rerun',
   async (t) => {
     const clock = manualClock();
     const [expired, discarded]: [string[], string[]] = [[], []];
@@ -91,7 +91,7 @@ t.test(
   },
 );
 
-t.test('for one page of a list at most two thousand runs are looked at', async (t) => {
+t.test('reads at most two thousand runs for one page of a list', async (t) => {
   const queue = memoryQueue({
     clock: manualClock(),
     log: silentLog,
@@ -117,7 +117,7 @@ t.test('for one page of a list at most two thousand runs are looked at', async (
   });
 });
 
-t.test('a queue that closes tries each waiting run once more, and no more after that', async (t) => {
+t.test('a closing queue retries each waiting run once', async (t) => {
   const pauses = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 0.5 };
   const queue = memoryQueue({
     ...{ clock: manualClock(), log: silentLog, queueSize: 10, maxConcurrency: 1, retentionMs: 60_000 },

@@ -21,7 +21,7 @@ const sumOf = (kept: KeptBundle[]): KeptBundles => ({
 const idsBeyond = (kept: KeptBundle[], maxBundles: number, maxBytes: number): string[] =>
   beyondLimits(kept, sumOf(kept), { maxBundles, maxBytes }).map(({ runId }) => runId);
 
-t.test('the oldest go first, until the others are within the limits', async (t) => {
+t.test('removes the oldest bundles until the others are within the limits', async (t) => {
   t.same(idsBeyond(bundles(1, 1, 1), 3, 3), []);
   t.same(idsBeyond(bundles(1, 1, 1), 2, 100), ['maps.1']);
   t.same(idsBeyond(bundles(5, 1, 1), 100, 2), ['maps.1']);
@@ -38,7 +38,7 @@ t.test('the oldest go first, until the others are within the limits', async (t) 
 });
 
 t.test(
-  'what stays are the newest within the limits, and one more would be too many (property)',
+  'keeps as many of the newest bundles as the limits allow (property)',
   async (t) => {
     fc.assert(
       fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, maxBytes) => {

@@ -38,7 +38,7 @@ async function observed(work: (clock: ReturnType<typeof manualClock>) => Promise
   return { told, record: await queue.find(job.runId) };
 }
 
-t.test('reports how long a run waited and took, and how it ended', async (t) => {
+t.test('reports the wait, the duration and the result of a run', async (t) => {
   for (const outcome of ['ok', 'failed'] as const) {
     const { told, record } = await observed(async (clock) => {
       await clock.advance(1_500);
@@ -61,7 +61,7 @@ t.test('reports a crashed worker', async (t) => {
   ]);
 });
 
-t.test('how long a run waited is in its record', async (t) => {
+t.test('the record has the time that a run waited', async (t) => {
   const accepted = acceptedRun(job, new Date(1_000));
   const queued = queuedRun(accepted, new Date(2_000));
   t.equal(waitedSeconds(startedRun(queued, new Date(5_500))), 3.5);

@@ -34,7 +34,7 @@ const noting =
     return runResult('ok');
   };
 
-t.test('each tick is one run, and the first is the one after the start', async (t) => {
+t.test('each tick is one run, beginning with the first one after the start', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue, ticks } = openQueue(t, clock);
   await queue.start(noting(ticks));
@@ -61,7 +61,7 @@ t.test('each tick is one run, and the first is the one after the start', async (
   t.equal(ticks.length, 10, 'nothing starts after the end');
 });
 
-t.test('a nightly run comes once in each of the nights when clocks change', async (t) => {
+t.test('a nightly run starts once in each of the nights when clocks change', async (t) => {
   for (const [start, nights] of [
     [
       '2026-03-27T12:00:00Z',
@@ -86,7 +86,7 @@ t.test('a nightly run comes once in each of the nights when clocks change', asyn
   }
 });
 
-t.test('catches up once on missed ticks, or not at all, as configured', async (t) => {
+t.test('catches up on missed ticks once, or not at all, as configured', async (t) => {
   for (const catchUp of ['none', 'once'] as const) {
     const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
     const { queue, ticks } = openQueue(t, clock);
@@ -117,7 +117,7 @@ t.test('catches up once on missed ticks, or not at all, as configured', async (t
   }
 });
 
-t.test('a tick starts late within a minute, whatever catch_up says', async (t) => {
+t.test('starts a tick up to a minute late, whatever catch_up is set to', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue, ticks } = openQueue(t, clock);
   await queue.start(noting(ticks));
@@ -136,7 +136,7 @@ t.test('a tick starts late within a minute, whatever catch_up says', async (t) =
   await second.close();
 });
 
-t.test('ticks without number are counted as a thousand', async (t) => {
+t.test('uncountable ticks count as a thousand', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue } = openQueue(t, clock);
   const tally = newTally();
@@ -157,7 +157,7 @@ t.test('ticks without number are counted as a thousand', async (t) => {
   await second.close();
 });
 
-t.test('coalesces a tick during a run, and counts one of a paused pipeline as missed', async (t) => {
+t.test('combines a tick during a run with the next one, and counts one of a paused pipeline as missed', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue, ticks } = openQueue(t, clock);
   let release: () => void = () => undefined;
@@ -186,7 +186,7 @@ t.test('coalesces a tick during a run, and counts one of a paused pipeline as mi
   await scheduler.close();
 });
 
-t.test('a new list of pipelines takes effect at once, and disturbs none that is as it was', async (t) => {
+t.test('a new list of pipelines takes effect immediately, and does not affect unchanged ones', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue, ticks } = openQueue(t, clock);
   await queue.start(noting(ticks));
@@ -284,7 +284,7 @@ for (const restarts of [true, false])
     },
   );
 
-t.test('a tick that another host decided a minute early is not run again', async (t) => {
+t.test('a tick that another host decided a minute early does not run again', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue, ticks } = openQueue(t, clock);
   await queue.start(noting(ticks));

@@ -33,7 +33,7 @@ function openTree(t: Test, root: string, options: Partial<WatchedTreeOptions> = 
   return { tree, after };
 }
 
-t.test('every kind of change is noticed, at any depth, and shows in what the tree looks like', async (t) => {
+t.test('detects every kind of change at any depth, and in the signature of the tree', async (t) => {
   const root = t.testdir({ one: { 'a.txt': 'a', deep: { 'b.txt': 'b' } }, two: {} });
   const at = (...names: string[]): string => path.join(root, ...names);
   const { tree, after } = openTree(t, root);
@@ -59,7 +59,7 @@ t.test('every kind of change is noticed, at any depth, and shows in what the tre
 });
 
 t.test(
-  'a directory that is replaced is watched in its new place, one that is gone once it is back',
+  'watches a replaced directory again, and a deleted one once it is back',
   async (t) => {
     const parent = t.testdir({ root: { 'a.txt': 'a' }, other: { 'b.txt': 'b' } });
     const root = path.join(parent, 'root');
@@ -84,7 +84,7 @@ t.test(
   },
 );
 
-t.test('where it cannot be watched it can still be looked at, and watched again later', async (t) => {
+t.test('if a directory cannot be watched, it is polled, and watched again later', async (t) => {
   const root = t.testdir({ one: {}, two: {} });
   let left = 1;
   const watchDirectory = ((...args: Parameters<typeof watch>) => {
@@ -109,7 +109,7 @@ t.test('where it cannot be watched it can still be looked at, and watched again 
   t.ok(await after(() => writeFile(path.join(root, 'two/b.txt'), 'b')));
 });
 
-t.test('network file systems are looked at only', async (t) => {
+t.test('network file systems are only polled', async (t) => {
   const root = t.testdir({ one: {} });
   const { tree } = openTree(t, root, { fileSystemOf: async () => 0x6969 });
   t.ok(await tree.read());
@@ -186,7 +186,7 @@ function openHost(t: Test) {
 }
 
 t.test(
-  'a change starts a run once the source was quiet, and what it looked like at the start does too',
+  'a change starts a run once the source is stable, and so does the first check after the start',
   async (t) => {
     const root = t.testdir({ one: { 'a.txt': 'a' } });
     const { clock, queue, begun, lines, runs } = watching(t, root);
@@ -212,7 +212,7 @@ t.test(
   },
 );
 
-t.test('changes during a run start exactly one more after it', async (t) => {
+t.test('changes during a run start exactly one more run after it', async (t) => {
   const root = t.testdir({ 'a.txt': 'a' });
   const host = openHost(t);
   host.hold();
@@ -235,7 +235,7 @@ t.test('changes during a run start exactly one more after it', async (t) => {
   t.equal(begun.length, 2);
 });
 
-t.test('hosts that share a directory start one run for one change', async (t) => {
+t.test('hosts that share a directory start one run per change', async (t) => {
   const root = t.testdir({ 'a.txt': 'a' });
   const host = openHost(t);
   const [one, other] = [watching(t, root, { host }), watching(t, root, { host })];
@@ -255,7 +255,7 @@ t.test('hosts that share a directory start one run for one change', async (t) =>
   t.equal(host.begun.length, 3, 'changes seen before a restart start no run after it');
 });
 
-t.test('a source that is lost is said to be, once, polled until it is back, and watched again', async (t) => {
+t.test('a lost source is reported once, polled until it is back, and watched again', async (t) => {
   const parent = t.testdir({ root: { 'a.txt': 'a' } });
   const root = path.join(parent, 'root');
   const { clock, begun, lines, runs } = watching(t, root);
@@ -280,7 +280,7 @@ t.test('a source that is lost is said to be, once, polled until it is back, and 
   t.match(lines[1]?.fields, { pipeline_id: 'maps', reason: /ENOENT/ });
 });
 
-t.test('without watches a source is polled, and tried to be watched again every ten minutes', async (t) => {
+t.test('without watches, a source is polled, and a watch is retried every ten minutes', async (t) => {
   const root = t.testdir({ 'a.txt': 'a' });
   let isFull = true;
   const watchDirectory = ((...args: Parameters<typeof watch>) => {

@@ -72,7 +72,7 @@ function onDisk(staging: string): number {
     .reduce((sum, entry) => sum + statSync(path.join(entry.parentPath, entry.name)).size, 0);
 }
 
-t.test('a file is kept for its pipeline alone, and placed as a link', async (t) => {
+t.test('a file is stored for its pipeline only, and placed as a link', async (t) => {
   const { open, file, target } = place(t);
   const store = await open();
   const one = file('one');
@@ -144,7 +144,7 @@ t.test('treats a damaged file as missing, and stores it again when it is uploade
   await store.close();
 });
 
-t.test('it outlives the process, within its bounds', async (t) => {
+t.test('stored files survive the process, within the limits', async (t) => {
   const { staging, open, file, target } = place(t);
   const before = await open();
   const [one, two] = [file('one'), file('two')];
@@ -231,7 +231,7 @@ t.test('leaves unrelated files in the directory alone, and removes its own empty
   t.notOk(existsSync(path.join(staging, 'content/docs')));
 });
 
-t.test('two processes on one staging directory have a store each, and leave one', async (t) => {
+t.test('two processes with one staging directory have separate stores, and leave one', async (t) => {
   const { staging, open, file, target } = place(t);
   const [first, second] = [await open(), await open()];
   const one = file('one');
@@ -248,7 +248,7 @@ t.test('two processes on one staging directory have a store each, and leave one'
   await third.close();
 });
 
-t.test('what a process left that was there at the start counts, too', async (t) => {
+t.test('files of an earlier process count, too', async (t) => {
   const { staging, open, file } = place(t);
   const [first, second] = [await open({ maxBytes: 2 * block }), await open({ maxBytes: 2 * block })];
   const [one, two, three] = [file('one'), file('two'), file('three')];
@@ -260,7 +260,7 @@ t.test('what a process left that was there at the start counts, too', async (t) 
   await second.close();
 });
 
-t.test('a file that is kept without being known is replaced', async (t) => {
+t.test('replaces a stored file that is not in the index', async (t) => {
   const { staging, open, file, target } = place(t);
   const store = await open();
   const one = file('one');
@@ -308,7 +308,7 @@ t.test('logs once if nothing can be kept, and continues uploads', async (t) => {
   await blocked.close();
 });
 
-t.test('a directory that cannot be read keeps no daemon from starting', async (t) => {
+t.test('an unreadable directory does not prevent the start of a daemon', async (t) => {
   const { staging, open, file } = place(t);
   const before = await open();
   await before.of('maps').keep([file('one')]);
@@ -349,7 +349,7 @@ t.test('frees a full disk from the least recently used files of all pipelines', 
   await store.close();
 });
 
-t.test('bounds follow what a pipeline takes, unless they are given', (t) => {
+t.test('limits are derived from the upload limit of a pipeline, unless they are configured', (t) => {
   const largest = (id: string): number | null => (id === 'maps' ? 512 * 2 ** 20 : null);
   const following = contentBounds({ maxBytes: null, ageMs: 1 }, largest);
   t.equal(following.maxBytes('maps'), 2 ** 30);
@@ -368,7 +368,7 @@ t.test('bounds follow what a pipeline takes, unless they are given', (t) => {
   t.end();
 });
 
-t.test('a process with too many open files takes no file for damaged', async (t) => {
+t.test('too many open files in a process do not make a file count as damaged', async (t) => {
   const { staging } = place(t);
   const large = path.join(staging, 'large');
   writeFileSync(large, Buffer.alloc(100_000));
@@ -393,7 +393,7 @@ t.test('yields to the event loop before each kept file', async (t) => {
   await store.close();
 });
 
-t.test('200 uploads at once never make it more than it may be', async (t) => {
+t.test('200 concurrent uploads never exceed the limit', async (t) => {
   const { staging, open, file, target } = place(t);
   const maxBytes = 40 * block;
   const store = await open({ maxBytes });
@@ -435,7 +435,7 @@ t.test('200 uploads at once never make it more than it may be', async (t) => {
   await store.close();
 });
 
-t.test('a file that has as many names as it may is copied', async (t) => {
+t.test('copies a file that has the maximum number of links', async (t) => {
   const { open, file, staging } = place(t);
   const store = await open();
   const one = file('one');

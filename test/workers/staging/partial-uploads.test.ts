@@ -33,7 +33,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-t.test('an upload is kept for as long as something comes, and what came of it as long again', async (t) => {
+t.test('an upload is kept for the retention after its last bytes, and its result as long again', async (t) => {
   const staging = t.testdir();
   const clock = manualClock(new Date());
   const uploads = await open(staging, clock);
@@ -57,7 +57,7 @@ t.test('an upload is kept for as long as something comes, and what came of it as
   t.equal(uploads.find(one.id), undefined);
 });
 
-t.test('one that is being sent is not swept', async (t) => {
+t.test('does not sweep an upload that is being sent', async (t) => {
   const clock = manualClock(new Date());
   const uploads = await open(t.testdir(), clock);
   t.teardown(() => uploads.close());
@@ -68,7 +68,7 @@ t.test('one that is being sent is not swept', async (t) => {
   hold.release();
 });
 
-t.test('the next process takes up what is whole of it, and removes the rest', async (t) => {
+t.test('the next process continues intact uploads, and removes the rest', async (t) => {
   const staging = t.testdir();
   const clock = manualClock(new Date());
   const first = await open(staging, clock);
@@ -89,7 +89,7 @@ t.test('the next process takes up what is whole of it, and removes the rest', as
   t.same(names.sort(), [`${id}.bytes`, `${id}.json`, `${ended}.json`, 'notes.txt'].sort());
 });
 
-t.test('two processes that stage in one directory have uploads of their own', async (t) => {
+t.test('two processes with one staging directory have separate uploads', async (t) => {
   const staging = t.testdir();
   const clock = manualClock(new Date());
   const [one, other] = [await open(staging, clock), await open(staging, clock)];
@@ -115,7 +115,7 @@ t.test('creates no directory without uploads', async (t) => {
   t.same(readdirSync(staging), []);
 });
 
-t.test('of several that begin with one key at once, none loses its files to another', async (t) => {
+t.test('concurrent uploads with one key do not lose files to each other', async (t) => {
   const staging = t.testdir();
   const uploads = await open(staging, manualClock(new Date()));
   t.teardown(() => uploads.close());
@@ -126,7 +126,7 @@ t.test('of several that begin with one key at once, none loses its files to anot
   t.equal(known.length, 3);
 });
 
-t.test('what processes of one machine leave is taken up by those that come after them', async (t) => {
+t.test('later processes of the same host continue uploads of earlier ones', async (t) => {
   const staging = t.testdir();
   const clock = manualClock(new Date());
   const [first, second] = [await open(staging, clock), await open(staging, clock)];

@@ -36,7 +36,7 @@ t.test('reports unusable shared staging until it recovers', async (t) => {
   await shared.check();
 });
 
-t.test('a name that a changed Redis gives an archive is neither read nor removed', async (t) => {
+t.test('an archive with a forged name from Redis is neither read nor removed', async (t) => {
   const root = t.testdir({ shared: {}, 'victim.txt': 'precious' });
   const secrets = await loadSecrets({ directory: null, env: {} });
   const openStorage = storageOpener({ clock: systemClock, log: silentLog, secrets });

@@ -9,7 +9,7 @@ import {
 } from '../../../src/workers/staging/staged-directories.ts';
 
 t.test(
-  'an upload directory is private, new, and goes with all it holds, named by any path in it',
+  'an upload directory is private and new, and any path in it removes all of it',
   async (t) => {
     const staging = t.testdir();
     const directory = await newUploadDirectory(staging);
@@ -21,7 +21,7 @@ t.test(
   },
 );
 
-t.test('upload directories are made and removed when their turn of the event loop comes', async (t) => {
+t.test('upload directories are created and removed in their turn of the event loop', async (t) => {
   const staging = t.testdir();
   let goOn = (): void => undefined;
   const area = uploadDirectories(staging, () => new Promise((resolve) => (goOn = resolve)));
@@ -39,7 +39,7 @@ t.test('upload directories are made and removed when their turn of the event loo
 });
 
 t.test(
-  'small or large, flat or deep, an upload directory goes whole; one that is gone is no failure',
+  'any upload directory is removed whole; a missing one is not a failure',
   async (t) => {
     const staging = t.testdir();
     const bundles: Record<string, string[]> = {
@@ -63,7 +63,7 @@ t.test(
   },
 );
 
-t.test('nothing that is no upload directory is ever removed', async (t) => {
+t.test('removes nothing but upload directories', async (t) => {
   const staging = t.testdir({ keep: {}, 'upload-notes': { 'a.txt': 'a' } });
   for (const other of ['.', '..', 'keep', 'upload-notes', '../upload-0123456789abcdef']) {
     await t.rejects(
@@ -76,7 +76,7 @@ t.test('nothing that is no upload directory is ever removed', async (t) => {
 });
 
 t.test(
-  'a start makes the staging directory and sweeps what an earlier process staged, and only that',
+  'a start creates the staging directory and sweeps only files that an earlier process staged',
   async (t) => {
     const root = t.testdir({ outside: { 'a.txt': 'a' } });
     const staging = path.join(root, 'deep/staging');

@@ -15,7 +15,7 @@ function slowProof(): { prove: () => Promise<void>; begun: () => number; end: (e
   return { prove, begun: () => begun, end: (error) => end(error) };
 }
 
-t.test('while a proof is repeated its last outcome counts, until that is twice as old', async (t) => {
+t.test('during a check, the last result stays valid until it is twice as old', async (t) => {
   const clock = manualClock();
   const { prove, begun, end } = slowProof();
   const proved = provedAtMost(clock, 1_000, prove);
@@ -40,7 +40,7 @@ t.test('while a proof is repeated its last outcome counts, until that is twice a
   t.equal(begun(), 2);
 });
 
-t.test('a failure counts as long as a success, and is followed by another look', async (t) => {
+t.test('a failure stays valid as long as a success, and is checked again', async (t) => {
   const clock = manualClock();
   const { prove, begun, end } = slowProof();
   const proved = provedAtMost(clock, 1_000, prove);

@@ -23,7 +23,7 @@ const files = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`fil
 
 for (const death of ['exit', 'throw', 'memory', 'hang'])
   t.test(
-    `a thread that dies while it publishes (${death}) leaves what the next run finishes at once`,
+    `after a thread dies during publication (${death}), the next run finishes immediately`,
     async (t) => {
       const { publish, public: site } = await start(t);
       const bundle = `${death}-session`;
@@ -42,7 +42,7 @@ for (const death of ['exit', 'throw', 'memory', 'hang'])
     },
   );
 
-t.test('a holder is dead as soon as its thread is, and no sooner, though the process lives', async (t) => {
+t.test('a holder is dead once its thread is, and not before, even if the process lives', async (t) => {
   const source = new URL('../../../src/core/catalog/lease/this-holder.ts', import.meta.url);
   const worker = new Worker(
     `import { register } from 'tsx/esm/api';

@@ -43,7 +43,7 @@ const jobOf = (bundlePath: string, pipelineId = 'maps'): PublishJob => ({
 });
 
 t.test(
-  'a thread gets its data and environment; its progress and log arrive, all before the answer',
+  'a thread gets its data and environment; its progress and log arrive before the answer',
   async (t) => {
     const lines: object[] = [];
     const log = { ...silentLog, info: (fields: object) => void lines.push(fields) };
@@ -67,7 +67,7 @@ for (const [fault, message] of [
   ['not-cloneable', /./],
 ] as const) {
   t.test(
-    `a thread that breaks (${fault}) fails its run with worker_failed, and the next run works`,
+    `a thread that crashes (${fault}) fails its run with worker_failed, and the next run works`,
     async (t) => {
       const told: Occurrence[] = [];
       const notify = (occurrence: Occurrence): void => void told.push(occurrence);
@@ -89,7 +89,7 @@ for (const [fault, message] of [
 }
 
 t.test(
-  'a worker module that cannot be loaded, or has no publish, fails the run instead of hanging it',
+  'a worker module that cannot be loaded, or has no publish, fails the run',
   async (t) => {
     for (const worker of ['unloadable', 'nothing-exported']) {
       await t.rejects(open(t, { worker }).process(jobOf('.'), quiet), { code: 'worker_failed' }, worker);
@@ -97,7 +97,7 @@ t.test(
   },
 );
 
-t.test('messages that are none are logged and do no harm', async (t) => {
+t.test('invalid messages are logged and ignored', async (t) => {
   const told: string[] = [];
   const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
   const pool = open(t, { worker: 'misbehaving', log });
@@ -106,7 +106,7 @@ t.test('messages that are none are logged and do no harm', async (t) => {
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
 
-t.test('progress that its reader cannot use is logged and does no harm', async (t) => {
+t.test('progress that its reader cannot use is logged and ignored', async (t) => {
   const told: string[] = [];
   const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
   const pool = open(t, { worker: 'well-behaved', log });
@@ -117,7 +117,7 @@ t.test('progress that its reader cannot use is logged and does no harm', async (
   t.equal(told.length, 100);
 });
 
-t.test('a thread that does not even start fails the run instead of hanging it', async (t) => {
+t.test('a thread that does not start fails the run', async (t) => {
   const pool = open(t, {
     worker: 'well-behaved',
     limits: { maxOldGenerationSizeMb: 1, maxYoungGenerationSizeMb: 1 },
@@ -125,7 +125,7 @@ t.test('a thread that does not even start fails the run instead of hanging it', 
   await t.rejects(pool.process(jobOf('.'), quiet), { code: 'worker_failed' });
 });
 
-t.test('a broken thread does not touch the job of another', async (t) => {
+t.test('a crashed thread does not affect the job of another', async (t) => {
   const pool = open(t, { worker: 'misbehaving', threads: 2 });
   const abort = new AbortController();
   let begun: () => void = () => undefined;
@@ -139,7 +139,7 @@ t.test('a broken thread does not touch the job of another', async (t) => {
   await t.rejects(waiting, { code: 'aborted', message: 'the test is over' });
 });
 
-t.test('an abort reaches the thread as a message, so that the publication ends by itself', async (t) => {
+t.test('an abort reaches the thread as a message, so that it can finish the publication', async (t) => {
   const pool = open(t, { worker: 'well-behaved' });
   const abort = new AbortController();
   const onProgress = (): void => abort.abort(new WaybillError('aborted', 'the daemon stops'));
@@ -150,7 +150,7 @@ t.test('an abort reaches the thread as a message, so that the publication ends b
   t.same(await pool.process(jobOf('.'), quiet), published, 'and the thread goes on');
 });
 
-t.test('a thread that does not heed an abort is ended after the grace, and the next run works', async (t) => {
+t.test('a thread that ignores an abort is terminated after the grace period, and the next run works', async (t) => {
   const pool = open(t, { worker: 'misbehaving', graceMs: 10 });
   const abort = new AbortController();
   const onProgress = (): void => abort.abort(new WaybillError('aborted', 'the daemon stops'));
@@ -161,7 +161,7 @@ t.test('a thread that does not heed an abort is ended after the grace, and the n
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
 
-t.test('a publication that is stopped fails with the code of the reason', async (t) => {
+t.test('a stopped publication fails with the code of the reason', async (t) => {
   const pool = open(t, { worker: 'misbehaving', graceMs: 10 });
   for (const [how, message] of [
     ['wait', 'the run was cancelled'],
@@ -183,13 +183,13 @@ t.test('ends a stalled thread, fails its run, and starts the next run', async (t
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
 
-t.test('a run that was aborted before its turn never reaches a thread', async (t) => {
+t.test('a run that is aborted while it waits never reaches a thread', async (t) => {
   const pool = open(t, { worker: 'misbehaving' });
   const aborted = AbortSignal.abort(new WaybillError('aborted', 'the daemon stops'));
   await t.rejects(pool.process(jobOf('exit'), { ...quiet, signal: aborted }), { code: 'aborted' });
 });
 
-t.test('security finding 5: a stalled pipeline leaves a thread to the others', async (t) => {
+t.test('security finding 5: a stalled pipeline leaves a thread for the others', async (t) => {
   const pool = open(t, { worker: 'misbehaving', threads: 2 });
   const stop = new AbortController();
   const stalled = [1, 2, 3].map(async () =>
@@ -202,7 +202,7 @@ t.test('security finding 5: a stalled pipeline leaves a thread to the others', a
   t.same(await pool.process(jobOf('.'), quiet), published, 'its own places are free again');
 });
 
-t.test('security finding 5: a run ends at its run_timeout, heeded by the thread or not', async (t) => {
+t.test('security finding 5: a run ends at its run_timeout, whether the thread obeys or not', async (t) => {
   const source =
     'pipelines: [{id: maps, run_timeout: 1h, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: /x}]}]';
   const limited = parseConfig(Buffer.from(source), '/etc/waybill.yml', { home: '/' }).config;

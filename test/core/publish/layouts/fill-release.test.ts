@@ -253,7 +253,7 @@ t.test('a stop in the middle restores everything', async (t) => {
   t.same([...(await snapshot(inner)).keys()], []);
 });
 
-t.test('a path within a bundle path', (t) => {
+t.test('joins a bundle path with a path inside it', (t) => {
   t.same([pathWithin('.', 'x'), pathWithin('a/b', 'x/y')], ['x', 'a/b/x/y']);
   t.end();
 });

@@ -33,7 +33,7 @@ function room(directory: string): { outputs: number; catalogs: number } {
 }
 
 t.test(
-  `one of ${many} files changes: three outputs are written, and ten releases take the room of one`,
+  `one of ${many} files changes: three outputs are written, and ten releases use the space of one`,
   async (t) => {
     const directory = t.testdir({});
     const root = await localStorage(directory);

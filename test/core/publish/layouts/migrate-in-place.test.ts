@@ -103,7 +103,7 @@ const changed = (would: 'has changed' | 'would change'): object[] => [
 ];
 
 for (const flavour of flavours) {
-  t.test(`${flavour}: what readers had gets to its own place, and the releases stay`, async (t) => {
+  t.test(`${flavour}: the current release moves to its place, and the releases stay`, async (t) => {
     const root = await published(flavour, 0, 1);
     await put(root, 'sibling.txt', 'a sibling');
     const before = await snapshot(root);
@@ -128,7 +128,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(root), sorted(filesOf(3)));
   });
 
-  t.test(`${flavour}: the same bundle is a change of layout, and nothing else`, async (t) => {
+  t.test(`${flavour}: the same bundle changes only the layout`, async (t) => {
     const root = await published(flavour, 0);
     const planned = await inPlace(root, 0, { request: { dryRun: true } });
     const done = await inPlace(root, 0);
@@ -153,7 +153,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(root), sorted({ ...filesOf(0), ...filesOf(2) }), 'and is carried over');
   });
 
-  t.test(`${flavour}: no byte of it passes through this machine`, async (t) => {
+  t.test(`${flavour}: the move transfers no bytes`, async (t) => {
     const inner = await published(flavour, 0);
     const duplicates: string[] = [];
     const root: Storage = {
@@ -190,7 +190,7 @@ for (const flavour of flavours) {
     t.same(await releasesNow(root), releases, 'the releases are none of it');
   });
 
-  t.test(`${flavour}: a refusal leaves everything as it was`, async (t) => {
+  t.test(`${flavour}: a refusal leaves everything unchanged`, async (t) => {
     const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
     const broken = await published(flavour, 5);
     await put(broken, `${site}/${releaseKey(await releaseIdFor(5))}/.publisher.json`, '{');
@@ -486,7 +486,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(inner), {});
   });
 
-  t.test(`${flavour}: stopped in the middle, nothing of it is in place`, async (t) => {
+  t.test(`${flavour}: a stop in the middle leaves nothing in place`, async (t) => {
     const inner = await published(flavour, 0);
     const stop = new AbortController();
     const root: Storage = {
@@ -572,7 +572,7 @@ for (const flavour of flavours) {
   });
 
   t.test(
-    `${flavour}: a bundle that an older waybill did not record is taken for the one that is`,
+    `${flavour}: assumes that a release without a recorded bundle has the current one`,
     async (t) => {
       const root = await published(flavour, 0);
       const file = `site/${releaseKey(await releaseIdFor(0))}/.publisher.json`;
@@ -588,7 +588,7 @@ for (const flavour of flavours) {
     },
   );
 
-  t.test(`${flavour}: the pointer of a channel is none of what lies there`, async (t) => {
+  t.test(`${flavour}: the pointer of a channel does not count as existing content`, async (t) => {
     const root = await published(flavour, 0);
     await publishAsRelease(root, 1, { channel: { name: 'preview', ttlMs: 3_600_000 } });
     const done = await inPlace(root, 2);

@@ -116,7 +116,7 @@ const changed = (would: 'has changed' | 'would change'): object[] => [
 ];
 
 for (const flavour of flavours) {
-  t.test(`${flavour}: what readers had becomes a release of its own, and stays in place`, async (t) => {
+  t.test(`${flavour}: the files in place become a release, and stay in place`, async (t) => {
     const root = memoryStorage({ flavour });
     await put(root, 'site/mine.txt', 'unmanaged');
     await put(root, 'sibling.txt', 'a sibling');
@@ -153,7 +153,7 @@ for (const flavour of flavours) {
     t.equal((await lookAtReleases(root)).current, first);
   });
 
-  t.test(`${flavour}: the same bundle is a change of layout, and nothing else`, async (t) => {
+  t.test(`${flavour}: the same bundle changes only the layout`, async (t) => {
     const root = memoryStorage({ flavour });
     await inPlace(root, 0);
     const id = await releaseIdFor(0);
@@ -195,7 +195,7 @@ for (const flavour of flavours) {
     t.equal((await inPlaceNow(root))['site/index.html'], 'edited by hand');
   });
 
-  t.test(`${flavour}: a refusal leaves everything as it was`, async (t) => {
+  t.test(`${flavour}: a refusal leaves everything unchanged`, async (t) => {
     const root = memoryStorage({ flavour });
     await inPlace(root, 5);
     await inPlace(root, 5, { as: otherOwner, bundle: bundleFor(5), destination: additive });
@@ -229,7 +229,7 @@ for (const flavour of flavours) {
     }
   });
 
-  t.test(`${flavour}: what an interrupted publication left is settled first`, async (t) => {
+  t.test(`${flavour}: settles an interrupted publication first`, async (t) => {
     const root = memoryStorage({ flavour });
     await inPlace(root, 0);
     const log: FaultLog = { operations: [], fired: false, mutations: 0 };
@@ -287,7 +287,7 @@ for (const flavour of flavours) {
   });
 }
 
-t.test('a newest bundle that was overtaken in place is selected again', async (t) => {
+t.test('selects the newest bundle again if it was overtaken in place', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 3);
   const done = await publishBundle(
@@ -303,7 +303,7 @@ t.test('a newest bundle that was overtaken in place is selected again', async (t
   t.same([done.error, done.release], [null, await releaseIdFor(4)]);
 });
 
-t.test('where no release can be made, nothing is adopted', async (t) => {
+t.test('adopts nothing if no release can be created', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 0);
   const before = await snapshot(root);
@@ -315,7 +315,7 @@ t.test('where no release can be made, nothing is adopted', async (t) => {
   for (const dryRun of [true, false]) t.ok((await release(root, 1, { request: { dryRun } })).error);
 });
 
-t.test('a bundle that an older waybill did not record is taken for the one that is published', async (t) => {
+t.test('assumes that files without a recorded bundle have the current one', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 0);
   const state = listedKey('site/.publisher.json');
@@ -399,7 +399,7 @@ async function interrupted(flavour: 'files' | 'objects'): Promise<Storage> {
 }
 
 for (const flavour of flavours) {
-  t.test(`${flavour}: published in place at the last moment, it begins again`, async (t) => {
+  t.test(`${flavour}: starts again after a publication in place at the last moment`, async (t) => {
     const inner = memoryStorage({ flavour });
     await inPlace(inner, 0);
     const root = onceWhole(inner, await releaseIdFor(0), async () => inPlace(inner, 1));
@@ -491,7 +491,7 @@ for (const flavour of flavours) {
     t.equal(refused.error?.message, 'in the way');
   });
 
-  t.test(`${flavour}: where the pointer was lost, nothing is held back`, async (t) => {
+  t.test(`${flavour}: without a pointer, no release is held back`, async (t) => {
     const root = memoryStorage({ flavour });
     await release(root, 0);
     await release(root, 1);

@@ -48,7 +48,7 @@ async function asRead(root: Storage): Promise<Record<string, string>> {
 const sorted = (files: object): object => Object.fromEntries(Object.entries(files).sort());
 
 for (const kind of kinds) {
-  t.test(`${kind}: one publication after the other, and nothing to do`, async (t) => {
+  t.test(`${kind}: consecutive publications, and a run without changes`, async (t) => {
     const root = await newWorld(kind, t).open();
     const [first, second] = [await releaseIdFor(0), await releaseIdFor(1)];
     t.match(await publishAsRelease(root, 0), {
@@ -137,7 +137,7 @@ for (const kind of kinds) {
     },
   );
 
-  t.test(`${kind}: what the current release lacks is written again, and never linked`, async (t) => {
+  t.test(`${kind}: writes files that are missing in the current release, and never links them`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 0);
     const current = releaseKey((await currentOf(root)) as ReleaseId);
@@ -151,7 +151,7 @@ for (const kind of kinds) {
     t.same(await asRead(root), sorted(filesOf(1)));
   });
 
-  t.test(`${kind}: a damaged release that is published again is made whole`, async (t) => {
+  t.test(`${kind}: republishing completes a damaged release`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 0);
     await publishAsRelease(root, 1);
@@ -173,7 +173,7 @@ for (const kind of kinds) {
     t.same((await lookAtReleases(root)).stored, ids, 'a rollback could want it');
   });
 
-  t.test(`${kind}: a run with nothing to publish finishes a removal that was interrupted`, async (t) => {
+  t.test(`${kind}: a run without changes finishes an interrupted removal`, async (t) => {
     const world = newWorld(kind, t);
     const root = await world.open();
     for (const n of [0, 1, 2]) await publishAsRelease(root, n);
@@ -200,7 +200,7 @@ for (const kind of kinds) {
     t.same(await litterBelow(root), []);
   });
 
-  t.test(`${kind}: a release of another owner is replaced by force alone, and stays`, async (t) => {
+  t.test(`${kind}: only force replaces a release of another owner, and keeps it`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 0, { as: otherOwner });
     const theirs = await currentOf(root);
@@ -213,7 +213,7 @@ for (const kind of kinds) {
     t.match(await rollBack(context, siteOf(root), null, how), { outcome: 'switched', to: theirs });
   });
 
-  t.test(`${kind}: more than limits.max_removed is refused, by what readers would lose`, async (t) => {
+  t.test(`${kind}: limits.max_removed counts the files that readers would lose`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 0);
     const more = { limits: { maxRemoved: { count: 0 } } };
@@ -221,7 +221,7 @@ for (const kind of kinds) {
     t.equal(await currentOf(root), await releaseIdFor(0));
   });
 
-  t.test(`${kind}: an older bundle is refused where stale is refused`, async (t) => {
+  t.test(`${kind}: rejects an older bundle if stale is refuse`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 1);
     t.match(await publishAsRelease(root, 0, { more: { stale: 'refuse' } }), {
@@ -231,7 +231,7 @@ for (const kind of kinds) {
   });
 
   t.test(
-    `${kind}: verify reads all releases, reconcile takes no record out, orphans are bundle paths`,
+    `${kind}: verify reads all releases, reconcile removes no record, orphans are bundle paths`,
     async (t) => {
       const root = await newWorld(kind, t).open();
       await publishAsRelease(root, 0);
@@ -266,7 +266,7 @@ for (const kind of kinds) {
     },
   );
 
-  t.test(`${kind}: a bundle path is taken down, releases and all`, async (t) => {
+  t.test(`${kind}: unpublishing a bundle path removes its releases`, async (t) => {
     const root = await newWorld(kind, t).open();
     await put(root, 'elsewhere.txt', 'not ours');
     for (const n of [0, 1]) await publishAsRelease(root, n);
@@ -365,7 +365,7 @@ t.test('sweeps leftovers of a killed publication in another directory during the
   t.same(await litterBelow(root), []);
 });
 
-t.test('in a directory: hard links, and a symbolic link to follow', async (t) => {
+t.test('in a directory: hard links, and a symbolic link to the current release', async (t) => {
   const { root, at } = await directory(t);
   await publishAsRelease(root, 0);
   await publishAsRelease(root, 1);
@@ -412,20 +412,20 @@ t.test('refuses a current release with a broken catalog, and adds a new one with
   t.equal((await snapshot(root)).get(broken), '{', 'nothing was deleted');
 });
 
-t.test('servers that cannot switch in one step are refused before anything is written', async (t) => {
+t.test('rejects servers without atomic replacement before it writes anything', async (t) => {
   const root = memoryStorage({ flavour: 'objects', conditionalWrites: 'create' });
   t.match(await publishAsRelease(root, 0), { error: { code: 'storage_permanent', message: /If-Match/ } });
   t.same([...(await snapshot(root)).keys()], []);
 });
 
-t.test('URLs lead below current only if asked for', async (t) => {
+t.test('URLs have current only if configured', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const more = { publicBaseUrl: 'https://maps.example.org/' };
   const plain = await publishAsRelease(root, 0, { more, dryRun: true });
   t.equal(plain.outputs[0]?.url, 'https://maps.example.org/site/assets/app.js');
 });
 
-t.test('the newest bundle is asked for again when another run was quicker', async (t) => {
+t.test('selects the newest bundle again if another run was faster', async (t) => {
   const { publishBundle } = await import('../../../../src/core/publish/publish-bundle.ts');
   const { destinationOf } = await import('../../../faults/world.ts');
   const root = memoryStorage({ flavour: 'files' });

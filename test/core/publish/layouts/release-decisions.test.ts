@@ -129,7 +129,7 @@ for (const flavour of flavours) {
     t.same(await snapshot(root), before);
   });
 
-  t.test(`${flavour}: a held back publication is a plan that changes nothing`, async (t) => {
+  t.test(`${flavour}: a publication that is held back changes nothing`, async (t) => {
     const root = await published(flavour, 0, 1);
     await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
     const told: Decided[] = [];
@@ -169,7 +169,7 @@ for (const flavour of flavours) {
     t.same([allowed.error, allowed.outputsRemoved], [null, 1]);
   });
 
-  t.test(`${flavour}: the release of another owner`, async (t) => {
+  t.test(`${flavour}: names the release of another owner`, async (t) => {
     const root = memoryStorage({ flavour });
     await publish(root, 0, { as: otherOwner });
     const before = await snapshot(root);
@@ -191,7 +191,7 @@ for (const flavour of flavours) {
     t.same([...new Set(forced.changes.map(({ fate }) => fate))], ['add']);
   });
 
-  t.test(`${flavour}: names what cannot be converted, with the fix`, async (t) => {
+  t.test(`${flavour}: names files that cannot be converted, with the fix`, async (t) => {
     for (const [at, where] of [
       [site as string, `${site}/`],
       ['.', ''],
@@ -216,7 +216,7 @@ for (const flavour of flavours) {
     }
   });
 
-  t.test(`${flavour}: carried over is every record as it was`, async (t) => {
+  t.test(`${flavour}: carries over every record unchanged`, async (t) => {
     const root = memoryStorage({ flavour });
     await publish(root, 0, additive);
     const recordsOf = async (): Promise<readonly Record<string, unknown>[]> => {
@@ -239,7 +239,7 @@ for (const flavour of flavours) {
     );
   });
 
-  t.test(`${flavour}: what an interrupted repair may have touched is not taken from there`, async (t) => {
+  t.test(`${flavour}: takes no files that an interrupted repair may have changed`, async (t) => {
     const root = memoryStorage({ flavour });
     await publish(root, 0, additive);
     const catalog = joinKey(site, `${releaseKey(await releaseIdFor(0))}/.publisher.json`);
@@ -275,7 +275,7 @@ for (const flavour of flavours) {
   });
 }
 
-t.test('additive: holds a bundle back as long as its rolled-back release says so', async (t) => {
+t.test('additive: holds a bundle back as long as its release is rolled back', async (t) => {
   const rolledBack = async (): Promise<Storage> => {
     const root = memoryStorage({ flavour: 'files' });
     for (const n of [0, 1, 2]) await publish(root, n, additive);
@@ -348,7 +348,7 @@ t.test('reports the plan once if another publication was first', async (t) => {
   t.equal(told.filter(({ type }) => type === 'planned').length, 1);
 });
 
-t.test('where others are always quicker, the publication ends as busy', async (t) => {
+t.test('if other publications are always faster, ends as busy', async (t) => {
   const root = await published('files', 0);
   const bundle = {
     ...bundleOf({ 'index.html': 'ours', 'ours.txt': 'x' }, site),
@@ -373,7 +373,7 @@ t.test('where others are always quicker, the publication ends as busy', async (t
   t.equal((await lookAtReleases(root)).current, await releaseIdFor(others));
 });
 
-t.test('a dry run refuses what the run could not make', async (t) => {
+t.test('a dry run rejects a release that the run could not create', async (t) => {
   const plain = memoryStorage({ flavour: 'files' });
   const noLinks = { ...plain, replaceLink: undefined };
   for (const dryRun of [true, false]) {
@@ -397,7 +397,7 @@ t.test('a dry run refuses what the run could not make', async (t) => {
   t.equal((await publish(objects, 0)).error?.code, 'storage_permanent');
 });
 
-t.test('a dry run asks for the room that a release takes, unless something is staged there', async (t) => {
+t.test('a dry run checks for the free space of a release, unless files are staged there', async (t) => {
   const root = await published('files', 0);
   const rooms: (number | null | undefined)[] = [];
   const watched: Storage = {
@@ -416,7 +416,7 @@ t.test('a dry run asks for the room that a release takes, unless something is st
   t.same(rooms, [bytes, null]);
 });
 
-t.test('with nothing to publish, sweeps the remains of kills, except in a dry run', async (t) => {
+t.test('without changes, sweeps the remains of kills, except in a dry run', async (t) => {
   const root = await published('files', 0);
   const dead = newHolder();
   die(dead);
@@ -429,7 +429,7 @@ t.test('with nothing to publish, sweeps the remains of kills, except in a dry ru
   t.same(await litterBelow(root), []);
 });
 
-t.test('with nothing to publish, removes old releases when they are due', async (t) => {
+t.test('without changes, removes old releases when they are due', async (t) => {
   const root = await published('files', 0, 1, 2, 3);
   const dead = newHolder();
   die(dead);
@@ -441,7 +441,7 @@ t.test('with nothing to publish, removes old releases when they are due', async 
   t.same(await litterBelow(root), []);
 });
 
-t.test('a release that is kept is not the publication’s failure where it cannot be removed', async (t) => {
+t.test('failing to remove an old release does not fail the publication', async (t) => {
   const root = await published('files', 0, 1);
   const warned: [object, string][] = [];
   const warn = (fields: object, text: string): unknown => warned.push([fields, text]);
@@ -488,7 +488,7 @@ t.test('each step waits for a stale lease as long as requested', async (t) => {
 
 const move = 'check it, because readers may follow it; then move it away and run again';
 
-t.test('a pointer that waybill did not make is named, wherever the releases are', async (t) => {
+t.test('names a pointer that waybill did not create, at any bundle path', async (t) => {
   for (const [at, where, place] of [
     [site as string, `"${site}"`, `${site}/`],
     ['.', 'the destination root', ''],

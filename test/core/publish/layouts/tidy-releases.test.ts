@@ -96,7 +96,7 @@ for (const flavour of ['files', 'objects'] as const) {
     );
   });
 
-  t.test(`${flavour}: with mapping fixed, the root is looked at alone, and nothing listed`, async (t) => {
+  t.test(`${flavour}: with mapping fixed, checks only the root, without a listing`, async (t) => {
     const inner = memoryStorage({ flavour });
     await publish(inner, '.', 0, null);
     await publish(inner, '.', 1, preview);
@@ -123,7 +123,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(await tidy(root, {}), []);
   });
 
-  t.test(`${flavour}: a destination without releases has nothing to tidy`, async (t) => {
+  t.test(`${flavour}: does nothing at a destination without releases`, async (t) => {
     const root = await world(flavour);
     const before = await snapshot(root);
     t.same(await tidy(root, { later: hour, more: { releases: null } }), []);

@@ -36,7 +36,7 @@ async function found(storage: Storage, of: readonly PlannedOutput[], isRemote: b
   return [...(await damagedAmong(storage, of, isRemote))].sort();
 }
 
-t.test('finds missing files, wrong sizes and non-files one by one', async (t) => {
+t.test('checks single files, and finds missing ones, wrong sizes and non-files', async (t) => {
   const { storage, asked } = await damagedPlace();
   t.same(await found(storage, outputs, false), damage);
   t.equal(asked.length, outputs.length);
@@ -50,7 +50,7 @@ t.test('lists a remote directory once if it replaces many requests', async (t) =
   t.same(asked, ['list d0', 'list d1']);
 });
 
-t.test('a directory that cannot be listed is asked for each of its files', async (t) => {
+t.test('checks each file of a directory that cannot be listed', async (t) => {
   const { storage, asked } = await damagedPlace();
   const broken: Storage = {
     ...storage,
@@ -70,7 +70,7 @@ t.test('a directory that cannot be listed is asked for each of its files', async
   );
 });
 
-t.test('an output that cannot be looked at either is an error', async (t) => {
+t.test('an output that cannot be checked at all is an error', async (t) => {
   const { storage } = await damagedPlace();
   const broken: Storage = { ...storage, stat: async () => Promise.reject(new Error('gone')) };
   await t.rejects(damagedAmong(broken, outputs, false), { message: 'gone' });

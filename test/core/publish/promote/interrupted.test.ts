@@ -42,7 +42,7 @@ for (const flavour of ['files', 'objects'] as const) {
     }
   });
 
-  t.test(`${flavour}: a publication that was killed there is refused or complete`, async (t) => {
+  t.test(`${flavour}: rejects a source whose publication was killed, unless it is complete`, async (t) => {
     const log = newLog();
     const publishV2 = async (storage: Storage): Promise<unknown> =>
       publishTo(storage, { files: v2, workflow: 'replacement' });
@@ -64,7 +64,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same([...seen].sort(), ['a1', 'a2', 'refused']);
   });
 
-  t.test(`${flavour}: a publication between any two reads never gives a mixture`, async (t) => {
+  t.test(`${flavour}: a publication between any two reads never leads to a mixture`, async (t) => {
     const count = newLog();
     await promoted(withFaults(await staged(), null, count), memoryStorage({ flavour }));
     const seen = new Set<string>();

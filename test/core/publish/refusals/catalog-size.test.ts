@@ -13,7 +13,7 @@ function filesOf(count: number): Record<string, string> {
 
 for (const dryRun of [true, false])
   t.test(
-    `a catalog that could not be read again is refused before a write, dry run: ${dryRun}`,
+    `rejects a catalog that could not be read again before any write, dry run: ${dryRun}`,
     async (t) => {
       const disk: MemoryDisk = new Map();
       const root = memoryStorage({ disk, flavour: 'files' });
@@ -42,7 +42,7 @@ for (const dryRun of [true, false])
     },
   );
 
-t.test('one that can just be read is written, and read again', async (t) => {
+t.test('writes a catalog of exactly the maximum size, and reads it again', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const destination = { ...destinationOf('additive'), publicBaseUrl };
   const publication = { bundle: bundleOf(filesOf(50)), owner, destination, destinationPath: bundlePath };

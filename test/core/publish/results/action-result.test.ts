@@ -47,7 +47,7 @@ t.test('reports the plan, its outputs and the actions in a result', async (t) =>
   });
 });
 
-t.test('a refusal is an error that names the place and what to do', async (t) => {
+t.test('a refusal is an error with the path and the fix', async (t) => {
   const refused = (...[action, code, destinationPath]: Parameters<typeof planOf>): unknown =>
     plannedResult('src', planOf(action, code, destinationPath), planned, null).error;
   t.match(refused('fail_unmanaged', 'content_unmanaged', 's/42'), {
@@ -65,7 +65,7 @@ t.test('a refusal is an error that names the place and what to do', async (t) =>
     t.equal(refused(action), null, action);
 });
 
-t.test('a failure has done nothing that is known', async (t) => {
+t.test('a failed result has no counts of completed work', async (t) => {
   const error = new WaybillError('storage_full', 'no space');
   t.same(failedResult('src', 'dst', planned, error), {
     ...{ bundle: 'src', destinationPath: 'dst', action: 'error', reason: null, changes: [], unkept: [] },

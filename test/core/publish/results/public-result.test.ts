@@ -45,7 +45,7 @@ function resultNaming(place: string): RunResult {
   return { dryRun: false, force: true, pipelines, counters: countActions(pipelines), warnings };
 }
 
-t.test('a producer reads the result without the paths of this machine, and else the same', async (t) => {
+t.test("a producer's result has no local paths, and is otherwise the same", async (t) => {
   t.same(publicResult(resultNaming('/srv/secret/place')), resultNaming('<path>'));
   const harmless = resultNaming('s3://bucket/prefix/');
   t.same(publicResult(harmless), harmless);

@@ -21,7 +21,7 @@ const { localStorage } = await import('../../../../src/core/storage/local/local-
 const { storageOpener } = await import('../../../../src/core/storage/open-storage.ts');
 const { bundleTar, inChunks } = await import('../../../fixtures/tar.ts');
 
-t.test('a machine that loses its power finds what the order of things needs on its disk', async (t) => {
+t.test('syncs every file and directory before the steps that depend on it', async (t) => {
   const root = t.testdir({});
   const site = path.join(root, 'public');
   const yaml = `
@@ -113,7 +113,7 @@ async function filled(t: Test): Promise<LocalStorage> {
 
 const callsIn = (t: Test): string[] => asked.map((line) => line.replaceAll(t.testdirName, 'root'));
 
-t.test('concurrent removals all wait until an earlier rename is durable', async (t) => {
+t.test('concurrent removals all wait for an earlier rename to be durable', async (t) => {
   const storage = await filled(t);
   await storage.rename([{ from: key('.publisher.tmp/x/next'), to: key('intent') }]);
   await Promise.all([storage.remove(key('one')), storage.remove(key('two'))]);
@@ -141,7 +141,7 @@ t.test(
   },
 );
 
-t.test('a lock has its content before its name', async (t) => {
+t.test('a lock has its content before it gets its name', async (t) => {
   const storage = await filled(t);
   await storage.write(key('lock'), bytesBody('holder'), { mode: 'create' });
   t.match(callsIn(t)[0], /^sync root\/\.publisher\.tmp\/write-/);

@@ -44,7 +44,7 @@ t.test('restores the same file: inode, time and mode', async (t) => {
   }
 });
 
-t.test('links and pipes are kept as what they are', async (t) => {
+t.test('keeps links and pipes as such', async (t) => {
   const root = t.testdir();
   symlinkSync('nowhere', path.join(root, 'link'));
   execFileSync('mkfifo', [path.join(root, 'pipe')]);

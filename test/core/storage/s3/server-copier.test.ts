@@ -50,7 +50,7 @@ function bodyAt(storage: Storage): { body: Body; reads: () => number } {
 
 const client = server.client();
 
-t.test('the server copies an object, which gets the headers of the write', async (t) => {
+t.test('the server copies an object, with the headers of the write', async (t) => {
   const { source, target, targetBucket } = await twoBuckets();
   await source.write(name, bytesBody(text), { mode: 'replace', headers: { contentType: 'text/plain' } });
   const { body, reads } = bodyAt(source);
@@ -74,7 +74,7 @@ t.test('the server copies an object, which gets the headers of the write', async
   t.equal(again.reads(), 0, 'a copy can be copied');
 });
 
-t.test('an object without that digest is read, and refused if its bytes differ', async (t) => {
+t.test('reads an object without a matching digest, and rejects it if its bytes differ', async (t) => {
   const { source, target, sourceBucket, targetBucket } = await twoBuckets();
   const at = { Bucket: sourceBucket, Key: `a/site/${name}` };
   await client.send(new PutObjectCommand({ ...at, Body: text }));
@@ -92,7 +92,7 @@ t.test('an object without that digest is read, and refused if its bytes differ',
   await t.rejects(gone, { name: 'NotFound' }, 'nothing was written');
 });
 
-t.test('a body is read if it is of another server or bucket that may not be read', async (t) => {
+t.test('reads a body from another server or from a bucket that cannot be copied', async (t) => {
   const { source, target } = await twoBuckets();
   await source.write(name, bytesBody(text), { mode: 'replace' });
   for (const change of [{ server: 's3 http://127.0.0.1:1' }, { bucket: 'no-such-bucket' }]) {
@@ -104,7 +104,7 @@ t.test('a body is read if it is of another server or bucket that may not be read
   }
 });
 
-t.test('a body whose lease is lost before the copy is not copied', async (t) => {
+t.test('does not copy a body whose lease was lost before', async (t) => {
   const { source, target } = await twoBuckets();
   await source.write(name, bytesBody(text), { mode: 'replace' });
   const { body, reads } = bodyAt(source);

@@ -85,7 +85,7 @@ const kinds: Record<string, { honoured: ConditionalWrites; judge: (request: Seen
 };
 
 for (const [name, { honoured, judge }] of Object.entries(kinds))
-  t.test(`a server ${name} is found out`, async (t) => {
+  t.test(`detects a server ${name}`, async (t) => {
     proxy.judge = judge;
     const location = place();
     const warnings: object[] = [];
@@ -109,7 +109,7 @@ for (const [name, { honoured, judge }] of Object.entries(kinds))
     });
   });
 
-t.test('opened read-only, it writes nothing, not even a probe', async (t) => {
+t.test('a storage opened as read-only writes nothing, not even a probe', async (t) => {
   const storage = await open(place(), { readOnly: true });
   t.equal((await failure(storage.facts.conditionalWrites())).code, 'storage_denied');
   for (const work of [put(storage, 'a', 'a'), storage.remove(key('a')), storage.removeTree(key('a'))])
@@ -117,7 +117,7 @@ t.test('opened read-only, it writes nothing, not even a probe', async (t) => {
   t.same([...new Set(proxy.seen.map(({ method }) => method))], ['GET']);
 });
 
-t.test('a passing 503, 500 or broken connection is tried again, at each call', async (t) => {
+t.test('retries a temporary 503, 500 or broken connection, at each call', async (t) => {
   const passing: Verdict[] = [
     { status: 503, code: 'SlowDown' },
     { status: 500, code: 'InternalError' },
@@ -152,7 +152,7 @@ t.test('a passing 503, 500 or broken connection is tried again, at each call', a
   }
 });
 
-t.test('a source that breaks off in the middle of a file is opened again', async (t) => {
+t.test('continues reading if the connection of a source breaks within a file', async (t) => {
   const source = await open();
   const bytes = Buffer.alloc(3 << 20, 'abc');
   await source.write(key('large'), bytesBody(bytes), { mode: 'replace' });
@@ -165,7 +165,7 @@ t.test('a source that breaks off in the middle of a file is opened again', async
   t.ok((await readAll(target, key('copy'), 4 << 20)).equals(bytes));
 });
 
-t.test('a part that fails is sent again, and not the whole', async (t) => {
+t.test('resends a failed part, not the whole object', async (t) => {
   const storage = await open();
   const failing = once({ status: 503, code: 'SlowDown' }, ({ url }) => url.includes('partNumber=2'));
   proxy.judge = failing.judge;
@@ -175,7 +175,7 @@ t.test('a part that fails is sent again, and not the whole', async (t) => {
   t.equal(failing.count(), 1);
 });
 
-t.test('an upload that cannot be finished is aborted', async (t) => {
+t.test('aborts an upload that cannot be finished', async (t) => {
   const location = place();
   const storage = await open(location);
   proxy.judge = ({ url }) => (url.includes('partNumber=2') ? { status: 400, code: 'InvalidPart' } : 'pass');
@@ -192,7 +192,7 @@ t.test('reports a server that stays busy', async (t) => {
   t.match(error, { code: 'storage_transient', message: /slow down/, hint: /file_concurrency/ });
 });
 
-t.test('a conditional write whose answer was lost is found to be ours, or not', async (t) => {
+t.test('detects whether a conditional write with a lost response was applied', async (t) => {
   const storage = await s3Storage(place(), options);
   const failing = once('cut_response', ({ method }) => method === 'PUT');
   await storage.facts.conditionalWrites();
@@ -212,7 +212,7 @@ t.test('a conditional write whose answer was lost is found to be ours, or not', 
   t.equal((await storage.stat(key('state')))?.version, version);
 });
 
-t.test('a listing that is cut short is an error and never the whole', async (t) => {
+t.test('a truncated listing is an error', async (t) => {
   const storage = await open();
   proxy.judge = () => ({
     status: 200,
@@ -221,7 +221,7 @@ t.test('a listing that is cut short is an error and never the whole', async (t) 
   t.match(await failure(names(storage)), { code: 'storage_permanent', message: /short/ });
 });
 
-t.test('the page of some other server is no empty destination', async (t) => {
+t.test('the page of another server does not count as an empty destination', async (t) => {
   const storage = await open();
   for (const status of [200, 404]) {
     proxy.judge = () => ({ status, body: '<html><body>Welcome to nginx!</body></html>' });
@@ -230,7 +230,7 @@ t.test('the page of some other server is no empty destination', async (t) => {
   }
 });
 
-t.test('listings go on over pages of two keys, one level and all', async (t) => {
+t.test('lists pages of two keys, for one level and recursively', async (t) => {
   const storage = await open(place(), { pageSize: 2 });
   const all = ['a', 'b/c', 'b/d', 'b/e/f', 'g', 'h/i', 'j/k/l'];
   for (const name of all) await put(storage, name, name);
@@ -261,7 +261,7 @@ async function putKeys(location: S3Location, keys: readonly string[], body = 'x'
 }
 
 t.test(
-  'keys that map to no path hide no bundle and are no bundle: the source says which they are',
+  'names the keys of a source that map to no path, and ignores them as bundles',
   async (t) => {
     const location = place();
     const created = '2026-11-20T01:02:03Z';
@@ -351,14 +351,14 @@ const refusals: [
 ];
 
 for (const [name, change, expected] of refusals)
-  t.test(`told with its remedy: ${name}`, async (t) => {
+  t.test(`reports the fix: ${name}`, async (t) => {
     const changed = change();
     const isVerdict = 'status' in changed;
     if (isVerdict) proxy.judge = () => changed;
     t.match(await failure(open(isVerdict ? place() : { ...place(), ...changed })), expected);
   });
 
-t.test('credentials that are wrong, without showing them', async (t) => {
+t.test('reports wrong credentials without showing them', async (t) => {
   const { user } = server;
   const cases = [
     [
@@ -408,7 +408,7 @@ function once(
 }
 
 t.test(
-  'a part is signed by the hash that is known: the server refuses other bytes, and none is hashed twice',
+  'a part is signed with its known hash: the server rejects other bytes, and none is hashed twice',
   async (t) => {
     const location = place();
     const { accessKeyId, secretAccessKey } = server.user;

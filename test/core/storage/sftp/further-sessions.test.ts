@@ -65,7 +65,7 @@ async function lineOf(
 const write = (storage: Storage, bytes: Buffer) =>
   storage.write(name, bytesBody(bytes), { mode: 'scratch', digest: digestOf(bytes) });
 
-t.test('a file is worth as many connections as carry more than they take to open', async (t) => {
+t.test('uses more connections for larger files and shorter round trips', async (t) => {
   for (const [size, roundTripMs, most, connections] of [
     [0, 50, 4, 1],
     [47 * mib, 50, 4, 1],
@@ -82,7 +82,7 @@ t.test('a file is worth as many connections as carry more than they take to open
     );
 });
 
-t.test('a large file is written over several connections', async (t) => {
+t.test('writes a large file over several connections', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
   t.equal(proxy.connections(), 1);
   t.match(await write(storage, large), { size: large.length, digest: digestOf(large) });
@@ -97,7 +97,7 @@ t.test('a large file is written over several connections', async (t) => {
   while (proxy.open() > 0) await systemClock.sleep(20);
 });
 
-t.test('one connection is enough on a short line, or if the settings allow no more', async (t) => {
+t.test('one connection is enough for a short round trip, or if the settings allow only one', async (t) => {
   // A loaded machine takes long to answer. By this clock, its line is short all the same.
   const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() / 1000 };
   const near = await lineOf(t, { roundTripMs: 0, clock });
@@ -108,7 +108,7 @@ t.test('one connection is enough on a short line, or if the settings allow no mo
   t.equal(one.proxy.connections(), 1, 'with `max_connections: 1`');
 });
 
-t.test('a server that allows one connection gets all over that one', async (t) => {
+t.test('a server that allows one connection gets everything over that one', async (t) => {
   const { proxy, storage, told, file } = await lineOf(t, { allowed: 1 });
   await write(storage, large);
   t.ok(readFileSync(file).equals(large));
@@ -119,7 +119,7 @@ t.test('a server that allows one connection gets all over that one', async (t) =
   t.same(told, ['large files go over one connection']);
 });
 
-t.test('what a lost connection had not written leaves no hole', async (t) => {
+t.test('unwritten bytes of a lost connection leave no hole', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
   // Early: on a loaded machine, the first connection may carry most of the file.
   proxy.cutAfter(2, mib / 4);
@@ -130,7 +130,7 @@ t.test('what a lost connection had not written leaves no hole', async (t) => {
   t.equal(proxy.connections(), opened, 'over the first connection');
 });
 
-t.test('nor does what was on its way when the last piece had been sent', async (t) => {
+t.test('bytes in flight after the last piece leave no hole either', async (t) => {
   const { proxy, storage } = await lineOf(t);
   const open = async function* (): AsyncIterable<Uint8Array> {
     yield* inPieces(large);
@@ -142,7 +142,7 @@ t.test('nor does what was on its way when the last piece had been sent', async (
   t.equal(proxy.connections(), 3);
 });
 
-t.test('reads one file even if another one takes its name meanwhile', async (t) => {
+t.test('reads one file even if another one replaces it meanwhile', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
   writeFileSync(file, large);
   const other = Buffer.alloc(large.length, 1);
@@ -157,7 +157,7 @@ t.test('reads one file even if another one takes its name meanwhile', async (t) 
   t.equal(proxy.connections(), 1);
 });
 
-t.test('a further connection shows the key of the first one', async (t) => {
+t.test('a further connection must have the host key of the first one', async (t) => {
   const other = await startSshd(t);
   const { proxy, storage, told, file } = await lineOf(t, { hostKeyPolicy: 'off' });
   proxy.lead(other.port);
@@ -166,7 +166,7 @@ t.test('a further connection shows the key of the first one', async (t) => {
   t.same(told, ['large files go over one connection']);
 });
 
-t.test('a server without sync gets all over one connection', async (t) => {
+t.test('a server without sync gets everything over one connection', async (t) => {
   const plain = await startPlainSftpServer(t);
   const { proxy, storage, file } = await lineOf(t, {}, plain);
   await write(storage, large);
@@ -209,7 +209,7 @@ t.test('the first connection may break, too', async (t) => {
   t.ok(readFileSync(file).equals(large));
 });
 
-t.test('a body that ends early or is another one is refused, and a write can be given up', async (t) => {
+t.test('rejects a body that ends early or differs, and a write can be aborted', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
   const digest = digestOf(Buffer.from('another'));
   await t.rejects(storage.write(name, bytesBody(large), { mode: 'scratch', digest }), {
@@ -236,7 +236,7 @@ async function* inPieces(bytes: Buffer): AsyncIterable<Uint8Array> {
   for (let at = 0; at < bytes.length; at += mib) yield bytes.subarray(at, at + mib);
 }
 
-t.test('a run that is killed in the middle of a file is made good by the next', async (t) => {
+t.test('the next run completes a file after the run that wrote it was killed', async (t) => {
   const home = t.testdir({ source: { bundle: {} } });
   const bundle = path.join(home, 'source', 'bundle');
   writeFileSync(path.join(bundle, 'video.bin'), large);

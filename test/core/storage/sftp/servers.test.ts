@@ -43,7 +43,7 @@ async function works(t: Test, location: SftpLocation, given = options): Promise<
   t.pass('it works');
 }
 
-t.test('identities: a key file, an encrypted one, an agent, and the agent before the file', async (t) => {
+t.test('logs in with a key file, an encrypted one, an agent, and tries the agent before the file', async (t) => {
   await works(t, here());
   const encrypted = here({ sshKeyFile: server.encryptedKeyFile, sshKeyPassphraseEnv: 'PHRASE' });
   await works(t, encrypted, { ...options, secrets: secretsWith({ PHRASE: passphrase }) });
@@ -100,7 +100,7 @@ t.test('identities: a key file, an encrypted one, an agent, and the agent before
   await t.rejects(sftpStorage(here({ user: 'nobody-at-all' }), options), { code: 'storage_denied' });
 });
 
-t.test('host keys: accepted once and remembered, checked, refused when changed or revoked', async (t) => {
+t.test('host keys: accepted once and remembered, checked, rejected when changed or revoked', async (t) => {
   const file = path.join(t.testdir(), 'ssh', 'known_hosts');
   const at = (hostKeyPolicy: SftpLocation['hostKeyPolicy']): SftpLocation =>
     here({ knownHostsFile: file, hostKeyPolicy });
@@ -157,7 +157,7 @@ t.test('reports invalid hosts, ports and paths', async (t) => {
 });
 
 t.test(
-  'reconnects after a cut in mid-file, in either direction, and sends the file from its start',
+  'reconnects after a disconnect within a file, in either direction, and sends the file from its start',
   async (t) => {
     const proxy = await startCuttingProxy(t, server.port);
     const storage = await opened(t, here({ port: proxy.port }));
@@ -181,7 +181,7 @@ t.test(
   },
 );
 
-t.test('a server that is restarted in between is met again', async (t) => {
+t.test('reconnects to a restarted server', async (t) => {
   const storage = await opened(t, here());
   await storage.write(key('restart/a'), bytesBody('a'), { mode: 'replace' });
   await server.restart();
@@ -190,7 +190,7 @@ t.test('a server that is restarted in between is met again', async (t) => {
 });
 
 t.test(
-  'a server that does not answer is given up at the deadline, and closing does not wait for it',
+  'a server that does not answer fails at the deadline, and close does not wait for it',
   async (t) => {
     const proxy = await startCuttingProxy(t, server.port);
     const storage = await sftpStorage(here({ port: proxy.port }), { ...options, answerWithinMs: 300 });
@@ -209,7 +209,7 @@ t.test(
 );
 
 t.test(
-  'a line so slow that a file takes longer than the deadline is waited for while it moves',
+  'a transfer that is slower than the deadline continues while it makes progress',
   async (t) => {
     const proxy = await startCuttingProxy(t, server.port);
     proxy.slowTo(2 << 20);
@@ -238,7 +238,7 @@ t.test('reports a full remote disk and keeps the existing files', async (t) => {
   await storage.write(key('b'), bytesBody('fits'), { mode: 'replace' });
 });
 
-t.test('published files get their mode, whatever the default of the server', async (t) => {
+t.test("published files get their mode, whatever the server's default is", async (t) => {
   const storage = await opened(t, { ...here(), modes: publishedModes });
   await storage.write(key('modes/file'), bytesBody('x'), { mode: 'replace' });
   t.equal(statSync(path.join(server.root, 'modes/file')).mode & 0o777, 0o644);
