@@ -8,10 +8,10 @@ import ts from 'typescript';
 import { plainEnglish } from '../scripts/lint/plain-english.mjs';
 import { folderCycles, type Import } from './support/folder-cycles.ts';
 
-// Reading the whole of src takes seconds, and many times that on a busy machine.
+// Reading all of src takes seconds, and many times that on a busy machine.
 t.setTimeout(0);
 
-/** Files in which deciding is done: functions of values. */
+/** Files with decisions, which are functions of values. */
 const pureFiles = [
   'lib/paths.ts',
   'catalog/parse.ts',
@@ -39,8 +39,8 @@ const pureFiles = [
   .map((file) => `src/${file}`);
 
 /**
- * Which files may import a package, as a pattern for the whole path; packages that are not here may be
- * imported anywhere.
+ * The files that may import a package, as a pattern for the whole path. Other packages may be imported
+ * anywhere.
  */
 const homes: Record<string, string> = {
   '@noble/hashes': 'src/core/signing/secret-key\\.ts',
@@ -113,7 +113,7 @@ const rules: Rule[] = [
     from: { path: `^src/(${layers.slice(0, index + 1).join('|')})/` },
     to: { path: `^src/${layer}/` },
   })),
-  // The weather reader and its feeder have nothing to do with runs; only its routes and pages know HTTP.
+  // The weather reader and its feeder do not use runs. Only its routes and pages use HTTP.
   {
     name: 'weather-does-not-import-workers',
     severity: 'error',
@@ -132,7 +132,7 @@ const rules: Rule[] = [
     from: { path: '^src/cli/', pathNot: '^src/cli/(daemon|commands/daemon)/' },
     to: { path: '^src/workers/' },
   },
-  // What a producer installs the package for: nothing of the daemon, and no import path to it.
+  // The producer's part of the package: it has no code of the daemon, and no import path to it.
   {
     name: 'client-imports-only-core',
     severity: 'error',
@@ -145,7 +145,7 @@ const rules: Rule[] = [
     from: { path: '^src/(core|workers|api|weather)/' },
     to: { path: '^src/client/' },
   },
-  // What runs in browsers: it is compiled apart, and nothing of Node.js is there.
+  // Code for browsers, which is compiled separately and must not use Node.js.
   {
     name: 'browser-imports-only-core',
     severity: 'error',
@@ -179,7 +179,7 @@ async function imports(root: string): Promise<ICruiseResult> {
     baseDir: path.resolve(root),
     ruleSet: { forbidden: rules },
     validate: true,
-    // Imports of types count too: a cycle of types is a cycle of thoughts.
+    // Type imports count, too: a cycle of types is also a design problem.
     tsPreCompilationDeps: true,
     tsConfig: { fileName: path.resolve('tsconfig.json') },
     doNotFollow: { path: 'node_modules' },
@@ -204,8 +204,8 @@ function violations({ summary }: ICruiseResult): string[] {
 }
 
 /**
- * What code uses of its surroundings without an import: `process.argv` (and `process` with it), `Date.now`,
- * `new Date()`, `fetch()`. Names of properties and parameters are not uses.
+ * The globals that code uses without an import: `process.argv` (and `process`), `Date.now`, `new Date()`,
+ * `fetch()`. Names of properties and parameters do not count.
  */
 function ambientUses(text: string): Set<string> {
   const uses = new Set<string>();
@@ -254,9 +254,7 @@ function usesIn(file: string, names: readonly string[]): string[] {
   return names.filter((name) => uses.has(name)).map((name) => `${file}: ${name}`);
 }
 
-/**
- * The files that run when one of these is called: what they import, and what that imports, types left out.
- */
+/** The files that run when one of these is called: all direct and indirect imports except types. */
 function closureOf(files: readonly string[], { modules }: ICruiseResult): string[] {
   const bySource = new Map(modules.map((module) => [module.source, module]));
   const reached = new Set(files);
@@ -268,7 +266,7 @@ function closureOf(files: readonly string[], { modules }: ICruiseResult): string
 
 const outside = /^(node:)?(fs|os|process|child_process|net|http|timers|perf_hooks|worker_threads)(\/|$)/;
 
-/** What these files import, directly or not, of the world outside the program. */
+/** Everything outside the program that these files import, directly or indirectly. */
 function outsideOf(files: readonly string[], result: ICruiseResult): string[] {
   const closure = new Set(closureOf(files, result));
   return result.modules

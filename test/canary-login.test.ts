@@ -12,8 +12,8 @@ import { startCollector } from './services/collector.ts';
 import { startIssuer } from './services/issuer.ts';
 
 /*
- * Canaries as the secrets of a console login, of signed outputs and of access tokens. Log lines are searched
- * before the logger replaces the secrets of the configuration.
+ * Uses canaries as the secrets of a console login, of signed outputs and of access tokens. Log lines are
+ * searched before the logger redacts the secrets of the configuration.
  */
 
 const canary = 'canary4b8e21';
@@ -146,7 +146,7 @@ pipelines:
   for (const form of [/"type":"user"/, /"result":"refused"/, /"act":"token\.exchange"/]) t.match(trail, form);
   const found = {
     ...{ answers, disk },
-    // The logger redacts each JWT, such as the one that a client put into a path.
+    // The logger redacts every JWT, such as one that a client sent in a path.
     lines: newRedaction().clean(JSON.stringify(lines)),
     traces: [collector.spans, collector.requests],
     events: receiver.received.map(({ body, path: at }) => [body, at]),

@@ -12,7 +12,7 @@ import { manifest, program } from './cli/process.ts';
 import { deadPort, startReceiver } from './core/notify/receiver.ts';
 import { startIssuer } from './services/issuer.ts';
 
-/** A canary in every place of a secret; then everything that waybill writes anywhere is searched for it. */
+/** Uses a canary for every secret, then searches everything that waybill writes for it. */
 
 const canary = 'canary7f3a9c';
 const secrets = {
@@ -41,7 +41,7 @@ async function layOut(t: Test): Promise<Place> {
   const events: string[] = [];
   const receiver = await startReceiver(t, (response, attempt, { body, headers, path: at }) => {
     events.push(body, JSON.stringify(headers), at ?? '');
-    // Responses of every kind, including the ones that are logged as warnings.
+    // Responses of every kind, including those that are logged as warnings.
     response.writeHead([204, 400, 302][attempt % 3] ?? 204, { location: `/${attempt}` }).end();
   });
   const dead = await deadPort();
@@ -112,7 +112,7 @@ function clean(t: Test, text: string, what: string): void {
   for (const form of forms) if (text.includes(form)) t.fail(`${what} holds a secret`, { form, text });
 }
 
-/** Every file that waybill wrote, the configuration apart, which holds no secret anyway. */
+/** Every file that waybill wrote. The configuration is excluded, because it has no secrets. */
 function written(directory: string): string {
   return readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .map((name) => path.join(directory, name))
@@ -221,7 +221,7 @@ t.test(
     };
     const processes: string[] = [];
     const github = createServer((_req, res) => {
-      // The push waits for its ID token now.
+      // The push is waiting for its ID token now.
       processes.push(...commandLines());
       void signed().then((value) => res.end(JSON.stringify({ value })));
     });
@@ -332,7 +332,7 @@ async function archive(directory: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(Buffer.concat(chunks));
 }
 
-/** A client that leaves in the midst of its upload. */
+/** A client that disconnects during its upload. */
 async function cutOff(url: string, token: string): Promise<void> {
   const { hostname, port } = new URL(url);
   const socket = createConnection({ host: hostname, port: Number(port) });

@@ -28,7 +28,7 @@ function hangingPool(t: Test, limitMs: number): ReturnType<typeof sceneMapPool> 
   return pool;
 }
 
-/** A client that has sent all of a document but its last byte. */
+/** A client that has sent all bytes of a document except the last. */
 async function nearlyWhole(t: Test, { origin }: Pick<Api, 'origin'>): Promise<RawConnection> {
   const client = await connect(t, origin);
   const head = { 'Content-Type': 'application/json', 'Content-Length': maxRequestBytes };
@@ -37,7 +37,7 @@ async function nearlyWhole(t: Test, { origin }: Pick<Api, 'origin'>): Promise<Ra
   return client;
 }
 
-/** The status of a small document that another client sends. */
+/** The status of the response to a small document from another client. */
 function validateFrom(localAddress: string, { origin }: Pick<Api, 'origin'>): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const options = { method: 'POST', localAddress, headers: json, agent: false };

@@ -16,7 +16,7 @@ import { type Api, type ApiSettings, startApi, tokens, upload, uploadForm } from
 
 interface Audited extends Api {
   directory: string;
-  /** The records since the last call, the oldest first, without uses of tokens. */
+  /** The records since the last call, oldest first, without uses of tokens. */
   news: () => Promise<AuditRecord[]>;
 }
 
@@ -186,7 +186,7 @@ t.test('the first use of a token from an address in an hour is recorded', async 
   await read('203.0.113.1');
   const uses = async (): Promise<AuditRecord[]> =>
     (await readPage(directory, { limit: 100, act: 'token.use' })).records.reverse();
-  // The record follows the answer.
+  // The record is written after the answer.
   while ((await uses()).length < 3) await new Promise((resolve) => setImmediate(resolve));
   t.match(await uses(), [
     { actor: { type: 'token', id: 'reader' }, address: '203.0.113.1', detail: {} },

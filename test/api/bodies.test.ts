@@ -9,7 +9,7 @@ import { bundleTar } from '../fixtures/tar.ts';
 import { connect, startApi, tokens, uploadHead } from './harness.ts';
 import { answered, headOf, isHeldInMemory, pathOf, stalledClients, withBody } from './stalled-bodies.ts';
 
-/** The one rule for bodies, on every route that has one. */
+/** The timeout of bodies, on every route that has one. */
 
 t.test('every route with a body declares that the body may stall', async (t) => {
   t.ok(withBody.length >= 7, `${withBody.length} kinds of bodies`);
@@ -97,7 +97,7 @@ pipelines:
     Number(form.exec(await (await fetch(`${api.origin}/metrics`)).text())?.[1]);
   while ((await metric(/^waybill_connections (\d+)$/m)) <= clients.length)
     await new Promise((resolve) => setImmediate(resolve));
-  // Without an end to them it would wait for an hour.
+  // Without ending these bodies, close would wait for an hour.
   t.same(await served.close(), { unfinished: [] });
   for (const { name, closed, received } of clients) {
     await closed.catch(() => 'reset');
@@ -173,7 +173,7 @@ t.test('an endless document is rejected, on every route that has one', async (t)
   };
   for (const route of withBody.filter(isHeldInMemory)) {
     let answer = await answerTo(route);
-    // The client's share of memory is free once the socket of its last body has closed.
+    // The client's share of memory is released when the socket of its last body has closed.
     while (answer.startsWith('HTTP/1.1 503')) answer = await answerTo(route);
     t.match(answer, /^HTTP\/1.1 4(00|13) [^]*"code":"(invalid_request|upload_too_large)"/, route.name);
   }
@@ -203,7 +203,7 @@ t.test('a client that expects 100 Continue for its document gets it', async (t) 
 });
 
 t.test('a connection that never sends a request is closed', async (t) => {
-  // Bytes that arrive after the end would reset the connection: there is ample time for them.
+  // Bytes that arrive after the end would reset the connection, so leave ample time for them.
   const { origin, lines } = await startApi(t, { headersTimeoutMs: 8_000 });
   const beginnings = ['', 'GET /healthz HT', 'GET /healthz HTTP/1.1\r\nHost: x\r\n'];
   await Promise.all(

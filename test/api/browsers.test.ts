@@ -2,7 +2,7 @@ import t from 'tap';
 import { isAllowedHost } from '../../src/api/http/request/request-head.ts';
 import { connect, startApi, tokens } from './harness.ts';
 
-/** Browsers are kept from lending their user's reach to pages of other sites. */
+/** Pages of other sites cannot use the browser of a logged-in user. */
 
 t.test('accepts a host that is listed, is an address, or belongs to the loopback interface', (t) => {
   const allowed = ['Publish.example.org'];

@@ -9,7 +9,7 @@ const page = 'https://maps.example.org';
 const reader = readerThat(() => Promise.resolve({ data: { a: 1 }, lastModified: null }));
 const exposed = 'ETag,Idempotency-Replayed,Link,Location,Retry-After,Warning,WWW-Authenticate,X-Request-Id';
 
-/** What a browser looks at, of an answer that a page of `origin` asked for. */
+/** The headers that a browser checks in a response to a page of `origin`. */
 async function asked(
   url: string,
   { origin, ...init }: { origin: string | null; method?: string; headers?: Record<string, string> },
@@ -72,7 +72,7 @@ t.test('a configured page can read every answer, whatever its status', async (t)
   }
 });
 
-/** The headers that routes declare to read. */
+/** The response headers that the routes declare. */
 function headerParameters(): string[] {
   const parameters = routes.flatMap(({ parameters: declared = [] }) => declared);
   return parameters.filter((parameter) => parameter.in === 'header').map(({ name }) => name);

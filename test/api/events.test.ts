@@ -8,7 +8,7 @@ import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { program } from '../cli/process.ts';
 import { startReceiver } from '../core/notify/receiver.ts';
 
-/** The built daemon: events of uploads, and the lines of its log. */
+/** The built daemon: events of uploads, and its log lines. */
 
 const token = 'token-of-the-only-producer';
 

@@ -5,7 +5,7 @@ import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 import { startApi, tokens, upload } from './harness.ts';
 
-/** A bundle with the name of a generated output is refused before 202, and not by its run. */
+/** A bundle with the name of a generated output is rejected before the 202, not by its run. */
 
 type Destination = UploadPipeline['destinations'][number];
 const off = { checksums: false, archive: false, index: false, sceneMapPage: false } as const;

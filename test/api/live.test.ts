@@ -358,7 +358,7 @@ t.test('delivers the latest record of a run to each subscriber, however often it
         return final.size === runs || seen >= enough;
       };
       await client.until(look);
-      // More may have come in the same turn.
+      // More may have arrived in the same turn.
       look();
       lastId = client.lastId();
       client.close();

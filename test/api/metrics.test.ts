@@ -24,7 +24,7 @@ async function scrape(origin: string): Promise<Scrape> {
   return parse(await response.text());
 }
 
-/** Every line is a comment or a sample, or this throws. */
+/** Parses the metrics. Throws if a line is not a comment or a sample. */
 function parse(text: string): Scrape {
   const types = new Map<string, string>();
   const samples: Scrape['samples'] = [];
@@ -163,7 +163,7 @@ t.test('shows a real publication in a scrape, with every metric listed in docs/m
   t.ok((valueOf(seen, 'waybill_run_duration_seconds_sum', maps) ?? 0) > 0);
   t.ok((valueOf(seen, 'process_resident_memory_bytes') ?? 0) > 1_000_000);
 
-  // The daemon above has no weather database, and no run of it starts by itself.
+  // The daemon above has no weather database and no scheduled run.
   const api = await startApi(t);
   api.ports.metrics?.schedules.begun({ pipelineId: 'files', kind: 'schedule' });
   api.ports.metrics?.schedules.missed({ pipelineId: 'files', reason: 'down', count: 3 });
@@ -251,7 +251,7 @@ t.test('measures event loop lag as long as the daemon runs', async (t) => {
   const { origin } = await startDaemon(t);
   const measured = async (): Promise<number> =>
     valueOf(await scrape(origin), 'waybill_event_loop_lag_seconds_count') ?? 0;
-  // Ten times a second: the test's own time-out ends a vain wait.
+  // Checks ten times a second. The test's own timeout ends the loop.
   while ((await measured()) < 2) await new Promise((resolve) => setTimeout(resolve, 20));
   t.pass('more than once');
 });
@@ -282,7 +282,7 @@ t.test('no label has a value from a client', async (t) => {
     await (await fetch(origin + path, init)).text();
   await upload(origin, { pipeline: canary });
   await upload(origin, { headers: { 'idempotency-key': canary, 'content-type': canary } });
-  // A refused body is read to its end before its request counts as over.
+  // A request with a rejected body ends only after the body was read to its end.
   const ofUploads = (seen: Scrape) => seen.samples.filter(({ name }) => name === 'waybill_uploads_total');
   let last = await scrape(origin);
   while (ofUploads(last).length < 2) last = await scrape(origin);

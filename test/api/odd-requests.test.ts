@@ -35,8 +35,7 @@ t.test('two hundred clients that disconnect at any byte leave no files, and free
       headers: { authorization: `Bearer ${tokens.maps}`, 'content-type': 'application/x-tar' },
       body: bundle,
     });
-  // The daemon may not yet have seen all of them leave: a slot that is lost is never free, however long one
-  // asks.
+  // The daemon may not have noticed every disconnect yet. A leaked slot would never become free.
   for (let taken = 0; taken < 4;) {
     const { status } = await upload();
     if (status === 202) taken++;
@@ -107,7 +106,7 @@ t.test(
         const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
         socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\n${lines.join('')}\r\n`, 'latin1');
         if (sendsBody) socket.write(bundle);
-        // Nothing more will come: a daemon that still waits for it gives up at once.
+        // No more bytes follow, so a daemon that still waits for some would give up now.
         socket.end();
         const text = await closed.catch(() => '');
         const answers = text.replace(/^HTTP\/1\.1 100 Continue\r\n\r\n/, '');

@@ -6,11 +6,11 @@ import { manifestOf, tar } from '../fixtures/tar.ts';
 import { type Api, startApi, tokens, upload, uploadForm, type UploadOptions } from './harness.ts';
 import { begin, send } from './resumable/tus.ts';
 
-/** Archives without the files that the daemon has: what it reports, completes and rejects. */
+/** Archives without the files that the daemon has stored: missing files, completed bundles, and refusals. */
 
 const files = { 'a.txt': 'A', 'sub/b.txt': 'B', 'sub/c.txt': 'C' };
 
-/** A manifest of these files, all with digests and sizes. */
+/** A manifest of these files, each with digest and size. */
 function manifest(content: Record<string, string>, more: Record<string, unknown> = {}): string {
   const listed = Object.entries(content).map(([name, body]) => ({
     path: name,
@@ -20,7 +20,7 @@ function manifest(content: Record<string, string>, more: Record<string, unknown>
   return manifestOf(listed, { name: 'site', ...more });
 }
 
-/** The manifest, and of the files only those that are named; all without names. */
+/** An archive with the manifest, and only the files in `names`. Without `names`, all files. */
 function archive(text: string, content: Record<string, string>, names = Object.keys(content)): Buffer {
   return tar(
     { path: 'manifest.json', body: text },
@@ -113,7 +113,7 @@ for (const [name, way] of Object.entries(ways))
     t.ok((await way(api, mended, { headers: named(text) })).ok);
   });
 
-/** The path of a kept file of the pipeline `maps`. */
+/** The path of a stored file of the pipeline `maps`. */
 function kept({ contentDirectory }: Api, digest: Digest): string {
   return path.join(contentDirectory, 'maps', hexOf(digest).slice(0, 2), hexOf(digest));
 }

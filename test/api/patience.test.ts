@@ -7,7 +7,7 @@ import { type ManualClock, manualClock } from '../workers/manual-clock.ts';
 import { connect, startApi, uploadHead } from './harness.ts';
 import { answered, headOf, isHeldInMemory, withBody } from './stalled-bodies.ts';
 
-/** How long clients that do not go on are waited for, by a clock that the test moves. */
+/** How long the server waits for stalled clients, with a clock that the test controls. */
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const hour = 3_600_000;
@@ -59,7 +59,7 @@ t.test('a refused client that keeps sending byte by byte is disconnected after f
   t.ok(socket.destroyed);
 });
 
-/** A server that answers nothing, and what resolves with the first request. */
+/** A server that never answers, and a promise that resolves with the first request. */
 async function silentServer(
   t: Test,
   clock: ManualClock,
@@ -102,7 +102,7 @@ t.test('an endless sender of bytes that are not HTTP is disconnected, however fa
     while (!client.destroyed && client.write(Buffer.alloc(0x100000)));
     client.once('drain', pump);
   };
-  // The reset is what is asked for here.
+  // The test expects the reset.
   client.on('error', () => undefined).resume();
   client.write('no HTTP\r\n\r\n');
   pump();

@@ -25,7 +25,7 @@ function startRun(base: string, pipeline: string, init: RequestInit = {}): Promi
 }
 
 /**
- * A daemon with a pipeline of a local source, `files`, and one that takes uploads, `docs`.
+ * A daemon with a pipeline of a local source, `files`, and one that accepts uploads, `docs`.
  *
  * @param settings More settings of `files`.
  */
@@ -201,7 +201,7 @@ t.test('pages of a list follow each other without gaps while new runs arrive', a
   t.match(await page('/v1/pipelines/maps/runs?status=failed'), { runs: { length: 0 }, next: null });
 });
 
-/** An upload whose run is begun and ended by hand. */
+/** An upload whose run the test starts and ends. */
 async function heldRun(t: Test): Promise<{ api: Api; url: string; finish: () => void }> {
   const api = await startApi(t);
   let finish: () => void = () => undefined;

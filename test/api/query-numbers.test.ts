@@ -2,7 +2,7 @@ import t from 'tap';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { startApi, tokens } from './harness.ts';
 
-/** What other parsers of numbers take, or people and machines send by mistake. */
+/** Values that other parsers accept as numbers, or that people and programs send by mistake. */
 const noDigits = [
   '',
   ' 7',
@@ -21,7 +21,7 @@ const noDigits = [
   'all',
 ];
 
-/** Every numeric query parameter of every route. The routes themselves are the source of the list. */
+/** Every numeric query parameter of every route, taken from the routes themselves. */
 const numbers = routes.flatMap(({ method, path, parameters = [] }) =>
   parameters
     .filter(({ in: where, schema }) => where === 'query' && isNumber(schema))
@@ -41,7 +41,7 @@ t.test('queries have numbers, and each is an integer with bounds', async (t) => 
 t.test('a number in a query has only digits and is within its bounds, on every route that has one', async (t) => {
   const { origin } = await startApi(t);
   const headers = { authorization: `Bearer ${tokens.maps}`, accept: 'application/json' };
-  /** The status of an answer that takes exception to the value; null: it does not. */
+  /** The status of a response that rejects the value, or null if it is accepted. */
   const wrong = async ({ method, path, name }: (typeof numbers)[number], text: string) => {
     const url = `${origin}${path}?${name}=${encodeURIComponent(text)}`;
     const response = await fetch(url, { method: method.toUpperCase(), headers });

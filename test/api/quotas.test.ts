@@ -6,7 +6,7 @@ import { connect, startApi, tokens, upload, uploadHead } from './harness.ts';
 import { tus } from './resumable/tus.ts';
 import { answered } from './stalled-bodies.ts';
 
-/** One token cannot take what the others need. */
+/** One token cannot use the resources of others. */
 
 const uploads = '/v1/pipelines/maps/uploads';
 

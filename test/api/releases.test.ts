@@ -10,7 +10,7 @@ import { startRadosgw } from '../services/radosgw.ts';
 import { startRedis } from '../services/redis.ts';
 import { startSshd } from '../services/sshd.ts';
 
-/** The daemon as a whole: its threads look at releases on real storages, and switch between them. */
+/** The whole daemon: its threads read releases on real storages, and switch between them. */
 
 const redis = await startRedis();
 t.teardown(() => redis.close());
@@ -18,7 +18,7 @@ const sshd = await startSshd(t);
 const radosgw = await startRadosgw(t);
 const bucket = await radosgw.newBucket();
 
-/** How the destination is reached, and by its readers. */
+/** The settings of the destination, and access to it as a reader. */
 interface World {
   destination: string;
   readers: (base: string) => Readers;
@@ -27,9 +27,9 @@ interface World {
 }
 
 interface Readers {
-  /** The id of the release that `current`, or a channel, leads to. */
+  /** The id of the release that `current`, or a channel, points to. */
   release: (bundle: string, pointer: string) => Promise<string>;
-  /** The page of the bundle `b` there. */
+  /** The page of the bundle `b` at the destination. */
   page: (pointer: string) => Promise<string>;
 }
 
@@ -52,7 +52,7 @@ const worlds: Record<string, World> = {
   'local, queue in Redis': { destination: local, readers: here, queue: queues.redis },
 };
 
-/** Links are followed, as a web server does. */
+/** Links are followed, as by a web server. */
 function inDirectory(directory: string): Readers {
   return {
     release: async (bundle, pointer) => path.basename(readlinkSync(path.join(directory, bundle, pointer))),
@@ -60,7 +60,7 @@ function inDirectory(directory: string): Readers {
   };
 }
 
-/** `current.json` is followed, as `docs/releases.md` shows. */
+/** `current.json` is followed, as in `docs/releases.md`. */
 function inBucket(): Readers {
   const client = radosgw.client();
   const read = async (key: string): Promise<string> => {
@@ -89,9 +89,9 @@ const tokens = {
 
 interface Place {
   at: (...names: string[]) => string;
-  /** The current release for readers, or the one of a channel. */
+  /** The current release for readers, or that of a channel. */
   page: (pointer?: string) => Promise<string>;
-  /** Puts the n-th bundle into the source, publishes it, and gives the id of its release. */
+  /** Adds the n-th bundle to the source and publishes it. Returns the id of its release. */
   publish: (n: number, to?: { bundle?: string; channel?: string }) => Promise<string>;
   run: (query?: string) => Promise<RunRecord>;
   ask: (rest: string, init?: RequestInit & { token?: string }) => Promise<Answer>;

@@ -4,7 +4,7 @@ import { type Api, connect, stageAnything, startApi, tokens, upload } from './ha
 import { begin, send as sendBytes } from './resumable/tus.ts';
 import { answered, stalledClients } from './stalled-bodies.ts';
 
-/** A token that a reload removes, or that expires, also loses what it has begun. */
+/** If a token is removed by a reload or expires, its active requests end. */
 
 const withoutTokens = (access: ApiAccess): ApiAccess => ({ ...access, tokens: [], adminToken: null });
 const withExpiredTokens = (access: ApiAccess): ApiAccess => ({
@@ -84,7 +84,7 @@ t.test('a wait for the end of a run ends soon after its token is removed', async
   });
 });
 
-/** Removes all tokens once `request` waits for the end of a run. */
+/** Removes all tokens while `request` waits for the end of a run. */
 async function untilWatched(t: Test, api: Api, request: () => Promise<void>): Promise<void> {
   const { queue } = api.ports;
   const waiting = new Promise<void>((resolve) => {

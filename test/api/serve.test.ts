@@ -29,7 +29,7 @@ function temporaryDirectory(t: Test): string {
   return directory;
 }
 
-/** A root with a configuration of one upload pipeline and one local destination, `public`. */
+/** A directory with a configuration of one upload pipeline and one local destination, `public`. */
 function configure(
   t: Test,
   http = 'listen: "127.0.0.1:0"',
@@ -123,7 +123,7 @@ t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves no fil
   });
   t.same(await listed.json(), { runs: [], next: null, paused: null }, 'there is no run');
 
-  // The same bundle from a source that is read, by the command line.
+  // The same bundle, published from a source by the command line.
   const source = path.join(root, 'incoming/session-42');
   mkdirSync(source, { recursive: true });
   await extract(await archive(t, files), source);

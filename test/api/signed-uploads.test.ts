@@ -81,7 +81,7 @@ async function upload(pipeline: string, body: Buffer): Promise<{ status: number;
   return { status: response.status, document: await response.json() };
 }
 
-/** The record of the run that an accepted upload made, as text. */
+/** The record of the run for an accepted upload, as text. */
 async function published(pipeline: string, made: Made): Promise<string> {
   const { status, document } = await upload(pipeline, await archive(made));
   t.equal(status, 202, JSON.stringify(document));

@@ -42,13 +42,13 @@ t.test('with Expect: 100-continue, every refusal replaces the 100', async (t) =>
 });
 
 t.test('a client that is still sending gets the whole answer and no reset', async (t) => {
-  // A refused client is cut off after five seconds, which do not pass here.
+  // A refused client is disconnected after five seconds. Here, that time does not pass.
   const { origin } = await startApi(t, { maxUploadSize: 50_000_000, clock: manualClock() });
   const { socket, until, closed } = await connect(t, origin);
   const length = 20_000_000;
   socket.write(uploadHead({ Authorization: 'Bearer guess', 'Content-Length': length }));
   await until(/\r\n\r\n\{.*\}/);
-  // Still sending after the answer is there, as a client does that looks only when it is done.
+  // Still sends after the response has arrived, like a client that reads only when it is done.
   const chunk = Buffer.alloc(1_000_000);
   for (let sent = 0; sent < length; sent += chunk.length) {
     if (!socket.write(chunk))
@@ -73,7 +73,7 @@ t.test('a refusal in the middle of the body is answered while the client is stil
 });
 
 t.test('a refused client that sends endlessly is disconnected, however fast it sends', async (t) => {
-  // It is not its time that ends it.
+  // The disconnect is not caused by a timeout.
   const { origin } = await startApi(t, { clock: manualClock() });
   const { socket, closed } = await connect(t, origin);
   socket.write(uploadHead({ Authorization: 'Bearer guess', 'Transfer-Encoding': 'chunked' }));
@@ -83,7 +83,7 @@ t.test('a refused client that sends endlessly is disconnected, however fast it s
     socket.once('drain', pump);
   };
   pump();
-  // The reset is what is asked for here.
+  // The test expects the reset.
   await closed.catch(() => undefined);
   t.ok(socket.destroyed);
 });
@@ -198,7 +198,7 @@ t.test('bytes that are not HTTP are rejected, and the daemon continues', async (
   t.equal((await fetch(`${origin}/healthz`)).status, 200);
 });
 
-/** What HTTP itself refuses, whatever the route is. */
+/** Requests that HTTP itself rejects, on any route. */
 const get = (...lines: string[]): string => `GET /healthz HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
 const refusals: [string, string, number, string][] = [
   ['no HTTP', '\x16\x03\x01\x02\x00', 400, 'malformed_request'],
@@ -287,7 +287,7 @@ t.test('a client whose body exceeds its length still gets its answer', async (t)
   const { origin, lines } = await startApi(t, { stage });
   const { socket, closed, received } = await connect(t, origin);
   socket.write(`${uploadHead({ 'Content-Length': 4 })}body and more`);
-  // The rest is refused long before the upload is accepted.
+  // The rest is rejected long before the upload is accepted.
   await new Promise((resolve) => setTimeout(resolve, 50));
   t.equal(received(), '');
   goOn();
@@ -315,7 +315,7 @@ t.test('a client that keeps sending after invalid HTTP gets its answer and is di
   t.ok(socket.destroyed);
 });
 
-/** Looks until it is so; the test's own time-out ends a vain search. */
+/** Polls until the condition is true. The test's own timeout ends the loop. */
 async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -7,7 +7,7 @@ import { systemClock } from '../../src/core/lib/clock.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 import { type Api, connect, startApi, tokens, uploadHead } from './harness.ts';
 
-/** Uploads from a browser, staged for real. */
+/** Uploads from a browser, with real staging. */
 
 const boundary = '----WebKitFormBoundary7MA4YWxkTrZu0gW';
 const route = '/v1/pipelines/maps/upload/form';

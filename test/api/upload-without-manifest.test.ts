@@ -5,7 +5,7 @@ import t from 'tap';
 import { serve } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 
-/** Archives without a manifest, as `tar` makes them of a directory, on a pipeline with `manifest: auto`. */
+/** Archives without a manifest, as `tar` creates them, sent to a pipeline with `manifest: auto`. */
 
 const token = 'a-token-of-this-test-alone';
 const place = t.testdir({ site: { 'index.html': '<p>1</p>', css: { 'a.css': 'a' }, '.git': { HEAD: 'x' } } });

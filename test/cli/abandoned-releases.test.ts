@@ -4,7 +4,7 @@ import path from 'node:path';
 import t from 'tap';
 import { configuration, document, manifest, program, waybill } from './process.ts';
 
-/** Releases that a killed publication left unfinished, as `verify` of the built program sees them. */
+/** `verify` of the built program on releases that a killed publication left unfinished. */
 
 const preload = path.resolve('test/faults/kill-at-change.mjs');
 

@@ -5,7 +5,7 @@ import t from 'tap';
 import { startDaemon } from './daemon.ts';
 import { document, type Ended, waybill } from './process.ts';
 
-/** Previews over HTTP: each way to publish takes a channel, and the daemon ends it. */
+/** Previews over HTTP: every way to publish accepts a channel, and the daemon ends it. */
 
 const token = 'token-of-producers-of-maps';
 const releases = 'layout: releases, workflow: replacement, mapping: fixed, stale: publish';
@@ -42,7 +42,7 @@ t.test('a channel accepts pushes, uploads, started runs and reruns, and the daem
   const key = waybill(['pack', 'site', '-o', 'first.tgz', '--format', 'json'], { cwd: place });
   t.equal(key.status, 0);
   rmSync(at('plain'), { recursive: true });
-  // The very bundle that is current: a key of its own, since it is another request.
+  // The bundle is the current one. It needs its own key, because it is another request.
   const same = document(t, push('--channel', 'preview', '--format', 'json')) as {
     run_id: string;
     is_replayed: boolean;

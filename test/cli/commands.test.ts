@@ -31,7 +31,7 @@ t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks 
     command.outputHelp();
     return help;
   };
-  // The lines that are broken within a paragraph, each with the word after the break.
+  // The lines that break within a paragraph, each with the word after the break.
   const brokenProse = (help: string): string[][] =>
     help
       .split('\n\n')
@@ -45,7 +45,7 @@ t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks 
     for (const width of [60, 80, 120]) {
       const help = helpOf(command, width);
       for (const line of help.split('\n'))
-        // A command line or a list of choices is one word.
+        // A command line or a list of choices counts as one word.
         t.ok(line.length <= width || !line.trimEnd().slice(2).includes(' '), `${command.name()}: ${line}`);
       for (const [first, next] of brokenProse(help))
         t.ok(`${first} ${next}`.length > width, `${command.name()} breaks "${first}" early`);

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { ensureInstalled, pathOf } from '../services/debian.ts';
 import { program, waybill } from './process.ts';
 
-/** Completion, as each shell itself does it, with the built program. */
+/** Completion in each shell, with the built program. */
 
 const config = `pipelines:
   - {id: maps, source: {backend: local, path: ./in}, destinations: [{id: web, backend: local, path: ./w}]}
@@ -96,7 +96,7 @@ t.test('fish', async (t) => {
 t.test('zsh', async (t) => {
   await ensureInstalled('zsh');
   const at = installed(t);
-  // A terminal for a shell, in which a line is begun and the key for completion pressed.
+  // A terminal for a shell, in which the test types the start of a line and presses the completion key.
   const script = `zmodload zsh/zpty
     zpty z zsh -f -i
     zpty -w z "PS1='> '; autoload -U compinit; compinit -u -D; source <(waybill completion zsh); echo read''y"

@@ -13,7 +13,7 @@ import { startRedis } from '../services/redis.ts';
 import { startSshd } from '../services/sshd.ts';
 import { document, type Ended, fingerprint, program, programForAll } from './process.ts';
 
-/** `waybill config check --probe` on real servers, that work and that do not. */
+/** `waybill config check --probe` on real servers, with valid and invalid settings. */
 
 interface Tried {
   pointer: string;

@@ -23,15 +23,15 @@ import { ensureInstalled } from '../services/debian.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 import { program } from './process.ts';
 
-/** A process that is under way, and what it logs. */
+/** A running process and its log. */
 interface Started {
   child: ChildProcess;
   ended: Promise<[number | null, NodeJS.Signals | null]>;
-  /** Resolves with all lines once one matches. */
+  /** Resolves to all lines once one matches. */
   until: (form: RegExp) => Promise<string[]>;
 }
 
-/** Runs a module that imports the sources, with its stderr as the log. */
+/** Runs a module that imports the sources. Its stderr is the log. */
 function start(t: Test, source: string, directory = t.testdir(), env: Record<string, string> = {}): Started {
   const file = path.join(directory, 'daemon.mts');
   const at = (name: string): string => JSON.stringify(path.resolve('src', name));
@@ -174,7 +174,7 @@ t.test('lost log lines are counted while the log is full, and reported once it i
     (lost) => told.push(lost),
     (_descriptor, bytes) => {
       if (broken !== null) throw Object.assign(new Error(broken), { code: broken });
-      // A short write, as a pipe may do one.
+      // Simulates the short writes of a pipe.
       const some = Buffer.from(bytes).subarray(0, 3).toString();
       written.push(some);
       return some.length;
@@ -192,7 +192,7 @@ t.test('lost log lines are counted while the log is full, and reported once it i
   t.same(told, [4]);
 });
 
-/** The port on which the process listens; looks until there is one. */
+/** The port on which the process listens. Polls until there is one. */
 async function listeningPort({ pid, exitCode }: ChildProcess): Promise<number> {
   while (exitCode === null) {
     const descriptors = `/proc/${pid ?? 0}/fd`;
@@ -200,7 +200,7 @@ async function listeningPort({ pid, exitCode }: ChildProcess): Promise<number> {
       try {
         return [/^socket:\[(\d+)\]$/.exec(readlinkSync(path.join(descriptors, name)))?.[1]];
       } catch {
-        return []; // Closed meanwhile.
+        return []; // The descriptor was closed meanwhile.
       }
     });
     for (const line of readFileSync(`/proc/${pid ?? 0}/net/tcp`, 'utf8').split('\n')) {
@@ -234,7 +234,7 @@ t.test('log.level of the configuration applies to a daemon; --verbose means at l
   t.equal(quiet.output(), '', 'not a line at info');
 });
 
-/** A socket on which messages to systemd arrive, and what came so far. */
+/** A socket for messages to systemd, and the messages so far. */
 interface Hearing {
   socket: string;
   heard: () => string;
@@ -245,7 +245,7 @@ async function hearing(t: Test): Promise<Hearing> {
   await ensureInstalled('perl');
   await ensureInstalled('systemd');
   const socket = path.join(mkdtempSync(path.join(tmpdir(), 'waybill-notify-')), 'socket');
-  // socat keeps the descriptor by whose end systemd-notify sees that it was heard.
+  // socat keeps the descriptor open. Its closing tells systemd-notify that the message was received.
   const receive = `use Socket; $| = 1; socket(my $s, PF_UNIX, SOCK_DGRAM, 0);
     bind($s, sockaddr_un($ARGV[0])) or die $!; print "$m\\n" while defined recv($s, $m, 4096, 0);`;
   const receiver = spawn('perl', ['-e', receive, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -319,7 +319,7 @@ t.test('does not notify systemd of a reload that ends during shutdown', async (t
   manager.stopping('finishing');
   manager.reloaded();
   await manager.close();
-  // The socket keeps the order, so everything the manager sent has been printed before this.
+  // The socket preserves the order, so all messages sent before this one have been printed.
   await promisify(execFile)('systemd-notify', ['STATUS=end'], { env });
   await until(/STATUS=end\n/);
   t.match(

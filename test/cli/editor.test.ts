@@ -8,8 +8,8 @@ import { npmPackage } from '../services/npm-package.ts';
 import { waybill } from './process.ts';
 
 /*
- * What an editor makes of the schema: the server that editors ask about YAML, as npm publishes it, is given
- * files as an editor opens them.
+ * Checks the schema in editors: opens files in the YAML language server that editors use, as published on
+ * npm.
  */
 
 interface Diagnostic {
@@ -22,7 +22,7 @@ interface Message {
   params?: { uri?: string; diagnostics?: Diagnostic[]; items?: unknown[] };
 }
 interface Editor {
-  /** What it says about a file, each with the number of its line, from 1. */
+  /** Its messages about a file, each with its line number, starting at 1. */
   open: (file: string) => Promise<string[]>;
 }
 
@@ -44,7 +44,7 @@ async function startEditor(t: Test): Promise<Editor> {
   const initialized = new Promise<void>((resolve) => {
     void readMessages(child.stdout, ({ id, method, params }) => {
       if (method === undefined) resolve();
-      // It asks for settings; there are none.
+      // It requests settings; there are none.
       else if (id !== undefined) send({ id, result: params?.items?.map(() => null) ?? null });
       else if (method === 'textDocument/publishDiagnostics')
         waiting.get(params?.uri ?? '')?.(params?.diagnostics ?? []);
@@ -127,7 +127,7 @@ pipelines:
   t.notMatch(told.join('\n'), /pattern|\^/, 'no regular expression');
 });
 
-/** As the page on the configuration says. */
+/** As described in the configuration page. */
 const schemaLine = '# yaml-language-server: $schema=./waybill.schema.json';
 
 function layOutSchema(place: string): void {

@@ -8,7 +8,7 @@ import type { Event } from '../../src/core/notify/event.ts';
 import { deadPort, startReceiver } from '../core/notify/receiver.ts';
 import { configuration, document, type Ended, manifest, program, root, web } from './process.ts';
 
-/** The built program against real receivers, which run in this process. */
+/** The built program and real receivers, which run in this process. */
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const everything = 'events: [bundle.published, bundle.publish_failed, outputs.pruned]';

@@ -8,7 +8,7 @@ import { configuration, manifest, root, waybill, web } from './process.ts';
  * difference.
  */
 
-/** The time of the bundles. Every other time is the test's clock. */
+/** The time of the bundles. Every other time comes from the test's clock. */
 const created = new Set(['2026-11-20T01:02:03.000Z', '2026-11-21T00:00:00.000Z', '2026-11-20T01:02:03Z']);
 
 const golden = new URL('golden/session.txt', import.meta.url);

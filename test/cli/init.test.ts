@@ -25,7 +25,7 @@ import { startSshd } from '../services/sshd.ts';
 import { startDaemon } from './daemon.ts';
 import { document, program, waybill } from './process.ts';
 
-/** What `waybill init` writes, and that it does what it says: each situation is used, but for its names. */
+/** Checks that the files of `waybill init` work: each situation is used with other names. */
 
 const token = 'a-token-of-this-test-alone';
 const env = { WAYBILL_TOKEN: token };
@@ -107,7 +107,7 @@ t.test('the files of every situation pass config check, with and without a unit'
       });
       const { valid, warnings } = document(t, check) as { valid: boolean; warnings: object[] };
       t.equal(valid, true, `${name} ${more.join(' ')}`);
-      // The directory of bundles is not there yet, nor may the user's key be.
+      // The directory of bundles does not exist yet, and the user's key may not either.
       const said = warnings.map((one) => JSON.stringify(one));
       const missing = said.filter((one) => one.includes('incoming does not exist'));
       t.equal(missing.length, publishesFromHere.includes(name) ? 1 : 0, name);
@@ -167,7 +167,7 @@ t.test('directory: the suggested commands publish', async (t) => {
   t.ok(existsSync(path.join(place, 'public/SHA256SUMS')));
 });
 
-/** A site as any generator makes one, as `www` of the place. */
+/** A site like that of a generator, as `www` in `place`. */
 function makeSite(place: string): void {
   mkdirSync(path.join(place, 'www'));
   writeFileSync(path.join(place, 'www/index.html'), '<link rel="stylesheet" href="style.css">');

@@ -3,7 +3,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { configuration, document, type Ended, manifest, waybill } from './process.ts';
 
-/** A destination whose layout is changed, as an operator does it. */
+/** Changes the layout of a destination as an operator does. */
 
 const inPlace = 'id: site, backend: local, path: ./site, mapping: fixed, workflow: replacement';
 const named = ['-p', 'maps', '-d', 'site'];
@@ -11,11 +11,11 @@ const named = ['-p', 'maps', '-d', 'site'];
 interface Place {
   at: (...names: string[]) => string;
   run: (...args: string[]) => Ended;
-  /** Says in the configuration how the destination is published from now on. */
+  /** Sets how the destination is published from now on. */
   say: (destination: string) => void;
-  /** Puts the n-th version of the bundle into the source. */
+  /** Writes the n-th version of the bundle to the source. */
   write: (n: number) => void;
-  /** The page as readers of a directory have it. */
+  /** The page as readers of a directory see it. */
   page: (...directory: string[]) => string;
 }
 

@@ -12,7 +12,7 @@ t.test('writes log times in ISO 8601 with microseconds, from the clock', async (
   t.same(times, times.toSorted());
 });
 
-/** Clocks whose readings take time: so many milliseconds pass before each of them in turn. */
+/** Clocks whose reads take time: the given milliseconds pass before each read. */
 function clocksWith(pauses: readonly number[]) {
   let now = Date.parse('2026-11-20T02:04:34.000Z');
   const left = [...pauses];

@@ -35,7 +35,7 @@ t.test('pack, push and uploads reject names that are not UTF-8 with the same mes
     waybill([...args, '--to', url], { cwd: place, env: { WAYBILL_TOKEN: token } });
   t.match(run(['push', 'site', '-p', 'site']), { status: 1, stdout: '', stderr: said });
 
-  // As tar itself makes it of that directory.
+  // As tar itself archives that directory.
   writeFileSync(path.join(site, 'manifest.json'), manifest(['index.html']));
   execFileSync('tar', ['-C', 'site', '-cf', 'gnu.tar', '--format=gnu', '.'], { cwd: place });
   execFileSync('tar', ['-C', 'site', '-cf', 'pax.tar', '--format=pax', '.'], { cwd: place });

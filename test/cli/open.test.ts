@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { startDaemon } from './daemon.ts';
 import { document, type Ended, program, waybill } from './process.ts';
 
-/** `--open` starts the program of the desktop that opens addresses. Here, a script takes its place. */
+/** `--open` starts the desktop's program for opening addresses. A script replaces it here. */
 
 interface Place {
   cwd: string;

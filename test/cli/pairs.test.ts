@@ -8,8 +8,8 @@ import { startSshd } from '../services/sshd.ts';
 import { document, manifest, waybill } from './process.ts';
 
 /**
- * The same bundle from each kind of source to each kind of destination, byte for byte; looked at with the
- * tools that people have.
+ * Publishes the same bundle from each kind of source to each kind of destination, byte for byte. Checks the
+ * result with common tools.
  */
 
 const kinds = ['local', 'sftp', 's3'] as const;
@@ -143,10 +143,7 @@ t.test("verify reads everything back, inspect --probe shows the servers' capabil
   t.equal(waybill(['run', '-c', config], { env }).status, 0, 'a probe leaves nothing that disturbs a run');
 });
 
-/**
- * What lies under a name of a destination, as a directory of this machine, fetched with the tool that people
- * use for it.
- */
+/** The files below a name of a destination as a local directory, fetched with the usual tool. */
 async function fetched(t: Test, name: string, kind: Kind): Promise<string> {
   if (kind === 'local') return path.join(place, name);
   const target = path.join(t.testdir(), name);

@@ -46,7 +46,7 @@ t.test('without LMDB for the platform, only the embedded queue is unavailable', 
     spawnSync(process.execPath, [program, ...args, '-c', 'c.yml'], {
       cwd: place,
       encoding: 'utf8',
-      // What LMDB's loader takes the processor from.
+      // The variable from which LMDB's loader reads the processor type.
       env: { PATH: process.env['PATH'], HOME: place, npm_config_arch: 'riscv64' },
     });
   const { status, stderr } = run('serve');

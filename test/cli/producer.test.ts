@@ -104,7 +104,7 @@ const config = [
   '  - {id: blocked, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./blocked}]}',
 ].join('\n');
 
-/** A program without blocking this process, which may be the server that it calls. */
+/** Runs a program without blocking this process, which may be the server that it calls. */
 function ended(
   file: string,
   args: readonly string[],
@@ -286,7 +286,7 @@ const allPushes = 1000;
 
 t.test('over a network that disconnects, loses and stalls, each bundle is published once', async (t) => {
   const pushes = howMany(allPushes, 20);
-  // A pipeline does one run at a time: in one alone a thousand runs would wait for each other.
+  // A pipeline has one run at a time, so with a single pipeline a thousand runs would wait for each other.
   const pipelines = ['one', 'two', 'three', 'four'];
   const place = t.testdir({
     'c.yml': [
@@ -316,12 +316,12 @@ t.test('over a network that disconnects, loses and stalls, each bundle is publis
   const runs = new Set<string>();
   await inParallel(
     Array.from({ length: pushes }, (_, index) => index),
-    // Most of them wait for a stalled connection.
+    // Most pushes wait for a stalled connection.
     48,
     async (index) => {
       const { runId, run } = await client.push(pipelines[index % 4] as string, path.join(place, 'a'), {
         name: `n${index}`,
-        // Both ways: the answers of each may be lost.
+        // In both directions, because responses may be lost as well.
         resumable: index % 8 < 4 ? 'never' : 'always',
       });
       runs.add(runId);

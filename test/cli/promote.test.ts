@@ -5,7 +5,7 @@ import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { document, type Ended, errorDocument, fingerprint, waybill } from './process.ts';
 
-/** `waybill promote`: two destinations of a configuration, or two places. */
+/** `waybill promote` between two destinations of a configuration, or two directories. */
 
 interface Site {
   cwd: string;

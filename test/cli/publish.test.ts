@@ -19,7 +19,7 @@ import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { document, type Ended, fingerprint, program } from './process.ts';
 
-/** `waybill publish`: a directory and destinations on the command line, and no configuration. */
+/** `waybill publish`: a directory and destinations on the command line, without a configuration. */
 
 interface Place {
   cwd: string;

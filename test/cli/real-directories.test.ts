@@ -4,7 +4,7 @@ import t from 'tap';
 import { type Kind, layOut, publishInRounds, type Tree } from './publishing/rounds.ts';
 
 /**
- * Directories as people have them, each published, published again, changed, rolled back and brought back.
+ * Typical directories of users, each published, republished, changed, rolled back and restored.
  * test/matrix/site-generators.test.ts does the same with builds of Hugo, Jekyll and VitePress.
  */
 

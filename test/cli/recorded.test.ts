@@ -84,7 +84,7 @@ t.test(
   async (t) => {
     let isAway = true;
     const away = await startReceiver(t, (response) => {
-      // With this header, no event fails for good before the daemon stops.
+      // With this header, no event fails permanently before the daemon stops.
       if (isAway) response.writeHead(503, { 'retry-after': '30' });
       response.end();
     });

@@ -18,7 +18,9 @@ const each = `id: each, backend: local, path: ./each, ${layout}`;
 interface Place {
   at: (...names: string[]) => string;
   run: (...args: string[]) => Ended;
-  /** Puts the n-th version of a bundle into the source and publishes it; gives what `current` leads to. */
+  /**
+   * Writes the n-th version of a bundle to the source and publishes it. Returns the release that is current.
+   */
   publish: (n: number) => string;
 }
 

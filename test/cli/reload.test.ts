@@ -22,12 +22,12 @@ import { document, type Ended, program } from './process.ts';
 t.setTimeout(0);
 
 interface Settings {
-  /** Ids, each with the directory that it publishes to. */
+  /** Pipeline ids, each with the directory that it publishes to. */
   pipelines: Record<string, string>;
-  /** By id of the token: the variable of its value, and its pipelines. */
+  /** For each token id: the variable of its value, and its pipelines. */
   tokens?: Record<string, [string, string[]]>;
   queue?: string;
-  /** More settings, whole. */
+  /** Additional settings, unchanged. */
   more?: string;
   http?: string;
 }
@@ -361,7 +361,7 @@ t.test('waybill reload requests a reload, and its exit code reports the result',
   t.equal(plain.status, 0);
   t.equal(plain.stdout, `reloaded  ${served.url}\nrestart needed  server.http.queue_size\n`);
 
-  // The daemon's own file is another one, which is not right.
+  // The daemon's own file is another one, which is invalid.
   const other = path.join(path.dirname(config), 'other.yml');
   writeFileSync(other, readFileSync(config));
   appendFileSync(config, 'servr: {}\nlog: {level: loud}\n');
@@ -422,7 +422,7 @@ t.test(
     const right = readFileSync(place.config, 'utf8').replace('queue_size: 200', 'queue_size: 10000');
     writeFileSync(place.config, right);
     const daemon = await launchApi(t, place, ['serve']);
-    // In turns, so that none is idle for so long that the daemon closes it.
+    // In turns, so that the daemon closes none for inactivity.
     const agent = new http.Agent({ keepAlive: true, maxSockets: connections, scheduling: 'fifo' });
     t.teardown(() => agent.destroy());
     const seen = new Set<Socket>();
@@ -455,11 +455,11 @@ t.test(
       return response.status;
     };
     const uploads: Promise<string>[] = [];
-    // A pace, and no deadline: a machine that is slower sends later.
+    // A rate without a deadline: a slower machine sends later.
     const uploadForAWhile = async (): Promise<void> => {
       for (let index = 0; index < uploadsBesideEach; index += 1) {
         const upload = send(uploads.length);
-        upload.catch(() => undefined); // All of them are waited for at the end.
+        upload.catch(() => undefined); // All of them are awaited at the end.
         uploads.push(upload);
         await systemClock.sleep(betweenUploadsMs);
       }
@@ -467,7 +467,7 @@ t.test(
     for (let round = 0; round < reloads; round += 1) {
       const sending = uploadForAWhile();
       const isWrong = round % 5 === 3;
-      // The destinations move, and a pipeline comes and goes.
+      // The destinations move, and one pipeline is added and removed.
       const moved = right.replaceAll('./public/', `./public/${round}/`);
       const more = `  - {id: extra-${round}, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./extra}]}\n`;
       writeFileSync(place.config, isWrong ? 'pipelines: no list' : moved + (round % 2 === 0 ? more : ''));

@@ -4,7 +4,7 @@ import t from 'tap';
 import { startDaemon } from './daemon.ts';
 import { document, type Ended, errorDocument, waybill } from './process.ts';
 
-/** Commands that ask a daemon for what they otherwise read from a configuration, and `runs start`. */
+/** Commands that get from a daemon what they otherwise read from a configuration, and `runs start`. */
 
 const tokens = {
   TOKEN_ALL: 'a-token-of-only-one-pipeline',

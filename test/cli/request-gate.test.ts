@@ -11,9 +11,9 @@ const badCoding = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\
 const badChunk = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
 
 async function knock(t: Test): Promise<{
-  /** Sends the bytes; resolves with the answer. */
+  /** Sends the bytes. Resolves to the response. */
   send: (bytes: string) => Promise<string>;
-  /** Opens the entrance to a listener that answers with the path, and notes it. */
+  /** Opens the gate to a listener that responds with the path, and records it. */
   open: () => void;
   handled: string[];
 }> {

@@ -35,7 +35,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
     };
 
   const { run_id: failed } = push('n');
-  // The producer need not keep what it sent.
+  // The producer does not need to keep the upload.
   rmSync(path.join(place, 'site', 'index.html'));
   const second = run(['runs', 'rerun', failed]);
   t.match(second, {
@@ -64,7 +64,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
 
   const { run_id: third } = document(t, mended) as { run_id: string };
   writeFileSync(path.join(place, 'site', 'index.html'), '<p>');
-  push('m'); // Which the daemon keeps instead: it is to keep one.
+  push('m'); // The daemon keeps a single bundle, so it keeps this one instead.
   t.match(run(['runs', 'rerun', third]), {
     status: 1,
     stdout: '',

@@ -5,7 +5,7 @@ import { errorRecord, WaybillError } from '../../src/core/lib/errors.ts';
 import type { DestinationResult, PipelineResult } from '../../src/core/publish/results/result.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 
-/** @param failures By destination. */
+/** @param failures The error codes by destination. */
 function resultOf(failures: Record<string, ErrorCode | null>): PipelineResult {
   const destinations = Object.entries(failures).map(([destinationId, code]): DestinationResult => {
     const error =
@@ -20,7 +20,7 @@ function resultOf(failures: Record<string, ErrorCode | null>): PipelineResult {
   };
 }
 
-/** Publishes with these results, one after another; the last one again and again. */
+/** Publishes with these results in turn, and repeats the last one. */
 function publishing(results: Record<string, ErrorCode | null>[]) {
   const clock = manualClock();
   const asked: (readonly string[])[] = [];

@@ -70,7 +70,7 @@ async function layOut(t: Test): Promise<Place> {
   return { config: path.join(root, 'c.yml'), disk: path.join(root, 'disk'), source, target };
 }
 
-/** Not synchronous, since the proxy is in this process. */
+/** Must be asynchronous, because the proxy is in this process. */
 async function waybill(args: string[], env: Record<string, string> = secrets): Promise<Ended> {
   const child = spawn(process.execPath, [program, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -149,7 +149,7 @@ t.test(
     t.equal(dry.status, 0, dry.stderr);
     t.match(document(t, dry), { counters: { publish_new: 3 } });
     t.same([await listing(source), await listing(target)], before);
-    // A dry run of a first publication also asks whether there are releases, by HEAD.
+    // A dry run of a first publication also checks for releases with HEAD.
     t.same([...new Set(proxy.seen.map(({ method }) => method))].sort(), ['GET', 'HEAD']);
   },
 );

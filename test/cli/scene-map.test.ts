@@ -18,7 +18,7 @@ interface Outcome {
   stderr: string;
 }
 
-/** Runs the command as a program would, with streams that remember. */
+/** Runs the command like a program would, with streams that record their content. */
 async function run(args: string[], stdin = ''): Promise<Outcome> {
   const outcome: Outcome = { code: null, stdout: '', stderr: '' };
   const sink = (name: 'stdout' | 'stderr'): Writable =>

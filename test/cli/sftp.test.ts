@@ -11,8 +11,8 @@ import { document, type Ended, fingerprint, manifest, program } from './process.
 import { upkeepSuite } from './upkeep.ts';
 
 /**
- * The built program on an SFTP server: every command that keeps a destination in order, and a publication
- * whose connection breaks.
+ * The built program with an SFTP server: every maintenance command, and a publication whose connection
+ * breaks.
  */
 
 const server = await startSshd(t);
@@ -21,7 +21,7 @@ const proxy = await startCuttingProxy(t, server.port);
 const place = (name: string, port = server.port): string =>
   `backend: sftp, host: ${server.host}, port: ${port}, user: ${server.user}, path: "${server.root}/${name}", ssh_key_file: "${server.clientKeyFile}", known_hosts_file: "${server.knownHostsFile}"`;
 
-/** A pipeline between two directories of the server, the destination's connection through the proxy. */
+/** A pipeline between two directories of the server. The destination connects through the proxy. */
 function layOut(t: Test, name: string, bundles: Record<string, Record<string, string>>): string {
   for (const [bundle, files] of Object.entries(bundles))
     for (const [file, content] of Object.entries(files)) {
@@ -45,7 +45,7 @@ function layOut(t: Test, name: string, bundles: Record<string, Record<string, st
   return config;
 }
 
-/** Not synchronous, since the proxy is in this process. */
+/** Must be asynchronous, because the proxy is in this process. */
 async function waybill(...args: string[]): Promise<Ended> {
   const child = spawn(process.execPath, [program, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -122,7 +122,7 @@ t.test('validate, inspect and a dry run read manifests, and no file contents unl
     one: { 'manifest.json': manifest([{ path: 'a.bin', size: content.length, digest: digestOf(content) }]) },
   });
   writeFileSync(path.join(server.root, 'look-in/one/a.bin'), content);
-  // Its source, too, is looked at through the proxy, which counts.
+  // Its source is also read through the proxy, which counts bytes.
   writeFileSync(
     config,
     readFileSync(config, 'utf8').replaceAll(`port: ${server.port}`, `port: ${proxy.port}`),

@@ -14,8 +14,9 @@ import { startDaemon } from './daemon.ts';
 import { program, waybill } from './process.ts';
 
 /*
- * `waybill push` in jobs of GitHub Actions and GitLab without a stored secret, over a line on which an upload
- * takes longer than two access tokens live. All jobs push at the same time, each on a connection of its own.
+ * `waybill push` in jobs of GitHub Actions and GitLab without a stored secret, over a connection on which an
+ * upload takes longer than the lifetime of two access tokens. All jobs push at the same time, each on its
+ * own connection.
  */
 
 t.setTimeout(0);

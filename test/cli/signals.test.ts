@@ -8,8 +8,8 @@ import { holdLease } from './held.ts';
 import { configuration, manifest, program, waybill, web } from './process.ts';
 
 /**
- * A run that waits for a lease is at work for as long as a test likes: signals meet it there, and no test
- * depends on how quick anything is.
+ * A run that waits for a lease stays active for as long as a test needs. Signals arrive during that time, so
+ * no test depends on speed.
  */
 
 interface Stopped {
@@ -39,14 +39,14 @@ for (const [signal, code] of [
 t.test('a second signal ends a run immediately', async (t) => {
   const place = layOut(t);
   holdLease(path.join(place, 'web/one'));
-  // Both are pending before the process goes on, so the second comes whatever the first has begun.
+  // Both are pending before the process resumes, so the second arrives even if the first has an effect.
   const ended = await stopped(t, place, ['run'], (kill) => {
     kill('SIGSTOP');
     kill('SIGINT');
     kill('SIGTERM');
     kill('SIGCONT');
   });
-  // Which of the two the system hands over first is its own affair.
+  // The system may deliver them in either order.
   t.match(String(ended.code), /^(130|143)$/);
   t.equal(ended.stderr.match(/stopping and cleaning up/g)?.length, 1);
 });
@@ -74,7 +74,7 @@ function layOut(t: Test): string {
   });
 }
 
-/** Every file below a directory. That a lock came and went shows in the times of its directory alone. */
+/** Every file below a directory. Only the times of its directory show that a lock came and went. */
 function contents(directory: string): Record<string, string> {
   const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
   const files = entries
@@ -84,7 +84,8 @@ function contents(directory: string): Record<string, string> {
 }
 
 /**
- * Starts a command, waits until it has met the lock, lets `act` send its signals, and returns how it ended.
+ * Starts a command, waits until it reaches the lock, lets `act` send its signals, and returns how the
+ * command ended.
  */
 async function stopped(
   t: Test,

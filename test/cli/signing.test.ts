@@ -16,13 +16,13 @@ const canary = 'canary51c0ffee passphrase';
 const env = { SOURCE_DATE_EPOCH: '1795136523' };
 const site = { 'index.html': '<p>', sub: { a: 'A' } };
 
-/** A key without a passphrase, as `key new` writes it; the public key is next to it. */
+/** A key without a passphrase, as `key new` writes it. The public key is next to it. */
 function newKey(cwd: string): void {
   const { status, stderr } = waybill(['key', 'new', 'site.key', '--no-passphrase'], { cwd });
   t.equal(status, 0, stderr);
 }
 
-/** The same key with the canary as its passphrase, at limits that cost nothing. */
+/** The same key with the canary as its passphrase, with cheap key derivation. */
 async function encrypt(cwd: string): Promise<void> {
   const parsed = parseSecretKeyFile(readFileSync(path.join(cwd, 'site.key')));
   const opened = parsed.ok ? await parsed.value.open('') : parsed;
@@ -200,7 +200,7 @@ pipelines:
   };
   t.match(push('bare'), { status: 1, stderr: /manifest\.json\.minisig is missing/ });
   t.match(push('site', '--sign', 'site.key'), { status: 0, stdout: /^succeeded / });
-  // A producer without waybill's key tools signs with minisign.
+  // A producer without waybill's key commands signs with minisign.
   t.match(waybill(['sign', 'theirs', '--key', 'site.key'], { cwd: place }), { status: 0 });
   execFileSync('minisign', ['-Sm', 'theirs/manifest.json', '-s', 'theirs.key'], { cwd: place });
   t.match(push('theirs'), { status: 0, stdout: /^succeeded / });

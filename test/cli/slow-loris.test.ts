@@ -39,7 +39,7 @@ t.test('stalled bodies use no memory of the daemon, on every route that has one'
       Array.from({ length: documents }, async () => {
         const client = await connect(t, origin);
         client.socket.write(headOf(document, 4 * mib));
-        // It is cut off where the daemon has no room for it.
+        // The daemon disconnects it if there is no memory left.
         client.socket.on('error', () => undefined).write(Buffer.alloc(3.8 * mib, ' '));
         return { ...client, name: document.name };
       }),

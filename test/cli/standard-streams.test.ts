@@ -5,7 +5,7 @@ import path from 'node:path';
 import t from 'tap';
 import { program, waybill } from './process.ts';
 
-/** The help is written without the stream that Node.js makes of its output, and behaves as if it were. */
+/** Help is written without Node.js's output stream, but must behave the same. */
 
 const help = waybill(['--help']).stdout;
 const command = `"${process.execPath}" "${program}"`;
@@ -18,11 +18,11 @@ t.test('help arrives in full through a full pipe', async (t) => {
   t.teardown(() => [reader, pipe].forEach((each) => closeSync(each)));
   const filling = Buffer.alloc(4096, '.');
   const filled = untilRefused(() => writeSync(pipe, filling));
-  // Through a fourth descriptor: a child's first three are set to blocking mode.
+  // Uses a fourth descriptor, because a child's first three are set to blocking mode.
   const stdio = ['ignore', 'ignore', 'inherit', pipe] as const;
   const child = spawn('bash', ['-c', `exec ${command} --help >&3`], { stdio: [...stdio] });
   const ended = once(child, 'exit');
-  // Long enough to meet the full pipe.
+  // Long enough to reach the full pipe.
   await new Promise((resolve) => setTimeout(resolve, 500));
   t.equal(child.exitCode, null, 'it waits for room');
   let text = '';
@@ -54,7 +54,7 @@ t.test('a usage error keeps its exit code without a reader', async (t) => {
   t.equal(spawnSync('bash', ['-o', 'pipefail', '-c', line], { stdio: 'ignore' }).status, 2);
 });
 
-/** How many bytes `step` took or gave before there were no more. */
+/** The number of bytes that `step` read or wrote until it would block. */
 function untilRefused(step: () => number): number {
   for (let sum = 0; ;)
     try {

@@ -11,7 +11,7 @@ import { holdLease } from './held.ts';
 import { configuration, manifest, program, root, web } from './process.ts';
 import { screenOf } from './terminal-screen.ts';
 
-/** What only a person at a terminal gets, on a real pseudo-terminal (`script`, util-linux). */
+/** Output that only appears on a terminal, tested with a real pseudo-terminal (`script`, util-linux). */
 
 const escape = '\u001b';
 
@@ -86,7 +86,7 @@ t.test('shows a progress bar on a terminal during work, and removes it afterward
 
 t.test('shows a bar while it reads files without a digest in the manifest', async (t) => {
   const place = layOut(t);
-  // With a hole for its bytes: what takes long is to hash them.
+  // A sparse file, because only hashing should take time.
   writeFileSync(path.join(place, 'source/one/large.bin'), '');
   truncateSync(path.join(place, 'source/one/large.bin'), 2 ** 31);
   writeFileSync(path.join(place, 'source/one/manifest.json'), manifest(['large.bin']));
@@ -132,7 +132,7 @@ for (const resumable of ['never', 'always --chunk-size 256KiB'])
     const reading = (async () => {
       for await (const chunk of child.stdout) seen += String(chunk);
     })();
-    // However quick the machine is: it goes on once the bar was seen.
+    // Continues once the bar was seen, whatever the speed of the machine is.
     while (line.passed('to the server') < size / 8) await moment();
     line.hang();
     while (seen.match(bar) === null) await moment();
@@ -166,7 +166,7 @@ t.test('push shows no bar without a terminal, or with JSON', async (t) => {
 
 const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
-/** What a terminal gets from a command, without blocking this process, which has the line to the daemon. */
+/** The terminal output of a command. Does not block this process, which runs the connection to the daemon. */
 async function ended(line: string, cwd: string, env: Record<string, string>): Promise<string> {
   const child = spawn('script', ['-qec', line, '/dev/null'], {
     cwd,

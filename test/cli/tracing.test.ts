@@ -14,7 +14,10 @@ const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
 const parent = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' };
 const traceparent = `00-${parent.traceId}-${parent.spanId}-01`;
 
-/** `waybill run` on a bundle of one file; not `spawnSync`, as collector and receiver are in this process. */
+/**
+ * `waybill run` on a bundle of one file. It is asynchronous, because collector and receiver are in this
+ * process.
+ */
 async function run(
   directory: string,
   more: string,

@@ -9,8 +9,8 @@ import t, { type Test } from 'tap';
 import { configuration, document, type Ended, manifest, program } from './process.ts';
 
 /**
- * Destinations that cannot be created, with the built program. In cases that once hung, a regression ends
- * through the timeout of `spawnSync`, with no status.
+ * Destinations that cannot be created, with the built program. Some cases used to hang. If they do so again,
+ * the timeout of `spawnSync` ends the program without a status.
  */
 
 const hungAfterMs = 60_000;
@@ -58,7 +58,7 @@ t.test('a destination that fails at setup has the action `error`, in text and in
   }
 });
 
-// The same sentence.
+// From the same sentence of the specification.
 t.test('an unreadable source gives every destination the action `error`', async (t) => {
   const place = layOut(t, 'id: web, backend: local, path: web');
   rmSync(path.join(place, 'source'), { recursive: true });
@@ -139,7 +139,9 @@ function layOut(t: Test, destination: string): string {
   return place;
 }
 
-/** Root without its capabilities is held to modes like anybody, and can read the program wherever it is. */
+/**
+ * Root without its capabilities is subject to file modes like any user, but can read the program everywhere.
+ */
 const withoutPrivileges = ['setpriv', '--bounding-set=-all', '--inh-caps=-all', '--'];
 
 function waybill(place: string, args: string[], { unprivileged = false } = {}): Ended {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { document, errorDocument, programForAll, waybill } from './process.ts';
 
-/** Directories that another user could change: which commands refuse them, and which warn. */
+/** Directories that another user could change: some commands reject them, and others warn. */
 
 const options = { skip: process.geteuid?.() === 0 ? false : 'only root can give files to other users' };
 /** No account has this number. */

@@ -3,15 +3,15 @@ import path from 'node:path';
 import type { Test } from 'tap';
 import { document, type Ended, manifest } from './process.ts';
 
-/** A directory of a server, looked at past the program. */
+/** A directory of a server, accessed without the program. */
 export interface RemoteDirectory {
-  /** The settings that name it in a configuration. */
+  /** The settings of the directory in a configuration. */
   settings: string;
   write(name: string, text: string): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Every file with its text. */
+  /** Every file with its content. */
   read(): Promise<Record<string, string>>;
-  /** Whatever would show that something was touched. */
+  /** Metadata that any change would alter. */
   fingerprint(): Promise<unknown>;
 }
 
@@ -21,7 +21,7 @@ export interface Remote {
   waybill(args: string[]): Promise<Ended>;
 }
 
-/** What keeps a destination in order, with the built program, from directory to directory of one server. */
+/** The maintenance commands of the built program, between directories of one server. */
 export function upkeepSuite(t: Test, remote: Remote): void {
   t.test(`${remote.name}: files that differ are repaired from the source or another destination`, (t) =>
     repairs(t, remote),

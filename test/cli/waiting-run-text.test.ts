@@ -12,7 +12,7 @@ const error = errorRecord(new WaybillError('storage_transient', 'sftp://web: the
 const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
 const failed = failedRun(startedRun(acceptedRun(job, at), at), error, at);
 const settings = { forMs: 600_000, whileRetrying: 'pass', hasOnePlace: false, pauses } as const;
-// As the client reads it.
+// The record as the client parses it.
 const waiting = JSON.parse(JSON.stringify(afterFailure(failed, at, settings))) as RunRecord;
 
 t.test('runs show and runs list print the next attempt of a waiting run, its time and the cause', async (t) => {

@@ -20,7 +20,7 @@ const env = { FEED_URL: server.url(), READER_URL: server.url('weather_reader') }
 const onServer = 'databases: [{ name: main, driver: postgres, url_env: READER_URL }]\n';
 const samples = path.resolve('test/fixtures/weather');
 
-/** A configuration that feeds the server, with more of `weather.feed`. */
+/** A configuration that feeds the server, with more settings of `weather.feed`. */
 function configured(more = ''): string {
   return `${onServer}weather: { feed: { url_env: FEED_URL${more === '' ? '' : `, ${more}`} } }\n`;
 }
@@ -29,7 +29,7 @@ interface Running {
   child: ChildProcess;
   /** Lines of stdout and stderr so far. */
   told: () => string;
-  /** Resolves with the whole of it once it matches. */
+  /** Resolves to the whole output once it matches. */
   until: (pattern: RegExp) => Promise<string>;
   ended: Promise<{ status: number | null; signal: NodeJS.Signals | null }>;
 }
@@ -185,7 +185,8 @@ t.test('watches a directory, and loads a file once it is stable', async (t) => {
   cpSync(path.join(samples, 'observations/KMSP_20240112_cold.json'), file('.second.part'));
   renameSync(file('.second.part'), file('below/second.json'));
   await running.until(/loaded +\S+second\.json/);
-  // In one step: half of a file that is written in two may settle on a busy machine, and is loaded then.
+  // Written in one step: a file written in two halves may count as stable after the first half on a busy
+  // machine.
   writeFileSync(file('.first.part'), '{');
   renameSync(file('.first.part'), file('first.json'));
   await running.until(/failed +\S+first\.json +it is not JSON/);
@@ -220,10 +221,10 @@ interface Day {
 }
 
 /**
- * Kills a feeder in the midst of its work, then lets another finish it, over a whole day. After its first
- * moment a table says where an office is, of which the service is asked from then on.
+ * Kills a feeder while it works, then lets another one finish, over a whole day. After the first moment, a
+ * table provides the location of an office, which the feeder requests from then on.
  *
- * @param config Of the configuration with these offices.
+ * @param config The configuration with these offices.
  */
 async function killedDay(
   t: Test,
@@ -247,7 +248,8 @@ async function killedDay(
     while (killed < due) {
       const running = start(cwd, args);
       const strikeAfter = (ms: number): unknown => setTimeout(() => running.child.kill('SIGKILL'), ms);
-      // Some while the database and the tables are made, most between two documents or within one.
+      // Some kills happen while the database and the tables are created, most between two documents or
+      // within one.
       let left = Math.floor(random() * 12);
       const ms = random() * 30;
       let place = 'as it starts';
@@ -308,7 +310,7 @@ t.test('any number of killed feeders leave the tables of one clean load', async 
       t.ok((tables[table]?.length ?? 0) > 0, `there are ${table}`);
   });
 
-  // Each start of it takes seconds of processor time.
+  // Each start takes seconds of processor time.
   await t.test('on an embedded database', async (t) => {
     const moments = isExhaustive ? all : all.slice(0, 1);
     const expected = await cleanly(moments);

@@ -19,11 +19,11 @@ interface Started {
   child: ChildProcess;
   /** Lines of stderr so far. */
   lines: string[];
-  /** The exit code, after the end. */
+  /** The exit code, once it has ended. */
   ended: Promise<number | null>;
 }
 
-/** The reader's log is lines of text, and the daemon's is JSON. */
+/** The reader logs text lines, the daemon JSON. */
 function listeningAt(line: string): string | undefined {
   return (/weather: listening .*url=(\S+)/.exec(line) ?? /"url":"([^"]+)".*"listening"/.exec(line))?.[1];
 }
@@ -41,7 +41,7 @@ function start(t: Test, cwd: string, command: string[], env: Record<string, stri
   return { child, lines, ended };
 }
 
-/** The URL that a reader told it listens on. */
+/** The URL that a reader printed. */
 async function listening({ child, lines, ended }: Started): Promise<string> {
   const failed = ended.then(() => {
     throw new Error(lines.join('\n'));
@@ -56,8 +56,8 @@ async function listening({ child, lines, ended }: Started): Promise<string> {
   }
 }
 
-// Starting the embedded database takes seconds of processor time, so one directory serves the programs that
-// need it, one after the other, and a server those that need no more than a database.
+// Starting the embedded database takes seconds of processor time. One directory serves the programs that
+// need it, one after another, and a server serves those that only need a database.
 const database = path.join(t.testdir({}), 'database');
 const directory = await openDirectory(database);
 await feedAll(directory);
@@ -70,7 +70,7 @@ await feedAll(owner);
 await owner.close();
 const WEATHER_URL = server.url('weather_reader');
 
-/** Every endpoint in every format has data, of the type that was asked for. */
+/** Every endpoint has data in every format, with the requested type. */
 async function answersAll(t: Test, url: string): Promise<void> {
   const endpoints = [
     'observations',

@@ -19,7 +19,7 @@ import type { RunRecord as ServedRecord } from '../../src/workers/queue/run-reco
 import { startApi, tokens } from '../api/harness.ts';
 import { runResult } from '../contract/queue.ts';
 
-/** What the server serves fits what the client reads: these lines do not compile otherwise. */
+/** The server's types match the client's: otherwise, these lines do not compile. */
 export const served: (record: ServedRecord) => Omit<RunRecord, 'error' | 'last_error' | 'destinations'> = (
   record,
 ) => record;
@@ -38,7 +38,7 @@ async function failureOf(work: Promise<unknown>): Promise<WaybillError> {
   );
 }
 
-/** A server of raw answers, one a connection, which remembers the heads that it got. */
+/** A server of raw responses, one per connection, which records the request heads. */
 async function scripted(
   t: Test,
   answers: ((socket: net.Socket) => void)[],

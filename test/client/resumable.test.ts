@@ -14,14 +14,14 @@ import { noise } from '../fixtures/noise.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 import { freePort } from '../services/free-port.ts';
 
-/** Uploads in several requests: a real daemon, lines that break, processes that end, and odd servers. */
+/** Uploads in several requests: a real daemon, broken connections, killed processes, and unusual servers. */
 
 const token = 'the-token-of-ci-on-this-host';
 const chunkBytes = 64 << 10;
 const size = 3 << 20;
 const quick = {
   patience: { baseMs: 1, capMs: 20, forMs: 60_000, tries: 3 },
-  // A daemon that stops asks for half a minute.
+  // A stopping daemon requests a pause of half a minute.
   clock: {
     ...systemClock,
     sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 100), signal),
@@ -81,7 +81,7 @@ const failureOf = (work: Promise<unknown>): Promise<WaybillError> =>
     (error: unknown) => asWaybillError(error),
   );
 
-/** Bytes in addition to the archive that a whole push may take: headers, and polling the run. */
+/** Bytes in addition to the archive that a push may take: headers, and polling the run. */
 const besides = 30_000;
 
 t.test('a connection cut many times transfers the archive once, and one more chunk for each cut', async (t) => {
@@ -96,7 +96,7 @@ t.test('a connection cut many times transfers the archive once, and one more chu
     ...{ resumable: 'always', chunkBytes },
     onSent(bytes) {
       sent += bytes;
-      // The one before has come.
+      // The previous connection was accepted.
       if (left === 0 || proxy.cuts() < cuts - left) return;
       left -= 1;
       proxy.cutAfter(Math.floor((chunkBytes * left) / cuts));
@@ -129,7 +129,7 @@ t.test('lost answers and a restart in the middle and at the last byte lead to on
         restarting ??= (async () => {
           await daemon.close();
           daemon = await place.start();
-          // From here on every second answer is lost.
+          // From here on, every second response is lost.
           proxy.cutAfter(0, 6, 'from the server');
         })();
     },
@@ -184,7 +184,7 @@ async function packed(directory: string): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Pushes until some of it has arrived, and is ended. */
+/** Pushes until part of the upload has arrived, then aborts. */
 async function endedInTheMiddle(place: Place): Promise<void> {
   const ended = new AbortController();
   let sent = 0;
@@ -202,7 +202,7 @@ t.test("if the daemon's copy is damaged, the whole archive is sent again", async
   await daemon.close();
   const partial = path.join(place.root, 'staging/partial');
   const bytes = readdirSync(partial).find((name) => name.endsWith('.bytes')) ?? 'none';
-  // As a power failure leaves a file whose bytes never reached the disk.
+  // Like a file after a power failure whose bytes were never written to disk.
   writeFileSync(path.join(partial, bytes), Buffer.alloc(statSync(path.join(partial, bytes)).size));
   await started(t, place);
   const options = { name: 'n', resumable: 'always', chunkBytes } as const;
@@ -242,7 +242,7 @@ t.test('restarts an upload that the daemon has lost, a limited number of times',
   await started(t, place);
   const methods: string[] = [];
   let lost = 2;
-  // As a balancer does that sends a part of an upload to another host.
+  // Like a load balancer that sends part of an upload to another host.
   const balancer = http.createServer((req, res) => {
     methods.push(req.method ?? '');
     const isLost = req.method === 'PATCH' && (lost -= 1) >= 0;
@@ -355,7 +355,7 @@ t.test('waits for a full queue with the last byte only, as long as requested', a
       size: archive.length,
       open: async function* () {
         opened += 1;
-        // Once the upload is begun, which asks for a slot, too.
+        // Once the upload has started, which also needs a slot.
         held ??= await api.ports.queue.reserve({ pipelineId: 'docs' });
         yield archive;
       },

@@ -30,23 +30,23 @@ export interface QueueSettings {
   onExpire: (job: PublishJob) => Promise<void>;
   discard: (job: PublishJob) => Promise<void>;
   keep: KeepLimits;
-  /** By default a failed run is not tried again. */
+  /** By default, failed runs are not retried. */
   retries?: RetriesOf;
 }
 
-/** What a test of an implementation brings: a fresh queue, and a way to let time pass for it. */
+/** An implementation provides a new queue, and a way to advance time for it. */
 export interface QueueHarness {
   queue: JobQueue;
-  /** Lets at least `ms` milliseconds pass and everything that was due in them happen. */
+  /** Advances at least `ms` milliseconds and runs everything due in that time. */
   elapse: (ms: number) => Promise<void>;
   /**
-   * Whether runs that wait are still there for others when this queue has closed; where not, it runs them
-   * first as far as time allows.
+   * Whether waiting runs are still available to others when this queue has closed. If not, it runs them
+   * first if there is time.
    */
   waitingSurvives: boolean;
 }
 
-/** The contract of `JobQueue` in executable form; every implementation runs it. */
+/** The contract of `JobQueue`, which every implementation passes. */
 export function queueContract(t: Test, open: (settings: QueueSettings) => Promise<QueueHarness>): void {
   const start = async (t: Test, settings: Partial<QueueSettings> = {}) => {
     const expired: string[] = [];
@@ -658,7 +658,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.find('maps.4'), { status: 'succeeded', rerunnable: true });
     t.match(await queue.kept(), { bundles: 1 }, 'as long as the record');
     t.match(await queue.rerun('maps.2', 'maps.5'), { replayed: true, record: { run_id: 'maps.4' } });
-    // A run that waits, because one that has begun keeps its bundle when it is cancelled.
+    // A waiting run, because a run that has started keeps its bundle when it is cancelled.
     await queue.pause('maps', null);
     await submit(queue, 'maps.6');
     await queue.cancel('maps.6');
@@ -1372,7 +1372,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 }
 
-/** That a first try has failed. */
+/** Waits until the first attempt has failed. */
 function deliveryNote(eventId: string): DeliveryNote {
   return {
     ...{ notifierId: 'hook', eventId, eventType: 'bundle.published', status: 'retrying', tries: 1 },
@@ -1408,7 +1408,7 @@ async function finished(queue: JobQueue, runId: string): Promise<RunRecord> {
   return record as RunRecord;
 }
 
-/** Every wanted change after the cursor, page by page. */
+/** Every wanted change after the cursor, from all pages. */
 async function changesAfter(
   watch: RunWatch,
   after: string,
@@ -1424,7 +1424,7 @@ async function changesAfter(
   }
 }
 
-/** Looks until what it sees is right; the test's own time-out ends a vain search. */
+/** Polls until the value is right. The test's own timeout ends the loop. */
 async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
   for (;;) {
     const seen = await look();
@@ -1436,7 +1436,7 @@ async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Pr
 type WorkerContext = Parameters<JobProcessor>[1];
 
 /**
- * Workers that report when they start and end only when the test lets them. An abort ends them with its
+ * Workers that report when they start, and end only when the test tells them to. An abort ends them with its
  * reason.
  */
 function gatedWorkers() {

@@ -14,7 +14,7 @@ type Start = (
 ) => Promise<QueueHarness & { expired: string[]; discarded: string[] }>;
 
 const hour = 3_600_000;
-/** The next try never comes by itself within a test. */
+/** No retry starts by itself within a test. */
 const late = { baseMs: hour, capMs: hour, random: () => 0.5 };
 const soon = { baseMs: 20, capMs: 20, random: () => 0.5 };
 
@@ -22,7 +22,7 @@ const settingsOf = (pauses: typeof soon, more: Partial<RetrySettings> = {}): Par
   retries: () => ({ forMs: hour, whileRetrying: 'pass', hasOnePlace: false, pauses, ...more }),
 });
 
-/** The part of the contract of `JobQueue` that is about runs that are tried again. */
+/** The part of the `JobQueue` contract for retried runs. */
 export function retryContract(t: Test, start: Start): void {
   t.test(
     'a run that fails for a temporary cause is queued again, and succeeds when retried',
@@ -104,7 +104,7 @@ export function retryContract(t: Test, start: Start): void {
     });
     await t.rejects(queue.retryNow('maps.1'), { code: 'run_finished' });
     t.match(await queue.overview(['maps']), [{ retrying: 0 }]);
-    // The clock may pass the retention meanwhile.
+    // The clock may exceed the retention meanwhile.
     await until(() => discarded.includes('maps.1'), elapse);
     t.same(workers.begun, ['maps.1']);
   });
@@ -226,7 +226,7 @@ export function retryContract(t: Test, start: Start): void {
   });
 }
 
-/** Workers that fail each try of a run with the next code of its list, and succeed afterwards. */
+/** Workers that fail each attempt of a run with the next code of its list, and succeed afterwards. */
 function scripted(failures: Record<string, ErrorCode[]>, gate: Promise<void> = Promise.resolve()) {
   const begun: string[] = [];
   const process: JobProcessor = async ({ runId }) => {
@@ -278,7 +278,7 @@ const untilEnd = (queue: JobQueue, elapse: Elapse, runId: string): Promise<RunRe
 const untilRetrying = (queue: JobQueue, elapse: Elapse, runId: string): Promise<RunRecord> =>
   untilRecord(queue, elapse, runId, ({ status, next_try_at }) => status === 'queued' && next_try_at !== null);
 
-/** Lets time pass until the record is right; the test's own time-out ends a vain wait. */
+/** Advances time until the record is right. The test's own timeout ends the loop. */
 async function untilRecord(
   queue: JobQueue,
   elapse: Elapse,

@@ -11,16 +11,16 @@ import type { Body, Entry, Stamp, Storage } from '../../src/core/storage/storage
 import { sampleOf, share } from '../support/sampling.ts';
 
 /**
- * The storage contract as tests. Every backend runs all of it: `open` gives a fresh, empty storage; called
- * again with the same place it opens a second storage on the same bytes.
+ * The storage contract as tests. Every backend runs all of it. `open` returns a new, empty storage. If it is
+ * called again with the same location, it opens a second storage on the same bytes.
  */
 export interface StorageWorld {
   open(): Promise<Storage>;
-  /** How many entries the storage gets with one call of a listing: 1000 (S3's) unless given. */
+  /** The number of entries in one page of a listing. Default: 1000, as in S3. */
   page?: number;
 }
 
-/** How many scenarios a sample has for a variant of a storage; the storage itself runs all. */
+/** The number of scenarios in the sample for a variant of a storage. The storage itself runs all. */
 const sampled = 8;
 interface ContractOptions {
   variantOf?: string;
@@ -31,9 +31,9 @@ interface ContractOptions {
 type Work = (t: Test, storage: Storage, world: StorageWorld) => Promise<void>;
 
 /**
- * `variantOf` names the storage that runs all of it; then this is a sample. `lacks` are names of
- * scenarios that do not hold on a server of some make, and that it has to be known for. `without` are the
- * optional capabilities that the storage must not have; `keep` and `duplicate` are required otherwise.
+ * `variantOf` names the storage that runs the whole contract; this is then a sample. `lacks` has the names
+ * of scenarios that a known server does not pass. `without` has the optional capabilities that the storage
+ * must not have. Otherwise, `keep` and `duplicate` are required.
  */
 export async function storageContract(
   t: Test,
@@ -153,7 +153,7 @@ export async function storageContract(
     const before = await stamps();
     t.same([...before.keys()].sort(), ['d/changed', 'same'], 'each file has one');
     t.same(await stamps(), before, 'without a change it stays');
-    // With an inexact time, two changes within two seconds may look the same.
+    // If times are inexact, two changes within two seconds may look the same.
     const isExact = before.get('same')?.isExact === true;
     if (!isExact) await passing(2_100);
     await put(storage, 'd/changed', 'two');
@@ -260,7 +260,7 @@ export async function storageContract(
 
   scenario('compare and swap succeeds once among twenty contenders', async (t, storage, world) => {
     if ((await storage.facts.conditionalWrites()) !== 'full') return;
-    // Other bytes than any contender's: a version may be a hash of the bytes.
+    // The bytes differ from those of all contenders, because a version may be a hash of the bytes.
     const { version } = await storage.write(key('state'), bytesBody('first'), { mode: 'create' });
     const contenders = await Promise.all(Array.from({ length: 20 }, () => world.open()));
     const outcomes = await Promise.allSettled(

@@ -3,7 +3,7 @@ import { type Event, eventOf } from '../../src/core/notify/event.ts';
 import { maxUndelivered, type Undelivered, type UndeliveredEvents } from '../../src/core/notify/outbox.ts';
 import { testOccurrence } from '../../src/core/publish/results/occurrences.ts';
 
-/** An event that happened at this millisecond, given up. */
+/** An event at this time, given in milliseconds, which could not be delivered. */
 export const givenUp = (id: string, happened: number, reason = 'away'): Undelivered => ({
   event: eventOf(testOccurrence('n'), id, new Date(happened)),
   tries: 4,
@@ -16,11 +16,11 @@ export const idsOf = (list: readonly { event: Pick<Event, 'id'> }[]): string[] =
 
 interface Opened {
   events: UndeliveredEvents;
-  /** Notifier and count of each drop. */
+  /** Notifier and count of each removal. */
   dropped: [string, number][];
 }
 
-/** What every place for undelivered events keeps to. `open` makes an empty one. */
+/** The contract of stores for undelivered events. `open` returns an empty one. */
 export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>): void {
   t.test('lists complete events in chronological order, by notifier', async (t) => {
     const { events } = await open(t);
@@ -64,7 +64,7 @@ export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>)
     const { events, dropped } = await open(t);
     await events.keep('other', givenUp('msg_0', 0));
     const kept: Promise<void>[] = [];
-    // The newest first: which go does not depend on when they were given up.
+    // The newest first: which events are removed does not depend on when their delivery failed.
     for (let at = maxUndelivered + 3; at > 0; at -= 1) kept.push(events.keep('n', givenUp(`msg_${at}`, at)));
     await Promise.all(kept);
     const list = await events.list('n');

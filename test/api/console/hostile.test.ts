@@ -10,7 +10,7 @@ import { startApi, tokens } from '../harness.ts';
 
 const never = new AbortController().signal;
 
-/** What would be seen as markup if it were not escaped, in text and in attributes. */
+/** Text that would be parsed as markup if it were not escaped, in text and in attributes. */
 const markup = fc.constantFrom(
   '<script>alert(1)</script>',
   '"><img src=x onerror=alert(1)>',
@@ -21,7 +21,7 @@ const markup = fc.constantFrom(
 );
 const hostile = fc.tuple(fc.string({ unit: 'binary', maxLength: 12 }), markup).map((parts) => parts.join(''));
 
-/** A result in which everything that a bundle, a manifest or a storage may choose is this text. */
+/** A result in which every text that a bundle, a manifest or a storage controls is hostile. */
 function resultOf(text: string): RunResult {
   const { run } = runResult('ok');
   const error = {

@@ -7,7 +7,7 @@ import { type OidcProvider, startOidcProvider } from '../../services/oidc-provid
 import { type Api, type ApiSettings, startApi } from '../harness.ts';
 import { csrfIn, HttpBrowser, loginWith, noticeIn } from './login.ts';
 
-/* The login to the console with OpenID Connect: oidc-provider, and a scripted provider for faults. */
+/* Login to the console with OpenID Connect: oidc-provider, and a scripted provider for faults. */
 
 async function startConsole(
   t: Test,
@@ -131,7 +131,7 @@ t.test("an answer that does not belong to this browser's login is rejected", asy
   );
 });
 
-/** A login whose token request `answer` answers. Returns the page after it. */
+/** Starts a login whose token request is answered by `answer`. Returns the page after it. */
 async function scripted(
   t: Test,
   answer: (nonce: string) => Promise<(req: IncomingMessage, res: ServerResponse) => void>,

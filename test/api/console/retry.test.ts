@@ -8,7 +8,7 @@ const runId = 'maps.20261120T020434Z.k3f9q2ab7x';
 const hour = 3_600_000;
 const pauses = { baseMs: hour, capMs: hour, random: () => 0.5 };
 
-/** An API with a run that waits for its next try, which will succeed. */
+/** An API with a run that waits for a retry, which will succeed. */
 async function withWaitingRun(t: Test): Promise<Api> {
   const api = await startApi(t, {
     retries: () => ({ forMs: hour, whileRetrying: 'pass', hasOnePlace: false, pauses }),

@@ -237,7 +237,7 @@ t.test('a clock that was ahead neither extends a session nor blocks later ones a
   const clock = {
     ...systemClock,
     now: () => new Date(Date.now() + aheadMs),
-    // Without timers, only a new session looks for logouts.
+    // Without timers, only a new session checks for logouts.
     timeout: () => ({ cancel: () => undefined }),
   };
   const api = await startApi(t, { ports: { clock, endedSessions: endedSessionsBook({ clock }) } });
@@ -254,7 +254,7 @@ t.test('a clock that was ahead neither extends a session nor blocks later ones a
   const admin = await logIn(api, tokens.admin);
   aheadMs = 0;
   t.equal(await statusOf(admin.cookie), 303, 'begun in the future');
-  // The first request of the holder notices that the logout is in the future: it counts as of now.
+  // The first request of the session detects that the logout is in the future, and treats it as current.
   t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 303);
   t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 200);
 });
@@ -371,7 +371,8 @@ t.test('a path that leads out of the destination is rejected wherever the consol
     ])
       t.equal((await send()).status, 400, `${page} ${JSON.stringify(path)}`);
   t.same(asked, [], 'nothing was looked for');
-  // Encoded twice it is a name like any other; as a part of the address it is no destination.
+  // If it is encoded twice, it is an ordinary name. As part of the address, it does not match a
+  // destination.
   await fetch(`${api.origin}/${place}?path=%252e%252e%252fetc`, { headers: { cookie } });
   t.match(asked, [{ path: '%2e%2e%2fetc' }]);
   for (const other of ['%2e%2e', '..%2f..%2fetc', '%2fetc', 'web%00'])

@@ -11,7 +11,7 @@ import { begin, tus } from '../resumable/tus.ts';
 import { answered } from '../stalled-bodies.ts';
 import { accessToken, claims, exchange, publisherOf } from './exchange.ts';
 
-/** Access tokens on every route of upload tokens, and their end. */
+/** Access tokens on every route that accepts upload tokens, and their expiry. */
 
 const everything = { scopes: ['upload', 'run', 'cancel', 'releases', 'read'] as const };
 const all = { ...everything, scopes: [...everything.scopes], pipelines: ['maps', 'files'] };
@@ -94,7 +94,7 @@ t.test('refuses an access token that was issued while the clock was ahead', asyn
   let aheadMs = 0;
   const clock = { ...systemClock, now: () => new Date(Date.now() + aheadMs) };
   const api = await startApi(t, { publishers: [publisherOf(issuer.url, all)], ports: { clock } });
-  // Clocks of hosts may differ a little.
+  // The clocks of hosts may differ slightly.
   aheadMs = 60_000;
   const soon = await accessToken(api.origin, await issuer.sign(claims));
   aheadMs = 365 * 86_400_000;

@@ -3,7 +3,7 @@ import { startOidcProvider } from '../../services/oidc-provider.ts';
 import { startApi, upload } from '../harness.ts';
 import { claims, exchange, publisherOf } from './exchange.ts';
 
-/** The exchange with ID tokens of a real provider, found by its discovery document. */
+/** The exchange of ID tokens from a real provider, with its discovery document. */
 
 for (const alg of ['RS256', 'ES256'] as const)
   t.test(`ID tokens of oidc-provider are exchanged once (${alg})`, async (t) => {

@@ -7,7 +7,7 @@ import { runResult } from '../../contract/queue.ts';
 import { type Api, connect, startApi, tokens, upload, uploadHead } from '../harness.ts';
 import { begin, offsetOf, send, tus } from './tus.ts';
 
-/** Resumable uploads against a daemon whose runs wait: what tus 1.0 asks for, and what is ours. */
+/** Resumable uploads to a daemon whose runs wait: the requirements of tus 1.0, and our additions. */
 
 const recordOf = async ({ ports }: Api, response: Response) =>
   ports.queue.find(response.headers.get('location')?.split('/').at(-1) ?? 'none');

@@ -89,7 +89,7 @@ t.test('the schema is published, and a client with the current one gets 304', as
   t.match(first.headers.get('content-type'), /^application\/schema\+json/);
   t.equal(await first.text(), sceneMapSchemaText());
   const again = await fetch(`${base}/v1/schemas/scene-map.json`, {
-    // fetch asks for no caching of itself where the caller says nothing.
+    // fetch requests no caching itself if the caller sets no header.
     headers: { 'If-None-Match': first.headers.get('etag') ?? '', 'Cache-Control': 'max-age=0' },
   });
   t.equal(again.status, 304);

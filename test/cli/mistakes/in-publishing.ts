@@ -10,7 +10,7 @@ const key = {
   AWS_REGION: 'eu-1',
 };
 
-/** No name of a host can be looked up, as on a machine without a network. */
+/** No host name can be resolved, as on a machine without a network. */
 const noNetwork = {
   files: {
     'offline.mjs': `import dns from 'node:dns';
@@ -30,7 +30,7 @@ const releases = `pipelines:
       - {id: flat, backend: local, path: ./flat, mapping: fixed}
 `;
 
-/** `waybill publish` and `waybill push` by hand, without a configuration: nothing is ever written. */
+/** `waybill publish` and `waybill push` without a configuration. Nothing is ever written. */
 export function inPublishing({ closed, pages }: Servers): Mistake[] {
   const publish = (name: string, args: string[], place: string, remedy: string): Mistake => ({
     ...{ name: `publish: ${name}`, args: ['publish', ...args], files: site },
@@ -218,7 +218,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       'WAYBILL_TOKEN',
     ),
     push('an FTP server', ['site', '--to', 'ftp://publish.example.org', '-p', 'maps'], 'ftp://', 'https://'),
-    // The directory of the destination is made for the lease.
+    // The lease creates the directory of the destination.
     {
       ...release('rollback before a release', ['rollback', '-d', 'web'], 'no releases', 'publish first'),
       writesNothing: false,

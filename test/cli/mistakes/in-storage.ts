@@ -10,7 +10,7 @@ const sftp = (more: string, port = 1): string =>
 const withKey = 'ssh_key_file: ./key';
 const link = (name: string, target: string) => (place: string) => symlinkSync(target, path.join(place, name));
 
-/** Sources and destinations that are not as the configuration has them. */
+/** Sources and destinations that do not match the configuration. */
 export const inStorage = (servers: Servers): Mistake[] => [
   { name: 'a source that is not there', args: run, config: to(local), place: '/source', remedy: 'mkdir' },
   { name: 'a source that is not there, checked', config: to(local), place: '/source', remedy: 'mkdir' },

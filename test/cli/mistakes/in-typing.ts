@@ -4,7 +4,10 @@ import { local, type Mistake, type Servers, to, token, uploads } from './mistake
 
 const site = { 'site/index.html': '<p>home</p>\n' };
 
-/** Slips on the command line, and directories that cannot be published as they are. Nothing is written. */
+/**
+ * Typing errors on the command line, and directories that cannot be published as they are. Nothing is
+ * written.
+ */
 export function inTyping({ closed, pages }: Servers): Mistake[] {
   const typed = (name: string, args: string[], place: string, remedy: string): Mistake => ({
     ...{ name: `typing: ${name}`, args, config: to(local), files: site, env: { WAYBILL_TOKEN: token } },
@@ -77,7 +80,7 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
     },
     {
       ...typed('a name in Latin-1', ['publish', 'site', 'www'], 'not UTF-8', 'convmv -f latin1'),
-      // It is compared by its text, which is not its name.
+      // It is compared by its text, not by its name.
       writesNothing: false,
       prepare: (place) =>
         writeFileSync(Buffer.concat([Buffer.from(`${place}/site/`), Buffer.from('café.html', 'latin1')]), ''),

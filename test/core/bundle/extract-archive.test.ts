@@ -272,7 +272,7 @@ t.test(
             chunk: 333,
           });
           if (error !== undefined) return error.code !== 'internal_error' && !existsSync(directory);
-          // Every size and digest of the manifest was held, so these are the files that were meant.
+          // Every size and digest matched the manifest, so these are the original files.
           const isWhole = staged?.files === listed.length;
           rmSync(directory, { recursive: true });
           return isWhole;
@@ -377,7 +377,7 @@ t.test('archive and manifest have the same limit for depth', async (t) => {
   }
 });
 
-/** Extracts into a directory that `prepare` may have put something into. */
+/** Extracts into a directory that `prepare` may fill first. */
 async function extract(
   archive: Buffer,
   options: { limits?: typeof limits; prepare?: (directory: string) => void } = {},
@@ -519,7 +519,7 @@ t.test('no file stays open, whether the archive is complete or truncated', async
       try {
         return readlinkSync(`/proc/self/fd/${fd}`).endsWith(name);
       } catch {
-        return false; // The one that listed them.
+        return false; // The descriptor that listed the others.
       }
     });
   const archive = tar(manifest('a'), { path: 'still-open', body: 'x'.repeat(200_000) });

@@ -16,7 +16,7 @@ import { signatureFile, trustedCommentOf } from '../../../src/core/signing/signa
 import { storageOpener } from '../../../src/core/storage/open-storage.ts';
 import { generator } from '../../support/sampling.ts';
 
-/** Signed bundles in a directory that is read as a source. */
+/** Signed bundles in a directory that is used as a source. */
 
 const secret = newSecretKey();
 const sign = (manifest: Uint8Array, created: Parameters<typeof dateOf>[0]): Buffer =>

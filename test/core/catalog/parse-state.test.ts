@@ -225,7 +225,7 @@ t.test('a malformed state is invalid, with the place in the reason', async (t) =
   }
 });
 
-/** Every field of a catalog, by its place. */
+/** Every field of a catalog, by its position. */
 const places = [
   ...['generation', 'updated_at', 'outputs', 'bundles', 'pending', 'outputs[0]', 'bundles[0]'],
   ...['outputs[0]', 'pending.outputs[0]'].flatMap((at) =>

@@ -11,7 +11,7 @@ const validate = new Ajv({
   strict: true,
   allErrors: true,
   verbose: true,
-  // Of editors, who show it in place of the pattern.
+  // Editors show this text instead of the pattern.
   keywords: ['patternErrorMessage'],
 }).compile(schema);
 const accepts = (text: string): boolean => validate(parseYaml(text));
@@ -65,7 +65,7 @@ t.test('every setting is described in the reference and in the complete example'
     t.match(setting['description'], /^[A-Z].{15,}[.)]$/, `${name} has a sentence`);
     if (name === 'glob') t.match(page, '{glob: PATTERN}', 'described with the claims');
     else {
-      // A heading, a choice between kinds, or a row; rows of small maps have dotted names.
+      // A heading, a choice between kinds, or a row. Rows of small maps have dotted names.
       const places = [
         `^### \`([\\w<>.[\\]]*\\.)?${name}(\\[\\])?\`$`,
         `^\`${name}\` \\((required|default)`,

@@ -7,7 +7,7 @@ import { loadConfig } from '../../../src/core/config/load.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { complaintsOf, findingsOf, parse, withDestination, withHttp } from './parse.ts';
 
-/** Of destinations, by default. */
+/** The default settings of destinations. */
 const modes = { file: 0o644, directory: 0o755 };
 
 const minimal = withDestination('backend: local, path: ./out');
@@ -699,7 +699,7 @@ t.test('an out-of-range number is shown, whatever other errors its map has', (t)
         /max_body: found the number 3;/,
       ],
     ],
-    // A number in place of a text may be one, and so may a text in place of a number.
+    // A number may be replaced by text, and text by a number.
     [
       `server: {queue: {driver: bullmq, redis_url_env: 123456789, max_waiting: "hunter2"}}`,
       [/redis_url_env: found the number \(not shown: it may be a secret\)/],

@@ -8,7 +8,7 @@ const release = {
 
 t.test('releases are listed in the order of activation, with one action each', (t) => {
   const releases = [
-    // By its id it is the newest.
+    // By its id, it is the newest.
     { ...release, id: 'r9', activatedAt: '2026-11-20T01:00:00Z' },
     { ...release, id: 'r8' },
     { ...release, id: 'r7', activatedAt: '2026-11-20T03:00:00Z', isRolledBack: true },

@@ -7,7 +7,7 @@ const done = {
   ...{ outputs_written: 0, outputs_linked: 0, outputs_kept: 0 },
 };
 
-/** Runs of a minute each, of which these failed; the newest first. */
+/** Runs of one minute each, newest first. `failed` says which of them failed. */
 function runsOf(...failed: boolean[]): RunRecord[] {
   return failed.map((isFailed, index) => {
     const at = (seconds: number): string => new Date(1e12 - index * 3_600_000 + seconds * 1000).toISOString();

@@ -14,7 +14,7 @@ async function packed(bytes: Buffer, size = 65_536): Promise<Uint8Array[]> {
   return chunks;
 }
 
-/** Text that compresses, and no two pieces of it the same. */
+/** Compressible text without repeated pieces. */
 function textOf(length: number): Buffer {
   return Buffer.from(Array.from({ length: length / 5 + 1 }, (_, index) => index % 9973).join(' ')).subarray(
     0,

@@ -39,7 +39,7 @@ const site = {
 interface Source {
   location: SourceLocation;
   secrets?: Secrets;
-  /** Writes a file of the source; an old one unless it is `recent`. */
+  /** Writes a file of the source, with an old time unless it is `recent`. */
   write: (name: string, text: string, options?: { recent?: boolean }) => Promise<void> | void;
 }
 

@@ -98,7 +98,7 @@ t.test('a directory is packed to the same bytes, whatever its times and modes, a
   const archive = await bytesOf(bundle.open((count) => (read += count)));
   t.equal(read, bundle.tarBytes);
   t.equal(gunzipSync(archive).length, bundle.tarBytes);
-  // As of this version: another Node.js, zlib or processor makes no other bytes. See `archiveForm`.
+  // As in this version: another Node.js, zlib or processor makes the same bytes. See `archiveForm`.
   t.equal(digestOf(archive), 'sha256:f86316fb47bd6e15311ffeb27662df49e332d81c2002e93d81268588efac8430');
 
   for (const [index, file] of ['index.html', 'deep/words.txt'].entries())
