@@ -20,7 +20,7 @@ import { document, waybill } from './cli/process.ts';
 import { ensureInstalled } from './services/debian.ts';
 import { stagedIn } from './support/staged.ts';
 
-/** `npm test` has bundled it: what it does is the same, and it need not be compiled for each test. */
+/** The bundle of `npm test`, which does the same and is not compiled again for each test. */
 const program = fileURLToPath(new URL('../examples/demo/demo.ts', import.meta.url));
 
 /** Starts the demo with its data in a directory of the test. */
@@ -67,7 +67,7 @@ function assertPublished(t: Test, directory: string): void {
 }
 
 t.test('npm run demo -- --once publishes everything, prints where, and exits with 0', async (t) => {
-  // As package.json has it, from source.
+  // As in package.json, from source.
   const { demo, temporary, output } = startDemo(t, ['--once'], path.join('examples', 'demo', 'demo.ts'));
   t.equal(await exitCode(demo), 0, output());
   const [name = ''] = demoDirectories(temporary);

@@ -32,7 +32,7 @@ const dashboard = JSON.parse(readFileSync('deploy/grafana/waybill.json', 'utf8')
   templating: { list: { name: string; definition?: string }[] };
 };
 
-/** What Grafana puts in place of its variables while everything is chosen. */
+/** The values of Grafana's variables while everything is selected. */
 const asAsked = (expr: string): string =>
   expr.replaceAll('$__rate_interval', '1m').replaceAll(/\$(pipeline|instance)\b/g, '.*');
 
@@ -84,7 +84,7 @@ async function valuesOf(prometheus: Prometheus, query: string): Promise<unknown[
   return ((await prometheus.ask('query', { query })) as { result: unknown[] }).result;
 }
 
-/** Rates need two scrapes of each, and alerts one evaluation. */
+/** Rates need two scrapes of each daemon, and alerts need one evaluation. */
 async function untilScraped(prometheus: Prometheus, targets: number): Promise<void> {
   const isDone = async (): Promise<boolean> => {
     const scraped = await valuesOf(prometheus, 'count_over_time(process_cpu_seconds_total[1m]) >= 3');
@@ -95,7 +95,7 @@ async function untilScraped(prometheus: Prometheus, targets: number): Promise<vo
   while (!(await isDone())) await systemClock.sleep(100);
 }
 
-/** A daemon that has published something, and has a notifier. */
+/** A daemon with a publication and a notifier. */
 async function daemon(t: Test): Promise<string> {
   const root = t.testdir({});
   mkdirSync(path.join(root, 'public'));
@@ -133,7 +133,7 @@ pipelines:
   return new URL(served.url).host;
 }
 
-/** The metrics of weather, which the daemon above does not serve. */
+/** Weather metrics, which the daemon above does not have. */
 async function weatherApi(t: Test): Promise<string> {
   const { origin, ports } = await startApi(t);
   ports.metrics?.weatherAnswered('alerts', { stale: false, asOf: new Date() });

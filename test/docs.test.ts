@@ -39,7 +39,7 @@ t.test('every relative link has an existing file and heading', async (t) => {
 
 t.test('docs/README.md lists every page of docs/', async (t) => {
   t.ok(linksOf(readFileSync('README.md', 'utf8')).includes('docs/README.md'));
-  // Decisions have a list of their own.
+  // Decision records have their own list.
   const listed = ['docs', 'docs/decisions'].flatMap((folder) =>
     linksOf(readFileSync(`${folder}/README.md`, 'utf8')).map((link) => path.join(folder, link)),
   );
@@ -118,7 +118,7 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
   const clone = makeClone(t);
   // Each block reports when it starts, so that a failure shows its location.
   const script = blocks.map((block, index) => `echo "block ${index}"\n${block}`).join('\n');
-  // A comment for each keeps a slow machine from being taken for one that hangs.
+  // A comment for each, so that a slow run does not count as hanging.
   const told = (text: string): void =>
     [...text.matchAll(/^block \d+$/gm)].forEach(([line]) => t.comment(line));
   const { status, output } = await bash(script.replaceAll('8080', String(port)), {
@@ -141,7 +141,7 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
   t.notOk(existsSync(path.join(clone, 'demo-run')), 'the tour tidies up');
 });
 
-/** What a fresh clone holds after `npm ci`. A copy, since the tour writes to it. */
+/** A fresh clone after `npm ci`. It is a copy, because the tour writes to it. */
 function makeClone(t: Test): string {
   const clone = mkdtempSync(path.join(tmpdir(), 'waybill-tour-'));
   t.teardown(() => rmSync(clone, { recursive: true, force: true }));
@@ -160,7 +160,7 @@ function linksOf(markdown: string): string[] {
   return [...withoutCode(markdown).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
 }
 
-/** As code forges make anchors of headings. */
+/** Creates anchors of headings like code forges. */
 function headingsOf(markdown: string): string[] {
   return [...markdown.replaceAll(/^```.*?^```$/gms, '').matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
     title

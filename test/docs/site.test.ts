@@ -159,7 +159,7 @@ async function contrastProblems(page: Page): Promise<unknown> {
   );
 }
 
-/** Serves a directory below `base`, as a plain web server does. */
+/** Serves a directory below `base`, like a simple web server. */
 async function serve(t: Test, directory: string): Promise<string> {
   const server = createServer((req, res) => {
     const name = decodeURI(new URL(req.url ?? '', 'http://x').pathname).slice(base.length) || 'index.html';

@@ -30,8 +30,8 @@ import {
 } from './world.ts';
 
 /*
- * Runs are cancelled at each operation of their publications. Whatever is left then, the next run of the
- * bundle publishes, without force.
+ * Runs are cancelled at each operation of their publications. Afterwards, the next run of the bundle
+ * publishes without force.
  */
 
 const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1' };
@@ -40,7 +40,7 @@ const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2' };
 interface Scenario {
   name: string;
   workflow: 'additive' | 'replacement';
-  /** Published before. */
+  /** The version that was published before. */
   before: Files | null;
   outcome: Files;
 }
@@ -92,7 +92,7 @@ interface Walked {
   wrong: string[];
 }
 
-/** Cancels the first run when its operation `at` begins, or never, and lets a second one follow it. */
+/** Cancels the first run when its operation `at` begins, or never, and then runs a second one. */
 async function walk(t: Test, kind: WorldKind, scenario: Scenario, at: number | null): Promise<Walked> {
   const world = newWorld(kind, t);
   if (scenario.before !== null)

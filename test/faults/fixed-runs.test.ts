@@ -12,8 +12,9 @@ import { aroundOperations, scheduled } from './interleaved.ts';
 import { contextWith, destinationOf, newWorld, put, snapshot, testClock, type World } from './world.ts';
 
 /**
- * Runs of one `fixed` destination at the same time: the source gets a newer bundle while one run works, which
- * must not put the older one over it. A newer bundle that is taken out of the source is another matter.
+ * Concurrent runs of one `fixed` destination. The source gets a newer bundle during a run, which must not
+ * overwrite it with the older one. If the newer bundle is removed from the source, the older one is
+ * published.
  */
 
 const rounds = howMany(200, 20);
@@ -69,7 +70,7 @@ for (const kind of kinds) {
       const source = memoryStorage({ disk, flavour: 'files' });
       await addBundle(source, 'b', oldest);
       let overtaken: PipelineResult | undefined;
-      // Equally new, but its path sorts first.
+      // Its time is the same, but its path comes first in the order.
       const name = created === newer ? 'c' : 'a';
       const slow = aroundOperations(
         source,
@@ -139,7 +140,7 @@ for (const kind of kinds) {
             for (const { actions, error } of destinations) {
               runs += 1;
               const failure = error ?? actions[0]?.error ?? null;
-              // Waiting in vain is honest: time passes only by waiting here.
+              // Timeouts are real here, because time passes only by waiting.
               if (failure !== null && failure.code !== 'destination_busy' && failure.code !== 'lease_lost')
                 throw new Error(`${failure.code}: ${failure.message}`);
             }

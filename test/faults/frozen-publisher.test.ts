@@ -4,7 +4,7 @@ import { frozenCases, type FrozenOptions, frozenScenarios } from './frozen.ts';
 import { hasSteps, stepsOfFiles, stepsOfObjects } from './steps.ts';
 import { newWorld, worldKinds } from './world.ts';
 
-/** A publisher that is stopped past its lease, in memory and in a local directory. */
+/** A publisher that is suspended past its lease, in memory and in a local directory. */
 const cases: Case[] = [];
 for (const where of worldKinds)
   for (const scenario of frozenScenarios)

@@ -28,7 +28,7 @@ t.test(
   },
 );
 
-/** A disk of so many bytes. */
+/** A disk of this many bytes. */
 function limited(storage: Storage, disk: MemoryDisk, capacity: () => number): Storage {
   const used = (): number => [...disk.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
   return delegate(storage, {

@@ -8,9 +8,9 @@ import t, { type Test } from 'tap';
 import { generator, howMany, seed, share } from '../support/sampling.ts';
 
 /**
- * The built program, killed with SIGKILL while it publishes: at moments drawn from a seed over the length of
- * a run, and at each step that shows itself in the destination. Whatever is left, the next run finishes it
- * without force, `verify` finds every byte, and one more run has nothing to do.
+ * Kills the built program with SIGKILL during publications: at random times, and after each step that is
+ * visible in the destination. Then the next run completes the publication without force, `verify` finds
+ * every byte, and another run changes nothing.
  */
 
 const program = path.resolve('dist/cli/main.js');
@@ -49,7 +49,7 @@ for (const [step, shows] of Object.entries({
 }))
   t.test(`survives a kill after ${step} appears in the destination`, async (t) => {
     const place = layOut(t);
-    // Looked for again and again: Node's recursive watcher throws where directories come and go under it.
+    // Polled, because Node's recursive watcher throws if directories below it are created and removed.
     let isOver = false;
     const wasKilled = await killedAfter(place, async () => {
       while (!isOver && !namesIn(path.join(place.root, 'out')).some(shows))
@@ -65,7 +65,7 @@ t.test('counts the kills that it survived', async (t) => {
   t.comment(`told: ${share(survived, allKills + 4)} kills survived`);
 });
 
-/** Empty where a directory goes while it is looked at. */
+/** Empty if a directory is removed while it is read. */
 function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory, { recursive: true, encoding: 'utf8' });
@@ -96,7 +96,7 @@ function layOut(t: Test): Place {
   return place;
 }
 
-/** Version n has other bytes in half of its files, and other names in a tenth of them. */
+/** In version n, half of the files have other bytes, and a tenth have other names. */
 function writeBundle({ root }: Place, version: number): void {
   const names = Array.from({ length: filesInBundle }, (_, index) => {
     const name = index % 10 === 0 ? `file-${index + (version % 3) * 1000}` : `d${index % 4}/file-${index}`;

@@ -13,7 +13,7 @@ import { bareRequests } from '../services/s3-requests.ts';
 import { howMany } from '../support/sampling.ts';
 import { type Files, litter, lookAt, publishTo, snapshot, type World } from './world.ts';
 
-/** As `obstacles.test.ts`, on a server that refuses one key of many, the last ones, too. */
+/** Like `obstacles.test.ts`, with a server that rejects one of many keys, including the last ones. */
 
 const server = await startRadosgw(t);
 const proxy = await startS3Proxy(t, server);
@@ -27,7 +27,10 @@ async function open(location: S3Location): Promise<Storage> {
   return withRetry(storage, { policy: { retries: 2, baseMs: 1, capMs: 1 }, clock: systemClock });
 }
 
-/** What a bucket holds below the prefix `p/`, seen past the driver: its reads are not what is tested. */
+/**
+ * The objects below the prefix `p/` of a bucket, read without the driver, because its reads are not under
+ * test.
+ */
 function placeIn(t: Test, bucket: string): Pick<World, 'files'> {
   const requests = bareRequests(server, bucket);
   t.teardown(() => requests.close());
@@ -105,7 +108,7 @@ t.test('S3: detects a key that is too long with its prefix before any write', as
   t.match(await publish(storage, { 'a.txt': 'b', 'short.txt': 'x' }), { error: null });
 });
 
-/** What a policy of the bucket forbids, and which key the run fails with. */
+/** The requests that a bucket policy denies, and the key with which the run fails. */
 const policies: [what: string, action: string, resource: string, key: RegExp][] = [
   ['writing one key that is new', 's3:PutObject', 'bundle/new.txt', /bundle\/new\.txt/],
   ['writing below one prefix', 's3:PutObject', 'bundle/assets/*', /bundle\/assets\/a\.txt/],

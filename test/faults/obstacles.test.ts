@@ -50,10 +50,10 @@ const next: Files = {
 
 interface Obstacle {
   name: string;
-  /** Puts the obstacle below the bundle path, an absolute path. */
+  /** Creates the obstacle below the bundle path, an absolute path. */
   put(t: Test, bundle: string): void | Promise<void>;
   remove(bundle: string): void;
-  /** How the run fails. */
+  /** The expected failure of the run. */
   code: 'unmanaged_content' | 'storage_denied' | 'storage_permanent' | 'storage_full';
   message: RegExp;
   /** Undetectable without a write. */
@@ -70,7 +70,7 @@ const removeAt =
   (name: string) =>
   (bundle: string): void =>
     rmSync(within(bundle, name), { recursive: true, force: true });
-/** The published files are moved next to the destination until the obstacle is removed. */
+/** The published files are moved away until the obstacle is removed. */
 const aside = (bundle: string): string => `${bundle}-aside`;
 const replacing =
   (name: string, put: (place: string) => void) =>
@@ -85,7 +85,7 @@ const restoring =
     renameSync(aside(bundle), within(bundle, name));
   };
 
-/** Not even root may change it, nor what a directory holds. */
+/** Even root may not change it or its entries. */
 function lock(t: Test, place: string): void {
   execFileSync('chattr', ['+i', place]);
   t.teardown(() => spawnSync('chattr', ['-i', place]));
@@ -202,7 +202,7 @@ obstacles.push(
   },
 );
 
-/** Every entry below a directory: what it is, its bytes, and of the outputs the file itself and its time. */
+/** Every entry below a directory: type and bytes, and for outputs also inode and time. */
 function tree(directory: string): Record<string, string> {
   const entries: Record<string, string> = {};
   for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
@@ -289,7 +289,7 @@ t.test('local: paths that are too long for the system', async (t) => {
   t.match(await publish(await storage(), next), { error: null });
 });
 
-// Root without its capabilities is held to modes like anybody.
+// Root without its capabilities is subject to file modes like any user.
 const heldToModes = 'setpriv --bounding-set=-all --inh-caps=-all -- /usr/lib/openssh/sftp-server';
 const isRoot = process.getuid?.() === 0;
 const [server, unprivileged] = await Promise.all([
@@ -303,7 +303,7 @@ const sees = new Set([
 ]);
 
 for (const obstacle of obstacles) {
-  // Rights cannot be asked for over SFTP, and servers give no reasons.
+  // SFTP cannot report permissions, and servers give no reasons.
   const isOfRights = obstacle.code === 'storage_denied' || obstacle.name.includes('mounted again');
   const onServer: Obstacle = isOfRights
     ? { ...obstacle, isHidden: true, code: obstacle.code, message: /./ }

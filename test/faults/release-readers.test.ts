@@ -21,11 +21,11 @@ import { directoryReader, webReader } from './reader-programs.ts';
 import { publishAsRelease, site, siteOf } from './release-world.ts';
 import { bundleOf, contextWith, destinationOf, owner, testClock } from './world.ts';
 
-/** What readers see while many generations are published, each file of which names its own. */
+/** Checks the files that readers see while many generations are published. Each file names its generation. */
 
 const generations = howMany(100, 25);
 const names = ['index.html', 'assets/app.js', 'assets/style.css'];
-/** Long enough that what a reader began with is there until it has read it. */
+/** Long enough for readers to finish what they began. */
 const linger = { keep: 3, lingerMs: 600_000 };
 
 interface Seen {
@@ -33,7 +33,7 @@ interface Seen {
   mixed: number;
   missing: number;
   generations: number;
-  /** How long generations went out. */
+  /** How long generations are published. */
   seconds: number;
 }
 
@@ -64,7 +64,7 @@ async function publishInPlace(root: Storage, n: number): Promise<void> {
   if (error !== null) throw new Error(`${error.code}: ${error.message}`);
 }
 
-/** What so many processes see together, each of which reads as often as it can while `work` goes on. */
+/** Reads with this many processes, each as often as possible, during `work`. Returns the combined results. */
 async function seenByProcesses(
   processes: number,
   program: readonly string[],
@@ -216,7 +216,7 @@ t.test('over SFTP: readers see no mixture, and no missing file', async (t) => {
   tell(t, 'over SFTP', seen);
 });
 
-/** The blocks of one language on the page, with the directory of the page replaced. */
+/** The blocks of one language on the page, with another directory. */
 function blocksOf(language: string, directory: string): string[] {
   const page = readFileSync('docs/releases.md', 'utf8');
   return [...page.matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, 'gm'))].map(([, text = '']) =>
@@ -224,7 +224,7 @@ function blocksOf(language: string, directory: string): string[] {
   );
 }
 
-/** The object in the first line's braces, without the port. */
+/** The object in the braces of the first line, without the port. */
 function inner(block: string): string {
   return block
     .split('\n')
@@ -260,7 +260,7 @@ t.test('nginx and Caddy follow the pointer as documented', async (t) => {
   t.equal(await (await fetch(`${nginx}/index.html`)).text(), '3', 'which others do not see');
 });
 
-/** As a browser asks that knows the server by this name: status and body. */
+/** Sends a request like a browser that knows the server by this name. Returns status and body. */
 async function getFrom(port: number, host: string, name: string): Promise<[number | undefined, string]> {
   const request = http.get({ port, path: `/${name}`, headers: { host } });
   const [answer] = (await once(request, 'response')) as [http.IncomingMessage];

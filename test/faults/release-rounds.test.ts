@@ -17,7 +17,7 @@ import {
 } from './release-world.ts';
 import { contextWith, newWorld, testClock } from './world.ts';
 
-/** Two concurrent publishers and a rollback: the result is the same as one after the other. */
+/** Two concurrent publishers and a rollback have the result of a serial order. */
 
 const how = { dryRun: false };
 const kinds = ['memory files', 'memory objects'] as const;
@@ -38,7 +38,7 @@ const publishes =
     if (error !== null) throw new WaybillError(error.code, error.message);
   };
 
-/** Four releases, the second of them current after the first; who publishes makes the others. */
+/** Four releases, of which the second one is current after the first. The publishers create the others. */
 async function prepared(root: Storage, who: readonly Actor[] = actors): Promise<ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for (let n = 0; n < 4; n += 1)

@@ -6,7 +6,7 @@ import { casesOnServer } from './server-cases.ts';
 import { sftpWorlds } from './server-worlds.ts';
 import { hasSteps, stepsOfFiles } from './steps.ts';
 
-/** Faults and freezes on OpenSSH, and on a server that replaces a name in several requests. */
+/** Faults and freezes on OpenSSH, and on a server that replaces a file in several requests. */
 const servers = {
   OpenSSH: await startSshd(t),
   'a server without extensions': await startPlainSftpServer(t),

@@ -5,7 +5,7 @@ import { type OtherPublisher, startPublisher } from './other-publisher.ts';
 import { checkQuick, leaseTimes, overtaking, publishHere } from './two-processes.ts';
 import type { Files } from './world.ts';
 
-// Run by itself, the file would have half a minute.
+// If it runs without the runner, the file would have a timeout of half a minute.
 t.setTimeout(0);
 
 /** Two real processes on one directory, and real signals. */

@@ -19,10 +19,7 @@ import {
   worldKinds,
 } from './world.ts';
 
-/**
- * Two publishers on one destination: the result is that of one after the other, in some order, and nothing is
- * lost.
- */
+/** Two publishers with one destination have the result of a serial order, and nothing is lost. */
 
 const pairs: Record<string, [Publication, Publication]> = {
   'two owners, no path in common': [
@@ -39,10 +36,12 @@ const pairs: Record<string, [Publication, Publication]> = {
   ],
 };
 
-/** Why a publisher may lose: it waited in vain, was overtaken, or found the other's output in its way. */
+/**
+ * Reasons for a publisher to fail: it waited too long, was overtaken, or the other's output is in its way.
+ */
 const honestLosses = new Set(['destination_busy', 'lease_lost', 'unmanaged_content']);
 
-/** Nothing is in the way of two owners that want different paths. */
+/** Two owners with different paths do not block each other. */
 function isHonest(code: string, first: Publication, second: Publication): boolean {
   const isShared = Object.keys(first.files).some((path) => Object.hasOwn(second.files, path));
   return honestLosses.has(code) && (isShared || code !== 'unmanaged_content');
@@ -130,7 +129,8 @@ for (const kind of worldKinds)
   );
 
 /**
- * After the operation `at` the process is stopped; when it is woken, two hundred seconds have passed for it.
+ * After the operation `at`, the process is suspended. When it resumes, two hundred seconds have passed for
+ * it.
  */
 function sleepingAfter(
   storage: Storage,
@@ -170,7 +170,7 @@ async function oneAfterTheOther(...publications: Publication[]): Promise<string>
   return describe(await snapshot(await world.open()));
 }
 
-/** The published files, and who owns them: without what differs between any two runs. */
+/** The published files and their owners, without data that differs between any two runs. */
 function describe(files: ReadonlyMap<string, string>): string {
   return [...files]
     .map(([name, text]) => {

@@ -13,14 +13,14 @@ import {
 import { bundlePath, litter, lookAt, retrying, type World } from './world.ts';
 
 /**
- * Every fault at every storage operation of every action: a clean run counts the operations; then, for each
- * of them and each kind of fault, a fresh world, the fault, a reboot, and the rerun that must make everything
- * right without force.
+ * Every fault at every storage operation of every action. A clean run counts the operations. Then, for each
+ * operation and each kind of fault, a new world gets the fault, a restart, and the next run, which must
+ * repair everything without force.
  */
 
 /** A scenario whose destination is prepared, and whose clean run is known. */
 export interface Prepared {
-  /** Names the world and the action in cases and strata. */
+  /** The name of the world and the action in cases and strata. */
   name: string;
   scenario: Scenario;
   /** A copy of the prepared destination. */
@@ -46,13 +46,13 @@ export async function prepare(t: Test, start: World, where: string, scenario: Sc
 }
 
 export interface FaultOptions {
-  /** Every error code and retries, too; otherwise only the faults that differ on a storage. */
+  /** Every error code, also with retries. Otherwise, only the faults that differ on a storage. */
   everyCode: boolean;
   /** The stratum of a case. */
   stratum: (step: string, kind: FaultKind) => string;
 }
 
-/** Every way to fail, at each operation of the scenario. */
+/** Every kind of failure, at each operation of the scenario. */
 export function faultCases(prepared: Prepared, { everyCode, stratum }: FaultOptions): Case[] {
   const { name, operations } = prepared;
   const steps = stepsOf(operations);
@@ -80,12 +80,12 @@ function variantsOf(kind: FaultKind, everyCode: boolean): Variant[] {
   // A crash has no code, and is not retried.
   if (!everyCode || kind === 'crash') return [once];
   const retried: Variant = { code: 'storage_transient', retries: 3 };
-  // A lost answer and a hang are transient by nature.
+  // A lost response and a hang are always transient.
   if (kind !== 'before' && kind !== 'partial') return [once, retried];
   return [{ code: 'storage_permanent', retries: 0 }, once, retried];
 }
 
-/** One fault point; returns what is wrong afterwards. */
+/** Runs one fault point. Returns the errors afterwards. */
 async function walk(
   { fork, before, scenario, operations }: Prepared,
   fault: Fault,

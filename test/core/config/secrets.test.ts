@@ -17,7 +17,7 @@ async function refusal(options: SecretsOptions): Promise<WaybillError> {
   throw new Error('the secrets were accepted');
 }
 
-/** A mounted Kubernetes secret: names are links into a directory that a link names. */
+/** A mounted Kubernetes secret: each name is a link into a directory that is also a link. */
 function mounted(t: Test, files: Record<string, string>): string {
   const directory = t.testdir({});
   mkdirSync(join(directory, '..2026_11_20_01_02_03.123'));

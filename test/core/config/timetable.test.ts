@@ -22,7 +22,7 @@ t.test('a nightly run starts once in either night when clocks change', async (t)
   ]);
   t.same(ticksAfter('30 2 * * *', 'Europe/Berlin', '2026-10-24T00:00:00Z', 3), [
     '2026-10-24T00:30:00.000Z',
-    '2026-10-25T00:30:00.000Z', // 02:30 comes twice: the first of them
+    '2026-10-25T00:30:00.000Z', // 02:30 occurs twice; the first one counts
     '2026-10-26T01:30:00.000Z',
   ]);
   t.same(ticksAfter('30 1 * * *', 'America/New_York', '2026-10-31T12:00:00Z', 2), [

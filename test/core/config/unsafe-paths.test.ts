@@ -6,7 +6,7 @@ import { parseConfig } from '../../../src/core/config/load.ts';
 import { type PathScope, requireSafePaths } from '../../../src/core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../src/core/lib/errors.ts';
 
-/** Which paths of a configuration are refused, by real owners and modes. */
+/** Which paths of a configuration are rejected, with real owners and modes. */
 
 const options = { skip: process.geteuid?.() === 0 ? false : 'only root can give files to other users' };
 /** No account has this number. */
@@ -28,7 +28,7 @@ pipelines:
     destinations: [{ id: sftp, backend: sftp, host: h, user: u, path: /p, ssh_key_file: key }]
 `;
 
-/** All files and directories of the configuration, as only root can change them. */
+/** All files and directories of the configuration, which only root can change. */
 function layOut(t: Test): string {
   const place = mkdtempSync(path.join(tmpdir(), 'waybill-unsafe-'));
   t.teardown(() => rmSync(place, { recursive: true, force: true }));

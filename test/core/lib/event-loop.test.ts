@@ -5,7 +5,7 @@ import { stageUpload } from '../../../src/core/bundle/staging.ts';
 import { sharedEventLoop } from '../../../src/core/lib/event-loop.ts';
 import { bundleTar, inChunks } from '../../fixtures/tar.ts';
 
-/** Time that passes with each look at it, so that what is done in a turn does not depend on the machine. */
+/** Advances with each read, so that the work done in a turn does not depend on the machine. */
 function countingClock(msEachLook: number): { monotonic: () => number } {
   let now = 0;
   return { monotonic: () => (now += msEachLook) };
@@ -60,7 +60,7 @@ t.test('a turn ends after its time even if each task has only one short piece of
     now += 1;
   }
   await workers;
-  // Ten of 0.1 ms each, give or take one that was begun before the time was up.
+  // Ten tasks of 0.1 ms each, plus or minus one that began before the time was up.
   t.ok(turns >= 4 && turns <= 6, `${turns} turns`);
 });
 
@@ -121,6 +121,6 @@ t.test('concurrent uploads are staged a few files per turn, however much data ha
     before = now;
   }
   await staging;
-  // A millisecond has room for four pieces, and one that begins makes two directories.
+  // A millisecond has time for four pieces, and starting an upload creates two directories.
   t.ok(most > 0 && most <= 8, `at most ${most} of ${before} in one turn`);
 });

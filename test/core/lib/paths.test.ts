@@ -38,9 +38,9 @@ t.test('reports one reason for each path that collides with another', async (t) 
   ]);
 });
 
-/** As long as a segment may be in bytes, and one more. */
+/** The maximum length of a segment in bytes, and one more. */
 const [most, over] = ['a'.repeat(255), 'a'.repeat(256)];
-/** 1,024 bytes in five segments, of one and of two bytes a character. */
+/** 1,024 bytes in five segments, with one or two bytes per character. */
 const [maxAscii, maxAccented] = ['a'.repeat(204), 'é'.repeat(102)].map((segment) =>
   Array<string>(5).fill(segment).join('/'),
 ) as [string, string];

@@ -8,7 +8,7 @@ async function* chunks(...sizes: number[]): AsyncGenerator<Uint8Array> {
   for (const size of sizes) yield new Uint8Array(size);
 }
 
-/** Reads a paced stream to its end; the list gets the size of each piece. */
+/** Reads a paced stream to its end, and records the size of each piece. */
 async function drain(stream: AsyncIterable<Uint8Array>, into: number[]): Promise<void> {
   for await (const piece of stream) into.push(piece.byteLength);
 }

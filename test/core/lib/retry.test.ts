@@ -9,7 +9,7 @@ import {
   runPauses,
 } from '../../../src/core/lib/retry.ts';
 
-/** A clock that only sleeping advances, and the pauses that were slept. */
+/** A clock that only sleeping advances, and a list of the pauses. */
 function sleepingClock(): { clock: Clock; pauses: number[] } {
   let now = 0;
   const pauses: number[] = [];

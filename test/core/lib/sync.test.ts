@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 
-/** The files and directories that were synced one by one. */
+/** The files and directories that were synced separately. */
 let fsyncs = 0;
 const { fsync } = fs;
 fs.fsync = ((opened: number, done: fs.NoParamCallback) => {
@@ -21,7 +21,7 @@ childProcess.spawn = ((_: string, args: string[], options: childProcess.SpawnOpt
 }) as unknown as typeof childProcess.spawn;
 syncBuiltinESMExports();
 
-// Loaded after the calls are watched.
+// Loaded after the calls are instrumented.
 const { makeDurable, syncFileSystem } = await import('../../../src/core/lib/sync.ts');
 
 const onLinux = { skip: process.platform === 'linux' ? false : 'syncfs is a call of Linux' };

@@ -5,16 +5,16 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { weaknessesOf } from '../../../src/core/lib/unsafe-path.ts';
 
-/** Owners and modes of real directories, judged for root and for other users. */
+/** Owners and modes of real directories, checked for root and for other users. */
 
 const isRoot = process.geteuid?.() === 0;
 const options = { skip: isRoot ? false : 'only root can give files to other users' };
-/** No account has these numbers; groups of accounts that share them would not be private. */
+/** No account has these numbers. Otherwise, the groups would not be private. */
 const [alice, bob] = [54_321, 54_322];
 /** `/etc/passwd` of Debian has a user with this primary group. */
 const webServer = 33;
 
-/** A directory that only root can change, in the sticky `/tmp`. */
+/** A directory below the sticky `/tmp` that only root can change. */
 function place(t: Test): string {
   const made = mkdtempSync(path.join(tmpdir(), 'waybill-unsafe-'));
   t.teardown(() => rmSync(made, { recursive: true, force: true }));

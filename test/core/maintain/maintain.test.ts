@@ -148,7 +148,7 @@ const fast = {
   clock: { ...context.clock, now: () => new Date(Date.parse('2026-12-30T00:00:00Z')) },
 };
 
-/** A server with its own clock, which it reports when it is opened or through file times. */
+/** A server with its own clock, reported when it is opened or through file times. */
 function withClock(inner: Storage, now: string, isTold: boolean): Storage {
   const clockOffsetMs = isTold ? Date.parse(now) - fast.clock.now().getTime() : null;
   return {

@@ -22,7 +22,7 @@ import {
 } from '../../faults/world.ts';
 import { type MemoryOptions, memoryStorage } from '../../support/memory-storage.ts';
 
-/** How prune goes about it, step by step: what it says beforehand, and what it leaves after a failure. */
+/** The steps of prune: its announcement, and the state after a failure. */
 
 const policy = { enabled: true, keepLatest: 1, olderThanMs: null };
 const context = contextWith(testClock());
@@ -32,7 +32,7 @@ async function pruned(root: Storage, more: Partial<CoreContext> = {}): Promise<P
   return prune({ ...context, ...more }, root, { owner, policy, maxRemoved: null, dryRun: false });
 }
 
-/** Three outputs, of which `b` and `c` go. */
+/** Three outputs. `b` and `c` are removed. */
 async function published(flavour: MemoryOptions['flavour'] = 'files'): Promise<Storage> {
   const root = memoryStorage({ flavour });
   await publishTo(root, { files: { a: 'a', b: 'b', c: 'c' } });

@@ -22,7 +22,7 @@ for (const flavour of ['files', 'objects'] as const)
     await publishAsRelease(root, 0);
     await publishAsRelease(root, 1, { channel: preview });
     t.same(await unmanaged(root), []);
-    // Next to no releases, with another name, or below.
+    // Without releases next to it, with another name, or in a subdirectory.
     const strays = ['preview', 'current', 'site/beta', 'site/notes/preview', 'elsewhere/preview'];
     for (const name of strays) await put(root, name, 'mine');
     await publishTo(root, { files: { 'a.txt': 'a' } });

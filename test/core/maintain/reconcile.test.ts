@@ -8,7 +8,7 @@ import { memoryStorage } from '../../support/memory-storage.ts';
 
 const context = contextWith(testClock());
 
-/** Several bundles side by side, as `preserve_relative` has them. */
+/** Several bundles next to each other, as with `preserve_relative`. */
 async function destination(flavour: 'files' | 'objects', bundles: number): Promise<Storage> {
   const root = memoryStorage({ flavour });
   for (let count = 1; count <= bundles; count += 1) {

@@ -47,7 +47,7 @@ const files = { 'a.txt': 'a', 'b.txt': 'b', 'sub/c.txt': 'c' };
 
 async function layOut(flavour: MemoryOptions['flavour']) {
   const web = memoryStorage({ flavour });
-  /** How each place was opened, and which were closed again. */
+  /** The mode in which each place was opened, and the places that were closed. */
   const opened: [string, OpenOptions][] = [];
   const closed: string[] = [];
   const places: Record<string, Storage> = {
@@ -169,7 +169,7 @@ t.test('outputs of other owners, and bundle paths with an unfinished attempt, st
     rename: (moves) =>
       orDead(async () => {
         await web.rename!(moves);
-        // The intent is the last that is written.
+        // The intent is written last.
         if (moves.some(({ to }) => to.endsWith('.publisher.json'))) isDead = true;
       }),
   };
@@ -413,7 +413,7 @@ t.test('a repair that is stopped halfway leaves everything unchanged', async (t)
 t.test('uses the first of several places that have the bytes', async (t) => {
   const { places, web, mend } = await layOut('files');
   const mirror = places['/mirror']!;
-  // Discovery finds this one first.
+  // Discovery finds this bundle first.
   await put(places['/source']!, 'another/c.txt', 'other');
   const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: ['c.txt'] };
   await put(places['/source']!, 'another/manifest.json', JSON.stringify(manifest));

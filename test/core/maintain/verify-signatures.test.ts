@@ -71,7 +71,7 @@ class Signed {
     writeFileSync(path.join(this.place, 'web/site', name), bytes);
   }
 
-  /** The distrusted paths of all bundle paths; an error counts as its message. */
+  /** The distrusted paths of all bundle paths. For an error, its message. */
   async distrusted(): Promise<string[]> {
     const root = await localStorage(path.join(this.place, 'web'), { readOnly: true });
     const reports = await verifySignatures(root, secret.publicKey, { concurrency: 4 });
@@ -88,7 +88,7 @@ t.test('a signed publication is verified by waybill, minisign and sha256sum', as
   const page = readFileSync('docs/how-to/verify-as-a-reader.md', 'utf8');
   const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = '']) => block);
   t.equal(blocks.length, 3);
-  // The reader has a copy, and the key next to it.
+  // The reader has a copy, with the key next to it.
   cpSync(path.join(signed.place, 'web/site'), path.join(signed.place, 'copy'), { recursive: true });
   const read = (): { status: number | null; stdout: string } =>
     spawnSync('bash', ['-e', '-o', 'pipefail', '-c', blocks.join('\n')], {

@@ -166,7 +166,7 @@ t.test('a probe connects but sends nothing', async (t) => {
 
 const steps = ['greeting', 'EHLO', 'STARTTLS', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'end of DATA'] as const;
 
-/** Settings with which the client comes to this step. */
+/** Settings with which the client reaches this step. */
 function optionsFor(step: Step, port: number): EmailOptions {
   const login = step === 'AUTH' ? { user: 'u', password: 'p' } : null;
   return options(port, { login, tls: step === 'STARTTLS' ? 'starttls' : 'none' });
@@ -175,7 +175,7 @@ function optionsFor(step: Step, port: number): EmailOptions {
 type Step = 'greeting' | 'EHLO' | 'STARTTLS' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'end of DATA' | 'QUIT';
 
 /**
- * An SMTP server that gives these answers: null for the usual one, an empty text for none, and `hang up` to
+ * An SMTP server with these answers: null for the default one, an empty text for none, and `hang up` to
  * close the connection. `attempt` counts connections from 1.
  */
 async function startScripted(

@@ -415,7 +415,7 @@ t.test('keeps undelivered events for the next process', async (t) => {
   );
 });
 
-/** A sink whose tries end when the test says so. */
+/** A sink whose attempts end when the test tells them to. */
 function heldSink(
   name: string,
   log: string[],

@@ -21,7 +21,7 @@ const config = (id: string): NotifierConfig => ({
 const away: Attempted = { ok: false, reason: 'answered 503', retry: true };
 const refusing: Attempted = { ok: false, reason: 'answered 400', retry: false };
 
-/** A notifier `n` whose receiver answers as the test says, and what it got. */
+/** A notifier `n` whose receiver answers as configured by the test, and the events that it received. */
 function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal } = {}) {
   const { concurrency = 1, ...options } = more;
   const undelivered = undeliveredInMemory();
@@ -53,7 +53,7 @@ function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal
     onOutcome,
     undelivered,
   });
-  /** Lets so many events be given up, and returns them in their order. */
+  /** Makes the delivery of this many events fail, and returns them in order. */
   const giveUp = async (count: number): Promise<Event[]> => {
     const before = outcomes.length;
     for (let index = 0; index < count; index += 1) notifier.notify(occurrence);

@@ -215,7 +215,7 @@ t.test('checks the resolved address, not the name', async (t) => {
     );
   t.equal(receiver.received.length, 1, 'nothing was sent there');
 
-  // A name that changes its mind between two tries.
+  // A name that resolves to other addresses on the second attempt.
   const rebinding = await status(t, () => 500, { connection: 'close' });
   t.match(
     await send(`http://receiver.test:${new URL(rebinding.url).port}/`, {

@@ -151,7 +151,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
     const storage = await newWorld(kind, t).open();
     await publishAt(storage, 'sub/b', { 'ours.txt': 'x' });
     await put(storage, 'sub/b/one.txt', '1');
-    // As catalogs of older versions may have it: both record files of one directory.
+    // Catalogs of older versions may overlap: both record files of one directory.
     const { storage: seen } = countingStates(storage);
     const state = (await snapshot(seen)).get('sub/b/.publisher.json') ?? '';
     await put(

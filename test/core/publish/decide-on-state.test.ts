@@ -23,7 +23,7 @@ async function publish(root: Storage, files: Record<string, string>): Promise<vo
   t.equal((await publishBundle(contextWith(testClock()), root, publication, request)).error, null);
 }
 
-/** A place that holds `a` and `b`, and who decides there about a bundle with a new `a`, and `c/d`. */
+/** A destination with `a` and `b`, and the decision about a bundle with a new `a`, and `c/d`. */
 async function layOut(): Promise<{ root: Storage; storage: Storage; decideOn: DecideOn }> {
   const root = memoryStorage({ flavour: 'files' });
   await publish(root, { a: 'old', b: 'b' });
@@ -139,7 +139,7 @@ t.test('only refusals and clearing depend on unrecorded files', (t) => {
 t.test(
   'without the lease, a refusal is final if the state did not change during the check',
   async (t) => {
-    /** Publishes something else while each of the first looks is taken; returns the states looked at. */
+    /** Publishes something else during each of the first checks. Returns the states that were checked. */
     const looks = async (changes: number, action: string): Promise<number[]> => {
       const { root, storage } = await layOut();
       const generations: number[] = [];

@@ -13,15 +13,18 @@ import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts'
 import { howMany } from '../../support/sampling.ts';
 import { marksBelow } from './incremental/suite.ts';
 
-/** A dry run names exactly what the run then writes, keeps and deletes, whatever is at the destination. */
+/**
+ * A dry run lists exactly the files that the run then writes, keeps and deletes, whatever is at the
+ * destination.
+ */
 
 interface Scene {
-  /** Published before, by this owner and by another one. */
+  /** Files published earlier by this owner and by another one. */
   published: Files | null;
   theirs: Files | null;
-  /** Put there by hand. */
+  /** Files created by hand. */
   strays: Files;
-  /** Published files that were cut short (true) or deleted by hand. */
+  /** Published files that were truncated (true) or deleted by hand. */
   damaged: Record<string, boolean>;
   state: (typeof states)[number];
   planned: Files;
@@ -31,7 +34,7 @@ interface Scene {
 
 const names = ['a', 'b.html', 'dir/c', 'dir/d', 'deep/er/e', 'deep/f'];
 const strayNames = [...names, 'stray', 'dir/stray', 'odd name/#?%', '.hidden', 'z/.publisher.tmp/x'];
-/** A file where a directory is planned, and a directory where a file is. */
+/** A file at the path of a planned directory, and a directory at the path of a file. */
 const blocking = ['dir', 'a/inner', 'deep/er'];
 
 const filesOf = (pool: readonly string[]): fc.Arbitrary<Files> =>
@@ -46,7 +49,7 @@ const scenes: fc.Arbitrary<Scene> = situations.chain(({ force, state }) =>
   fc.record({
     published: fc.option(filesOf(names), { freq: 4 }),
     theirs: fc.option(filesOf(['theirs/x', 'theirs/y', 'a'])),
-    // Where force clears everything, it may be in the way of anything.
+    // If force clears everything, any path may be blocked.
     strays: filesOf(force && state !== 'as it is' ? [...strayNames, ...blocking] : strayNames),
     damaged: fc.dictionary(fc.constantFrom(...names), fc.boolean(), { noNullPrototype: true }),
     state: fc.constant(state),
@@ -60,7 +63,7 @@ const plain: Scene = {
   ...{ published: { a: '1', 'dir/c': 'two' }, theirs: null, strays: {}, damaged: {}, state: 'as it is' },
   ...{ planned: { a: '1', 'dir/c': 'two' }, workflow: 'replacement', force: false },
 };
-/** A scene for each action and each fate, which random ones might miss. */
+/** A case for each action and each fate, which random ones might miss. */
 const examples: Scene[] = [
   { ...plain, published: null },
   plain,
@@ -132,13 +135,13 @@ async function build(root: Storage, scene: Scene): Promise<void> {
     else await bundle.remove(key);
   }
   for (const [name, text] of Object.entries(scene.strays))
-    // Neither a tree nor a person has a file of the name of a directory; whichever came first stays.
+    // A tree cannot have a file and a directory with the same name; the first one stays.
     await put(bundle, name, text).catch(() => undefined);
   if (scene.state === 'invalid') await put(bundle, '.publisher.json', '{');
   if (scene.state === 'gone') await bundle.remove(listedKey('.publisher.json'));
 }
 
-/** What the run did and the dry run had not said, or the other way round. */
+/** The differences between the run and the dry run. */
 async function differences({ root, marks }: Place, scene: Scene): Promise<string[]> {
   const { planned: files, workflow, force } = scene;
   const before = marks();

@@ -11,7 +11,7 @@ import type { Storage } from '../../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../services/sshd.ts';
 import { Stand } from './stand.ts';
 
-/** Modes that another program changed after a publication: the next run fixes them, and writes nothing. */
+/** Modes that another program changed after a publication: the next run fixes them without writing files. */
 
 interface Published {
   stand: Stand;
@@ -121,7 +121,7 @@ t.test('the root and foreign files keep their modes', async (t) => {
   t.same(modesOf(['', 'one', 'one/a', 'one/foreign.txt']), ['2775', '2775', '2755', '606']);
 });
 
-/** Another user puts a private file of ours in the place of a published one. */
+/** Another user replaces a published file by a private file of ours. */
 for (const [name, lay] of [
   ['local', locally],
   ['SFTP', overSftp],

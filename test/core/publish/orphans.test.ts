@@ -27,14 +27,14 @@ import {
 } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-/** A source in memory and destinations that a pipeline publishes to. */
+/** A source in memory, and the destinations of a pipeline. */
 class Stand {
   readonly source = memoryStorage({ flavour: 'files' });
   readonly events: Occurrence[] = [];
   /** Stub destinations: `/source`, `/web`, `/twin`. */
   readonly places: Record<string, Storage>;
   readonly #destinations: DestinationConfig[];
-  /** How each place was opened, and which were closed again. */
+  /** The mode in which each place was opened, and the places that were closed. */
   readonly opened: [string, OpenOptions][] = [];
   readonly closed: string[] = [];
 
@@ -265,7 +265,7 @@ t.test(
     await stand.add('new', 'old/x');
     await stand.run();
     await stand.drop('old/x');
-    /** Between the publications and the removals. */
+    /** Acts between the publications and the removals. */
     const meanwhile = (act: () => Promise<void>): void => {
       stand.places['/web'] = {
         ...web,

@@ -119,7 +119,7 @@ t.test('reuses the record of a generated output only for equal inputs and versio
     const again = await planOutputs(bundle, options(everything, { recorded }));
     t.same(again.map(recordOf), first.map(recordOf), JSON.stringify(how));
   }
-  // One of the same path that was not generated at all.
+  // A record of the same path that is not of a generated output.
   const recorded = first.map(recordOf).map((record): OutputRecord => {
     const generated = { ...record.generated, generator: null };
     return { ...record, digest: digestOf('stale'), size: 7, generated };

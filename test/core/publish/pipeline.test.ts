@@ -11,9 +11,9 @@ import { type FinishedSpan, recordingTracer } from '../../../src/core/tracing/sp
 import { put, snapshot, testClock } from '../../faults/world.ts';
 import { newer, oldest, type Settings, Stand } from './stand.ts';
 
-/** One pipeline from a source in memory to a destination in memory, and what is seen of it from outside. */
+/** One pipeline from a source to a destination, both in memory, and its visible results. */
 
-/** A storage in which something happens before a file is read for the first time. */
+/** A storage with a callback before a file is read for the first time. */
 function beforeReading(storage: Storage, name: string, happens: () => Promise<void>): Storage {
   let isDone = false;
   return delegate(storage, {
@@ -27,7 +27,7 @@ function beforeReading(storage: Storage, name: string, happens: () => Promise<vo
   });
 }
 
-/** Another run, of the same pipeline, that publishes a bundle which has just come to the source. */
+/** Another run of the same pipeline, which publishes a bundle that was just added to the source. */
 async function overtake({ web }: Stand, source: Storage, name: string, created: string): Promise<void> {
   const other = Object.assign(new Stand(), { source, web });
   await other.add(name, { 'which.txt': name }, created);

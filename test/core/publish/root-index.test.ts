@@ -30,8 +30,8 @@ import { type Case, walkCases } from '../../support/sampling.ts';
 import { type Settings, Stand } from './stand.ts';
 
 /*
- * The index of a root says what its bundles' catalogs say, whatever happens; nothing that it lists is ever
- * missing; and what is not its own is not touched.
+ * The index of a root always matches the catalogs of its bundles, whatever fails. Everything that it lists
+ * exists, and foreign files are not changed.
  */
 
 const settings = { rootIndex: true, publicBaseUrl: 'https://maps.example.org/' } satisfies Settings;
@@ -58,12 +58,12 @@ function pathsIn(files: ReadonlyMap<string, string>): string[] {
   return listedIn(files).map(({ path }) => path);
 }
 
-/** What readers would be led to and not find. */
+/** Links of the index to missing files. */
 function deadIn(files: ReadonlyMap<string, string>): string[] {
   return listedIn(files).flatMap(({ page }) => (files.has(page) ? [] : [page]));
 }
 
-/** Belongs to the root only. */
+/** Only the root has these. */
 function litterIn(files: ReadonlyMap<string, string>): string[] {
   return [...files.keys()].filter((name) => /^\.publisher(?!\.json$)/.test(name));
 }
@@ -98,7 +98,7 @@ for (const kind of worldKinds)
   });
 
 interface Walked {
-  /** Prepares the destination, and returns what the faults are thrown at. */
+  /** Prepares the destination. Returns the work that the faults interrupt. */
   prepare: (web: Storage) => Promise<Stand>;
   settings: Settings;
   paths: string[];
@@ -360,8 +360,8 @@ t.test('two concurrent updates lose nothing', async (t) => {
 });
 
 /**
- * Runs until no other publisher holds the lease for too long: the clock of a stand does not wait for the
- * others, whose reads of templates take real time.
+ * Repeats the run while another publisher holds the lease for too long. The clock of a stand does not wait
+ * for the others, which need real time to read templates.
  */
 async function runUntilFree(t: Test, stand: Stand): Promise<void> {
   for (;;) {

@@ -22,7 +22,7 @@ import {
 import { locationOf, secretsOf, startOwnRadosgw } from '../../services/radosgw.ts';
 import { startS3Proxy } from '../../services/s3-proxy.ts';
 
-/** What a publication to S3 asks of the server, deletes, and leaves when the server refuses. */
+/** The requests and deletions of a publication to S3, and its state after a refusal of the server. */
 
 const server = await startOwnRadosgw(t);
 const proxy = await startS3Proxy(t, server);
@@ -61,8 +61,8 @@ async function publish(
   }
 }
 
-/** Keys of the requests of a method, listings, probes and the attempt's own copies in staging apart. */
-/** Of requests, those that write or delete. */
+/** Keys of the requests with a method, without listings, probes and the attempt's own staged copies. */
+/** Requests that write or delete. */
 function changing(seen: readonly { method: string }[]): string[] {
   return seen.map(({ method }) => method).filter((method) => method !== 'GET' && method !== 'HEAD');
 }
@@ -212,7 +212,7 @@ t.test(
 
     await policy(allow(['s3:ListBucket', ...objects], [arn, `${arn}/*`]));
     t.equal((await publish(location, { a: '1', 'b/c': '1' }, { user: writer })).error, null);
-    // May write everything but what is below `b/`.
+    // May write everything except objects below `b/`.
     await policy(allow(['s3:ListBucket', ...objects], [arn, `${arn}/*`]), {
       ...allow(['s3:PutObject'], [`${arn}/p/bundle/b/*`]),
       Effect: 'Deny',

@@ -15,7 +15,7 @@ import { locationOf, secretsOf, startRadosgw } from '../../services/radosgw.ts';
  * of silence: a run that is retried ends at most one attempt after `retry_for`. See docs/design/waits.md.
  */
 
-/** Two for the interrupted call, and one for a renewal of the lease that begins in them. */
+/** Two minutes for the interrupted call, and one for a renewal of the lease that begins during it. */
 const maxSilentMinutes = 3;
 
 const server = await startRadosgw(t);

@@ -6,7 +6,7 @@ import { selectLoaded } from '../../../src/core/publish/select-bundles.ts';
 import { bundleOf, contextWith, destinationOf, type Files, owner, testClock } from '../../faults/world.ts';
 import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts';
 
-/** Files that are too large to be kept while they are replaced, as objects of more than 5 GiB are on S3. */
+/** Files that are too large to keep a copy while they are replaced, such as S3 objects of more than 5 GiB. */
 
 const disk: MemoryDisk = new Map();
 

@@ -17,7 +17,7 @@ import {
 import { contextWith, owner, snapshot, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-/** A bundle path whose layout was changed has both, until one of them is taken down. */
+/** A bundle path whose layout was changed has files of both, until one of them is unpublished. */
 
 const context = contextWith(testClock());
 

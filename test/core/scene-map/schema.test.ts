@@ -204,7 +204,7 @@ function* walk(node: Node, place: string): Generator<{ node: Node; place: string
   if (node.items) yield* walk(node.items, `${place}/items`);
 }
 
-/** Each property of the schema, with the pointer of an object of the sound map that has it. */
+/** Each property of the schema, with the pointer of an object of the valid map that has it. */
 function properties(): { pointer: string; key: string; node: Node }[] {
   const found: { pointer: string; key: string; node: Node }[] = [];
   const visit = (node: Node, pointer: string): void => {

@@ -35,7 +35,7 @@ function publicKey(bytes: Buffer): PublicKey {
   return parsed.value;
 }
 
-/** Null if the signature holds, else why it does not. */
+/** null if the signature is valid, else the reason. */
 function verdict(signature: Uint8Array, key: PublicKey, signed: Uint8Array = content): string | null {
   const parsed = parseSignature(signature);
   if (!parsed.ok) return parsed.reason;
@@ -71,7 +71,7 @@ t.test('waybill verifies signatures of minisign, both prehashed and legacy', asy
   t.match(parseSignature(read('legacy')), { value: { isPrehashed: false } });
   t.match(parseSignature(read('hashed')), { value: { isPrehashed: true, trustedComment: 'made by a test' } });
   const own = await openKey(read('key'));
-  // The comments differ if the id begins with a zero: minisign leaves it out.
+  // The comments differ if the id begins with a zero, because minisign omits it.
   t.equal(publicKeyFile(own.publicKey).split('\n')[1], read('key.pub').toString().split('\n')[1]);
 });
 
@@ -119,7 +119,7 @@ t.test('rejects a signature file that minisign would not write, with the reason'
     ['no trusted', withLines(untrusted, line, 'comment: x', last), 'its third line does not begin'],
     ['last junk', withLines(untrusted, line, trusted, '%'), 'its last line is not base64'],
     ['algorithm', withLines(untrusted, withHead('XX'), trusted, last), 'its algorithm is not Ed25519'],
-    // The digest was signed, and not the content itself.
+    // The digest was signed instead of the content itself.
     ['as legacy', withLines(untrusted, withHead('Ed'), trusted, last), 'it was made for other bytes'],
     ['comment', withLines(untrusted, line, `${trusted}!`, last), 'its trusted comment was changed'],
   ];

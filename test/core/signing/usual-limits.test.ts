@@ -6,11 +6,11 @@ import { parseSecretKeyFile } from '../../../src/core/signing/secret-key.ts';
 import { program } from '../../cli/process.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 
-/** The usual limits of scrypt need 1 GiB of memory, which takes long on a busy machine. */
+/** The default limits of scrypt need 1 GiB of memory, which is slow on a busy machine. */
 t.setTimeout(0);
 await ensureInstalled('minisign');
 
-/** `minisign -G` of Debian 12 made it, with the passphrase `pw` and its usual limits. */
+/** Created by `minisign -G` of Debian 12, with the passphrase `pw` and its default limits. */
 const keyOfMinisign = [
   'untrusted comment: minisign encrypted secret key',
   [

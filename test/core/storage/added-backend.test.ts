@@ -8,8 +8,8 @@ import { bundlePrograms } from '../../../scripts/support/bundle-programs.ts';
 import { backends } from '../../../src/core/storage/backends.ts';
 
 /**
- * What an added backend takes: one folder, and one line in `backends.ts`. A copy of the program gets both,
- * and nothing else is changed in it.
+ * A new backend needs one folder and one line in `backends.ts`. Both are added to a copy of the program, and
+ * nothing else is changed.
  */
 const fixture = path.resolve('test/fixtures/backends/shelf');
 const copy = t.testdir();
@@ -35,7 +35,7 @@ function moved(text: string): string {
     .replaceAll('../../../../src/core/', '../../');
 }
 
-// The modules of the copy are made while this runs: nothing else has bundled them.
+// The modules of the copy are created by this test, so no other program has bundled them.
 const bundleOf = await bundlePrograms(
   [
     'src/cli/main.ts',
@@ -51,7 +51,7 @@ const bundleOf = await bundlePrograms(
   copy,
 );
 
-/** A module of the copy, with the type that the original has. */
+/** A module of the copy, with the type of the original. */
 async function fromCopy<T>(file: string): Promise<T> {
   return (await import(pathToFileURL(bundleOf(file)).href)) as T;
 }
@@ -186,7 +186,7 @@ t.test('it passes the contract suite when opened by the program', async (t) => {
       keyEnv: 'K',
     };
     const open = async (): ReturnType<ReturnType<typeof backendOf>['open']> =>
-      // The original knows no shelf.
+      // The original does not have the backend.
       backendOf(location as never).open(location as never, context, { readOnly: false });
     return { open };
   });
@@ -237,7 +237,7 @@ function membersOf(text: string): { name: string; rest: string }[] {
   return found;
 }
 
-/** What the compiler says of a file of the copy, with the project's own options. */
+/** The compiler's messages about a file of the copy, with the project's own options. */
 function compiled(files: string[]): (file: string) => string[] {
   const { config } = ts.readConfigFile('tsconfig.json', (file) => readFileSync(file, 'utf8')) as {
     config: { compilerOptions: object };

@@ -31,8 +31,7 @@ import { mountTmpfs } from '../../services/tmpfs.ts';
 import { sampleOf } from '../../support/sampling.ts';
 
 /**
- * Agents that died, answers that are lost, connections that break between two requests of one call, and
- * servers of another mind.
+ * Dead agents, lost responses, connections that break between two requests of one call, and unusual servers.
  */
 
 const openSsh = await startSshd(t);
@@ -60,7 +59,7 @@ t.test(
 );
 
 t.test('reports an agent with more keys than the server accepts', async (t) => {
-  // The path of a socket may have a hundred characters, and those of test directories have more.
+  // The path of a socket may have about a hundred characters, and paths of test directories are longer.
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-agent-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const sshAgentSocket = path.join(directory, 'agent');
@@ -87,10 +86,10 @@ t.test('reports an agent with more keys than the server accepts', async (t) => {
 });
 
 /**
- * Runs work on a connection that is never cut, to count the bytes that it takes in a direction; then on
- * others that are cut after each of these shares of them. The work gets a name of its own each time, all of
- * one length. On a busy machine a server puts several answers into one packet, and may be through before the
- * byte at which it was to be cut: then its bytes count, and it is done again.
+ * Runs work on a connection that stays up, to count its bytes in a direction, and then on connections that
+ * are cut after each of these shares of them. The names of the work have the same length. On a busy machine,
+ * a server puts several responses into one packet and may finish before the position of the cut. Then its
+ * bytes are counted, and it is repeated.
  */
 async function cutAtEach(
   t: Test,
@@ -182,7 +181,10 @@ t.test("a lock created with a lost response is never reported as another publish
   const proxy = await startCuttingProxy(t, openSsh.port);
   const outcomes: string[] = [];
   const wrong: string[] = [];
-  /** Creates a lock over a connection that is cut after so many bytes; resolves with the bytes until then. */
+  /**
+   * Creates a lock over a connection that is cut after this many bytes. Resolves to the number of bytes
+   * before the cut.
+   */
   const create = async (cutAt: number): Promise<number> => {
     const place = path.join(openSsh.root, `created-${String(outcomes.length).padStart(4, '0')}`);
     const storage = await opened(t, { ...sftpLocationOf(openSsh, place), port: proxy.port });
@@ -368,7 +370,7 @@ function logTo(warnings: string[]): Log {
   return { ...silentLog, warn: (_, message) => void warnings.push(message) };
 }
 
-/** What bastions do before SSH begins: lines of text ahead of the server's name. */
+/** Bastion hosts send lines of text before the server's SSH greeting. */
 async function startTalkativeProxy(t: Test, target: number): Promise<number> {
   const open = new Set<net.Socket>();
   const server = net.createServer((client) => {

@@ -9,7 +9,7 @@ import { sizesOf } from '../../../src/core/storage/sizes.ts';
 import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';
 
-/** The same whether files are asked for one by one or listed. */
+/** The result is the same if files are checked separately or listed. */
 
 const wanted = [
   'a.txt',

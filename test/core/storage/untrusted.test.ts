@@ -23,13 +23,13 @@ import { followLinks } from '../../../src/core/storage/wrappers/follow-links.ts'
 import { owner } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-/** Storage servers are not trusted: none of their answers leads elsewhere or lasts for ever. */
+/** Storage servers are not trusted: no response leads to another place or is endless. */
 
 const storage = { label: 'the server' };
 
 /**
- * What a reader of a directory gets from a server that answers READDIR with these names, and then with the
- * end.
+ * The entries that a reader of a directory gets from a server that answers READDIR with these names, and
+ * then with the end.
  */
 async function namesFrom(
   answers: (request: number) => string[] | null,

@@ -120,7 +120,7 @@ t.test('stops at a limit in hostile texts, without recursion and in linear time'
   t.equal(examine('a '.repeat(1_000_000)).problems.length, 2);
   t.equal(examine(`[${'a '.repeat(1_000_000)}`).problems.length, 100);
   t.equal(examine(`{${'"k":1,'.repeat(1_000_000)}"l":2}`).problems.length, 100);
-  // With time in the square of the length, this would take hours.
+  // With quadratic time, this would take hours.
   const length = 3_000_000;
   t.equal(examine(`{"a": "${'\\"'.repeat(length)}" ${'}'.repeat(length)}`).problems.length, 1);
 });

@@ -67,7 +67,7 @@ function catalogOf(outputs: OutputRecord[], pending: Pending | null = null): Cat
 const html = { contentType: 'text/html', cacheControl: null };
 const asFound = { size: 8, digest: digestOf('as found'), body: bytesBody('as found') };
 
-/** A destination that holds `a` and `gone`, with every call on the storage and the lease in one list. */
+/** A destination with `a` and `gone`, and a list of every call on the storage and the lease. */
 async function layOut(
   flavour: MemoryOptions['flavour'],
   found: Catalog = catalogOf([record('a', 'old'), record('gone', 'gone')]),
@@ -102,7 +102,7 @@ async function layOut(
 const options = { clock: testClock(), log: silentLog, concurrency: 1 };
 const steps = (calls: readonly string[]): string[] => calls.filter((call) => call !== 'check');
 
-/** What readers find, by name: without what waits in staging until the lease is released. */
+/** The files that readers find, by name, without staged files before the release of the lease. */
 async function published(storage: Storage): Promise<Record<string, string>> {
   const files = [...(await snapshot(storage))].filter(([name]) => !name.startsWith('.publisher.tmp/'));
   return Object.fromEntries(files);
@@ -220,7 +220,7 @@ t.test('assets become visible before pages, feeds and listings', async (t) => {
     typed('data/map.json', 'application/json'),
     typed('style.css', 'text/css; charset=utf-8'),
   ];
-  // Where directories move, those that are new do so whole.
+  // If directories can be moved, new ones move whole.
   for (const flavour of ['files', 'objects'] as const) {
     const [data, blog] = flavour === 'files' ? ['data', 'blog'] : ['data/map.json', 'blog/feed.xml'];
     const assets = [data, 'style.css'];
@@ -320,7 +320,7 @@ const keepings: MemoryOptions[] = [
 const localFiles: LocalFiles = { sizeOf: () => undefined };
 const before = { a: 'old', gone: 'gone' };
 
-/** Fails the first call of a kind, as a storage does that refuses it, or whose answer is lost. */
+/** Makes the first call of a kind fail: it is rejected, or its response is lost. */
 function failing(storage: Storage, call: 'rename' | 'remove' | 'write', at: string, error: Error): Storage {
   const refuse = async (key: string): Promise<void> => {
     if (key === at) throw error;
@@ -522,7 +522,7 @@ t.test(
   },
 );
 
-/** A lease that is lost from the moment that `lose` is called, as it is for a process that was suspended. */
+/** A lease that is lost once `lose` is called, as for a suspended process. */
 function losable(): { check: () => void; lose: () => void } {
   let isLost = false;
   return {

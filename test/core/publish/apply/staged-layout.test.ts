@@ -14,7 +14,7 @@ const output = (path: string): PlannedOutput =>
     generated: { contentType: path.endsWith('.html') ? 'text/html' : null, generator: null },
   }) as PlannedOutput;
 
-/** By group: `from → to`, with a slash after what moves whole. */
+/** For each group, `from → to`, with a slash after a directory that moves whole. */
 function movesIn(layout: StagedLayout<PlannedOutput>): string[][] {
   return layout.groups.map((group) =>
     Array.from(

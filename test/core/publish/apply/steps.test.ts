@@ -13,7 +13,7 @@ import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { publishTo, put } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** The steps of an attempt that are functions of their own. */
+/** The steps of an attempt that are separate functions. */
 
 t.test('removes unmanaged empty directories at any depth in a forced replacement', async (t) => {
   const root = t.testdir({ bundle: { stray: 'x', 'only-empty': {} }, beside: {} });

@@ -30,13 +30,15 @@ const many = howMany(5_000, 400);
 /** A destination, with a way to detect that one of its files was written. */
 export interface Place {
   storage: Storage;
-  /** What changes if a file is written, even with the same bytes: inode and time, or a count of writes. */
+  /**
+   * Values that change if a file is written, even with the same bytes: inode and time, or a count of writes.
+   */
   writtenMarks: () => Promise<ReadonlyMap<string, string>>;
-  /** How many objects were written so far, the state among them, if a server counts that. */
+  /** The number of objects written so far, including the state, if a server counts them. */
   writes?: () => number;
 }
 
-/** What only a run as a whole can show of incremental publication, on a real destination. */
+/** Tests of incremental publication that need a whole run, on a real destination. */
 export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promise<Place>): void {
   t.test(
     `${name}: one changed file of ${many} is written with its dependents, and no other`,
@@ -159,7 +161,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
   });
 }
 
-/** Inode and time of every published file below a directory of this machine. */
+/** Inode and time of every published file below a local directory. */
 export function marksBelow(root: string): ReadonlyMap<string, string> {
   const bundle = path.join(root, bundlePath);
   const marks = new Map<string, string>();
@@ -221,7 +223,7 @@ function sizesOf({ outputs }: ActionResult, paths: readonly string[]): number {
   return outputs.reduce((sum, { path, size }) => sum + (paths.includes(path) ? size : 0), 0);
 }
 
-/** The one time that all records have. */
+/** The time that all records share. */
 async function updatedAt(storage: Storage): Promise<string> {
   const state = await stateOf(storage);
   const times = new Set(

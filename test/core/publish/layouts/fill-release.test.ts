@@ -17,7 +17,7 @@ import { releaseIdFor } from '../../../faults/release-world.ts';
 import { bundleOf, contextWith, owner, put, snapshot, stateOf, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** Writes in the directory of a release, depending on what an earlier attempt left there. */
+/** Writes in the directory of a release that may have files of an earlier attempt. */
 
 const at = '2026-11-20T00:00:00.000Z';
 const context = contextWith(testClock());
@@ -78,7 +78,7 @@ interface Seen {
   changes: Change[];
   removed: string[];
   intents: unknown[];
-  /** The record next to each intent: with it, a kill loses nothing. */
+  /** The record next to each intent. With it, a kill loses nothing. */
   recorded: string[][];
 }
 

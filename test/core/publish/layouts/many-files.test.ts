@@ -10,7 +10,7 @@ const many = howMany(5_000, 400);
 const bytes = 8 << 10;
 const outputs = { checksums: true, archive: false, index: true, sceneMapPage: false };
 
-/** Release n differs from its predecessor in one file. */
+/** Release n differs from the previous one in one file. */
 function files(n: number): Record<string, string> {
   const entries = Array.from({ length: many }, (_, index) => {
     const version = index < n ? 1 : 0;
@@ -19,7 +19,10 @@ function files(n: number): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-/** Bytes of all outputs below a directory, each file once, whatever names it has; catalogs apart. */
+/**
+ * The size of all outputs below a directory, without catalogs. Each file counts once, however many names it
+ * has.
+ */
 function room(directory: string): { outputs: number; catalogs: number } {
   const seen = new Set<number>();
   const sum = { outputs: 0, catalogs: 0 };

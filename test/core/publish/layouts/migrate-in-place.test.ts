@@ -37,7 +37,7 @@ import {
 } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** A bundle path that is published as releases, and of which the configuration says in place from now on. */
+/** A bundle path with releases, for which the configuration now requires publication in place. */
 
 const flavours = ['files', 'objects'] as const;
 
@@ -76,7 +76,7 @@ async function published(flavour: 'files' | 'objects', ...releases: number[]): P
   return root;
 }
 
-/** What lies at the bundle path itself. */
+/** The files at the bundle path itself. */
 async function inPlaceNow(root: Storage): Promise<Record<string, string>> {
   const files = [...(await snapshot(siteOf(root)))];
   return Object.fromEntries(
@@ -259,7 +259,7 @@ for (const flavour of flavours) {
 
   t.test(`${flavour}: starts over after another switch or publication`, async (t) => {
     for (const [what, meanwhile, expected] of [
-      // An object store has no lease that a switch waits for: the move may as well have come first.
+      // On an object store, a switch does not wait for a lease: the move may have come first as well.
       ['another release', async (root: Storage) => publishAsRelease(root, 2), flavour === 'files' ? 2 : 1],
       [
         'a rollback and the end of that release',
@@ -306,7 +306,7 @@ t.test('reports a move at the destination root', async (t) => {
   );
 });
 
-/** Does `work` once, after the first change that makes it due. */
+/** Calls `work` once, after the first change that makes it due. */
 function once(
   inner: Storage,
   isDue: (key: string) => Promise<boolean>,

@@ -42,7 +42,7 @@ import {
 import { instant } from '../../../support/instant.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** A bundle path that is published in place, and of which the configuration says releases from now on. */
+/** A bundle path published in place, for which the configuration now requires releases. */
 
 const flavours = ['files', 'objects'] as const;
 const rule = { keep: 9, lingerMs: 0, currentInUrl: false, channels: [] };
@@ -96,7 +96,7 @@ async function filesIn(root: Storage, id: ReleaseId): Promise<Record<string, str
   return Object.fromEntries([...files].filter(([name]) => !name.includes('.publisher')));
 }
 
-/** What lies in place: everything that is not of the releases. */
+/** The files in place, without those of releases. */
 async function inPlaceNow(root: Storage): Promise<Record<string, string>> {
   const isOfReleases = /^site\/(releases\/|current|\.publisher\.releases)/;
   return Object.fromEntries([...(await snapshot(root))].filter(([name]) => !isOfReleases.test(name)));
@@ -236,7 +236,7 @@ for (const flavour of flavours) {
     const clean = memoryStorage({ flavour });
     await inPlace(clean, 0);
     await inPlace(withFaults(clean, null, log), 1);
-    // All is in place but the commit.
+    // Everything except the commit is in place.
     const at = log.operations.findLastIndex((name) => /^(write|rename .*) \S*\.publisher\.json$/.test(name));
     await inPlace(
       withFaults(root, { kind: 'crash', at: at + 1, code: 'storage_transient' }, { ...log, operations: [] }),
@@ -266,7 +266,7 @@ for (const flavour of flavours) {
       ...inner,
       async write(key, body, options) {
         const written = await inner.write(key, body, options);
-        // The adopted release is being made.
+        // The adopted release is being created.
         if (isFirst && key.startsWith('site/releases/')) {
           isFirst = false;
           await inPlace(inner, 1);
@@ -348,7 +348,7 @@ t.test('creates a release from the files in place by links', async (t) => {
   t.ok((await snapshot(root)).has(`site/${releaseKey(await releaseIdFor(0))}/index.html`));
 });
 
-/** Does `work` once, after the first change that makes it due. */
+/** Calls `work` once, after the first change that makes it due. */
 function once(inner: Storage, isDue: () => Promise<boolean>, work: () => Promise<unknown>): Storage {
   let isOver = false;
   const afterwards = async <T>(result: T): Promise<T> => {
@@ -374,7 +374,7 @@ function once(inner: Storage, isDue: () => Promise<boolean>, work: () => Promise
   });
 }
 
-/** Before anybody is led to it. */
+/** Before any pointer refers to it. */
 function onceWhole(inner: Storage, id: ReleaseId, work: () => Promise<unknown>): Storage {
   const isWhole = async (): Promise<boolean> => {
     const { state } = await readState(releaseIn(siteOf(inner), id));

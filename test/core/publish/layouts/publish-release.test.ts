@@ -37,7 +37,7 @@ const kinds = ['memory files', 'memory objects', 'local'] as const;
 const currentOf = async (root: Storage): Promise<ReleaseId | null> =>
   (await readReleases(siteOf(root))).current;
 
-/** What readers have: each file of the current release with its text. */
+/** The files that readers see: each file of the current release with its text. */
 async function asRead(root: Storage): Promise<Record<string, string>> {
   const current = await currentOf(root);
   if (current === null) return {};
@@ -315,7 +315,7 @@ t.test('two concurrent publications: the second decides again on the release of 
 t.test('publishes a release again that is being removed', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   for (const n of [0, 1, 2]) await publishAsRelease(root, n);
-  // As a retention leaves it that was killed after it had announced what goes.
+  // The state after a retention was killed that had already announced its removals.
   const { readFile, ledger } = await ledgerOf(root);
   await put(
     root,

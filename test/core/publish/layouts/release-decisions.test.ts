@@ -285,7 +285,7 @@ t.test('additive: holds a bundle back as long as its release is rolled back', as
   };
   const ids = (await lookAtReleases(await rolledBack())).rolledBack;
   t.equal(ids.length, 2);
-  // On release 0 the same bundles give releases with other ids: they carry over less.
+  // After release 0, the same bundles give releases with other ids, because they carry over less.
   for (const n of [1, 2]) {
     const { reason, release } = await publish(await rolledBack(), n, additive);
     t.equal(reason?.code, 'rolled_back');
@@ -391,7 +391,7 @@ t.test('a dry run rejects a release that the run could not create', async (t) =>
   }
   t.same([...(await snapshot(blocked)).entries()], [[`${site}/releases`, 'a file']]);
 
-  // Whether an object store honours conditions is seen by writing: a dry run does not ask.
+  // Only writes can show whether an object store supports conditions, so a dry run does not check.
   const objects = memoryStorage({ flavour: 'objects', conditionalWrites: 'create' });
   t.equal((await publish(objects, 0, { request: { dryRun: true } })).action, 'publish_new');
   t.equal((await publish(objects, 0)).error?.code, 'storage_permanent');

@@ -12,7 +12,7 @@ import { bundleFor, releaseIdFor } from '../../../faults/release-world.ts';
 import { contextWith, destinationOf, owner, snapshot, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** Removals in a whole destination without a running publication. */
+/** Removals in a whole destination without an active publication. */
 
 const hour = 3_600_000;
 const rule = { keep: 1, lingerMs: 0, currentInUrl: false, channels: [] };
@@ -33,7 +33,7 @@ async function publish(root: Storage, at: string, n: number, channel: ChannelCon
   if (error !== null) throw new Error(error.message);
 }
 
-/** Two bundle paths with a channel each, and one with more releases than are kept. */
+/** Two bundle paths with a channel each, and one with more releases than the limit. */
 async function world(flavour: 'files' | 'objects'): Promise<Storage> {
   const root = memoryStorage({ flavour });
   for (const at of ['one', 'deep/two']) {

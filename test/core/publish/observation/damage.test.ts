@@ -6,10 +6,10 @@ import { put } from '../../../faults/world.ts';
 import { output } from '../../../support/decisions.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** Nine files of two directories each, except for the given ones. */
+/** Nine files in each of two directories, without the given ones. */
 const outputs = Array.from({ length: 18 }, (_, index) => output(`d${index % 2}/f${index}`));
 
-/** A place where all is well but for a file that is missing, one that is cut short, and a directory. */
+/** A destination with a missing file, a truncated file, and a directory in place of a file. */
 async function damagedPlace(): Promise<{ storage: Storage; asked: string[] }> {
   const storage = memoryStorage({ flavour: 'files' });
   for (const { path } of outputs)
@@ -56,7 +56,7 @@ t.test('checks each file of a directory that cannot be listed', async (t) => {
     ...storage,
     async *list(directory, options) {
       if (directory === 'd0') {
-        // A listing that was interrupted proves nothing.
+        // An interrupted listing proves nothing.
         yield { key: outputs[0]!.path as never, type: 'file', size: 1 };
         throw new Error('no directory any more');
       }

@@ -21,7 +21,7 @@ function planning(paths: readonly string[], more: Partial<Input> = {}): Input {
   return { owner, workflow: 'additive', planned, force: false, ...more };
 }
 
-/** A bundle path with these files of one byte, and every question that it is asked. */
+/** A bundle path with these files of one byte, and every request that it gets. */
 async function placeWith(
   files: readonly string[],
   flavour: MemoryOptions['flavour'] = 'files',
@@ -100,7 +100,7 @@ t.test('without a usable state, unknown content counts, and managed paths below 
     for (const [what, files, contentPresent, nested] of cases) {
       const found = await seen(files, state, planning(['a']), flavour);
       const expected = { ...unseen, state, keepsHeaders: flavour === 'objects', largestKeptBytes: 5 };
-      // The walk ends at content, and may not have reached the files below.
+      // The walk ends at the first content, and may not have reached the files below.
       const met = contentPresent ? found.nested.filter((one) => nested.includes(one)) : nested;
       t.strictSame(found, { ...expected, contentPresent, nested: met }, `${state.kind}: ${what}`);
     }

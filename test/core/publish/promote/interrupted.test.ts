@@ -7,7 +7,7 @@ import { litter, publishTo, snapshot, untruths } from '../../../faults/world.ts'
 import { type MemoryDisk, memoryStorage } from '../../../support/memory-storage.ts';
 import { actionsOf, errorOf, filesAt, promoted, sorted, v1, v2 } from './promotions.ts';
 
-/** Promotions that are killed, and publications at the destination that is read while it is read. */
+/** Killed promotions, and publications to the source destination during a promotion. */
 
 const version1 = sorted(v1);
 const version2 = sorted(v2);

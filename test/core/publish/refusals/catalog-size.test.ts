@@ -4,7 +4,7 @@ import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { bundleOf, bundlePath, contextWith, destinationOf, owner, publishTo } from '../../../faults/world.ts';
 import { type MemoryDisk, memoryStorage } from '../../../support/memory-storage.ts';
 
-/** Two megabytes of address for each output: the largest catalog with the fewest files. */
+/** Each output has an address of two megabytes, for the largest catalog with the fewest files. */
 const publicBaseUrl = `https://example.org/${'a'.repeat(2 ** 21)}/`;
 
 function filesOf(count: number): Record<string, string> {

@@ -7,9 +7,7 @@ import type { Plan } from '../../../../src/core/publish/plan.ts';
 import { owner } from '../../../faults/world.ts';
 import { output, planOf, record } from '../../../support/decisions.ts';
 
-/*
- * Texts that all records of a plan share are counted once, which makes a plan of half a gigabyte a cheap one.
- */
+/* Texts that all records of a plan share are stored once, so that a plan of half a gigabyte is cheap. */
 
 const MiB = 2 ** 20;
 const long = 'a'.repeat(2 * MiB);

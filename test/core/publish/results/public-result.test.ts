@@ -11,7 +11,7 @@ import {
 } from '../../../../src/core/publish/results/result.ts';
 import { output, planOf } from '../../../support/decisions.ts';
 
-/** A result in which everything that may name a path names this one. */
+/** A result in which this path occurs everywhere that a path may occur. */
 function resultNaming(place: string): RunResult {
   const error = errorRecord(new WaybillError('storage_full', `${place}: no space`));
   const warnings = [finding('warning', 'odd', `look at ${place}`, { file: place })];

@@ -27,7 +27,7 @@ function warningOf(path: string): ReturnType<typeof finding> {
   return finding('warning', 'not_listed', path);
 }
 
-/** A loader of bundles, of which some fail; and what it has read. */
+/** A loader of bundles, some of which fail, and a list of its reads. */
 function loaderOf(failures: Record<string, Error> = {}): { loader: BundleLoader; read: string[] } {
   const read: string[] = [];
   const loader = new BundleLoader(async ({ path }): Promise<SourceBundle> => {

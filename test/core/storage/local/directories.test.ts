@@ -84,7 +84,7 @@ t.test('500 directories use few descriptors, and close releases them all', onLin
       try {
         return readlinkSync(`/proc/self/fd/${name}`).startsWith(root);
       } catch {
-        return false; // The descriptor of this very listing.
+        return false; // The descriptor of this listing.
       }
     }).length;
   const storage = await localStorage(root);

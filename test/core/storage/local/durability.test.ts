@@ -8,7 +8,7 @@ import type { LocalStorage } from '../../../../src/core/storage/local/local-stor
 const asked: string[] = [];
 watchDisk();
 
-// After the watch is in place, so that they get the watched calls.
+// Imported after the calls are instrumented.
 const { processJob } = await import('../../../../src/workers/threads/publish-task.ts');
 const { systemClock } = await import('../../../../src/core/lib/clock.ts');
 const { parseConfig } = await import('../../../../src/core/config/load.ts');
@@ -35,7 +35,7 @@ pipelines:
   t.match(counters, { replace_catalog: 1, failed_destinations: 0 });
 
   const below = asked.filter((line) => line.includes(site)).map((line) => line.replaceAll(`${site}/`, ''));
-  // Staging is moved aside when it is removed, with the kept files in it; nothing of that has to last.
+  // Staging is renamed before it is removed, together with its kept files. None of them must be durable.
   const renames = below.filter((line) => line.startsWith('rename ') && !line.includes('.gone-'));
   t.match(
     renames.map((line) => line.split(' ')[2]),
@@ -176,7 +176,7 @@ function watchDisk(): void {
   syncBuiltinESMExports();
 }
 
-/** The path that a path through an open directory stands for. */
+/** The path behind a path through an open directory. */
 function plain(file: fs.PathLike): string {
   const [, directory, rest] = /^(\/proc\/\d+\/fd\/\d+)(.*)$/s.exec(String(file)) ?? [];
   return directory === undefined ? String(file) : `${fs.readlinkSync(directory)}${rest}`;

@@ -58,7 +58,7 @@ t.test('keeps links and pipes as such', async (t) => {
   t.ok(lstatSync(path.join(root, 'pipe')).isFIFO());
 });
 
-/** Makes every hard link fail, as on a file system that has none. */
+/** Makes every hard link fail, as on a file system without them. */
 function refuseHardLinks(t: Test): void {
   const { linkSync } = fs;
   fs.linkSync = () => {

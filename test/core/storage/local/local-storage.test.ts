@@ -178,7 +178,7 @@ t.test('reports a root that is a file, also for an exclusive create', async (t) 
 t.test('no write fails while writers of other processes create and remove files in the same directory', async (t) => {
   const root = t.testdir();
   const storage = await localStorage(root);
-  // Makes the staging directory, uses it and removes it, as another writer does, in a thread of its own.
+  // Creates the staging directory, uses it and removes it, like another writer, in a separate thread.
   const neighbour = new Worker(
     `const { mkdirSync, rmdirSync, unlinkSync, writeFileSync } = require('node:fs');
     const { workerData: { directory}, parentPort } = require('node:worker_threads');

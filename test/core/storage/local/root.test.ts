@@ -10,7 +10,7 @@ import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { put, testClock } from '../../../faults/world.ts';
 
-/** The obstacle below a directory of the test, the name in the message, and words of the hint. */
+/** The obstacle below the directory of the test, the name in the message, and part of the hint. */
 const obstacles: Record<string, { lay: (here: string) => void; root: string; at: string; hint: RegExp }> = {
   'a dangling link': {
     lay: (here) => symlinkSync('/nowhere/at/all', path.join(here, 'link')),

@@ -12,7 +12,7 @@ import type { Body, Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
 
-/** Bodies that the server already has, in another bucket. */
+/** Bodies that the server already has in another bucket. */
 
 const server = await startRadosgw(t);
 const options = { clock: systemClock, log: silentLog, secrets: secretsOf(server.user) };
@@ -36,7 +36,7 @@ async function twoBuckets(): Promise<Pair> {
   return { source: within(source, key('site')), target, sourceBucket, targetBucket };
 }
 
-/** The body of the object, and how often it was read through this process. */
+/** The body of the object, and the number of times that this process read it. */
 function bodyAt(storage: Storage): { body: Body; reads: () => number } {
   let reads = 0;
   const open = (): AsyncIterable<Uint8Array> => {

@@ -18,8 +18,8 @@ import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.t
 import { type SeenRequest, startS3Proxy, type Verdict } from '../../../services/s3-proxy.ts';
 
 /**
- * Servers as they are met: that honour fewer conditions than they answer yes to, that fail, break off, cut
- * listings short, refuse.
+ * Real servers: they support fewer conditions than they claim, fail, disconnect, truncate listings, and
+ * reject requests.
  */
 
 const server = await startRadosgw(t);
@@ -39,7 +39,7 @@ function place(): S3Location {
   return locationOf(proxy.endpoint, bucket, `place-${prefixes}/`);
 }
 
-/** A storage as `context.openStorage` gives it, with short pauses. */
+/** A storage as returned by `context.openStorage`, with short pauses. */
 async function open(location = place(), more: Partial<S3StorageOptions> = {}): Promise<Storage> {
   const storage = await s3Storage(location, { ...options, ...more });
   return withRetry(storage, { policy: { retries: 3, baseMs: 1, capMs: 1 }, clock: systemClock });
@@ -388,7 +388,7 @@ async function names(storage: Storage, recursive = true): Promise<string[]> {
   return found.sort();
 }
 
-/** Fails the first request that is meant, and again after each `again`. */
+/** Fails the first matching request, and again after each `again`. */
 function once(
   verdict: Verdict,
   isMeant: (request: SeenRequest) => boolean,
@@ -422,7 +422,7 @@ t.test(
     const upload = { key: name, uploadId: await wire.beginUpload(name, { sha256: null, headers: {} }) };
     const putPart = (sha256: string | null): Promise<string> =>
       wire.putPart({ ...upload, number: 1 }, bytes, { sha256 });
-    // Were the hash computed once more on the way, it would be the right one.
+    // A hash that is computed again on the way would be the right one.
     await t.rejects(putPart(hexOf(digestOf('other bytes'))), WaybillError);
     await wire.completeUpload(upload, [await putPart(hexOf(digestOf(bytes)))]);
     t.equal((await wire.head(name))?.size, bytes.length);

@@ -12,7 +12,7 @@ import { BucketClient } from '../../../../src/core/storage/s3/client.ts';
 const bytes = Buffer.alloc(16 << 20);
 const sha256 = createHash('sha256').update(bytes).digest('hex');
 
-/** The server's ends of the connections; one that does not read does not notice that the client left. */
+/** The server's ends of the connections. A server that does not read does not notice that the client left. */
 const served = new Set<net.Socket>();
 const clientDescriptors = (): number => readdirSync('/proc/self/fd').length - served.size;
 

@@ -19,12 +19,12 @@ import { noSecrets, sftpLocationOf, type SftpServer, startSshd } from '../../../
 
 const mib = 1 << 20;
 const server = await startSshd(t);
-/** Worth three connections, and not a multiple of what one request has. */
+/** Large enough for three connections, and not a multiple of the size of a request. */
 const large = patterned(72 * mib + 4321);
 const name = key('scratch');
 let places = 0;
 
-/** Bytes of which no two pieces are the same. */
+/** Bytes without repeated pieces. */
 function patterned(size: number): Buffer {
   const bytes = Buffer.allocUnsafe(size);
   for (let at = 0; at + 4 <= size; at += 4) bytes.writeUInt32LE(at, at);
@@ -98,7 +98,7 @@ t.test('writes a large file over several connections', async (t) => {
 });
 
 t.test('one connection is enough for a short round trip, or if the settings allow only one', async (t) => {
-  // A loaded machine takes long to answer. By this clock, its line is short all the same.
+  // A loaded machine responds slowly. With this clock, its round trip is short anyway.
   const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() / 1000 };
   const near = await lineOf(t, { roundTripMs: 0, clock });
   await write(near.storage, large);
@@ -121,7 +121,7 @@ t.test('a server that allows one connection gets everything over that one', asyn
 
 t.test('unwritten bytes of a lost connection leave no hole', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
-  // Early: on a loaded machine, the first connection may carry most of the file.
+  // Cut early, because on a loaded machine the first connection may transfer most of the file.
   proxy.cutAfter(2, mib / 4);
   await t.rejects(write(storage, large), { code: 'storage_transient' });
   const opened = proxy.connections();
@@ -275,7 +275,7 @@ t.test('the next run completes a file after the run that wrote it was killed', a
   );
 });
 
-/** The size of the largest file below a directory, in bytes; 0 without one. */
+/** The size of the largest file below a directory in bytes, or 0 without any. */
 function largestBelow(directory: string): number {
   const names = existsSync(directory) ? allBelow(directory) : [];
   const sizes = names.map((each) => statSync(path.join(directory, each), { throwIfNoEntry: false }));

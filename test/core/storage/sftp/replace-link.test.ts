@@ -9,7 +9,7 @@ import { type LinkRequests, takesPathsSwapped } from '../../../../src/core/stora
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
 
-/** What a server does with the two paths. */
+/** How a server uses the two paths. */
 function requests(make: (target: string, link: string) => void): LinkRequests {
   return {
     symlink: async (target, link) => make(target, link),

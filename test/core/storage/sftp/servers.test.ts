@@ -70,7 +70,7 @@ t.test('logs in with a key file, an encrypted one, an agent, and tries the agent
     hint: /SSH_AUTH_SOCK/,
   });
 
-  // The path of a socket may have a hundred characters, and those of test directories have more.
+  // The path of a socket may have about a hundred characters, and paths of test directories are longer.
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-agent-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const socket = path.join(directory, 'agent');

@@ -15,7 +15,7 @@ import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts'
 const readOnly = { readOnly: true, mustExist: true };
 
 interface World {
-  /** The directory that holds the root and its neighbors. */
+  /** The directory with the root and other directories. */
   top: string;
   open: (linksTo?: readonly string[], maxLinks?: number) => Promise<Storage>;
 }
