@@ -14,7 +14,7 @@ t.test('every page passes the linter, and describes its command', async (t) => {
   await ensureInstalled('mandoc');
   t.ok(pages.length > 15, `${pages.length} pages`);
   for (const page of pages) {
-    // Without a date on purpose, and lines of the help are longer than a page is wide.
+    // The date is omitted on purpose, and some lines of the help are wider than a page.
     const linted = await run(pathOf('mandoc') ?? '', ['-T', 'lint', '-W', 'warning', page]).catch(
       (error: unknown) => error as { stdout: string },
     );

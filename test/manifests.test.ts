@@ -8,7 +8,7 @@ import { loadConfig } from '../src/core/config/load.ts';
 import { referencedSecrets } from '../src/core/config/secret-references.ts';
 import { ensureInstalled, pathOf } from './services/debian.ts';
 
-/** What ships for containers, against the schemas of those who read it. */
+/** Checks the container files against the schemas of the programs that read them. */
 
 const pinned = /^[\w./-]+(?::[\w.-]+)?@sha256:[0-9a-f]{64}$/;
 
@@ -70,7 +70,8 @@ function built(t: Test, overlay: string): Manifest[] {
   const place = path.join(copy, 'kubernetes/overlays', overlay);
   const kubectl = pathOf('kubectl') ?? '';
   const version = execFileSync(kubectl, ['version', '--client', '--output', 'json'], { encoding: 'utf8' });
-  // Before 1.21 a directory has a key of its own, which later versions call deprecated. Debian 12 has 1.20.
+  // Before version 1.21, directories have a separate key, which later versions deprecate. Debian 12 has
+  // 1.20.
   if (Number(/"minor": "(\d+)/.exec(version)?.[1]) < 21) nameBases(path.join(place, 'kustomization.yaml'));
   const text = execFileSync(kubectl, ['kustomize', place], { encoding: 'utf8' });
   return parseAllDocuments(text).map((each) => each.toJS() as Manifest);
@@ -87,7 +88,7 @@ function nameBases(file: string): void {
   writeFileSync(file, stringify(kustomization));
 }
 
-/** What Kubernetes' own schema says against a manifest, and keys that it does not know. */
+/** Errors of Kubernetes' own schema for a manifest, and unknown keys. */
 async function objections(manifest: Manifest): Promise<string[]> {
   const [group = '', version = group] = manifest.apiVersion.split('/');
   const place = group === version ? version : `${group}/${version}`;
@@ -99,7 +100,7 @@ async function objections(manifest: Manifest): Promise<string[]> {
   if (Model === undefined) return [`there is no ${manifest.apiVersion} ${manifest.kind}`];
   const unread = new Set<string>();
   try {
-    // Its constructor would copy, and so read, all that it is given.
+    // Its constructor would copy, and therefore read, all of its input.
     Model.prototype.validate.call(watched(manifest, '', unread));
   } catch (error) {
     return [error instanceof Error ? error.message : String(error)];
@@ -107,7 +108,7 @@ async function objections(manifest: Manifest): Promise<string[]> {
   return [...unread];
 }
 
-/** The schema's code reads each key that it knows, so that those it does not read are none of it. */
+/** The schema's code reads each key that it knows, so all unread keys are unknown. */
 function watched<T extends object>(value: T, place: string, unread: Set<string>): T {
   const keys = Array.isArray(value) ? [] : Object.keys(value);
   for (const key of keys) unread.add(`${place}/${key}`);
@@ -139,7 +140,7 @@ for (const overlay of overlays)
       t.match(page, name, 'the page says which secrets it needs');
   });
 
-/** Pods that the restricted level lets run, each at the port that its command listens on. */
+/** Pods that the restricted level admits, each with the port that its command listens on. */
 function expectPods(t: Test, manifests: readonly Manifest[], portOfHttp: number): void {
   const configMap = manifests.find(({ kind }) => kind === 'ConfigMap')?.metadata.name;
   for (const { spec, metadata } of manifests) {

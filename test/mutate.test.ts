@@ -211,7 +211,7 @@ t.test('keeps the result of a mutant for each test file until the file changes',
   t.same(known(), [false, false, undefined]);
 });
 
-/** Made by hand, since what is bundled with `tap` as it is here would ask this very process for its tests. */
+/** Written by hand: a bundle with the real `tap` would run its tests in this process. */
 const spoiling = `
   const t = globalThis.testOfMutants;
   const namespace = globalThis.__stryker__;

@@ -162,7 +162,7 @@ t.test('the job of CONTRIBUTING.md may request an identity token, and publishes 
   t.end();
 });
 
-/** All that is packed, in a repository of its own without a remote, with a dated CHANGELOG, and tagged. */
+/** All packed files in a separate repository without a remote, with a dated CHANGELOG, and tagged. */
 function cloneAtItsTag(t: Test): string {
   const clone = path.join(t.testdir({ clone: {} }), 'clone');
   const files = [

@@ -10,7 +10,7 @@ import { program, waybill } from './cli/process.ts';
 import { ensureInstalled, pathOf } from './services/debian.ts';
 import { freePort } from './services/free-port.ts';
 
-/** The units in deploy/ and those that `waybill init` writes, as systemd judges them. */
+/** The units in deploy/ and those from `waybill init`, checked by systemd. */
 
 const run = promisify(execFile);
 const shipped = readdirSync('deploy/systemd').filter((name) => name.endsWith('.service'));
@@ -18,7 +18,7 @@ const shipped = readdirSync('deploy/systemd').filter((name) => name.endsWith('.s
 const analyze = async (...args: string[]): Promise<{ stdout: string; stderr: string }> =>
   run(pathOf('systemd-analyze') ?? '', args, { env: { ...process.env, SYSTEMD_COLORS: '0' } });
 
-/** All units below one directory, those of `init` named for their situation. */
+/** All units in one directory, with the situation in the names of those from `init`. */
 function allUnits(t: Test): string[] {
   const place = t.testdir({});
   for (const name of shipped)
@@ -38,7 +38,7 @@ t.test('systemd accepts every line of the units', async (t) => {
     const command = path.join(path.dirname(unit), 'waybill');
     writeFileSync(command, '#!/bin/sh\n');
     chmodSync(command, 0o755);
-    // It is not installed here, and a command that is not there is an error.
+    // It is not installed here, and a missing command is an error.
     const text = readFileSync(unit, 'utf8');
     t.match(text, /^ExecStart=waybill /m);
     writeFileSync(unit, text.replace('ExecStart=waybill ', `ExecStart=${command} `));
@@ -147,7 +147,7 @@ t.test('the units forbid no system call of a publishing daemon', async (t) => {
   );
 });
 
-/** The calls of one of systemd's sets, and of those within it. */
+/** The system calls of a systemd set, including its nested sets. */
 async function callsIn(set: string, found = new Set<string>()): Promise<Set<string>> {
   const { stdout } = await analyze('syscall-filter', set);
   for (const [, name = ''] of stdout.matchAll(/^ +(@?[\w-]+)$/gm))

@@ -115,9 +115,9 @@ async function walk(
 }
 
 /**
- * The operation, counted from 1, with which the commit begins: the one that replaces the state by the one
- * without the intent, or removes it; or the look before it, on a server that does not honour the condition of
- * that; or the removal of copies without which nothing can be put back.
+ * The operation, counted from 1, with which the commit begins. This is the one that replaces the state by
+ * the one without the intent, or removes it. If the server does not support its condition, it is the read
+ * before it. It may also be the removal of copies that an undo would need.
  */
 export function commitIn(operations: readonly string[]): number {
   const isCommit = (name: string): boolean =>
@@ -128,7 +128,7 @@ export function commitIn(operations: readonly string[]): number {
   return at + 1;
 }
 
-/** They record what they have done, or consist of two attempts. */
+/** They record their completed work, or consist of two attempts. */
 export const recorded: ReadonlySet<string> = new Set([
   'prune',
   'reconcile',
@@ -137,8 +137,9 @@ export const recorded: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether the destination must be as before the attempt, after this fault made it fail: unless the process
- * died, or the outcome of the commit is unknown. A prune and a reconciliation record what they have done.
+ * Whether the destination must be unchanged after this fault made the attempt fail. It may change if the
+ * process died, or if the result of the commit is unknown. A prune and a reconciliation record their
+ * completed work.
  */
 function isUndone({ action }: Scenario, { kind, at, code }: Fault, commitAt: number): boolean {
   if (kind === 'crash' || recorded.has(action)) return false;
@@ -146,8 +147,8 @@ function isUndone({ action }: Scenario, { kind, at, code }: Fault, commitAt: num
 }
 
 /**
- * What an attempt that was undone left different. Without `withState`, the intent may stay: an answer was
- * lost, so that a request may still be carried out.
+ * The differences that an undone attempt left. Without `withState`, the intent may stay: a response was
+ * lost, so that a request may still be executed.
  */
 export function differences(
   before: ReadonlyMap<string, string>,
@@ -163,8 +164,8 @@ export function differences(
 }
 
 /**
- * The invariant after a rerun: the outcome, no other files changed or left, and one more run that changes
- * nothing.
+ * The invariant after the next run: the result is right, no other files changed or remain, and one more run
+ * changes nothing.
  */
 export async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
   const { files, state, untruths } = await lookAt(world);
@@ -187,7 +188,7 @@ export async function shortfalls(world: World, scenario: Scenario): Promise<stri
   return wrong;
 }
 
-/** No output that was there before may be removed until every write of the plan has succeeded. */
+/** No output that existed before may be removed until every write of the plan has succeeded. */
 function earlyDeletes(log: FaultLog, before: ReadonlyMap<string, string>, scenario: Scenario): string[] {
   if (scenario.action === 'prune' || scenario.action === 'unpublish, then publish') return [];
   const removal = log.operations.findIndex(
@@ -201,7 +202,7 @@ function earlyDeletes(log: FaultLog, before: ReadonlyMap<string, string>, scenar
     : [];
 }
 
-/** An action that succeeded has synced the state that it renamed into place: a power cut may follow. */
+/** A successful action has synced the state that it renamed into place, because a power loss may follow. */
 function notSynced({ operations }: FaultLog, fault: Fault): string[] {
   const commit = operations.findLastIndex((name) =>
     /^(remove|rename \S+) (\S+\/)?\.publisher\.json$/.test(name),

@@ -17,7 +17,7 @@ t.test('of two concurrent writes of the state, one continues and the other follo
     let isFirst = true;
     return delegate(storage, {
       async write(key, body, how) {
-        // Both have found no lease; now both write.
+        // Both have found no lease. Now both write.
         if (isFirst) await both();
         isFirst = false;
         return storage.write(key, body, how);
@@ -71,7 +71,7 @@ async function reopened(disk: MemoryDisk): Promise<Storage> {
   return memoryStorage({ disk, flavour: 'objects', conditionalWrites: 'none' });
 }
 
-/** Resolves for all when so many have come. */
+/** Resolves for all once this many have arrived. */
 function meeting(size: number): () => Promise<void> {
   let here = 0;
   let open = (): void => undefined;

@@ -18,7 +18,7 @@ import { bundle, follow, launchApi, layOut, type Place, token, upload } from './
 
 t.setTimeout(0);
 
-/** The disk of an embedded queue stops to answer, or is full: uploads are refused, and nothing is lost. */
+/** The disk of an embedded queue stops answering, or is full: uploads are rejected, and nothing is lost. */
 
 const events = '[bundle.published, bundle.publish_failed]';
 const notifiers = `[{id: journal, kind: file, path: ./events.jsonl, events: ${events}}]`;
@@ -82,7 +82,7 @@ t.test('affects only callers that need the frozen staging disk, and loses nothin
   const others = names.map((name) =>
     upload(daemon.url, 'p1', bundle(name, 100_000), { 'idempotency-key': name }),
   );
-  // One after the other. A process that waits for the disk would never answer.
+  // One after another. A process that waits for the disk would never answer.
   for (let look = 0; look < 20; look += 1) {
     t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process turns');
     t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and reports its last known state');
@@ -144,7 +144,7 @@ t.test(
       await (isFrozen ? disk.freeze() : disk.fill());
       await systemClock.sleep(Math.floor(random() * 500));
       const killed = daemon.kill('SIGKILL');
-      // A process that waits for the disk ends only then.
+      // Only now does a process end that waits for the disk.
       await (isFrozen ? disk.thaw() : disk.clear());
       await killed;
       daemon = await launch();

@@ -18,7 +18,7 @@ import {
   upload,
 } from './processes.ts';
 
-/** A directory that holds no more than so many MiB. */
+/** A directory with space for this many MiB. */
 async function smallDisk(t: Test, { root }: Place, name: string, mebibytes: number): Promise<string> {
   const directory = path.join(root, name);
   mkdirSync(directory, { recursive: true });
@@ -64,7 +64,7 @@ t.test(
     const taken = [await acceptedId(await upload(daemon.url, 'p1', bundle('before')))];
     const ballast = path.join(staging, 'theirs');
     writeFileSync(ballast, Buffer.alloc(roomOn(staging) - (15 << 20)));
-    // The disk is looked at once a second.
+    // Disk space is checked once a second.
     while ((await fetch(`${daemon.url}readyz`)).status === 200) await sleep(50);
     const { checks } = (await (await fetch(`${daemon.url}readyz`)).json()) as { checks: object[] };
     t.match(
@@ -183,14 +183,14 @@ t.test('removes files stored for later uploads if space is needed', async (t) =>
   t.ok(roomOn(staging) >= 16 << 20, `${roomOn(staging)} bytes are free`);
   t.ok((await kept()) > 0, 'and no more than that');
   leaveFree('theirs too', 12 << 20);
-  // For no longer than that the last look at the disk counts.
+  // The last check of the disk is valid for this long.
   await sleep(2_000);
   await publish('five', 1000);
   t.equal(await kept(), 2, 'all of it goes before an upload is refused');
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
 
-/** Bytes that still fit. */
+/** The number of bytes that still fit. */
 function roomOn(directory: string): number {
   const { bavail, bsize } = statfsSync(directory);
   return bavail * bsize;

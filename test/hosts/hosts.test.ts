@@ -195,7 +195,7 @@ t.test('a stopped worker exits with 0; the memory queue has no workers', async (
   }
 });
 
-/** The sum of a counter's samples that have these labels. */
+/** The sum of a counter's samples with these labels. */
 async function counted(url: string, name: string, labels = ''): Promise<number> {
   const text = await (await fetch(`${url}metrics`)).text();
   const samples = text.split('\n').filter((line) => line.startsWith(`${name}{`) && line.includes(labels));
@@ -223,7 +223,7 @@ t.test('counts each run and publication once over all APIs and workers', async (
       ),
     );
   for (const id of ids) t.equal((await follow(alone.url, id)).status, 'succeeded');
-  // A run is counted when its end is recorded: the very next moment.
+  // A run is counted just after its end is recorded.
   while (sum(await total('waybill_runs_total')) < ids.length)
     await new Promise((resolve) => setTimeout(resolve, 20));
 
@@ -356,7 +356,7 @@ t.test('the console shows the queues of all hosts, and replaces the previous boa
   const { url } = await launchApi(t, place);
   const former = await fetch(`${url}admin/queues`, { redirect: 'manual' });
   t.match([former.status, former.headers.get('location')], [308, '/way/console/admin']);
-  // No worker: it waits.
+  // There is no worker, so it waits.
   const runId = await acceptedId(await upload(url, 'p1', bundle('one', 10)));
 
   const browser = await startChromium();

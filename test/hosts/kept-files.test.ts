@@ -9,7 +9,7 @@ import { howMany, sampleOf } from '../support/sampling.ts';
 import { stagedIn } from '../support/staged.ts';
 import { launchApi, launchWorker, layOut, type Place, type PlaceSettings, token } from './processes.ts';
 
-/** What daemons keep of uploads, in all modes of the queue, over kills in the middle. */
+/** Stored files of uploads in daemons, in all modes of the queue, with kills at any time. */
 
 const modes = ['memory', 'embedded', 'bullmq'] as const;
 const count = 20;
@@ -56,7 +56,7 @@ function isPublished({ root }: Place, site: string): boolean {
   );
 }
 
-/** Bytes of the files that are kept on the disk. */
+/** The size of the stored files on the disk. */
 function kept(directory: string): number {
   return readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -111,7 +111,7 @@ t.test('a daemon killed while it stores and completes bundles keeps only complet
     const kill9 = (): void => void setTimeout(() => void api.child.kill('SIGKILL'), wait);
     const pushing = push(api.url, site, kill9, over.signal).catch(() => undefined);
     await new Promise((resolve) => api.child.once('exit', resolve));
-    // The next one listens elsewhere.
+    // The next daemon listens on another port.
     over.abort();
     await pushing;
     api = await start(t, place, 'embedded');
@@ -175,7 +175,7 @@ const roomTaken = (directory: string): number =>
     .filter((entry) => entry.isFile())
     .reduce((sum, { parentPath, name }) => sum + roomOf(statSync(path.join(parentPath, name)).size), 0);
 
-/** Looks again and again how much each pipeline has there. */
+/** Measures the stored size of each pipeline in a loop. */
 function watching(content: string): { end: () => Promise<{ most: Map<string, number>; looks: number }> } {
   const most = new Map<string, number>();
   let [looks, isOver] = [0, false];
@@ -188,7 +188,7 @@ function watching(content: string): { end: () => Promise<{ most: Map<string, num
           most.set(pipeline, Math.max(most.get(pipeline) ?? 0, roomTaken(path.join(content, pipeline))));
           looks += 1;
         } catch (error) {
-          // It goes while it is looked at.
+          // The file may be deleted meanwhile.
           if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
         }
     }

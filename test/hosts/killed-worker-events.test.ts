@@ -20,7 +20,7 @@ import {
 
 t.setTimeout(0);
 
-/** Workers of the queue in Redis, killed with SIGKILL: no event of a publication is lost. */
+/** Kills workers of the queue in Redis with SIGKILL: no event of a publication is lost. */
 
 const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
 
@@ -29,7 +29,7 @@ interface Hook {
   received: Event[];
   /** Whether the receiver answers this event. If not, the sender waits. */
   answers: (event: Event) => boolean;
-  /** Resolves once so many have come. */
+  /** Resolves once this many have arrived. */
   until: (count: number) => Promise<void>;
 }
 
@@ -73,7 +73,7 @@ t.test(
     await hook.until(1);
     await worker.kill('SIGKILL');
     hook.answers = () => true;
-    // Nothing is left but an API without workers.
+    // Only an API without workers is left.
     await hook.until(2);
     const [first, second] = hook.received;
     t.same(second, first, 'the same event, with its id');

@@ -3,7 +3,7 @@ import t from 'tap';
 import { startRedis } from '../services/redis.ts';
 import { acceptedId, adminToken, bundle, follow, launchApi, layOut, upload } from './processes.ts';
 
-/** The share of the slots that the configuration gives a pipeline, whatever the queue. */
+/** The configured share of a pipeline in the slots, with any queue. */
 
 for (const driver of ['memory', 'embedded', 'bullmq'] as const)
   t.test(
@@ -17,7 +17,7 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
         ...(driver === 'embedded' ? { embedded: './queue' } : {}),
       });
       const yaml = readFileSync(place.config, 'utf8');
-      // One per cent of the 200 slots are two.
+      // One percent of the 200 slots is two.
       const bounded = (most: number): string =>
         yaml
           .replace('{id: p1,', `{id: p1, max_waiting: ${most},`)

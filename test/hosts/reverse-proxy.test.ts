@@ -8,7 +8,7 @@ import { startCaddy } from '../services/caddy.ts';
 import { ensureInstalled } from '../services/debian.ts';
 import { acceptedId, bundle, follow, launchApi, layOut, type LogLine, token, upload } from './processes.ts';
 
-/** The built daemon under a path of a site that caddy serves. */
+/** The built daemon below a path of a site behind caddy. */
 
 const settings = { http: 'base_path: /waybill/, trusted_proxies: [loopback]' };
 const site = (port: string): string => `	reverse_proxy /waybill/* 127.0.0.1:${port}\n	respond / "the site"`;

@@ -73,7 +73,7 @@ pipelines:
 
   t.match(await ended(await accepted('docs')), { status: 'succeeded' });
   t.ok(existsSync(path.join(root, 'public')));
-  // Dry runs of the stalled pipeline leave a thread to those of others.
+  // Dry runs of the stalled pipeline leave a thread for the other pipelines.
   const dry = [upload('stuck', '?dry_run=true'), upload('stuck', '?dry_run=true')];
   const answers = Promise.allSettled(dry);
   t.equal((await upload('docs', '?dry_run=true')).status, 200);

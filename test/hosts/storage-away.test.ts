@@ -9,7 +9,7 @@ import { tokens } from '../api/harness.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startS3Proxy, type Verdict } from '../services/s3-proxy.ts';
 
-/** A pause that long is not waited for within a try, which would take a minute otherwise. */
+/** An attempt does not wait for such a long pause, but would wait for up to a minute otherwise. */
 const away: Verdict = { status: 503, code: 'SlowDown', headers: { 'retry-after': '120' } };
 const authorization = `Bearer ${tokens.maps}`;
 
@@ -78,7 +78,7 @@ pipelines:
   served = await start();
   t.match(await until(served, id, isWaiting), { last_error: { code: 'storage_transient' } });
   proxy.judge = () => 'pass';
-  // The next try may have begun by itself.
+  // The retry may have started by itself.
   const answer = await fetch(`${served.url}v1/pipelines/maps/runs/${id}/retry`, {
     method: 'POST',
     headers: { authorization },

@@ -21,8 +21,8 @@ import {
 t.setTimeout(0);
 
 /*
- * The built program, in each queue mode, with a collector and a webhook that are real HTTP servers: one trace
- * from the request over queue, host and thread to the destination and the webhook.
+ * The built program in each queue mode, with real HTTP servers as collector and webhook: one trace from the
+ * request through queue, host and thread to the destination and the webhook.
  */
 
 const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
@@ -44,7 +44,7 @@ async function queueOf(t: Test, mode: (typeof modes)[number]): Promise<PlaceSett
   return { redisUrl: redis.url };
 }
 
-/** Each span by its name; fails for a name that is there twice. */
+/** Each span by its name. Fails if a name occurs twice. */
 function byName(t: Test, spans: readonly CollectedSpan[]): Record<string, CollectedSpan> {
   const names = spans.map(({ name }) => name);
   t.same(names.length, new Set(names).size, `each once: ${names.join(', ')}`);
@@ -169,7 +169,7 @@ for (const mode of modes)
     await follow(first.url, await acceptedId(await upload(first.url, 'p1', bundle('one'), theirs)));
     const before = byName(t, await collector.until('destination', 'notify'));
     t.match(before['notify'], { status: 2, attributes: { 'error.type': 'refused' } });
-    // Data in memory ends with the process.
+    // Data in memory is lost with the process.
     if (mode !== 'memory') await first.kill('SIGTERM');
     const second = mode === 'memory' ? first : await launchApi(t, place, ['serve']);
     status = 204;
@@ -261,7 +261,7 @@ t.test('OpenTelemetry is loaded only if tracing is enabled', async (t) => {
     await api.kill('SIGTERM');
     const lines = readFileSync(resolved, 'utf8').split('\n');
     t.ok(lines.length > 10, 'loaded programs are recorded');
-    // It is a part of the bundle, with a file of its own.
+    // It is a part of the bundle in a separate file.
     return lines.filter((specifier) => specifier.includes('open-telemetry'));
   };
   t.same(await loadedWith({}), []);

@@ -19,8 +19,8 @@ import {
 } from './processes.ts';
 
 /**
- * Two hosts, each with a network of its own: the API on the first, a worker on each, Redis and S3 staging
- * between them on a third. A hundred uploads, one worker killed in the midst.
+ * Two hosts with separate networks: the API on the first, a worker on each, and Redis and S3 staging on a
+ * third. There are a hundred uploads, and one worker is killed during them.
  */
 t.test(
   'two hosts: a hundred uploads succeed, serially in each pipeline, even if a worker is killed',

@@ -20,7 +20,7 @@ import {
 
 t.setTimeout(0);
 
-/** The built program, in each queue mode: what its receiver did not take is sent again. */
+/** The built program in each queue mode: undelivered events are sent again. */
 
 const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
 
@@ -68,7 +68,7 @@ interface Listed {
   notifiers: { notifier_id: string; configured: boolean; events: { event_id: string; run_id: string }[] }[];
 }
 
-/** Resolves with the IDs of undelivered events once there are this many. */
+/** Resolves to the IDs of undelivered events once there are this many. */
 async function undelivered(t: Test, place: Place, url: string, count: number): Promise<string[]> {
   for (;;) {
     const ended = await command(place, 'undelivered', '--url', url, '--format', 'json');
@@ -89,7 +89,7 @@ async function publish(url: string, ...names: string[]): Promise<string[]> {
   return runs;
 }
 
-/** The failed deliveries in the record of a run, once they have come to this. */
+/** The failed deliveries in the record of a run, once they match. */
 async function failedDeliveries(
   url: string,
   run: string,
@@ -169,7 +169,7 @@ for (const driver of ['embedded', 'bullmq'] as const)
     const killed = new Promise<void>((resolve) => {
       hook.answer = ({ id }) => {
         if (id !== ids[1]) return 204;
-        // It has the event, and the daemon never learns that.
+        // It has received the event, but the daemon never gets the response.
         void first.kill('SIGKILL').then(() => resolve());
         return 204;
       };
@@ -186,7 +186,7 @@ for (const driver of ['embedded', 'bullmq'] as const)
     for (;;) {
       const ended = await command(place, 'redeliver', '--url', second.url);
       if (ended.status === 0) break;
-      // The claim of the process that was killed has to expire first.
+      // The claim of the killed process must expire first.
       if (!ended.stderr.includes('are already being redelivered')) throw new Error(ended.stderr);
       await new Promise((resolve) => setTimeout(resolve, 1_000));
     }

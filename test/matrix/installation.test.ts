@@ -28,7 +28,7 @@ const inRoot = (file: string): string => path.join(root.directory, file);
 const registry = await startNpmRegistry(t, packWaybill(t.testdir({})));
 const authority = '/var/lib/caddy/.local/share/caddy/pki/authorities/local/root.crt';
 
-/** Options of Caddy that stand before the sites of a Caddyfile. */
+/** Caddy options that come before the sites of a Caddyfile. */
 const caddyOptions = `{
 	admin off
 	https_port ${https}
@@ -46,7 +46,7 @@ function asHere(block: string): string {
     .replaceAll(/https:\/\/((?:publish|www)\.example\.org)/g, `https://$1:${https}`);
 }
 
-/** Throws with all that was said if the block fails: those after it build on it. */
+/** Throws with the whole output if the block fails, because later blocks depend on it. */
 async function paste(t: Test, block: string): Promise<string> {
   const trusted = existsSync(inRoot(authority)) ? authority : certificatesOfRoot;
   const env = {
@@ -69,7 +69,7 @@ async function paste(t: Test, block: string): Promise<string> {
   let output = '';
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  // Silence would end the test, and apt takes its time. What it says is not for tap to read.
+  // A silent test would be killed, and apt takes long. Its output is not meant for tap.
   const told = setInterval(
     () => t.comment(`${Math.round((systemClock.monotonic() - begun) / 1000)} s`),
     30_000,
@@ -87,7 +87,7 @@ function logs(): string {
     .join('');
 }
 
-/** Of systemd, which waits for a unit of Type=notify. */
+/** From systemd, which waits for a unit of Type=notify. */
 async function untilCaddyListens(): Promise<void> {
   for (;;) {
     const socket = connect(https, '127.0.0.1');
@@ -121,7 +121,7 @@ t.test('from a new machine to a published page over TLS, an upgrade, and a remov
   t.notMatch(readFileSync(inRoot('etc/passwd'), 'utf8'), 'waybill');
 });
 
-/** Files that are called after it, but for what npm keeps of all packages, and the log of the script. */
+/** Files with its name, except for npm's cache, and the log of the script. */
 function namedWaybill(): string[] {
   const args = [root.directory, '-xdev', '-name', '*waybill*', '-not', '-path', '*/.npm/*'];
   const found = execFileSync('find', args, { encoding: 'utf8' }).trim().split('\n');

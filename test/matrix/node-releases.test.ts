@@ -62,7 +62,7 @@ function configuration(release: string): string {
   ].join('\n');
 }
 
-/** Of all published files; the record of the publication has its time. */
+/** The digest of all published files, without the record of the publication, which has its time. */
 function digestsBelow(root: string): Record<string, string> {
   const files = readdirSync(root, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name !== '.publisher.json')

@@ -14,7 +14,7 @@ import { locationOf, secretsOf } from '../services/radosgw.ts';
 import { recordMatrix } from '../support/matrix.ts';
 import { cells, publicationRefused, publishThere, startAll } from './foreign-servers.ts';
 
-/** S3 servers of other makes: what each can do, that it is found out, and that publishing there holds. */
+/** S3 servers of other projects: their features, the detection of those features, and publishing. */
 
 let prefixes = 0;
 

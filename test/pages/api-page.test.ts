@@ -92,7 +92,7 @@ t.test(
     t.equal(await (await seen).headerValue('content-type'), 'application/gzip');
     const accepted = upload.getByLabel('Answer', { exact: true });
     await accepted.getByText('x-request-id').waitFor();
-    // The bundle is staged by a stand-in, which takes any bytes.
+    // The bundle is staged by a stub, which accepts any bytes.
     t.match(await accepted.textContent(), /^202 Accepted/);
   },
 );

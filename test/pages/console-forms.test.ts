@@ -6,9 +6,7 @@ import { consoleRoutes } from '../../src/api/console/console.ts';
 import { startChromium } from '../services/chromium.ts';
 import { type ConsoleDaemon, consoleTokens, logIn, startConsole } from './console-daemon.ts';
 
-/*
- * The console in a browser that runs no script: everything can be read, and every action is a form.
- */
+/* The console in a browser without scripts: every page is readable, and every action is a form. */
 
 let browser: Browser;
 let daemon: ConsoleDaemon;
@@ -42,7 +40,7 @@ const runOf = (page: Page): string => new URL(page.url()).pathname.split('/').at
 const mainOf = (page: Page): Promise<string> => page.locator('main').innerText();
 
 t.test('without script a form performs every action of the console', async (t) => {
-  // A run waits for its next try only if a storage is unreachable: retry.test.ts submits this form.
+  // A run waits for a retry only if a storage is unreachable; retry.test.ts submits this form.
   const done = new Set<string>(['/console/runs/{run_id}/retry']);
   const actions = consoleRoutes.filter(({ method }) => method === 'post');
   const forms = actions.map(({ path }) => ({
@@ -57,7 +55,7 @@ t.test('without script a form performs every action of the console', async (t) =
   const page = await open(t, { seen });
   const admin = await open(t, { seen, token: consoleTokens.admin });
 
-  // Runs of a source, and plans of them.
+  // Runs of a source, and plans of such runs.
   await page.goto(`${daemon.base}console/pipelines/library`);
   await page.getByRole('button', { name: 'Start a run' }).click();
   await page.waitForURL(/done=started/);
@@ -75,7 +73,7 @@ t.test('without script a form performs every action of the console', async (t) =
   await page.waitForURL(/done=started/);
   t.match(await daemon.follow(runOf(page)), { status: 'succeeded' });
 
-  // An upload: only planned, taken, and held back to be cancelled.
+  // An upload: only planned, accepted, and paused to be cancelled.
   const archive = await daemon.archive({ 'index.html': 'by a form' }, '2026-11-22T01:02:03Z');
   const file = { name: 'bundle.tar', mimeType: 'application/x-tar', buffer: archive };
   await page.goto(`${daemon.base}console/pipelines/maps/upload`);
@@ -104,7 +102,7 @@ t.test('without script a form performs every action of the console', async (t) =
     'succeeded',
   );
 
-  // Failed runs: one of them, then all that are left, at the filters that were chosen.
+  // Failed runs: one of them, then all remaining ones with the selected filters.
   for (let run = 0; run < 3; run++) await daemon.start('blocked');
   const failed = `${daemon.base}console/runs?status=failed&pipeline=blocked`;
   await page.goto(failed);
@@ -155,7 +153,7 @@ t.test('without script a form performs every action of the console', async (t) =
   await page.waitForURL(/done=promoted/);
   t.match(await rows.filter({ has: page.getByRole('rowheader', { name: newest }) }).innerText(), /current/);
 
-  // The daemon as a whole.
+  // Actions of the whole daemon.
   await daemon.start('blocked');
   await admin.goto(`${daemon.base}console/admin`);
   t.match(await mainOf(admin), /[1-9]\d* undelivered/);
@@ -208,8 +206,8 @@ t.test('without script every page has the same content as with script', async (t
 });
 
 /**
- * The words of `main`, folded or not, without states of the daemon and buttons that copy, which only
- * scripts show. Ages and the address in examples, which scripts replace, are left out.
+ * The words of `main`, collapsed or not, without daemon states and copy buttons, which require scripts. Ages
+ * and addresses in examples are omitted, because scripts replace them.
  */
 async function wordsOf(page: Page): Promise<string[]> {
   const text = await page.evaluate<string>(`(() => {
@@ -242,7 +240,7 @@ t.test("shows a rejection on the form's page", async (t) => {
   page.on('response', (response) => {
     if (response.request().method() === 'POST') answers.push(response.status());
   });
-  // A form of a page that was open while the run ended.
+  // The form of a page that was open when the run ended.
   const csrf = await page.locator('input[name=csrf]').first().inputValue();
   const send = async (path: string, fields: Record<string, string>): Promise<string> => {
     const response = await page.request.post(path, {

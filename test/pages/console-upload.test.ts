@@ -26,7 +26,7 @@ async function openUpload(t: Test): Promise<Page> {
   return page;
 }
 
-/** A directory of the machine that the browser runs on. */
+/** A directory on the machine of the browser. */
 function directoryOf(files: Files): string {
   const directory = mkdtempSync(path.join(daemon.root, 'dropped-'));
   for (const [file, bytes] of Object.entries(files)) {
@@ -36,7 +36,7 @@ function directoryOf(files: Files): string {
   return directory;
 }
 
-/** Drops files from disk on the page, with the events that the system sends to the browser. */
+/** Drops files from disk onto the page, with the events that the system sends to the browser. */
 async function drop(page: Page, ...files: string[]): Promise<void> {
   const box = await page.locator('#drop').boundingBox();
   if (box === null) throw new TypeError('there is nowhere to drop anything');
@@ -47,20 +47,20 @@ async function drop(page: Page, ...files: string[]): Promise<void> {
     await session.send('Input.dispatchDragEvent', { type, ...at, data });
 }
 
-/** Uploads what was chosen; the page says what that is. */
+/** Uploads the selection; the page describes it. */
 async function send(page: Page): Promise<void> {
   await page.locator('#upload-state', { hasText: 'bytes' }).waitFor();
   await page.getByRole('button', { name: 'Upload', exact: true }).click();
 }
 
-/** Uploads what was chosen, and waits for the end of its run. */
+/** Uploads the selection, and waits for the end of its run. */
 async function published(page: Page): Promise<void> {
   await send(page);
   await page.waitForURL(/done=uploaded/);
   await page.locator('#head').getByText('succeeded').waitFor();
 }
 
-/** What readers find below a path of the destination, by path. */
+/** The files that readers find below a path of the destination, by path. */
 function publishedAt(place: string): Map<string, Buffer> {
   const root = path.join(daemon.root, 'public', place);
   const found = readdirSync(root, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
@@ -72,7 +72,7 @@ function publishedAt(place: string): Map<string, Buffer> {
   );
 }
 
-/** Every byte there is, and names that are not of ASCII alone; more than a browser lists at once. */
+/** Every byte value, and names outside ASCII; more files than a browser lists in one call. */
 function oddFiles(): Files {
   const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, index) => (index * 7 + (index >> 8)) % 256));
   const many = Array.from({ length: 130 }, (_, index) => [`many/file-${index}.txt`, `number ${index}\n`]);

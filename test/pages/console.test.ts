@@ -23,7 +23,7 @@ async function open(t: Test, options: Parameters<Browser['newContext']>[0] = {})
   return page;
 }
 
-/** Presses Tab until the element of this name has the focus. */
+/** Presses Tab until the element with this name has the focus. */
 async function tabTo(page: Page, name: RegExp): Promise<void> {
   for (let step = 0; step < 60; step++) {
     await page.keyboard.press('Tab');
@@ -94,8 +94,8 @@ t.test('the overview names the failed pipeline, the cause, the starter of the ru
 });
 
 /**
- * From now on the page notes where these elements are, at every change of it. Not while it shows a pause,
- * which is at the top: a pause is an act of a person, and the test only holds a run back with it.
+ * From now on, the page records the positions of these elements at every change of it. It skips the time of
+ * a pause notice at the top, because the test only pauses to delay a run.
  */
 async function watchPlaces(page: Page, selectors: string): Promise<void> {
   await page.evaluate(`
@@ -113,7 +113,7 @@ async function watchPlaces(page: Page, selectors: string): Promise<void> {
   `);
 }
 
-/** A page that follows a run of `maps`: what it shows of the run, and which elements never move. */
+/** A page that follows a run of `maps`: its content about the run, and the elements that never move. */
 interface LivePage {
   path: (runId: string) => string;
   still: string;

@@ -113,7 +113,7 @@ t.test('find out who published what yesterday: two clicks', async (t) => {
     t.equal(await page.getByLabel(name, { exact: true }).inputValue(), yesterday);
   await page.getByRole('heading', { name: 'No run matches' }).waitFor();
   t.same(effort(), { clicks: 2, pages: 2 });
-  // All runs of this test are of today.
+  // All runs of this test are from today.
   await click(link(page, 'Today'));
   const row = page.getByRole('row').filter({ hasText: 'session-1' }).first();
   t.match(await textOf(row), /session-1 .* maps .* succeeded web, site: updated operator, upload/);

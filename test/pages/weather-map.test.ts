@@ -36,7 +36,7 @@ t.before(async () => {
 });
 t.teardown(() => browser.close());
 
-/** The page with its map, on an origin of its own. */
+/** The page with its map, on a separate origin. */
 async function openMap(t: Test): Promise<{ page: Page; origin: string }> {
   const files: Record<string, [string, Buffer | string]> = {
     '/': ['text/html', html],
@@ -68,7 +68,7 @@ const alerts = await recorded<AlertsData>('alerts');
 const observation = await recorded<ObservationData>('observation-knyc');
 const [first] = alerts.alerts;
 if (first === undefined) throw new Error('the recorded alerts must not be none');
-/** Lies on both sides of the antimeridian. */
+/** Is on both sides of the antimeridian. */
 const aleutian = {
   ...first,
   id: 'aleutian',

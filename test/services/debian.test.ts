@@ -9,11 +9,11 @@ import { aptInstall, type AptSettings } from './apt.ts';
 import { missingPackages, pathOf } from './debian.ts';
 import { needs, needsOf } from './needs.ts';
 
-/** The real apt-get and dpkg on a system of their own below a directory, with one package and no other. */
+/** The real apt-get and dpkg on a separate system below a directory, with a single package. */
 interface System {
   root: string;
   settings: AptSettings;
-  /** Which of the files that apt locks. */
+  /** The lock files of apt. */
   lock: (file: string) => Promise<ChildProcess>;
 }
 
@@ -146,7 +146,7 @@ DPkg::Options { "--root=${root}"; "--force-not-root"; "--force-bad-path"; "--log
   return { root, settings, lock: (name) => hold(t, path.join(root, name)) };
 }
 
-/** As apt locks: a lock of fcntl, which Node.js cannot take. */
+/** As apt locks, with fcntl, which Node.js does not support. */
 async function hold(t: Test, file: string): Promise<ChildProcess> {
   const script = `use Fcntl qw(:DEFAULT F_SETLK F_WRLCK);
 open(my $file, '>>', $ARGV[0]) or die;

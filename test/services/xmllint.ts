@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { ensureInstalled } from './debian.ts';
 
-/** What libxml2 says of a document; empty if it is well-formed. */
+/** The errors of libxml2 for a document, or an empty text if it is well-formed. */
 export async function xmllint(xml: string): Promise<string> {
   await ensureInstalled('xmllint');
   return new Promise((resolve, reject) => {

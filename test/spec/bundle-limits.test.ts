@@ -5,7 +5,9 @@ import { holdLease } from '../cli/held.ts';
 import { Api, archive, uploads } from './daemon.ts';
 import { World } from './harness.ts';
 
-/** The bounds of the HTTP API, what expires, and what a restart clears: one daemon with small settings. */
+/**
+ * The limits of the HTTP API, expiry, and data that a restart clears, with one daemon with small settings.
+ */
 
 const api = await Api.start(t, new World(t, uploads('queue_size: 2, max_concurrency: 1, retention: 2s')));
 

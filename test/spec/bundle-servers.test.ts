@@ -11,7 +11,7 @@ import { manifest, pipeline, waybill, web, World } from './harness.ts';
 
 /** SSH/SFTP and S3-compatible storage, on an OpenSSH server and on a Ceph object gateway. */
 
-// The forced command leaves nothing but SFTP.
+// The forced command allows only SFTP.
 const sshd = await startSshd(t, { settings: ['ForceCommand internal-sftp'] });
 const gateway = await startRadosgw(t);
 const client = gateway.client();

@@ -156,7 +156,7 @@ t.test(
     world.bundle('one', files);
     await world.run();
     const before = world.files('web');
-    // The second file is shorter than its manifest says, which shows only as it is read.
+    // The second file is shorter than in its manifest, which is only detected when it is read.
     world.bundle('one', { 'a.txt': 'newer' }, '2026-11-21T00:00:00Z');
     const digest = `sha256:${'0'.repeat(64)}`;
     world.write(

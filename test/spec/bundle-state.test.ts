@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { pipeline, web, World } from './harness.ts';
 
-/** The state file `.publisher.json`, as it is after one publication and after a second. */
+/** The state file `.publisher.json` after one publication and after a second. */
 
 const world = new World(
   t,

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { waybill, World } from './harness.ts';
 
-/** The session scene map document, as `waybill scene-map` sees it. */
+/** The session scene map document, as checked by `waybill scene-map`. */
 
 type Json = Record<string, unknown>;
 type SceneMap = Json & { session_scope: Json; scenes: [Json, Json] };
@@ -29,7 +29,7 @@ const sceneMap = (): SceneMap => ({
 const world = new World(t, '');
 const schema = JSON.parse((await waybill(world.root, ['scene-map', 'schema'])).stdout) as Json;
 
-/** Whether the document is valid after a change; the content rules apply too unless they are left out. */
+/** Whether the document is valid after a change. The content rules apply, too, unless they are omitted. */
 async function isValid(change: (map: SceneMap) => void, ...args: string[]): Promise<boolean> {
   const map = sceneMap();
   change(map);

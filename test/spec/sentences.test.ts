@@ -11,7 +11,7 @@ import { cells, type DocumentName, documents, statementsOf } from './sentences.t
 
 const folder = import.meta.dirname;
 
-/** The tests of a document are in the files that its name begins. */
+/** The prefix of the test files for each document. */
 const prefixes: Record<DocumentName, string> = {
   'bundle-publishing': 'bundle-',
   'scene-map': 'scene-map',

@@ -124,7 +124,7 @@ t.test('starting', async (t) => {
   );
 });
 
-/** The log of a start that has to fail. */
+/** The log of a start that must fail. */
 async function failure(t: Test, config: string | null): Promise<string> {
   const at = place(t, config === null ? {} : { 'config.yml': config });
   return start(t, at.root, []).then(

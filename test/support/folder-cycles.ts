@@ -8,8 +8,8 @@ export interface Import {
 
 /**
  * The cycles of folders among these imports, one line each, with an import for every arrow. In each folder,
- * what stands directly in it counts as one node, a file by itself and a folder with everything below it: so a
- * folder may serve those inside it, or use them, but two that lie side by side never need each other.
+ * its direct entries are the nodes: files, and folders with everything below them. So a folder may import
+ * its subfolders, or be imported by them, but two folders next to each other must not import each other.
  */
 export function folderCycles(imports: readonly Import[]): string[] {
   const graphs = new Map<string, Map<string, Map<string, Import>>>();
@@ -25,7 +25,7 @@ export function folderCycles(imports: readonly Import[]): string[] {
     .sort();
 }
 
-/** The innermost folder that holds both files, and what stands in it on either side. */
+/** The innermost folder with both files, and its entry on either side. */
 function apart({ from, to }: Import): [folder: string, from: string, to: string] {
   const [a, b] = [from.split('/'), to.split('/')];
   let depth = 0;

@@ -17,7 +17,7 @@ export function recordMatrix(t: Pick<Test, 'same'>, name: MatrixName, row: Matri
   t.same(row.found, kept?.found, `${row.subject} is as the page says, or else: npm run generate`);
 }
 
-/** Records that a subject could not be tried here: `npm test` prints that, and no page keeps it. */
+/** Records that a subject could not be tested here. `npm test` prints that, and no page stores it. */
 export function recordNotInstalled(name: MatrixName, subject: string): void {
   writeFoundRow(name, { subject, version: 'not installed here', found: {} });
 }

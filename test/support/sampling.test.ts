@@ -13,7 +13,7 @@ const cases: readonly Case[] = [
   caseOf('rare', 0),
 ];
 
-/** Stands in for a test: collects what a walk reports. */
+/** Replaces a test: collects the reports of a walk. */
 function reports(): { test: Parameters<typeof walkCases>[0]; failures: string[]; comments: string[] } {
   const [failures, comments]: [string[], string[]] = [[], []];
   const test = {
