@@ -104,7 +104,7 @@ export interface Launched {
   killedAt: () => string | null;
 }
 
-/** A process of the built program; killed when the test is over. */
+/** A process of the built program, which is killed after the test. */
 export function launch(
   t: Pick<Test, 'teardown'>,
   place: Place,
@@ -157,7 +157,7 @@ export function launch(
   };
 }
 
-/** An API, when it listens; with its base URL. */
+/** A listening API, and its base URL. */
 export async function launchApi(
   t: Pick<Test, 'teardown'>,
   place: Place,
@@ -179,7 +179,7 @@ export async function launchWorker(
   return launched;
 }
 
-/** A bundle of its own name and content. */
+/** A bundle with its own name and content. */
 export function bundle(name: string, bytes = 20_000): Buffer {
   const body = Buffer.alloc(bytes, name);
   return bundleTar({ 'data.bin': body, 'name.txt': name }, { name });
@@ -206,7 +206,7 @@ export async function acceptedId(response: Response): Promise<string> {
   return id;
 }
 
-/** The record of a run once it is over; a look that fails is repeated, since Redis may be away. */
+/** The record of a run once it is over. A failed request is repeated, because Redis may be unreachable. */
 export async function follow(url: string, runId: string): Promise<RunRecord> {
   for (;;) {
     const response = await fetch(`${url}runs/${runId}`);

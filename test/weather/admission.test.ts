@@ -4,7 +4,7 @@ import { openAdmission } from '../../src/weather/database/admission.ts';
 
 const limits = { maxConcurrent: 4, share: 2, waitMs: 5000 };
 
-/** Time passes only where a test says so, and no timer fires. */
+/** Time passes only if a test advances it, and no timer fires. */
 function stoppedClock() {
   let now = 0;
   return {
@@ -15,10 +15,10 @@ function stoppedClock() {
   };
 }
 
-/** Whatever can be settled by now is. */
+/** Everything that can be settled now is settled. */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** One after the other, so that the queue knows how long a read takes. */
+/** One after another, so that the queue learns the duration of a read. */
 async function readsThatTake(
   ms: number,
   count: number,
@@ -52,7 +52,7 @@ t.test('a read that would wait too long is rejected immediately, with the time t
   const admit = openAdmission(limits, clock);
   await readsThatTake(1000, 40, admit, clock);
   const held = [await admit('alerts'), await admit('alerts')];
-  // Each waits for half a second more than the one before, and then takes one.
+  // Each waits for half a second more than the previous one, and then takes a second.
   const waiting = Array.from({ length: 8 }, () => admit('alerts'));
   await settled();
   await t.rejects(admit('alerts'), { code: 'POOL_FULL', retryAfterSeconds: 6 });

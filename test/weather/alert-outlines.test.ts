@@ -18,7 +18,7 @@ t.teardown(() => owner.close());
 const polygons = 10_000;
 await fill();
 
-/** Two polls, of which the newer has lost one alert and won another, and counts as of yesterday at first. */
+/** Two polls. The newer one has lost one alert and gained another, and is dated yesterday at first. */
 async function fill(): Promise<void> {
   const target = await openServer(server.url());
   await createTables(target);
@@ -53,7 +53,7 @@ const open = (clock: Clock): Promise<WeatherReader> =>
   });
 const point = { latitude: 40.78, longitude: -73.97 };
 
-/** Rows of the table that sessions which have ended have looked at. */
+/** Rows of the table that were read by sessions that have ended. */
 async function looked(target: Target, table: string): Promise<number> {
   for (;;) {
     const [left] = await target.query(
@@ -102,7 +102,7 @@ t.test('rejects a request at its deadline, and finishes the started read', async
   t.ok(rows < 1.5 * polygons, `${rows} rows were looked at for ${polygons} outlines`);
 });
 
-/** What waits for `opened` goes on once it is open. */
+/** Work that waits for `opened` continues once it is open. */
 function gate(): { open: () => void; opened: Promise<void> } {
   let open = (): void => undefined;
   const opened = new Promise<void>((resolve) => {
@@ -144,7 +144,7 @@ t.test("two polls whose outlines are read concurrently keep each other's entries
       { database, clock: systemClock, until: systemClock.monotonic() + 600_000 },
       { runId, fetchedAt: new Date(0) },
     );
-  // The older one is held in its first page, and the newer one after it has read what it alone has.
+  // The older one is held at its first page, and the newer one after it has read its own outlines.
   const older = outlinesOf(1);
   await begun.opened;
   const newer = outlinesOf(3);

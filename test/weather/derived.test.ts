@@ -19,7 +19,7 @@ const oracles = JSON.parse(
   readFileSync('test/fixtures/weather/observations/derived_value_oracles.json', 'utf8'),
 ) as Oracle[];
 
-/** To the 13 digits that a double holds whatever the order of its operations. */
+/** To 13 digits, which a double keeps whatever the order of operations. */
 const digits = (value: number): string => value.toPrecision(13);
 
 t.test('humidity and heat index match api.weather.gov in every digit', async (t) => {

@@ -58,9 +58,9 @@ t.test('a missing or mistyped member is a compile error', (t) => {
   weatherFamily({ tables: [], endpoint, record, itemNames, read });
   // @ts-expect-error nothing describes the record
   weatherFamily({ tables: [], endpoint, template: 'tides', itemNames, read });
-  // @ts-expect-error nothing reads it
+  // @ts-expect-error no read function
   weatherFamily({ tables: [], endpoint, record, template: 'tides', itemNames });
-  // @ts-expect-error the endpoint does not say how long its answers are good
+  // @ts-expect-error the endpoint does not say how long its answers are valid
   weatherFamily({ ...complete, endpoint: { path, operationId, summary, parameters } });
   // @ts-expect-error the inner list has no name for its items
   weatherFamily({ ...complete, itemNames: { tides: 'tide' } });

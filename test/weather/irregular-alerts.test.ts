@@ -17,7 +17,7 @@ const moment = '2026-02-01T12:00:00Z';
 const many = 3000;
 const longText = 2000;
 
-/** One poll of many alerts, of which some, the most severe and the newest, have an end that is none. */
+/** One poll of many alerts. Some, the most severe and the newest, have an invalid end. */
 const poll = `
   insert into alert_runs (run_id, fetched_at) overriding system value values (900, '2026-02-01T11:59Z');
   insert into alerts (alert_id, sent_at, effective_at, expires_at, status, message_type, category, severity, certainty, urgency, event, area_desc, description)

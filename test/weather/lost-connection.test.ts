@@ -15,8 +15,9 @@ const failed = sql`select 1 / 0`;
 const seven = sql`select 7 as seven`;
 
 /**
- * How many turns of the event loop lie between the cut and the next statement: none, so that it is written to
- * a connection that is about to end; some, around the end; and so many that it has ended for sure.
+ * The number of turns of the event loop between the disconnect and the next statement: none, so that it is
+ * written to a connection that is about to end; some, around the end; and so many that it has certainly
+ * ended.
  */
 const turns = [0, 1, 2, 3, 4, 5, 8, 13, 200] as const;
 
@@ -43,7 +44,7 @@ async function cutAndWait(proxy: CuttingProxy, turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn += 1) await setImmediate();
 }
 
-/** Each loses its connection at another place of a snapshot, after one statement of it was answered. */
+/** Each loses its connection at another position of a snapshot, after one statement of it was answered. */
 const places: Record<string, (queries: Queries, cut: () => Promise<void>) => Promise<unknown>> = {
   'within a statement': async (queries, cut) => {
     const answered = queries.execute(sql`select pg_sleep(3600)`);
@@ -55,7 +56,7 @@ const places: Record<string, (queries: Queries, cut: () => Promise<void>) => Pro
   },
   'between two statements, the next of which are sent together': async (queries, cut) => {
     await cut();
-    // Longer than what the driver collects for one turn: it writes these at once.
+    // Longer than the data that the driver collects for one turn, so that it is written immediately.
     const long = sql.raw(`select '${'x'.repeat(5000)}'`);
     await Promise.all([queries.execute(seven), queries.execute(long), queries.execute(seven)]);
   },

@@ -12,8 +12,8 @@ import { sharedPglite } from './shared-pglite.ts';
 import { anyAlert, clockAt, type Driver } from './suite.ts';
 
 /**
- * Alerts across the antimeridian and around the poles, on their way from a document through the tables to the
- * answers for a point and for a box. An oracle without an index says which alerts are right.
+ * Alerts across the antimeridian and around the poles, from a document through the tables to the answers for
+ * a point and for a box. An oracle without an index determines the correct alerts.
  */
 
 const all = 10_000;
@@ -66,7 +66,7 @@ function alertOf({ id, geometry }: RandomShape & { id: string }): object {
 
 type Query = Pick<QueryOf<'alerts'>, 'point' | 'bbox'>;
 
-/** A question for a point in or near a shape, or for a box with its corner there. */
+/** A query for a point in or near a shape, or for a box with its corner there. */
 function questionAbout(
   shapes: readonly RandomShape[],
   random: () => number,

@@ -182,7 +182,7 @@ t.test('a slow query is cancelled, and a read that waits too long for a connecti
     retryable: true,
   });
   const narrow = await open({ poolSize: 2, connectTimeoutMs: 1000, lockTimeoutMs: 5000 });
-  // Eight single statements share the one connection that is theirs.
+  // Eight single statements share one connection.
   const first = Promise.all(Array.from({ length: 8 }, () => narrow.observations(observation)));
   await t.rejects(narrow.observations(observation), {
     code: 'database_unavailable',
@@ -200,7 +200,7 @@ t.test('a locked table stops no other family', async (t) => {
   await owner.run('begin; lock table alerts in access exclusive mode');
   const reader = await open({ poolSize: 8, lockTimeoutMs: 300 });
   const failed = { code: 'database_unavailable' };
-  // Told from each other by their limits, they share no query.
+  // Their limits differ, so they share no query.
   const stuck = Array.from({ length: 64 }, (_, limit) =>
     t.rejects(reader.alerts({ ...anyAlert, limit: limit + 1 }), failed),
   );
@@ -236,7 +236,7 @@ t.test('a frozen backend costs one timeout', async (t) => {
     deadlineMs: 500,
   });
   proxy.hang();
-  // Each would take 45 s if statements waited for those before them.
+  // Each would take 45 s if statements waited for previous ones.
   const reads = Array.from({ length: 20 }, () => reader.observations(observation));
   const conditions = reader.alerts(anyAlert);
   await Promise.all([

@@ -38,7 +38,7 @@ async function newestOf(
   return { data, ...rest };
 }
 
-/** What every driver does alike: writes with the feeder, closes, and reads back. */
+/** The behavior that all drivers share: writes with the feeder, closes, and reads back. */
 export async function readerSuite(t: Test, driver: Driver): Promise<void> {
   const writing = async (work: (target: Target) => Promise<void>): Promise<void> => {
     const target = await driver.openTarget();
@@ -59,7 +59,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
 
   await writing(async (target) => {
     await createTables(target);
-    // Every sample passes the checks that a feeder may want.
+    // Every sample passes the checks that a feeder may require.
     await target.run(await readFile('schemas/weather-checks.sql', 'utf8'));
     await t.rejects(
       target.run("insert into alert_runs (fetched_at) values ('infinity')"),

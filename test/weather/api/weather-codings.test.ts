@@ -14,7 +14,7 @@ const short = { text: 'a line' };
 interface Raw {
   status: number;
   headers: IncomingHttpHeaders;
-  /** As it was sent. */
+  /** The bytes as they were sent. */
   body: Buffer;
 }
 

@@ -29,7 +29,7 @@ interface Way {
   metrics: Metrics;
 }
 
-/** The same application twice: with the direct way, and without. */
+/** The same application twice: with the direct path, and without. */
 async function bothWays(t: Test, settings: Omit<WeatherHarness, 'clock' | 'log'>): Promise<[Way, Way]> {
   const open = async (direct: boolean): Promise<Way> => {
     const lines: Record<string, unknown>[] = [];
@@ -50,7 +50,7 @@ async function bothWays(t: Test, settings: Omit<WeatherHarness, 'clock' | 'log'>
   return [await open(true), await open(false)];
 }
 
-/** All bytes of the answer to a request that asks for the end of the connection. */
+/** All bytes of the response to a request that closes the connection. */
 async function exchange(port: number, sent: string): Promise<string> {
   const socket = net.connect(port, '127.0.0.1');
   const chunks: Buffer[] = [];
@@ -60,7 +60,7 @@ async function exchange(port: number, sent: string): Promise<string> {
   return Buffer.concat(chunks).toString('latin1');
 }
 
-/** Without what differs from one request to the next: the id, in each of its places, and the date. */
+/** Removes the parts that differ between requests: the id, everywhere, and the date. */
 function comparable(answer: string): string {
   return answer
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'ID')
@@ -72,13 +72,13 @@ async function counted({ metrics }: Way): Promise<string[]> {
   return all.split('\n').filter((line) => /^waybill_http_(requests_total|\w+_count)\{/.test(line));
 }
 
-/** Each line of the log without what differs from one request to the next; once there are so many. */
+/** Each line of the log without the parts that differ between requests, once there are enough. */
 async function logged({ lines }: Way, count: number): Promise<object[]> {
   while (lines.length < count) await new Promise((resolve) => setImmediate(resolve));
   return lines.map((line) => ({ ...line, request_id: null, err: null }));
 }
 
-/** Sends each request to both servers, and expects the same of them: bytes, lines of the log, counters. */
+/** Sends each request to both servers, and expects the same from them: bytes, log lines, counters. */
 async function expectAlike(t: Test, ways: readonly [Way, Way], requests: readonly string[]): Promise<void> {
   for (const [index, request] of requests.entries()) {
     const [direct, plain] = await Promise.all(ways.map(({ port }) => exchange(port, request)));

@@ -3,8 +3,8 @@ import t, { type Test } from 'tap';
 import { type MakeWorld, onPglite, onPostgres } from './weather-worlds.ts';
 
 /**
- * Publicly reported mistakes of other programs in reading weather data, from the document to the answer. Some
- * of them could have caused harm.
+ * Publicly reported errors of other programs that read weather data, tested from the document to the answer.
+ * Some of them could have caused harm.
  */
 
 const findings: [title: string, run: (t: Test, world: MakeWorld) => Promise<void>][] = [];

@@ -55,7 +55,7 @@ t.test('reports tables with other columns by name, without SQL', async (t) => {
   t.notMatch(text, /select /i);
   await owner.run('alter table outlooks_v1 rename to outlooks');
 
-  // A database of before places were known.
+  // A database from a version without places.
   await owner.run(
     `alter table stations drop column state; drop table locations; drop table offices; drop table zones`,
   );

@@ -12,7 +12,7 @@ import { placeRows } from '../place-rows.ts';
 import type { Driver } from '../suite.ts';
 import { startWeather } from './weather-harness.ts';
 
-/** Alerts without an outline may hold at the place that they ask for. */
+/** Alerts without an outline may apply at the requested place. */
 const partlyUnknown = ['alerts-point', 'alerts-bbox'];
 const golden = 'test/fixtures/weather-golden';
 const formats = [
@@ -24,10 +24,10 @@ const formats = [
 ] as const;
 
 const guam = 'urn:oid:2.49.0.1.840.0.03f1860e084073f0cf8e3b25d185844ad3824913.001.1';
-/** Reads that say which place stands for the point. */
+/** Reads that name the place selected for the point. */
 const resolving = ['observation-point', 'current-point', 'hourly-point'];
 
-/** Name of the golden files, moment of the read, path. */
+/** The name of the golden files, the time of the read, and the path. */
 const reads: [string, string, string][] = [
   ['observation-newest', '2026-06-02T17:00:00Z', '/observations'],
   ['observation-knyc', '2026-01-20T18:00:00Z', '/observations?station=KNYC'],
@@ -72,7 +72,7 @@ const reads: [string, string, string][] = [
   ['outlook-discussion', '2026-05-17T13:00:00Z', '/convective-outlooks/discussions?day=2'],
 ];
 
-/** Reads every family over HTTP, in every format, of a database that holds every sample. */
+/** Reads every family over HTTP, in every format, from a database with every sample. */
 export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
   const target = await driver.openTarget();
   await feedAll(target);
@@ -123,7 +123,7 @@ function routeOf(path: string): string {
   return path.replace(/\?.*/, '').replace(/^\/alerts\/.+/, '/alerts/{id}');
 }
 
-/** Holds an answer, its headers, and the example of its route, to the document of the reader itself. */
+/** Checks an answer, its headers, and the example of its route against the reader's own document. */
 async function isAsTheDocumentSays(
   t: Test,
   { document, errorsOf }: { document: OpenApiDocument; errorsOf: ReturnType<typeof schemaErrors> },
@@ -140,7 +140,7 @@ async function isAsTheDocumentSays(
     if (required === true) t.ok(response.headers.has(name), name);
 }
 
-/** A foreign parser finds the same number of fields in every line, and units in some names. */
+/** Another parser finds the same number of fields in every line, and units in some names. */
 function isTable(t: Test, body: string): void {
   t.match(body, /\r\n$/);
   const [names = [], ...rows] = parse(body, { bom: false, relax_column_count: false });
@@ -149,10 +149,7 @@ function isTable(t: Test, body: string): void {
   for (const row of rows) t.equal(row.length, names.length);
 }
 
-/**
- * With WAYBILL_GOLDEN=write the answers of today become the golden files, to be looked at before they are
- * committed.
- */
+/** With WAYBILL_GOLDEN=write, the current answers become the golden files. Review them before committing. */
 async function written(name: string, now: string): Promise<string> {
   const file = join(golden, name);
   if (process.env['WAYBILL_GOLDEN'] === 'write') {

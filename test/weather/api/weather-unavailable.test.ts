@@ -24,7 +24,7 @@ interface Line {
   reason?: string;
 }
 
-/** A reader over HTTP, and the lines of its log. */
+/** A reader over HTTP, and its log lines. */
 async function served(changes: Partial<PostgresConfig> = {}, cacheMs = 0) {
   const lines: Line[] = [];
   const note = (fields: object): void => void lines.push(fields);
@@ -39,7 +39,7 @@ async function served(changes: Partial<PostgresConfig> = {}, cacheMs = 0) {
   return { url, lines };
 }
 
-/** Asks for alerts while their table is locked. */
+/** Requests alerts while their table is locked. */
 async function whileLocked<T>(work: (owner: Target) => Promise<T>): Promise<T> {
   const owner = await openServer(server.url());
   await owner.run('begin; lock table alert_runs in access exclusive mode');
@@ -91,7 +91,7 @@ t.test('a read that is 503 is one log line with the cause', async (t) => {
     ],
     [
       'a connection that was terminated',
-      // A machine that is slow writes to the connection once more before it learns of its end.
+      // A slow machine writes to the connection once more before it detects its end.
       /is shutting down or ended the connection \((CONNECTION_CLOSED|ECONNRESET|EPIPE)\)/,
       {},
       (ask) => whileLocked(async () => (await Promise.all([ask(), terminated()]))[0]),
@@ -128,7 +128,7 @@ t.test('a read that is 503 is one log line with the cause', async (t) => {
 t.test('rejects a request that would time out on a locked table immediately, with a Retry-After', async (t) => {
   const { url, lines } = await served({ lockTimeoutMs: 1000 });
   await whileLocked(async () => {
-    // Each is a query of its own; they come as often as they are answered.
+    // Each is a separate query. They are sent as fast as they are answered.
     let limit = 0;
     const first = Array.from({ length: 24 }, () => fetch(`${url}/alerts?limit=${(limit += 1)}`));
     for (const { status } of await Promise.all(first)) t.equal(status, 503);

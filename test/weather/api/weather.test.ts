@@ -338,7 +338,7 @@ t.test('sends freshness and validation headers with responses', async (t) => {
     ['/convective-outlooks', 120, true],
     ['/convective-outlooks/discussions', 120, true],
   ];
-  // The feeder wrote what it does not date itself today, and what lies ahead has no date yet.
+  // The feeder wrote rows without dates today, and records of the future have no date yet.
   const tomorrow = clockAt(new Date(Date.now() + 24 * 3600_000).toISOString());
   const later = await startWeather(t, { reader: await shared.openReader(tomorrow), clock: tomorrow });
   for (const [path, maxAge, dated] of cases) {
@@ -542,7 +542,7 @@ t.test('an answer with different bytes is never 304, whatever the clock and the 
     '/observations/history?station=KNYC&start=2026-01-20T00:00:00Z&end=2026-01-21T00:00:00Z&format=csv',
     ...['identity', 'gzip', 'br'].map((coding) => `/forecast-discussions?office=OKX#${coding}`),
   ];
-  /** Not `url`: the part after # is the coding. */
+  /** Not `url`: the part after # is the encoding. */
   const ask = (path: string, headers: Record<string, string> = {}): Promise<Response> => {
     const [target = '', coding = 'identity'] = path.split('#');
     return fetch(url + target, { headers: { ...headers, 'accept-encoding': coding } });

@@ -12,7 +12,7 @@ interface Tree {
   [index: number]: Tree;
 }
 
-/** A sample with one thing changed in it. */
+/** A sample with one change. */
 function changed(file: string, change: (document: Tree) => void): string {
   const document = JSON.parse(readFileSync(`${samples}/${file}`, 'utf8')) as Tree;
   change(document);
@@ -33,7 +33,7 @@ const observationFile = 'observations/KNYC_latest_20260120.json';
 
 t.test('uses the local time zones', async (t) => {
   const places: [number, number, string][] = [
-    [71.3, -156.78, 'America/Anchorage'], // PABR, which by its longitude would be in Hawaii
+    [71.3, -156.78, 'America/Anchorage'], // PABR, whose longitude would be in Hawaii
     [21.35, -157.93, 'Pacific/Honolulu'],
     [51.88, -176.65, 'America/Adak'],
     [40.77, -73.98, 'America/New_York'],

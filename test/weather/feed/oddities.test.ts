@@ -4,7 +4,7 @@ import { recognise } from '../../../src/weather/feed/documents/recognise.ts';
 import type { Loadable } from '../../../src/weather/feed/documents/rows.ts';
 import { textHelpers } from '../../../src/weather/render/text-helpers.ts';
 
-/** Oddities of public data that were read wrongly, in the documents and in the words. */
+/** Unusual public data that was read incorrectly, in the documents and in the texts. */
 
 function one<F extends Loadable['family']>(
   document: unknown,

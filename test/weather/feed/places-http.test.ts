@@ -19,7 +19,7 @@ t.teardown(() => target.close());
 const [morning, , later] = dayOfChanges();
 if (morning === undefined || later === undefined) throw new Error('no day');
 
-/** Places alone are asked for. */
+/** Only places are requested. */
 function placesOnly(url: string, offices: readonly string[] = []): NwsConfig {
   const { places, ...config } = nwsConfig(url, offices);
   return {

@@ -14,7 +14,7 @@ const ring = [
   [-74.1, 40.6],
 ];
 
-/** In the form of api.weather.gov. */
+/** In the format of api.weather.gov. */
 function zone(
   id: string,
   changes: object = {},

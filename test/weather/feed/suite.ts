@@ -10,14 +10,14 @@ import { dayOfChanges, nwsConfig, officeTable, paths, read } from './day.ts';
 import { dump } from './dump.ts';
 import { type Moment, type NwsServer, startNws } from './nws-server.ts';
 
-/** Makes an empty database of what the target leads to. */
+/** Creates an empty database at the target. */
 export async function emptied(target: Target): Promise<void> {
   await target.run('drop schema if exists weather cascade');
   await createTables(target);
   await createRequestTable(target);
 }
 
-/** Everything of the day is asked of the server at this URL. */
+/** All documents of the day are requested from the server at this URL. */
 export function feedConfig(url: string, offices: readonly string[] = []): FeedConfig {
   return { database: null, urlEnv: null, watch: null, nws: nwsConfig(url, offices) };
 }
@@ -45,7 +45,9 @@ export async function placeOffice(target: Target): Promise<void> {
   await feedDocument(target, { place: name, name, text: officeTable, receivedAt: null });
 }
 
-/** Feeds a day, asking once at each moment; after the first one a table says where the office is. */
+/**
+ * Feeds a day with one poll at each time. After the first one, a table provides the location of the office.
+ */
 export async function feedDay(
   target: Target,
   server: NwsServer,
@@ -62,7 +64,7 @@ async function rowsOf(target: Target, sql: string): Promise<unknown[]> {
   return (await target.query(`select (${sql}) as found`, [])).map((row) => row['found'])[0] as unknown[];
 }
 
-/** What the feeder does alike on every driver. */
+/** The behavior of the feeder that is the same on every driver. */
 export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<void> {
   const target = await open();
   t.teardown(() => target.close());
@@ -167,7 +169,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     t.ok(fed.length >= 19 && fed.every(({ outcome }) => outcome === 'unchanged'));
     t.ok(server.asked.every(({ status }) => status === 304));
     t.same(await dump(target), before);
-    // Without its memory, it loads everything again, which changes nothing.
+    // Without its stored state, it loads everything again, which changes nothing.
     await target.run('delete from feed_requests');
     server.asked.length = 0;
     await feedFrom(target, server.url, ['OKX']);

@@ -112,7 +112,7 @@ function polygonsOf(geometry: Readonly<Record<string, unknown>>): Ring[][] {
   return type === 'Polygon' ? [coordinates as Ring[]] : (coordinates as Ring[][]);
 }
 
-/** Square degrees; positive where a ring runs counterclockwise. */
+/** Square degrees, positive if a ring runs counterclockwise. */
 function areaOf(ring: Ring): number {
   return ring.slice(1).reduce((sum, [x, y], index) => {
     const [px, py] = ring[index] ?? [0, 0];
@@ -197,7 +197,7 @@ t.test('cuts only geometries that cross the antimeridian', (t) => {
       fc.integer({ min: 140, max: 220 }),
       fc.array(fc.integer({ min: 5, max: 30 }), { minLength: 3, maxLength: 12 }),
       (middle, radii) => {
-        // A star, which no line leaves twice on the same side.
+        // A star, whose lines all enter and leave on the same side.
         const star = radii.map((radius, index): [number, number] => {
           const angle = (2 * Math.PI * index) / radii.length;
           return [middle + radius * Math.cos(angle), radius * Math.sin(angle)];

@@ -7,7 +7,7 @@ const text = createTextRenderer(packagedTemplates);
 
 type Changes = Readonly<Record<string, unknown>>;
 
-/** The record of a golden file, with other values wherever a name of these stands. */
+/** The record of a golden file, with other values for these names. */
 async function recordOf(name: string, changes: Changes): Promise<object> {
   const file = await readFile(`test/fixtures/weather-golden/${name}.json`, 'utf8');
   const { data } = JSON.parse(file, (key, value: unknown) =>

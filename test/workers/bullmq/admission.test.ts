@@ -81,7 +81,7 @@ interface Arranged {
   admission: Admissions;
   store: RunStore;
   clock: ManualClock;
-  /** Where accepted runs and released slots wait, after Redis has them. */
+  /** Accepted runs and released slots wait here after Redis has stored them. */
   gate: Gate;
 }
 
@@ -93,7 +93,7 @@ interface Gate {
 
 const limits = { queueSize: 2, maxWaiting: null };
 
-/** Admissions in a Redis of their own prefix. */
+/** Admissions with their own prefix in Redis. */
 async function arrange(t: Test, url: string): Promise<Arranged> {
   const clock = manualClock();
   const gate = newGate();

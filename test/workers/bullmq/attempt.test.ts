@@ -18,7 +18,7 @@ const taken = (takes: number): TakenRun => ({
   record: acceptedRun(job, new Date(0)),
 });
 
-/** A result with one destination for each code, at which an action failed with it. */
+/** A result with one destination for each code, with which an action failed. */
 function failedWith(...codes: ErrorCode[]): JobResult {
   const result = runResult('failed');
   for (const pipeline of result.run.pipelines)

@@ -262,7 +262,7 @@ t.test('checks for a pause when a run is taken', async (t) => {
   t.same(await store.depth(), { reserved: 0, queued: 0, running: 1 });
 });
 
-/** A worker whose runs end when they are stopped; `begun` resolves when the first has begun. */
+/** A worker whose runs end when they are stopped. `begun` resolves when the first has begun. */
 async function stoppable(host: Host): Promise<{ begun: Promise<void>; reasons: unknown[] }> {
   let begin: () => void = () => undefined;
   const begun = new Promise<void>((resolve) => (begin = resolve));
@@ -577,7 +577,7 @@ t.test('a worker finds a run without receiving a message', async (t) => {
   const [api, worker] = [await openHost('untold'), await openHost('untold')];
   const other = new Redis(redis.url);
   await worker.start(async () => runResult('ok'));
-  // Messages are lost while no host listens. Each connection comes back a moment after it was cut.
+  // Messages are lost while no host listens. Each connection is restored soon after it was cut.
   const cut = () => other.call('CLIENT', 'KILL', 'TYPE', 'pubsub').catch(() => undefined);
   const cutting = systemClock.every(10, () => void cut());
   t.teardown(async () => {
@@ -603,7 +603,7 @@ t.test('the end of a run wakes other hosts only if another run waits in its pipe
   await listener.psubscribe('*heard*:wake');
   const other = new Redis(redis.url);
   t.teardown(() => other.disconnect());
-  /** The messages up to now: Redis delivers the one that this publishes after all others. */
+  /** The messages up to now: Redis delivers the message published here after all others. */
   const messages = async (): Promise<string[]> => {
     await other.publish('heard:echo:wake', 'all');
     await until(

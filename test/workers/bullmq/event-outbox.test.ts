@@ -24,12 +24,12 @@ interface Sent {
   ended: Ended;
 }
 
-/** A host that delivers events; what it gets to deliver is in `sent`. */
+/** A host that delivers events, which are in `sent`. */
 async function openHost(t: Test, prefix: string, hostLifeMs = 8_000) {
   let isDead = false;
   let bury: () => void = () => undefined;
   const buried = new Promise<void>((resolve) => (bury = resolve));
-  // A process that was killed does nothing any more.
+  // A killed process does nothing any more.
   const sleep: Clock['sleep'] = async (...given) => {
     await systemClock.sleep(...given);
     if (isDead) await buried;
@@ -154,12 +154,12 @@ t.test('sends events when Redis is back, from the host that has them', async (t)
   first.tell('msg_2', ['a']);
   await systemClock.sleep(lifeMs + 1_000);
   t.equal(first.sent.length, 1, 'nothing is sent that a kill would lose');
-  // Not `once` of node:events: it takes a refused attempt to connect for the end of waiting.
+  // Not `once` of node:events, which would stop waiting after a refused connection attempt.
   const back = new Promise((resolve) => void other.once('ready', resolve));
   await redis.start();
   await Promise.all([back, first.flushed()]);
   t.same(listed(first.sent), ['a msg_1', 'a msg_2']);
-  // All were silent for too long, and each has looked around since.
+  // All were silent for too long, and each has checked the others since.
   while ((await other.zcount('away:event-hosts', Date.now(), '+inf')) < 2) await systemClock.sleep(20);
   await systemClock.sleep(1_000);
   t.same(second.sent, []);

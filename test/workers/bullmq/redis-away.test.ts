@@ -16,7 +16,7 @@ async function service(t: Test, args: readonly string[] = []): Promise<RedisServ
   return redis;
 }
 
-/** Longer than a loaded machine may keep a host from its next sign of life. */
+/** Longer than a loaded machine may delay a host's next sign of life. */
 const workerTimeoutMs = 4_000;
 
 /** One host's queue. */
@@ -55,7 +55,7 @@ async function submit(
   return admission.accept({ runId, pipelineId, staged: '/x', bundlePath: '.' }, digestOf('A'));
 }
 
-/** Looks until it is so; the test's own time-out ends a vain search. */
+/** Polls until the condition is true. The test's own timeout ends the loop. */
 async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
   for (;;) {
     const seen = await look().catch(() => undefined);
@@ -103,7 +103,7 @@ t.test(
     await t.rejects(one.reserve({ pipelineId: 'maps' }), { code: 'queue_unavailable' });
     await t.rejects(one.depth(), { code: 'queue_unavailable' });
     await t.rejects(one.find('maps.1'), { code: 'queue_unavailable' });
-    // Longer than a worker may be silent: its lock has run out when Redis is back.
+    // Longer than the timeout of silent workers: its lock has expired when Redis is back.
     await systemClock.sleep(workerTimeoutMs + 500);
     await redis.start();
     t.match(
@@ -113,7 +113,7 @@ t.test(
       ),
       { status: 'running' },
     );
-    // Longer than the others wait before they look for the jobs of dead workers.
+    // Longer than the others wait before they search for jobs of dead workers.
     await systemClock.sleep(workerTimeoutMs + 1_500);
     t.same(
       [first.runs, second.runs],
@@ -137,7 +137,7 @@ t.test(
   },
 );
 
-/** Notes what the metrics of one host would count. */
+/** Records the metrics of one host. */
 function counter(counts: string[]): RunObserver {
   return {
     started: ({ pipelineId }) => counts.push(`${pipelineId} started`),
@@ -207,7 +207,7 @@ t.test(
     await submit(two, 'maps.2');
     const [left = ''] = (await redis.cli('ZRANGE', 'waybill:staging', '0', '-1')).split('\n');
     t.match(left, /^upload-/);
-    // Its time is over.
+    // The reservation has expired.
     await redis.cli('ZADD', 'waybill:staging', '1', left);
     await until(
       async () => removed,

@@ -51,7 +51,8 @@ t.test('runs of a moving slot wait, and all finish once, in order', async (t) =>
   const submitAll = async (ids: readonly string[]): Promise<void> => {
     for (const runId of ids) {
       const job = { runId, pipelineId: 'maps', staged: null };
-      // As a client repeats with its key. If an answer is lost, Redis may still hold the key for a moment.
+      // As a client repeats with its key. If a response is lost, Redis may still reserve the key for a
+      // moment.
       const repeatable = ['queue_unavailable', 'idempotency_in_progress'];
       const idempotency = { caller: 'ci', key: runId, rerunFailed: false };
       for (;;)

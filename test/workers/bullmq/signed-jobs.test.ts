@@ -96,7 +96,7 @@ t.test('security finding 10: a finished run is not executed again, whatever Redi
   await host.start();
   await host.queue.untilFinished('maps.1', never);
   const [tickets] = [...host.queue.queues.values()];
-  // First the ticket alone, then the run as well, as it was before it began.
+  // First only the ticket, then also the run, as it was before it began.
   for (const [index, run] of [{}, waiting].entries()) {
     if ('job' in run) {
       await redis.del(`${prefix}:run:maps.1`);

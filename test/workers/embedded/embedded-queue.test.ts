@@ -36,7 +36,7 @@ const storeIn = (root: string, more: Partial<QueueStoreOptions> = {}): Promise<Q
   return openQueueStore({ directory, staging, clock: systemClock, log: silentLog, ...more });
 };
 
-// The jobs of the contract have nothing staged.
+// The jobs of the contract have no staged files.
 const root = t.testdir();
 queueContract(t, async (settings) => {
   const clock = manualClock();
@@ -65,13 +65,13 @@ class Daemon {
     t.teardown(() => this.kill());
   }
 
-  /** `altered` stands between the queue and its journal. */
+  /** `altered` is between the queue and its journal. */
   async open(
     settings: Partial<QueueSettings> = {},
     altered: (journal: Journal) => Journal = (journal) => journal,
   ): Promise<this> {
     this.store = await storeIn(this.root);
-    // The queue that was killed goes on in this process, and must not be heard.
+    // The killed queue is still active in this process, so its callbacks must be ignored.
     const expired: string[] = [];
     this.expired = expired;
     const givenUp: string[] = [];
@@ -565,7 +565,7 @@ t.test('keeps schedule decisions after a kill, and catches up missed ticks once'
   await daemon.queue.start(async () => runResult('ok'));
   await daemon.finished('maps.1');
 
-  // It is 02:04. The next daemon comes at 08:04.
+  // It is 02:04. The next daemon starts at 08:04.
   await daemon.kill();
   for (const [catchUp, started] of [
     ['once', 1],

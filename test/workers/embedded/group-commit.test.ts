@@ -5,7 +5,7 @@ import { manualClock } from '../manual-clock.ts';
 
 type Entries = ReadonlyMap<string, string | null>;
 
-/** Commits that are let through, or fail, one by one. */
+/** Commits that the test completes, or fails, one by one. */
 function harness({ duringSync = async (): Promise<void> => undefined } = {}) {
   const clock = manualClock();
   const commits: { entries: Entries; done: () => void; fail: (error: unknown) => void }[] = [];
@@ -172,7 +172,7 @@ t.test('a disk that does not answer causes a rejection in time, and rejected ent
 t.test('writes entries that are set or added during another write', async (t) => {
   const { commit, add, writes } = harness();
   const begun = async (n: number): Promise<void> => (await commit(n)).done();
-  // However many steps the waiting caller needs to continue.
+  // Any number of steps that the waiting caller needs to continue.
   for (const [round, steps] of [0, 1, 2, 3, 4, 5, 8].entries()) {
     const wait = async (): Promise<void> => {
       for (let step = 0; step < steps; step += 1) await Promise.resolve();

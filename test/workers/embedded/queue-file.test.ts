@@ -27,7 +27,7 @@ const open = (root: string): Promise<QueueStore> =>
 
 const fileIn = (root: string): string => path.join(root, 'queue/data.mdb');
 
-/** A queue in which so many runs wait. */
+/** A queue with this many waiting runs. */
 async function filled(root: string, runs: number): Promise<void> {
   const store = await open(root);
   await accept(store, 'maps', runs);
@@ -49,7 +49,7 @@ function accept({ journal }: QueueStore, pipelineId: string, runs: number): Prom
   );
 }
 
-/** As `filled`, after others came and went: its file has pages that are free. */
+/** Like `filled`, after others were added and removed, so that its file has free pages. */
 async function worn(root: string, runs: number): Promise<void> {
   const store = await open(root);
   await accept(store, 'maps', runs);
@@ -121,7 +121,7 @@ t.test('converts runs of an earlier version', async (t) => {
 });
 
 t.test('only one daemon at a time can use a directory', async (t) => {
-  // Longer than the address of a socket may be.
+  // Longer than the maximum address of a socket.
   const root = path.join(t.testdir(), 'a-name-of-some-length'.repeat(6));
   const first = await open(root);
   await t.rejects(open(root), {
@@ -259,7 +259,7 @@ t.test('a file that passes the check is writable and current, whichever page was
     try {
       const runs = [...(await readQueueFile(fileIn(copy))).keys()].filter((key) => key.startsWith('run/'));
       t.equal(runs.length, 30, `${name}: nothing that counts was there`);
-      // Each in a process of its own costs a while.
+      // Starting a process for each takes some time.
       if (passed.push(name) % 6 === 1) t.same(used(copy), { status: 0, signal: null }, name);
     } catch (error) {
       refused += 1;
@@ -269,7 +269,7 @@ t.test('a file that passes the check is writable and current, whichever page was
   t.ok(refused >= 10 && passed.length >= 5, `${refused} refused, ${passed.length} of no matter`);
 });
 
-/** How a process ends that takes up the queue and uses all of its pages again. */
+/** The exit of a process that opens the queue and uses all of its pages again. */
 function used(root: string): { status: number | null; signal: string | null } {
   const module = new URL('../../../src/workers/embedded/queue-store.ts', import.meta.url).href;
   const script = `

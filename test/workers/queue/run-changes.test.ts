@@ -23,7 +23,7 @@ t.test('a polling reader sees the newest change of every run (property)', async 
       let order: string[] = [];
       const forget = (runId: string | undefined): void => {
         if (runId === undefined) return;
-        // Its newest change can be seen no more.
+        // Its newest change is no longer visible.
         if (newest.has(runId) && seen.get(runId) !== newest.get(runId)) missed = true;
         newest.delete(runId);
         seen.delete(runId);

@@ -110,7 +110,7 @@ t.test(
 
 type Place = readonly (string | number)[];
 
-/** The places of all values in a document. */
+/** The paths of all values in a document. */
 function placesIn(value: unknown, at: Place = []): Place[] {
   if (typeof value !== 'object' || value === null) return [at];
   const inner = Object.entries(value).flatMap(([name, one]) => placesIn(one, [...at, name]));

@@ -25,7 +25,7 @@ function openQueue(t: Test, clock: ManualClock): { queue: MemoryQueue; ticks: st
   return { queue, ticks };
 }
 
-/** Publishes at once, and notes the ticks of its runs. */
+/** Publishes immediately, and records the ticks of its runs. */
 const noting =
   (ticks: string[]): JobProcessor =>
   async (job) => {

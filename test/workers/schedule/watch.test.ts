@@ -15,12 +15,12 @@ import { runResult } from '../../contract/queue.ts';
 import { manualClock } from '../manual-clock.ts';
 import { newTally, until } from './hosts.ts';
 
-/** A tree that counts what it noticed. */
+/** A tree that counts detected changes. */
 function openTree(t: Test, root: string, options: Partial<WatchedTreeOptions> = {}) {
   let noticed = 0;
   const tree = new WatchedTree(root, { onChange: () => void (noticed += 1), ...options });
   t.teardown(() => tree.close());
-  /** Waits until something was noticed since `work` began, and returns the state that then holds. */
+  /** Waits until a change since the start of `work` was detected, and returns the current state. */
   const after = async (work: () => Promise<unknown>): Promise<string | null> => {
     const before = noticed;
     await work();
@@ -122,7 +122,7 @@ interface Line {
   fields: Record<string, unknown>;
 }
 
-/** A pipeline whose source is watched, by a clock of its own. */
+/** A pipeline whose source is watched, with its own clock. */
 function watching(t: Test, directory: string, options: { watchDirectory?: typeof watch; host?: Host } = {}) {
   const clock = manualClock();
   const { queue, begun, tally } = options.host ?? openHost(t);
@@ -149,7 +149,7 @@ function watching(t: Test, directory: string, options: { watchDirectory?: typeof
     await done;
   };
   t.teardown(close);
-  /** Lets time pass, a second at a time, until so many runs have begun. */
+  /** Advances time, a second at a time, until this many runs have begun. */
   const runs = (count: number) =>
     until(
       async () => {
@@ -195,7 +195,7 @@ t.test(
     await clock.advance(120_000);
     t.equal(begun.length, 1, 'nothing has changed');
 
-    // As long as it is written to, it is not quiet.
+    // It is not stable as long as it is written to.
     for (let second = 0; second < 6; second++) {
       await writeFile(path.join(root, 'one/a.txt'), 'b'.repeat(second + 2));
       await clock.advance(1_000);

@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { claimDirectory, claimLeft, openScratch } from '../../../src/workers/staging/claimed-directory.ts';
 import { manualClock } from '../manual-clock.ts';
 
-/** Which directory is whose, where several processes of a machine stage in one place. */
+/** Ownership of directories if several processes of a machine share a staging directory. */
 
 t.test('each of any number of concurrent processes gets its own directory', async (t) => {
   const request = { parent: t.testdir(), name: 'content', clock: systemClock };

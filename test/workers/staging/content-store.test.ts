@@ -38,7 +38,7 @@ interface Place {
   open: (settings?: Settings) => Promise<ContentStore>;
   /** A file as if it had been staged. */
   file: (text: string) => { digest: Digest; size: number; file: string };
-  /** The path of a kept file. */
+  /** The path of a stored file. */
   target: () => string;
 }
 
@@ -64,7 +64,7 @@ function place(t: Test): Place {
   };
 }
 
-/** Bytes of all files that are kept on the disk. */
+/** The size of all stored files on the disk. */
 function onDisk(staging: string): number {
   const root = path.join(staging, 'content');
   return readdirSync(root, { recursive: true, withFileTypes: true })
@@ -278,7 +278,7 @@ t.test('replaces a stored file that is not in the index', async (t) => {
   await store.close();
 });
 
-/** A log that remembers its warnings. */
+/** A log that records its warnings. */
 function listening(): { log: Log; warnings: unknown[] } {
   const warnings: unknown[] = [];
   return { warnings, log: { ...silentLog, warn: (facts: object) => void warnings.push(facts) } };
@@ -288,7 +288,7 @@ t.test('logs once if nothing can be kept, and continues uploads', async (t) => {
   const { staging, open, file } = place(t);
   const { log, warnings } = listening();
   const store = await open({ log });
-  // Of another file system: no link can be made of it.
+  // On another file system, so that no link to it is possible.
   const elsewhere = { digest: digestOf('x'), size: 1, file: '/proc/version' };
   await store.of('maps').keep([elsewhere, file('one')]);
   await store.of('maps').keep([elsewhere]);
@@ -314,7 +314,7 @@ t.test('an unreadable directory does not prevent the start of a daemon', async (
   await before.of('maps').keep([file('one')]);
   await before.close();
   const { log, warnings } = listening();
-  // As a root that was a file, or another user's, would be.
+  // Like a root that is a file, or belongs to another user.
   const clock = manualClock(new Date());
   const store = await openContentStore({
     ...{ staging: path.join(staging, 'staged/1'), clock, log, shortage: async () => 0 },
@@ -406,7 +406,7 @@ t.test('200 concurrent uploads never exceed the limit', async (t) => {
       try {
         most = Math.max(most, onDisk(staging));
       } catch (error) {
-        // It goes while it is looked at.
+        // The file may be deleted meanwhile.
         if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
       }
       looks += 1;

@@ -2,7 +2,7 @@ import t from 'tap';
 import { provedAtMost } from '../../../src/workers/staging/staging-check.ts';
 import { manualClock } from '../manual-clock.ts';
 
-/** A proof that ends when the test says so, and how often it was begun. */
+/** A check that ends when the test ends it, and the number of its starts. */
 function slowProof(): { prove: () => Promise<void>; begun: () => number; end: (error?: Error) => void } {
   let begun = 0;
   let end: (error?: Error) => void = () => undefined;

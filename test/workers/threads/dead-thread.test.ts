@@ -14,11 +14,11 @@ import type { JobResult, PublishJob } from '../../../src/workers/queue/job.ts';
 import { workerPool } from '../../../src/workers/threads/pool.ts';
 import { bundleTar, inChunks } from '../../fixtures/tar.ts';
 
-// Threads take seconds to start on a busy machine; this is still less than a wait for a stale lease.
+// Threads take seconds to start on a busy machine. This is still less than a wait for a stale lease.
 t.setTimeout(0);
 
-// Node goes on with the microtasks of a thread that threw, and a small bundle is published within one turn of
-// the event loop: so many files take more than one.
+// Node continues the microtasks of a thread that threw, and a small bundle is published within one turn of
+// the event loop. This many files take more than one turn.
 const files = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`file-${index + 100}.txt`, 'x']));
 
 for (const death of ['exit', 'throw', 'memory', 'hang'])
@@ -33,8 +33,8 @@ for (const death of ['exit', 'throw', 'memory', 'hang'])
         pending: { action: 'publish_new' },
       });
 
-      // A lease whose holder is not known to be dead is waited for 120 s, which is longer than a test may
-      // take.
+      // A contender waits 120 s for a lease whose holder is not known to be dead, which is longer than a
+      // test may take.
       const { run } = await publish(bundle);
       t.match(run.counters, { upsert_additive: 1, failed_destinations: 0 }, JSON.stringify(run));
       t.same(readdirSync(path.join(site, bundle)).sort(), ['.publisher.json', ...Object.keys(files)]);

@@ -1,16 +1,16 @@
 import { type Quantity, told, type UnitSystem } from './expected-observations.ts';
 import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
-/** Forecasts as they should be answered. */
+/** The expected forecasts. */
 
 export interface ForecastQuestion {
   now: number;
   kind: 'hourly' | 'narrative';
   location: string | null;
-  /** Milliseconds; `until` null: up to the last. */
+  /** Milliseconds. If `until` is null, up to the last one. */
   from: number;
   until: number | null;
-  /** Most periods. */
+  /** The maximum number of periods. */
   count: number;
   units: UnitSystem;
 }

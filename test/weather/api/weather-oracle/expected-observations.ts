@@ -1,13 +1,13 @@
 import { Rounded } from './leaves.ts';
 import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
-/** Observations as they should be answered, computed from the raw rows by code of the oracle's own. */
+/** The expected observations, computed from the raw rows by separate code. */
 
 export type UnitSystem = 'si' | 'us';
 export type Quantity =
   'celsius' | 'speed' | 'pressure' | 'distance' | 'rain' | 'percent' | 'degrees' | 'height';
 
-/** Factor and offset from the stored unit, and the number of digits in the answer. */
+/** Factor and offset for the stored unit, and the number of digits in the answer. */
 const rules: Readonly<Record<UnitSystem, Readonly<Record<Quantity, [number, number, number]>>>> = {
   si: {
     celsius: [1, 0, 1],
@@ -58,7 +58,7 @@ export const measured: readonly [name: string, column: string, quantity: Quantit
 
 const columnOf = new Map(measured.map(([name, column]) => [name, column]));
 
-/** A number that its letter does not refuse, and that can be. */
+/** A number that its quality letter does not reject, and that is possible. */
 export function good(row: Row | null, name: string): number | null {
   const column = columnOf.get(name) ?? name;
   const value = row === null ? null : numberOf(row, column);
@@ -108,7 +108,7 @@ export function stationData(tables: Tables, id: string, units: UnitSystem): obje
   };
 }
 
-/** The parts of an observation that are in tables of their own. */
+/** The parts of an observation that are in separate tables. */
 export function partsOf(
   tables: Tables,
   observation: Row,
@@ -163,7 +163,7 @@ export function observation(tables: Tables, row: Row, units: UnitSystem): object
   };
 }
 
-/** The newest first; of those at once the station that comes first. */
+/** The newest first. If several are equally new, the station that comes first. */
 export function newestFirst(rows: readonly Row[]): Row[] {
   return sorted(
     rows,

@@ -4,7 +4,7 @@ import { told } from './expected-observations.ts';
 import { type Expected, outlookRuns, window } from './expected-texts.ts';
 import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
-/** Convective outlooks as they should be answered. */
+/** The expected convective outlooks. */
 
 export interface OutlookQuestion {
   now: number;
@@ -96,7 +96,7 @@ export function outlook(tables: Tables, asked: OutlookQuestion): Expected | null
   return { data, asOf: momentOf(run, 'issued_at'), meta };
 }
 
-/** The contiguous states lie in this box; the outlooks say nothing of other places. */
+/** The contiguous states are in this box. The outlooks do not cover other places. */
 function isCovered({ longitude, latitude }: NonNullable<OutlookQuestion['point']>): boolean {
   return longitude >= -125 && longitude <= -66 && latitude >= 24 && latitude <= 50;
 }
@@ -122,7 +122,7 @@ function risk(
   };
 }
 
-/** Of equals the first. */
+/** The first of several equal ones. */
 function highest(rows: readonly Row[]): Row | undefined {
   return rows.find((row) => rows.every((other) => Number(other['rank']) <= Number(row['rank'])));
 }
