@@ -94,7 +94,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       'AWS_SECRET_ACCESS_KEY',
     ),
     publish(
-      'an S3 endpoint that is no URL',
+      'an S3 endpoint that is not a URL',
       ['site', 's3://b?endpoint=s3.example.org'],
       'endpoint',
       'https://',
@@ -116,7 +116,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       prepare: (place) => symlinkSync('/etc/passwd', path.join(place, 'site/passwd')),
     },
     {
-      ...publish('a manifest with mistakes', ['site', 'www'], 'manifest.json:1:13', 'docs/manifest.md'),
+      ...publish('a manifest with errors', ['site', 'www'], 'manifest.json:1:13', 'docs/manifest.md'),
       files: { ...site, 'site/manifest.json': '{"created": "yesterday", "files": []}' },
     },
     publish('the directory itself', ['site', './site'], './site', 'outside of that directory'),
@@ -124,20 +124,20 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
     publish('a destination around', ['site', '.'], '"."', 'that does not contain'),
     publish('a destination twice', ['site', 'www', './www/'], './www/', 'once'),
     publish(
-      'two destinations in one another',
+      'two nested destinations',
       ['site', 'www', 'www/docs'],
       'www/docs',
       'separate directories',
     ),
     {
-      ...publish('content of others', ['site', 'www'], 'the destination root', '--force'),
+      ...publish('foreign content', ['site', 'www'], 'the destination root', '--force'),
       files: { ...site, 'www/theirs.txt': 'theirs' },
     },
     publish('a file as destination', ['site', 'site.tgz'], 'site.tgz', 'correct the path'),
     publish('a file above the destination', ['site', 'site.tgz/www'], 'site.tgz', 'correct the path'),
     publish('--force without a confirmation', ['site', 'www', '--force'], '--force', '--yes'),
     publish('a channel without releases', ['site', 'www', '--channel', 'a'], '--channel', '--releases'),
-    publish('a URL of no web site', ['site', 'www', '--url', 'www.example.org'], '--url', 'https://'),
+    publish('a URL that is not a web site', ['site', 'www', '--url', 'www.example.org'], '--url', 'https://'),
     publish('a pipeline id with a blank', ['site', 'www', '-p', 'My site'], '--pipeline', 'publish --help'),
     publish('no SSH key', ['site', `sftp://deploy@127.0.0.1:${closed}/srv/www`], ':CLOSED', '--ssh-key'),
     {
@@ -195,7 +195,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       env: key,
     }),
     publish(
-      'a choice that there is not',
+      'an unknown choice',
       ['site', 'www', '--links', 'yes'],
       '--links',
       'refuse, follow, skip',
@@ -224,7 +224,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       writesNothing: false,
     },
     release('rollback without releases', ['rollback', '-d', 'flat'], '"flat"', 'layout: releases'),
-    release('promote what there is not', ['promote', 'r1', '-d', 'web'], '"r1"', 'publish first'),
+    release('promote an unknown release', ['promote', 'r1', '-d', 'web'], '"r1"', 'publish first'),
     push('a message of two lines', ['site', ...to(pages), '--message', 'a\nb'], '--message', 'one line'),
     push('no such directory', ['sit', ...to(pages)], '"sit"', 'directory'),
     push(
