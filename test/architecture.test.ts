@@ -300,7 +300,7 @@ t.test('code that sends e-mail is loaded only for a notifier that needs it', asy
 
 t.test('imports follow the arrows, without a cycle, and each package is imported only by its wrappers', async (t) => {
   const result = await wholeSource();
-  t.ok(result.summary.totalCruised > 100, 'the whole of src was read');
+  t.ok(result.summary.totalCruised > 100, 'all of src was read');
   t.same(violations(result), []);
 });
 
@@ -351,7 +351,7 @@ t.test('a cycle of folders is found without a cycle of files', async (t) => {
       { from: 'src/core/storage/s3/backend.ts', to: 'src/core/storage/backend.ts' },
     ]),
     [],
-    'a list of folders that share an interface is none',
+    'a list of folders that share an interface is not one',
   );
   t.same(folderCycles(across.slice(1)), []);
 });
@@ -363,7 +363,7 @@ t.test('decisions are pure, with everything that they call', async (t) => {
   t.same(
     pureFiles.filter((file) => !known.has(file)),
     [],
-    'the pure files are where this test looks for them',
+    'the pure files exist',
   );
   const closure = closureOf(pureFiles, result);
   t.ok(closure.length > pureFiles.length);

@@ -155,7 +155,7 @@ pipelines:
     const text = JSON.stringify(parts, (_key, value: unknown) =>
       typeof value === 'bigint' ? String(value) : value,
     );
-    t.ok(text.length > 100, `${name}: there is something to search`);
+    t.ok(text.length > 100, `${name}: there is output to search`);
     t.same(
       hidden.filter((one) => text.includes(one)),
       [],

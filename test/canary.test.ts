@@ -108,7 +108,7 @@ async function waybill(
 }
 
 function clean(t: Test, text: string, what: string): void {
-  t.ok(text.length > 0, `${what}: there is something to search`);
+  t.ok(text.length > 0, `${what}: there is output to search`);
   for (const form of forms) if (text.includes(form)) t.fail(`${what} holds a secret`, { form, text });
 }
 
@@ -198,7 +198,7 @@ t.test("reveals no secret in the daemon's log, run records, problems, states and
     await cutOff(url, secrets.TOKEN);
   });
   t.ok(answers.some((text) => text.includes('"succeeded"')));
-  t.match(log, /runs\/\[secret\]/, 'a token that a client put into a path is cleaned away');
+  t.match(log, /runs\/\[secret\]/, 'a token in a path is redacted');
   clean(t, log, 'the log');
   clean(t, answers.join('\n'), 'the answers');
   clean(t, written(place.directory), 'files on disk');

@@ -79,7 +79,7 @@ t.test('npm run demo -- --once publishes everything, prints where, and exits wit
   t.match(
     stagedIn(path.join(directory, 'staging')),
     [/^upload-\w+$/],
-    'what the daemon staged stays as long as its queue keeps the run',
+    'staged files stay as long as the queue keeps the run',
   );
 
   for (const told of [directory, '202 Accepted', 'skip_same=3', 'preserve_relative', 'fixed', 'daemon.log'])

@@ -137,8 +137,8 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
     '"status":"accepted"',
     '"status":"succeeded"',
   ])
-    t.ok(output.includes(seen), `${seen} is seen`);
-  t.notOk(existsSync(path.join(clone, 'demo-run')), 'the tour tidies up');
+    t.ok(output.includes(seen), `${seen} is printed`);
+  t.notOk(existsSync(path.join(clone, 'demo-run')), 'the tour cleans up');
 });
 
 /** A fresh clone after `npm ci`. It is a copy, because the tour writes to it. */

@@ -79,7 +79,7 @@ t.test('a failure shows its location in the source', async (t) => {
   t.match(failure, "t.equal(1, 2, 'not the same');\n  ----^");
   t.match(exception, `${file}:9:9`);
   t.match(exception, 'throw new Error(thrown);\n  --------^');
-  t.notMatch(`${failure}${exception}`, /bundles-|node_modules/, 'and nothing of what runs it');
+  t.notMatch(`${failure}${exception}`, /bundles-|node_modules/, 'and no frames of the runner');
 });
 
 t.test(
@@ -133,7 +133,7 @@ t.test('an interrupt ends the tests and all their processes, and reports it', as
       return true;
     }
   };
-  t.same(pids().map(hasEnded), [false, false], 'both processes run');
+  t.same(pids().map(hasEnded), [false, false], 'both processes are running');
   run.kill('SIGINT');
   await once(run, 'close');
   t.equal(run.exitCode, 130);
@@ -183,7 +183,7 @@ t.test(
       [],
       'each recorded cost belongs to a file',
     );
-    t.ok(quick.includes('test/spec/bundle-cli.test.ts'), 'the specification is never left out');
+    t.ok(quick.includes('test/spec/bundle-cli.test.ts'), 'the specification is never omitted');
     t.ok(all.every((file) => !file.startsWith('test/matrix/')));
     const chosen = matrix.map((_, turn) =>
       select('tests', true, matrix.length * 7 + turn).filter((file) => !all.includes(file)),
@@ -210,7 +210,7 @@ t.test('a test is selected by its file, its directory or its short name', async 
   t.same(named('core/lib/paths'), ['test/core/lib/paths.test.ts']);
   t.same(named('core/catalog/lease'), named('test/core/catalog/lease'));
   t.ok(named('core/catalog/lease').length > 1);
-  t.same(named('cli/mistakes'), ['test/cli/mistakes.test.ts'], 'and not the directory of that name');
+  t.same(named('cli/mistakes'), ['test/cli/mistakes.test.ts'], 'and not the directory with that name');
   t.throws(() => named('core/absent'), new SelectionError('no test file or directory is called core/absent'));
   t.throws(() => named('test/fixtures'), new SelectionError('no test file is below test/fixtures'));
 });
@@ -255,7 +255,7 @@ t.test('a machine without /etc/hosts gets one with localhost', async (t) => {
   name(hosts);
   t.equal(readFileSync(hosts, 'utf8'), '127.0.0.1 localhost\n');
   name(hosts);
-  t.equal(said.length, 1, 'one that is there stays');
+  t.equal(said.length, 1, 'an existing one stays');
   name(path.join(hosts, 'in-a-file'));
   t.match(said, [/^wrote .*hosts, which was missing/, /missing, so tests cannot connect.*as root/]);
 });

@@ -22,7 +22,7 @@ t.test('the compose file matches its schema, and pins every image', async (t) =>
     services: Record<string, { image?: string; build?: string; read_only?: boolean; profiles?: string[] }>;
   };
   t.ok(validate(compose), JSON.stringify(validate.errors));
-  t.notOk(validate({ ...compose, services: { waybill: { build: '.', readonly: true } } }), 'a typo is one');
+  t.notOk(validate({ ...compose, services: { waybill: { build: '.', readonly: true } } }), 'a typo is an error');
   for (const [name, { image, build, read_only: isReadOnly }] of Object.entries(compose.services))
     if (build === undefined) t.match(image, pinned, name);
     else t.equal(isReadOnly, true, name);
@@ -137,7 +137,7 @@ for (const overlay of overlays)
     expectPods(t, manifests, config.server.http.port);
     const page = readFileSync('docs/containers.md', 'utf8');
     for (const { name } of referencedSecrets(config))
-      t.match(page, name, 'the page says which secrets it needs');
+      t.match(page, name, 'the page lists the required secrets');
   });
 
 /** Pods that the restricted level admits, each with the port that its command listens on. */

@@ -177,7 +177,7 @@ t.test('a mutant of module code runs with all tests that reach its file', async 
   const told = (measured: Reaching[]) =>
     stepsFor(mutant('src/core/a/x.ts', 'm'), measured).map(({ test, only, reload }) => [test, only, reload]);
   t.same(told(near), [['test/near.test.ts', [1], true]]);
-  t.same(told(near.slice(0, 1)), [['test/far.test.ts', undefined, true]], 'and with all where none does');
+  t.same(told(near.slice(0, 1)), [['test/far.test.ts', undefined, true]], 'and with all tests if no test reaches it');
 });
 
 t.test('keeps the result of a mutant for each test file until the file changes', async (t) => {

@@ -22,7 +22,7 @@ t.test('reports all obstacles to a release together', (t) => {
   const repository = { problem: 'no repository is known' };
   t.match(releaseProblems({ ...ready, repository }), [/provenance.*no repository is known/]);
   const manifest = { version: '1.2.3' };
-  t.same(releaseProblems({ ...ready, manifest, repository }), [], 'of provenance alone');
+  t.same(releaseProblems({ ...ready, manifest, repository }), [], 'only the provenance');
   t.match(releaseProblems({ ...ready, tags: ['v1.2.2'], changes: ['src/a.ts'] }), [
     /no tag v1\.2\.3/,
     /src\/a/,

@@ -77,13 +77,13 @@ t.test('bodies with a token, bodies without one and small bodies have separate p
   const from = (client: string): object => ({ client });
   const busy = { code: 'server_busy' };
   hold(from('192.0.2.1'), 9 * mebibyte);
-  t.throws(() => hold(from('192.0.2.1'), 1), busy, 'a client has its share');
+  t.throws(() => hold(from('192.0.2.1'), 1), busy, 'a client has its own limit');
   hold(from('2001:db8::1'), 7 * mebibyte);
-  t.throws(() => hold(from('2001:db8::2'), 1), busy, 'all clients together have a pool');
+  t.throws(() => hold(from('2001:db8::2'), 1), busy, 'all clients together have a limit');
   hold(of('ci'), 32 * mebibyte);
-  t.throws(() => hold(of('ci'), 1), busy, 'a token has its share');
+  t.throws(() => hold(of('ci'), 1), busy, 'a token has its own limit');
   hold(of('docs'), 32 * mebibyte);
-  t.throws(() => hold(of('maps'), 1), busy, 'all tokens together have a pool');
+  t.throws(() => hold(of('maps'), 1), busy, 'all tokens together have a limit');
   hold(from('192.0.2.1'), 100, smallBodyBytes);
   hold(of('ci'), 100, smallBodyBytes);
   t.equal(memory.held(), 80 * mebibyte + 200);
@@ -107,7 +107,7 @@ t.test('an endless check of a scene map does not delay other requests', async (t
     return (await fetch(`${api.origin}${validatePath}`, body)).status;
   });
   const unanswered = checks.map((check) => check.catch(() => 0));
-  t.equal(await Promise.race(unanswered), 503, 'a client may have four checked at a time');
+  t.equal(await Promise.race(unanswered), 503, 'a client may have four concurrent checks');
   t.equal((await fetch(`${api.origin}/livez`)).status, 200);
 });
 

@@ -101,7 +101,7 @@ t.test('a refused upload has a record with its code', async (t) => {
     { result: 'refused', code: 'channel_not_found', pipeline_id: 'maps', run_id: null },
   ]);
   t.equal(records.length, 4, 'a dry run changes nothing');
-  t.notMatch(JSON.stringify(records), /canary/, 'no text of a refused request');
+  t.notMatch(JSON.stringify(records), /canary/, 'no text of a rejected request');
 });
 
 t.test('each act of the API has one record', async (t) => {
@@ -254,7 +254,7 @@ t.test('an act that cannot be recorded is refused before it changes anything', a
   t.match(await response.json(), { code: 'audit_unavailable', retryable: true });
   t.ok(response.headers.get('retry-after'));
   t.equal((await ports.queue.depth()).queued, 0);
-  t.equal((await fetch(`${origin}/v1/runs`, { headers: as(tokens.maps) })).status, 200, 'reading goes on');
+  t.equal((await fetch(`${origin}/v1/runs`, { headers: as(tokens.maps) })).status, 200, 'reading continues');
   const readiness = await fetch(`${origin}/readyz`);
   t.equal(readiness.status, 503);
   const { code, checks: reports } = (await readiness.json()) as { code: string; checks: { name: string }[] };

@@ -103,7 +103,7 @@ pipelines:
     await closed.catch(() => 'reset');
     t.match(received(), /^HTTP\/1.1 503 [^]*"code":"shutting_down"/, name);
   }
-  t.ok(clients.length > 10, 'more than may listen to one signal before Node.js warns of a leak');
+  t.ok(clients.length > 10, 'more than the number of listeners at which Node.js warns of a leak');
   t.same(warnings, []);
 });
 
@@ -222,7 +222,7 @@ t.test('a connection that never sends a request is closed', async (t) => {
   t.same(
     lines.map(({ fields }) => fields['code']),
     ['request_timeout', 'request_timeout'],
-    'in the log is what had begun',
+    'only active requests are logged',
   );
 });
 

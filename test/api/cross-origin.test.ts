@@ -67,7 +67,7 @@ t.test('a configured page can read every answer, whatever its status', async (t)
     for (const origin of ['https://maps.example.org.evil.net', 'http://maps.example.org', 'null', null]) {
       const other = await asked(api + path, { origin, ...(init as object) });
       t.same([other.status, other.allowed], [status, null], `${origin} reads nothing of ${path}`);
-      t.match(other.headers.get('vary'), /\bOrigin\b/, 'nor does a cache mistake one for the other');
+      t.match(other.headers.get('vary'), /\bOrigin\b/, 'no cache mistakes one for the other');
     }
   }
 });

@@ -31,7 +31,7 @@ t.test('rejects a bundle with index.html if outputs.index is true', async (t) =>
       findings: [{ code: 'generated_path_taken', file: 'index.html' }],
     });
   }
-  t.same(await api.staged(), [], 'nothing stays staged');
+  t.same(await api.staged(), [], 'no files stay staged');
 });
 
 t.test('accepts it with outputs.index: auto', async (t) => {

@@ -108,7 +108,7 @@ t.test('gives the same answers to archives that omit stored files', async (t) =>
     t.match(await (await send(url, 0, bytes)).json(), { code }, `${name}, in several requests`);
   }
   t.same(await api.staged(), []);
-  t.same(api.ports.content.missing('maps', [digestOf('x')]), [digestOf('x')], 'and nothing of it is kept');
+  t.same(api.ports.content.missing('maps', [digestOf('x')]), [digestOf('x')], 'and none of it is stored');
 });
 
 /** Returns the bytes of the first `manifest.json` of a tar, with a naive parser. */

@@ -61,14 +61,14 @@ t.test('a stream follows a run from its record to its end, and a reconnecting cl
   t.match(await client.ended, /\nretry: 3000\nevent: end\nid: \S+\ndata: \{"reason":"finished"\}\n\n$/);
   const last = client.records().at(-1);
   t.match(last, { run_id: runId, status: 'succeeded', destinations: [{ destination_id: 'web' }] });
-  t.same(await (await fetch(`${api.origin}/runs/${runId}`)).json(), last, 'the very record');
+  t.same(await (await fetch(`${api.origin}/runs/${runId}`)).json(), last, 'the same record');
   t.ok(
     client.events.every(({ id }) => /^[\da-f]{12}-\d+$/.test(id ?? '')),
     'every event has an id',
   );
 
   const again = await followEvents(url, { lastId: client.lastId() });
-  t.equal(again.status, 204, 'an EventSource does not come again after that');
+  t.equal(again.status, 204, 'an EventSource does not reconnect after that');
   t.equal(await again.ended, '');
   const late = await followEvents(url);
   await late.ended;
@@ -111,7 +111,7 @@ t.test("all runs of a token's pipelines are followed, and no others", async (t) 
   const page = await fetch(api.origin + (snapshot.next ?? ''), {
     headers: { authorization: `Bearer ${tokens.docs}` },
   });
-  t.match(await page.json(), { runs: [{ run_id: before }], next: null }, 'older runs are where it says');
+  t.match(await page.json(), { runs: [{ run_id: before }], next: null }, 'the link leads to older runs');
   for (const client of [all, some, next]) client.close();
   for (const [query, code] of [
     ['?pipeline=maps', 'forbidden'],
@@ -162,13 +162,13 @@ t.test('a stream has a comment every 15 seconds that updates its last event id',
   await client.until(() => client.events.length === 1);
   const begun = client.lastId();
   await uploaded(api, asDocs);
-  t.equal(client.lastId(), begun, 'what others do is not sent');
+  t.equal(client.lastId(), begun, 'events of others are not sent');
   for (const beats of [1, 2]) {
     await clock.advance(15_000);
     await client.until(() => client.others.length === beats);
   }
   t.match(client.others, [/^:\nid: \S+$/, /^:\nid: \S+$/]);
-  t.not(client.lastId(), begun, 'but the client need not look at it when it comes again');
+  t.not(client.lastId(), begun, 'the client skips it after it reconnects');
   t.equal(client.events.length, 1);
   client.close();
 });
@@ -224,12 +224,12 @@ t.test('a stopping daemon ends its streams immediately, with the time to reconne
     t.equal(client.events.at(-1)?.id, cursor);
   }
   const late = await followEvents(urls[0] ?? '', { token: tokens.maps, lastId: cursor });
-  t.equal(late.status, 200, 'an EventSource goes on trying');
+  t.equal(late.status, 200, 'an EventSource keeps reconnecting');
   t.match(await late.ended, goodbye);
   t.equal(late.lastId(), cursor);
   const fresh = await followEvents(urls[0] ?? '', { token: tokens.maps });
   await fresh.ended;
-  t.equal(fresh.lastId(), null, 'and still has no id');
+  t.equal(fresh.lastId(), null, 'and it still has no id');
 });
 
 t.test('at most max_streams are open, and each that ended is counted', async (t) => {
@@ -322,7 +322,7 @@ t.test('a client that does not read uses bounded memory, and is disconnected', a
     });
   });
   t.equal(await done, 'too_slow');
-  t.ok(most < 200_000, `${most} bytes at most`);
+  t.ok(most < 200_000, `at most ${most} bytes`);
 });
 
 t.test('delivers the latest record of a run to each subscriber, however often it reconnects', async (t) => {
@@ -393,7 +393,7 @@ t.test('delivers the latest record of a run to each subscriber, however often it
   t.equal(results.filter(({ final }) => final.size === runs).length, subscribers);
   t.ok(
     results.every(({ isOrdered }) => isOrdered),
-    'ids only grow, over all connections of a client',
+    'ids only increase, over all connections of a client',
   );
   t.ok(
     results.every(({ snapshots }) => snapshots === 1),

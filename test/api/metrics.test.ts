@@ -151,14 +151,14 @@ t.test('shows a real publication in a scrape, with every metric listed in docs/m
   const success =
     valueOf(seen, 'waybill_last_success_timestamp_seconds', { ...maps, destination: 'web' }) ?? 0;
   t.ok(success > Date.now() / 1000 - 600 && success <= Date.now() / 1000);
-  t.ok((valueOf(seen, 'waybill_kept_bundles_bytes') ?? 0) >= 5, 'of the run that failed');
+  t.ok((valueOf(seen, 'waybill_kept_bundles_bytes') ?? 0) >= 5, 'for the failed run');
   await publish(served, archive);
   const later = await scrape(origin);
   t.equal(valueOf(later, 'waybill_outputs_kept_total', { ...web, action: 'skip_same' }), 2);
   t.equal(
     valueOf(later, 'waybill_kept_bytes_total', maps),
     valueOf(seen, 'waybill_published_bytes_total', maps),
-    'all that was published is kept',
+    'all published files are kept',
   );
   t.ok((valueOf(seen, 'waybill_run_duration_seconds_sum', maps) ?? 0) > 0);
   t.ok((valueOf(seen, 'process_resident_memory_bytes') ?? 0) > 1_000_000);
@@ -176,7 +176,7 @@ t.test('shows a real publication in a scrape, with every metric listed in docs/m
   const conditions = { family: 'current_conditions' };
   const ofSchedule = { pipeline: 'files', kind: 'schedule', outcome: 'started' };
   const changes = { pipeline: 'files', kind: 'watch', outcome: 'coalesced' };
-  t.equal(valueOf(reads, 'waybill_triggers_total', ofSchedule), 0, 'there before the first tick');
+  t.equal(valueOf(reads, 'waybill_triggers_total', ofSchedule), 0, 'present before the first tick');
   t.equal(valueOf(reads, 'waybill_triggers_total', changes), 1);
   t.equal(valueOf(reads, 'waybill_schedule_missed_total', { pipeline: 'files', reason: 'down' }), 3);
   t.equal(valueOf(reads, 'waybill_watch_polled', { pipeline: 'files' }), 1);
@@ -231,7 +231,7 @@ t.test('a restart takes the times of publication from catalogs or from kept reco
   const web = { pipeline: 'maps', destination: 'web' };
   for (const queue of ['{driver: memory}', '{driver: embedded, directory: ./queue}']) {
     const { served, start, root, archive } = await startDaemon(t, '{}', {}, queue);
-    t.equal(valueOf(await scrape(served.url), name), undefined, 'nothing is known of what never was');
+    t.equal(valueOf(await scrape(served.url), name), undefined, 'nothing is known about new pipelines');
     const run = await publish(served, archive);
     await served.close();
     const state = path.join(root, 'public/one/.publisher.json');
@@ -242,7 +242,7 @@ t.test('a restart takes the times of publication from catalogs or from kept reco
     while (valueOf(seen, name, web) === undefined) seen = await scrape(again.url);
     const expected = queue.includes('embedded') ? run.finished_at : committed;
     t.equal(valueOf(seen, name, web), Date.parse(expected ?? '') / 1000, queue);
-    t.equal(valueOf(seen, name, { ...web, destination: 'gone' }), undefined, 'that one cannot be reached');
+    t.equal(valueOf(seen, name, { ...web, destination: 'gone' }), undefined, 'one cannot be reached');
     await again.close();
   }
 });
@@ -340,12 +340,12 @@ t.test('metrics can be protected by a token of their own, and switched off', asy
       )
     ).status;
   t.equal(await status(), 401);
-  t.equal(await status(tokens.maps), 401, 'a token of uploads is none of metrics');
+  t.equal(await status(tokens.maps), 401, 'an upload token is not a metrics token');
   t.equal(await status(tokens.metrics), 200);
   const list = await fetch(`${asked.origin}/v1/pipelines/maps/runs`, {
     headers: { authorization: `Bearer ${tokens.metrics}` },
   });
-  t.equal(list.status, 401, 'and the other way round');
+  t.equal(list.status, 401, 'and a metrics token is not an upload token');
   const off = await startDaemon(t, '{enabled: false}');
   t.equal((await fetch(`${off.origin}/metrics`)).status, 404);
   const { paths } = (await (await fetch(`${off.origin}/openapi.json`)).json()) as { paths: object };

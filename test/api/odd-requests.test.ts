@@ -42,8 +42,8 @@ t.test('two hundred clients that disconnect at any byte leave no files, and free
     else await systemClock.sleep(5);
   }
   while ((await api.staged()).length > 4) await systemClock.sleep(5);
-  t.equal((await api.staged()).length, 4, 'four slots were free, and nothing is left of those who left');
-  t.equal((await upload()).status, 503, 'and a fifth there never was');
+  t.equal((await api.staged()).length, 4, 'four slots are free after all clients disconnected');
+  t.equal((await upload()).status, 503, 'there never was a fifth');
   t.ok(handles() <= before + 10, `${before} → ${handles()} open files`);
 });
 
@@ -116,7 +116,7 @@ t.test(
     );
     t.equal((await fetch(`${api.origin}/healthz`)).status, 200);
     while ((await stagedWithoutRun()) > 0) await systemClock.sleep(5);
-    t.equal(await stagedWithoutRun(), 0, 'nothing is staged but what was accepted');
+    t.equal(await stagedWithoutRun(), 0, 'only accepted uploads are staged');
 
     async function stagedWithoutRun(): Promise<number> {
       const { queued, running } = await api.ports.queue.depth();

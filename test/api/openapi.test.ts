@@ -1056,7 +1056,7 @@ for (const { method, path, operation } of operations()) {
       t.ok(left.delete(name), `${name} is in the document`);
       await holds(t, operation, response, name);
     }
-    t.same([...left], [], 'every answer of the document was brought about');
+    t.same([...left], [], 'the test produced every answer of the document');
   });
 }
 
@@ -1115,7 +1115,7 @@ async function holds(t: Test, { responses }: Operation, response: Response, name
   const media = told.content[type];
   if (media?.schema === undefined) return void t.fail(`${name}: ${type} is not in the document`);
   const body: unknown = type.endsWith('json') ? JSON.parse(text) : text;
-  t.same(errorsOf(media.schema, body), [], `${name}: the body is as the schema says`);
+  t.same(errorsOf(media.schema, body), [], `${name}: the body matches the schema`);
   t.equal(codeOf(type, body) ?? String(response.status), name);
 }
 

@@ -82,9 +82,9 @@ for (const [name, way] of Object.entries(ways))
     t.same(
       facts,
       Object.values(next).map((body) => ({ size: body.length, digest: digestOf(body) })),
-      'as if all had been sent',
+      'as if all files had been sent',
     );
-    t.match(await missing(api, second), { missing: { length: 0 } }, 'what it brought is kept, too');
+    t.match(await missing(api, second), { missing: { length: 0 } }, 'its own files are stored, too');
   });
 
 for (const [name, way] of Object.entries(ways))
@@ -107,7 +107,7 @@ for (const [name, way] of Object.entries(ways))
       ],
     });
     t.equal(told.findings.length, 2);
-    t.same(readdirSync(api.stagingDirectory), before, 'nothing is left of it');
+    t.same(readdirSync(api.stagingDirectory), before, 'no files are left');
     t.match(await missing(api, text), { missing: [digestOf('B'), digestOf('2')] });
     const mended = archive(text, next, ['sub/b.txt', 'new2']);
     t.ok((await way(api, mended, { headers: named(text) })).ok);
@@ -131,7 +131,7 @@ t.test("neither reveals nor uses another pipeline's files", async (t) => {
     headers: named(text),
   });
   t.match(await stolen.json(), { code: 'files_missing', findings: all.map(() => noFile) });
-  t.match(await missing(api, text), { missing: { length: 0 } }, 'the one whose they are has them');
+  t.match(await missing(api, text), { missing: { length: 0 } }, 'its own pipeline has them');
 });
 
 t.test('applies all archive and bundle rules to completed bundles', async (t) => {
@@ -167,7 +167,7 @@ t.test('applies all archive and bundle rules to completed bundles', async (t) =>
   const text = manifest(files);
   t.match(await send(text, only(text), named('another')), { code: 'invalid_request' });
   t.match(await send(text, only(text), { 'waybill-partial': 'sha256:1' }), { code: 'invalid_request' });
-  t.match(await send(text, only(text), {}), { code: 'invalid_bundle' }, 'without the header it is whole');
+  t.match(await send(text, only(text), {}), { code: 'invalid_bundle' }, 'without the header, it is complete');
 });
 
 t.test('a dry run uses stored files and stores none', async (t) => {

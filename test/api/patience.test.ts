@@ -39,7 +39,7 @@ t.test(
         socket.destroy();
       }
     }
-    t.equal(upload.received(), '', 'an archive has its own time');
+    t.equal(upload.received(), '', 'an archive has a separate timeout');
     upload.socket.destroy();
   },
 );

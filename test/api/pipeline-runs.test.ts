@@ -122,7 +122,7 @@ t.test('rejects force and other unsupported properties, and queues nothing', asy
     body: new Blob([' '.repeat(20_000)]).stream(),
     duplex: 'half',
   });
-  t.match(await streamed.json(), { code: 'invalid_request' }, 'a length that is not told is counted');
+  t.match(await streamed.json(), { code: 'invalid_request' }, 'a body without a length is counted');
   t.same(await ports.queue.depth(), { reserved: 0, queued: 0, running: 0 });
   for (const init of [{}, { headers: json }, { headers: json, body: '{}' }])
     t.equal((await startRun(origin, 'files', init)).status, 202);
@@ -256,7 +256,7 @@ t.test(
     t.not(last, etag);
     t.same([head.status, head.headers.get('etag'), await head.text()], [200, last, '']);
     const same = await fetch(`${url}?wait=60`, { headers: { 'if-none-match': last } });
-    t.equal(same.status, 304, 'a run that has finished is answered at once');
+    t.equal(same.status, 304, 'a finished run is answered immediately');
   },
 );
 
@@ -267,7 +267,7 @@ t.test('a held answer is sent at its timeout, and when the daemon begins to stop
     fetch(`${url}?wait=1`, { headers: { 'if-none-match': etag } }),
     fetch(`${url}?wait=1`),
   ]);
-  t.equal(unchanged.status, 304, 'nothing has changed in that second');
+  t.equal(unchanged.status, 304, 'nothing changed in that second');
   t.match(await running.json(), { status: 'running' });
   const { queue } = api.ports;
   const untilFinished = queue.untilFinished.bind(queue);
@@ -324,7 +324,7 @@ t.test('the time to hold an answer is 0 to 60 seconds, in digits', async (t) => 
       code: 'invalid_request',
       detail: /"wait" must be a whole number from 0 to 60/,
     });
-  t.equal((await fetch(`${origin}/runs/none?wait=60`)).status, 404, 'an unknown run is not waited for');
+  t.equal((await fetch(`${origin}/runs/none?wait=60`)).status, 404, 'an unknown run is answered immediately');
 });
 
 t.test(
@@ -354,8 +354,8 @@ t.test(
         .split('\n')
         .filter((line) => line.startsWith('waybill_pipeline_paused'));
     t.match(await list(), { paused: null });
-    t.match(await send('pause', {}, tokens.docs), { status: 403 }, 'a token of another pipeline may not');
-    t.match(await send('pause', {}, tokens.reader), { status: 403 }, 'a token without the scope may not');
+    t.match(await send('pause', {}, tokens.docs), { status: 403 }, 'a token of another pipeline cannot');
+    t.match(await send('pause', {}, tokens.reader), { status: 403 }, 'a token without the scope cannot');
 
     const reason = 'the web server is being replaced';
     const answer = (await (await send('pause', { body: JSON.stringify({ reason }) })).json()) as {
@@ -432,10 +432,10 @@ t.test('a run is cancelled by a token of its pipeline, whether it is waiting or 
   t.match(await stopping.json(), { run_id: running, status: 'running' });
   const ended = await (await fetch(`${origin}/runs/${running}?wait=60`)).json();
   t.match(ended, { status: 'failed', error: { code: 'cancelled' } });
-  t.equal((await cancel(last, { token: tokens.admin })).status, 202, 'the admin token may, too');
+  t.equal((await cancel(last, { token: tokens.admin })).status, 202, 'the admin token can, too');
   await (await fetch(`${origin}/runs/${last}?wait=60`)).text();
   const metrics = await (await fetch(`${origin}/metrics`)).text();
-  t.match(metrics, /waybill_runs_total\{pipeline="maps",status="cancelled"\} 1\n/, 'told once, by the API');
+  t.match(metrics, /waybill_runs_total\{pipeline="maps",status="cancelled"\} 1\n/, 'reported once, by the API');
   t.equal(lines.filter(({ message }) => message === 'run cancelled').length, 3);
 });
 
@@ -497,7 +497,7 @@ t.test(
     });
     const failed = await follow(served, uploaded);
     t.match(failed, { status: 'failed', rerun_of: null });
-    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'its bundle is kept');
+    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'its bundle is stored');
     rmSync(blocked);
     const response = await again('docs', failed.run_id);
     t.equal(response.status, 202);
@@ -510,7 +510,7 @@ t.test(
     t.equal(repeated.headers.get('idempotency-replayed'), 'true');
     t.match(await repeated.json(), { run_id: done.run_id });
     t.match(await follow(served, await again('docs', done.run_id)), { summary: { skip_same: 1 } });
-    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'the one bundle of all three');
+    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'one bundle for all three');
 
     const read = await follow(served, await startRun(base, 'files'));
     addBundle(root, 'three');

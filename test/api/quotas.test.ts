@@ -30,7 +30,7 @@ t.test(
     slow.socket.end('-'.repeat(99));
     t.match(await slow.until(answered), /^HTTP\/1.1 202 /);
     await slow.closed;
-    t.equal((await upload(origin)).status, 202, 'the share is free again');
+    t.equal((await upload(origin)).status, 202, 'the share is available again');
   },
 );
 
@@ -85,7 +85,7 @@ t.test('by default a pipeline leaves a quarter of queue_size to the others', asy
   const several = configOf(['maps', 'docs']);
   t.equal(maxWaitingOf({ get: () => several })('maps'), 8);
   const single = configOf(['maps']);
-  t.equal(maxWaitingOf({ get: () => single })('maps'), null, 'a single pipeline has all of it');
+  t.equal(maxWaitingOf({ get: () => single })('maps'), null, 'a single pipeline can use all of it');
 });
 
 t.test('pausing and resuming do not reveal to a producer which pipelines exist', async (t) => {

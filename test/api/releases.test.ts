@@ -212,7 +212,7 @@ for (const [name, world] of Object.entries(worlds))
     const again = await ask(`${releases}/${first}/activate?path=b`, post({ rollback: true }));
     t.match(again, { status: 200, body: { from: first, to: first, is_changed: false } });
     t.match(await run(), { destinations: [{ action: 'skip_same', release: second }, {}] });
-    t.equal(await page(), 'version 1', 'it does not come back by itself');
+    t.equal(await page(), 'version 1', 'it stays rolled back');
 
     const forward = await ask(`${releases}/${second}/activate`, { ...post(), token: tokens.admin });
     t.match(forward, { status: 200, body: { action: 'promote', from: first, to: second } });
@@ -224,7 +224,7 @@ for (const [name, world] of Object.entries(worlds))
     t.match(looked.body, { paths: [{ current: second, channels: [{ name: 'preview', release: third }] }] });
     const given = await ask(`${releases}/${third}/activate`, post());
     t.match(given, { status: 200, body: { from: second, to: third } });
-    t.equal(await page(), 'version 3', 'results are shared with all');
+    t.equal(await page(), 'version 3', 'results are shared');
 
     const events = (): { type: string; data: object }[] =>
       readFileSync(at('events.jsonl'), 'utf8')
@@ -240,7 +240,7 @@ for (const [name, world] of Object.entries(worlds))
         { type: 'release.activated', data: { ...about, release: second, previous: first } },
         { type: 'release.activated', data: { ...about, release: third, previous: second } },
       ],
-      'one for each switch, and none for what changed nothing',
+      'one for each switch, and none without a change',
     );
   });
 
@@ -251,7 +251,7 @@ t.test('reports impossible requests with a suggestion', async (t) => {
     const answer = await ask(rest, rest.includes('activate') ? post() : {});
     t.match(answer, { status, body: { status, code, ...(hint === undefined ? {} : { hint }) } }, rest);
     t.equal(answer.headers.get('content-type'), 'application/problem+json', rest);
-    t.notMatch(JSON.stringify(answer.body), at(), 'no path of this machine');
+    t.notMatch(JSON.stringify(answer.body), at(), 'no local path');
   };
   await refused('maps/destinations/sit/releases', 404, 'destination_not_found', /did you mean "site"\?/);
   await refused('maps/destinations/plain/releases', 409, 'no_releases', /layout: releases/);
@@ -277,5 +277,5 @@ t.test('reports impossible requests with a suggestion', async (t) => {
   writeFileSync(at('out', 'b', '.publisher.releases.json'), 'edited');
   await refused(releases, 409, 'state_conflict', /restore it from a backup/);
   await refused(`${releases}/${second}/activate?path=b`, 409, 'state_conflict');
-  t.equal(await page(), 'version 2', 'readers have what they had');
+  t.equal(await page(), 'version 2', 'the release for readers is unchanged');
 });

@@ -152,7 +152,7 @@ t.test('logs the time since accept for the first request of a connection', async
   socket.write('GET /runs/second HTTP/1.1\r\nHost: x\r\n\r\n');
   while (lines.length < 2) await new Promise((resolve) => setImmediate(resolve));
   const [first, second] = lines.map(({ fields }) => fields);
-  t.match(first, { ms_since_accept: 60, ms: 0 }, 'with what the client took to send it');
+  t.match(first, { ms_since_accept: 60, ms: 0 }, 'including the time in which the client sent it');
   t.notHas(second, 'ms_since_accept');
   const text = (await ports.metrics?.text()) ?? '';
   const labels = '{method="GET",route="/runs/{run_id}"}';

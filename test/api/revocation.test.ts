@@ -97,7 +97,7 @@ async function untilWatched(t: Test, api: Api, request: () => Promise<void>): Pr
   await waiting;
   api.reconfigure(withoutTokens);
   await done;
-  t.pass('the answer came');
+  t.pass('the answer arrived');
 }
 
 t.test('a stream of the console ends soon after its token is removed', async (t) => {

@@ -199,7 +199,7 @@ t.test('republishes a failed upload under its key on request', async (t) => {
   t.match(rerun, { status: 'succeeded', destinations: [{ action: 'publish_new' }] });
   t.not(rerun.run_id, failed.run_id);
   const replayed = await upload(served, bundle, key, '?rerun_failed=true');
-  t.equal(replayed.headers.get('idempotency-replayed'), 'true', 'finished runs are not repeated');
+  t.equal(replayed.headers.get('idempotency-replayed'), 'true', 'successful runs are not repeated');
 });
 
 interface Planned {
@@ -238,7 +238,7 @@ t.test('publishes an upload, reports it in the run, and closes without leftovers
       status: 'succeeded',
       destinations: [{ action: 'skip_same', outputs_written: 0, outputs_kept: 2, bytes_kept: 7 }],
     },
-    'the same bundle as a plain tar is the same',
+    'the same bundle as a plain tar counts as equal',
   );
   t.equal(stagedIn(path.join(root, 'staging')).length, 2);
   t.same(await served.close(), { unfinished: [] });
@@ -322,7 +322,7 @@ t.test('fails the run if a destination rejects, and reveals no local path in the
   t.match(broken, { status: 'failed', destinations: [{ destination_id: 'web', action: 'error' }] });
   t.notMatch(JSON.stringify([run, broken]), root);
   t.notMatch(JSON.stringify([run, broken]), token);
-  t.equal(stagedIn(path.join(root, 'staging')).length, 2, 'so are the bundles of runs that failed');
+  t.equal(stagedIn(path.join(root, 'staging')).length, 2, 'the bundles of failed runs are deleted as well');
   await served.close();
   t.same(stagedIn(path.join(root, 'staging')), []);
 });
@@ -381,6 +381,6 @@ t.test('reports an invalid setup before it starts, and closes its listeners', as
   t.equal(
     stagedIn(path.join(root, 'staging')).length,
     1,
-    'and the daemon that has the address loses nothing',
+    'the daemon that uses the address is not affected',
   );
 });

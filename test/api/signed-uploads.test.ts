@@ -116,7 +116,7 @@ t.test('an upload without a signature by a trusted key is rejected before it is 
   }
   t.match(await published('strict', { text: '1', sign: signer(ours) }), /"publish_new"/);
   t.equal(read('strict/site/a.txt'), '1');
-  t.throws(() => read('strict/site/manifest.json.minisig'), 'the signature is no output');
+  t.throws(() => read('strict/site/manifest.json.minisig'), 'the signature is not an output');
 });
 
 t.test('the generated archive has the signature, and can be uploaded again', async (t) => {

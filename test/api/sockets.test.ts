@@ -113,7 +113,7 @@ t.test(
       await closed.catch(() => undefined);
       await until(async () => (await staged()).length === 0 && (await ports.queue.depth()).reserved === 0);
     }
-    t.equal((await upload(origin)).status, 202, 'and the next upload is taken');
+    t.equal((await upload(origin)).status, 202, 'the next upload is accepted');
   },
 );
 
@@ -253,7 +253,7 @@ for (const [what, bytes, status, code] of refusals)
     t.match(answer, /\r\nConnection: close\r\n/i);
     const [head = '', body = ''] = answer.split('\r\n\r\n');
     const length = /\r\nContent-Length: (\d+)/.exec(head)?.[1];
-    t.equal(Number(length), Buffer.byteLength(body), 'and nothing comes after it');
+    t.equal(Number(length), Buffer.byteLength(body), 'nothing follows it');
     const id = /\r\nX-Request-Id: (\S+)/.exec(head)?.[1];
     t.match(JSON.parse(body), { type: 'about:blank', status, code, instance: `urn:uuid:${id}` });
     while (lines.length === 0) await new Promise((resolve) => setImmediate(resolve));

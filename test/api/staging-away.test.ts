@@ -20,7 +20,7 @@ t.test('a deleted staging directory is recreated by an upload or a health check'
   t.equal((await staged()).length, 1);
   await rm(stagingDirectory, { recursive: true });
   t.equal((await fetch(`${origin}/healthz`)).status, 200);
-  t.same(await staged(), [], 'and what it tried is gone');
+  t.same(await staged(), [], 'the files of the test write are gone');
 });
 
 t.test('while staging is unusable, uploads and readiness are 503', async (t) => {
@@ -150,7 +150,7 @@ t.test('a check that does not answer is reported after five seconds, and not rep
     const looking = readiness.look();
     await clock.advance(5_000);
     const { checks, failure } = await looking;
-    t.match(failure, { code: 'staging_unavailable', message: 'no answer within 5 s' }, `look ${times}`);
+    t.match(failure, { code: 'staging_unavailable', message: 'no answer within 5 s' }, `check ${times}`);
     t.match(checks, [{ state: 'failing', since: '2026-11-20T02:04:39.000Z', hint: 'look' }]);
   }
   t.equal(begun, 1);

@@ -209,7 +209,7 @@ t.test('each malformed form has its answer, and leaves no files', async (t) => {
       if (status === 415) t.equal(response.headers.get('accept-post'), 'multipart/form-data');
       t.same(await api.staged(), []);
     });
-  t.equal((await post(api, whole)).status, 202, 'and the next one is taken');
+  t.equal((await post(api, whole)).status, 202, 'the next upload is accepted');
 });
 
 t.test('a client that disconnects within its form leaves no files', async (t) => {

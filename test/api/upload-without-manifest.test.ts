@@ -58,7 +58,7 @@ t.test('the archive of a directory is one bundle, and repeating it publishes not
   t.match(await published(), /"publish_new"/);
   t.equal(readFileSync(path.join(place, 'public/index.html'), 'utf8'), '<p>1</p>');
   t.ok(existsSync(path.join(place, 'public/css/a.css')));
-  t.notOk(existsSync(path.join(place, 'public/.git')), 'without the files of version control');
+  t.notOk(existsSync(path.join(place, 'public/.git')), 'without version control files');
   t.match(await published(), /"skip_same"/);
 });
 

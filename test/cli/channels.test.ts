@@ -53,7 +53,7 @@ t.test('a channel accepts pushes, uploads, started runs and reruns, and the daem
     run: { channel: 'preview', status: 'succeeded', destinations: [{ destination_id: 'web' }] },
   });
   t.equal(readlinkSync(at('web', 'preview')), readlinkSync(at('web', 'current')));
-  t.notOk(existsSync(at('plain')), 'destinations without that channel are left alone');
+  t.notOk(existsSync(at('plain')), 'destinations without that channel are unchanged');
   t.match(document(t, push('--channel', 'preview', '--format', 'json')), { is_replayed: true });
 
   writeFileSync(at('site', 'index.html'), 'version 2');
@@ -89,7 +89,7 @@ t.test('a channel accepts pushes, uploads, started runs and reruns, and the daem
     fetch(`${daemon.url}v1/pipelines/files/runs?${query}`, {
       ...{ method: 'POST', headers: { ...headers, 'idempotency-key': 'start' } },
     });
-  t.equal((await start('channel=preview')).status, 404, 'that of another pipeline');
+  t.equal((await start('channel=preview')).status, 404, 'the channel of another pipeline');
   const started = await start('channel=beta');
   t.equal(started.status, 202);
   t.equal((await start('')).status, 409, 'the same key for the current release');
@@ -105,6 +105,6 @@ t.test('a channel accepts pushes, uploads, started runs and reruns, and the daem
   writeFileSync(ledger, text);
   await startDaemon(t, place, env);
   await until(() => !existsSync(at('web', 'preview')));
-  t.notOk(existsSync(at('web', 'preview')), 'its time is over');
+  t.notOk(existsSync(at('web', 'preview')), 'it has expired');
   t.equal(shown('web', 'current'), 'version 1');
 });

@@ -111,7 +111,7 @@ function shows(t: Test, world: World, push: (env: Record<string, string>) => End
   t.match(
     push(settings),
     { status: 0, stderr: /accepted before as site\./ },
-    'the job run again publishes once',
+    'a repeated job publishes once',
   );
 
   const commit = { ...settings, SOURCE_DATE_EPOCH: '1795136523', WAYBILL_NAME: 'of a commit' };
@@ -120,11 +120,11 @@ function shows(t: Test, world: World, push: (env: Record<string, string>) => End
   t.match(
     push(commit),
     { status: 0, stderr: /accepted before/ },
-    'and so does another checkout of the commit',
+    'another checkout of the commit publishes to the same path',
   );
 
   t.match(push({ ...settings, WAYBILL_NAME: '' }), { status: 0, stdout: /^succeeded / });
-  t.equal(readdirSync(path.join(world.place, 'web')).length, 3, 'without a name it has a path of its own');
+  t.equal(readdirSync(path.join(world.place, 'web')).length, 3, 'without a name, it has its own path');
 
   const failed = push({ ...settings, WAYBILL_PIPELINE: 'blocked', WAYBILL_NAME: 'n' });
   t.match(failed, { status: 1, stdout: /unmanaged_content/ });
@@ -132,8 +132,8 @@ function shows(t: Test, world: World, push: (env: Record<string, string>) => End
   t.match(refused, { status: 2, stdout: '', stderr: /next {3}.*WAYBILL_TOKEN/ });
   t.notMatch(`${refused.stdout}${refused.stderr}`, 'wrong-token');
   const hostile = push({ ...settings, WAYBILL_NAME: '"; touch made; $(touch made) `touch made`' });
-  t.notOk(existsSync(path.join(world.work, 'made')), 'nothing in a setting is a command');
-  t.equal(hostile.status, 0, 'it is a name like any other');
+  t.notOk(existsSync(path.join(world.work, 'made')), 'no setting is executed as a command');
+  t.equal(hostile.status, 0, 'it is an ordinary name');
 }
 
 interface Action {
@@ -163,7 +163,7 @@ t.test('the composite action installs the package and publishes', async (t) => {
         return values[input] ?? inputs[input]?.default ?? '';
       });
     t.equal(given?.shell, 'bash');
-    t.notMatch(given?.run, '${{', 'inputs come by the environment');
+    t.notMatch(given?.run, '${{', 'inputs are passed as environment variables');
     return shell(
       world,
       ['bash', '--noprofile', '--norc', '-eo', 'pipefail', '-c', given?.run ?? 'false'],

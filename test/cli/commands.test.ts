@@ -173,7 +173,7 @@ t.test('a bundle with an invalid scene map is rejected with the pointer and the 
   const place42 = /scenes\.json:\d+:\d+ \/scenes\/\d+/;
   t.match(waybill(['validate', 'source/bad'], { cwd: place }), { status: 1, stdout: place42 });
   t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), { status: 1, stdout: place42 });
-  t.notOk(existsSync(path.join(place, 'web')), 'nothing of it is published');
+  t.notOk(existsSync(path.join(place, 'web')), 'none of it is published');
   t.match(waybill(['scene-map', 'validate', 'source/bad/scenes.json'], { cwd: place }), { status: 1 });
   t.match(waybill(['scene-map', 'validate'], { cwd: place }), { status: 2, stdout: '' });
 });
@@ -457,7 +457,7 @@ t.test('unpublish removes one bundle path, and explains why it rejects others', 
     status: 0,
     stdout: /remove {2}one\/a\.txt\nremove {2}one\/sub\/b\.txt\n.*2 outputs \(2 B\) would be removed/,
   });
-  t.same(fingerprint(place), before, 'nothing was touched');
+  t.same(fingerprint(place), before, 'nothing was changed');
   const taken = take('one/', '-d', 'web', '--allow-removals', '--format', 'json');
   t.equal(taken.status, 0, taken.stderr);
   t.match(document(t, taken), {
@@ -466,7 +466,7 @@ t.test('unpublish removes one bundle path, and explains why it rejects others', 
     removes_catalog: true,
     error: null,
   });
-  t.same(readdirSync(path.join(place, 'web')), ['two'], 'nothing is left of it');
+  t.same(readdirSync(path.join(place, 'web')), ['two'], 'no files are left');
   t.match(take('one'), { status: 2, stderr: /published here: two/ });
   t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), {
     status: 0,

@@ -125,11 +125,11 @@ pipelines:
   t.match(shown.stdout, new RegExp(`probe {2}as \\S+ {2}${probes.length} places, all well`));
   for (const [name, value] of Object.entries(secrets))
     for (const { stdout, stderr } of [json, shown])
-      if (name !== 'TOKEN') t.notOk((stdout + stderr).includes(value), `${name} is not shown`);
-  t.notOk(json.stdout.includes('secret-path'), 'nor the path of a webhook');
+      if (name !== 'TOKEN') t.notOk((stdout + stderr).includes(value), `${name} is not printed`);
+  t.notOk(json.stdout.includes('secret-path'), 'nor is the path of a webhook');
 
-  t.same(fingerprint(place), before, 'nothing is left on this machine, a known host neither');
-  t.same(readdirSync(path.join(sshd.root, 'web')), [], 'nor on the server of SFTP');
+  t.same(fingerprint(place), before, 'no files are left on this machine, not even a known host');
+  t.same(readdirSync(path.join(sshd.root, 'web')), [], 'nor on the SFTP server');
   t.notOk(readdirSync(sshd.root).includes('later'));
   const { Versions = [] } = await s3.client().send(new ListObjectVersionsCommand({ Bucket: bucket }));
   t.same(Versions, [], 'nor in the bucket');
@@ -172,7 +172,7 @@ pipelines:
   const json = await waybill(place, ['--format', 'json'], more);
   const { valid, probes, warnings } = document(t, json) as Checked;
   t.equal(json.status, 1);
-  t.equal(valid, true, 'the file itself is');
+  t.equal(valid, true, 'but the file itself is');
   const failed = new Map(probes.flatMap((each) => (each.error === null ? [] : [[each.pointer, each]])));
   const expected: [string, string, RegExp, RegExp][] = [
     ['server.queue.redis_url_env', 'queue_unavailable', /NO_REDIS.*connection refused/, /start Redis/],
@@ -211,9 +211,9 @@ pipelines:
   t.same(
     warnings.filter(({ message }) => message.includes('NO_KEY')),
     [],
-    'probed settings are not guessed as well',
+    'probed settings are not also guessed',
   );
-  t.notOk(readdirSync(place).includes('source'), 'nothing is made');
+  t.notOk(readdirSync(place).includes('source'), 'nothing is created');
 });
 
 t.test('uses the owner of a directory, and reports it', async (t) => {

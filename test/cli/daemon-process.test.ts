@@ -84,7 +84,7 @@ t.test('SIGHUP reloads and SIGUSR2 does nothing; SIGTERM still stops the daemon'
   await until(/"msg":"reloaded"/);
   child.kill('SIGTERM');
   await until(/draining/);
-  t.same(await ended, [0, null], 'it ends, though a timer of it would go on for ever');
+  t.same(await ended, [0, null], 'it ends even with an endless timer');
 });
 
 t.test('SIGHUP during the start reloads once it is finished; during shutdown it does nothing', async (t) => {
@@ -138,7 +138,7 @@ t.test('after "stopped", the process exits even if a thread hangs in a system ca
   await until(/ready/);
   child.kill('SIGTERM');
   t.match((await until(/hang in system calls/)).join('\n'), /"stopped"/);
-  t.same(await ended, [null, 'SIGKILL'], 'Node.js alone would wait for the thread for ever');
+  t.same(await ended, [null, 'SIGKILL'], 'Node.js alone would wait for the thread forever');
 });
 
 t.test('a daemon that cannot write its log keeps answering, and ends at SIGTERM', async (t) => {
@@ -231,7 +231,7 @@ t.test('log.level of the configuration applies to a daemon; --verbose means at l
   const quiet = launch(t, place, ['serve']);
   t.ok((await listeningPort(quiet.child)) > 0);
   t.equal(await quiet.kill('SIGTERM'), 0);
-  t.equal(quiet.output(), '', 'not a line at info');
+  t.equal(quiet.output(), '', 'no line at info');
 });
 
 /** A socket for messages to systemd, and the messages so far. */
@@ -301,7 +301,7 @@ t.test('notifies systemd of the start and end of each reload, including rejected
     times += 1;
     await until(new RegExp(`(READY=1[^]*?BARRIER=1\\n){${times}}$`));
     const at = BigInt(/MONOTONIC_USEC=(\d+)/.exec(heard().slice(told))?.[1] ?? 0);
-    t.ok(at >= before && at <= process.hrtime.bigint() / 1000n, 'by the clock of systemd');
+    t.ok(at >= before && at <= process.hrtime.bigint() / 1000n, "in systemd's clock");
     expected += `RELOADING=1\nMONOTONIC_USEC=${at}\nSTATUS=reloading the configuration\nBARRIER=1\n${ready}`;
     t.equal(heard(), expected);
   }

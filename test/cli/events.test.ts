@@ -81,7 +81,7 @@ t.test('sends an event per committed destination, and none for skip_same or a dr
         outputs: [{ path: 'a.txt', size: 1 }],
       },
     });
-    t.notOk(body.includes(place.directory), 'no path of this machine');
+    t.notOk(body.includes(place.directory), 'no local path');
   }
   t.match(await place.run('run'), { status: 0, stdout: /skip_same=2/ });
   t.equal(receiver.received.length, 2, 'no event without a change');
@@ -99,7 +99,7 @@ t.test('sends only failures to subscribers of failures', async (t) => {
   mkdirSync(path.join(place.directory, 'source/bad'));
   writeFileSync(path.join(place.directory, 'source/bad/manifest.json'), '{"created": 7}');
   t.equal((await place.run('run')).status, 1);
-  t.equal(receiver.received.length, 0, 'it wants publications only');
+  t.equal(receiver.received.length, 0, 'it subscribes to publications only');
   const events = eventsIn(place);
   t.same(
     events.map(({ type, data }) => [type, (data as { destination_id: string }).destination_id]).sort(),
@@ -206,7 +206,7 @@ t.test('SIGTERM while a receiver fails lets the current attempt finish, and the 
   t.equal(status, 143);
   t.equal(receiver.received.length, 1);
   t.match(stderr, /not delivered in one try: http:\/\/127.0.0.1:\d+ answered 503/);
-  t.ok(existsSync(path.join(place.directory, 'web/one/a.txt')), 'it was published all the same');
+  t.ok(existsSync(path.join(place.directory, 'web/one/a.txt')), 'it was published anyway');
 });
 
 t.test('SIGKILL between commit and delivery loses the event of a published bundle', async (t) => {
@@ -216,7 +216,7 @@ t.test('SIGKILL between commit and delivery loses the event of a published bundl
   await once(child, 'close');
   t.equal(receiver.received.length, 1);
   t.match(await place.run('run'), { status: 0, stdout: /skip_same=1/ });
-  t.equal(receiver.received.length, 1, 'the next run has no event');
+  t.equal(receiver.received.length, 1, 'the next run sends no event');
   t.equal((await place.run('verify')).status, 0);
 });
 

@@ -98,7 +98,7 @@ t.test('the files of every situation pass config check, with and without a unit'
         ['waybill.yml', ...more.slice(1)],
       );
       const text = read(place, 'waybill.yml');
-      t.match(text, /^# /, 'it says what it is');
+      t.match(text, /^# /, 'it describes itself');
       t.ok((text.match(/ # | {2}# |^# /gm) ?? []).length > 5, 'it has comments');
       const set = Object.fromEntries(told.secrets.map((secret) => [secret, token]));
       const check = waybill(['config', 'check', '-c', 'waybill.yml', '--format', 'json'], {
@@ -212,7 +212,7 @@ t.test('uploads: the daemon accepts a bundle and publishes it', async (t) => {
   const place = layOut(t, 'uploads');
   await push(t, place);
   t.equal(read(place, 'public/talk/page.html'), '<p>page</p>');
-  t.notOk(existsSync(path.join(place, 'state/queue')), 'without a queue on the disk, which needs LMDB');
+  t.notOk(existsSync(path.join(place, 'state/queue')), 'without a queue on disk, which needs LMDB');
 });
 
 t.test('uploads: uncommenting one line enables the queue on disk', async (t) => {

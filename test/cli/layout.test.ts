@@ -59,7 +59,7 @@ t.test('converts from in place to releases and back', async (t) => {
   const done = run('run');
   t.equal(done.status, 0, done.stderr);
   t.ok(done.stderr.includes(`${isThere} has changed: ${served}, ${left}`), done.stderr);
-  t.same([page(), page('current')], ['version 1', 'version 2'], 'each reader has what it comes for');
+  t.same([page(), page('current')], ['version 1', 'version 2'], 'both kinds of readers find their files');
   t.equal(readdirSync(at('site', 'releases')).length, 2);
   const again = document(t, run('run', '--format', 'json'));
   t.match(again, { pipelines: [{ destinations: [{ actions: [{ action: 'skip_same' }] }] }] });

@@ -30,7 +30,7 @@ t.test('log time does not go backwards if the process is suspended between two c
     const clocks = clocksWith(Array.from({ length: 9 }, (_, index) => (index === held ? 50 : 0.001)));
     const time = microsecondClock(clocks, 1e12);
     const times = Array.from({ length: 6 }, time);
-    t.same(times, times.toSorted(), `held up before look ${held}`);
+    t.same(times, times.toSorted(), `suspended before read ${held}`);
     t.match(times.at(-1), /^2026-11-20T02:04:34\.050/);
   }
 });

@@ -73,15 +73,15 @@ async function meet(mistake: Mistake): Promise<void> {
         : await waybill(mistake, [...args, '--format', 'json']);
     told.set(mistake.name, section(mistake, args, asText, json));
     const all = asText.stdout + asText.stderr;
-    t.match(all, where, 'the text names the place');
-    t.match(all, remedy, 'the text says what to do');
+    t.match(all, where, 'the text has the location');
+    t.match(all, remedy, 'the text has the fix');
     if (json === undefined) return;
     t.equal(json.status, asText.status, 'the exit code matches the text output');
     const printed = json.stdout === '' ? errorDocument(t, json) : document(t, json);
     // In JSON, line and column are separate values.
     const values = valuesOf(printed);
-    t.match(values, where.replace(/(?::\d+){1,2}$/, ''), 'the document names the place');
-    t.match(values, remedy, 'the document says what to do');
+    t.match(values, where.replace(/(?::\d+){1,2}$/, ''), 'the document has the location');
+    t.match(values, remedy, 'the document has the fix');
   });
 }
 

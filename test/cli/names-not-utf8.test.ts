@@ -54,7 +54,7 @@ t.test('pack, push and uploads reject names that are not UTF-8 with the same mes
   t.same(
     staged.filter((name) => /index\.html|manifest\.json/.test(name)),
     [],
-    'nothing of the uploads stays staged',
+    'no files of the uploads stay staged',
   );
 
   t.match(run(['push', 'site', '-p', 'site']), { status: 0, stderr: said }, 'an unlisted file is a warning');

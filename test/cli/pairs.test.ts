@@ -62,7 +62,7 @@ writeFileSync(config, `pipelines:\n${pipelines.join('\n')}\n`);
 t.test('every pair of backends publishes, and a second run changes nothing', async (t) => {
   const dry = waybill(['run', '-c', config, '--dry-run'], { env });
   t.equal(dry.status, 0, dry.stdout + dry.stderr);
-  t.notOk(existsSync(sshd.knownHostsFile), 'a dry run remembers no host');
+  t.notOk(existsSync(sshd.knownHostsFile), 'a dry run stores no host key');
   t.same(readdirSync(sshd.root), ['source'], 'and writes nothing');
   for (const action of ['publish_new', 'skip_same']) {
     const ended = waybill(['run', '-c', config, '--format', 'json'], { env });
@@ -140,7 +140,7 @@ t.test("verify reads everything back, inspect --probe shows the servers' capabil
   const shown = waybill(['inspect', '-c', config, '-p', 'from-s3', '--probe'], { env }).stdout;
   t.match(shown, /to-sftp .*agrees .*atomic .*create/);
   t.match(shown, /to-s3 .*agrees .*none .*full/);
-  t.equal(waybill(['run', '-c', config], { env }).status, 0, 'a probe leaves nothing that disturbs a run');
+  t.equal(waybill(['run', '-c', config], { env }).status, 0, 'leftovers of a probe do not affect a run');
 });
 
 /** The files below a name of a destination as a local directory, fetched with the usual tool. */

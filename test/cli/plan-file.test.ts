@@ -45,7 +45,7 @@ t.test('a saved plan is executed exactly, and only once', async (t) => {
   ]);
   const checked = run('--plan', 'plan.json', '--dry-run');
   t.match(checked, { status: 0, stdout: /dry run, nothing was written {2}publish_new=3/ });
-  t.same(touched(), before, 'until here nothing was written');
+  t.same(touched(), before, 'nothing was written so far');
 
   const done = run('--plan', 'plan.json', '--format', 'json');
   t.equal(done.status, 0, done.stderr);
@@ -111,7 +111,7 @@ t.test('a plan is rejected if the source, the destination or the configuration c
       t.match(refused, { status: 2, stdout: '', stderr: told }, what);
       t.match(refused.stderr, /the plan is out of date.*nothing was changed/s, what);
     }
-    t.same(touched(), before, `${what}: nothing is touched`);
+    t.same(touched(), before, `${what}: nothing is changed`);
     mend();
   }
   writeFileSync(at('root/stray.txt'), 'x');
@@ -173,7 +173,7 @@ t.test('the plan lists the orphans to remove, and no others are removed', async 
     change();
     const untouched = touched();
     t.match(run('--plan', 'plan.json'), { status: 2, stdout: '', stderr: told });
-    t.same(touched(), untouched, `${String(told)}: nothing is touched`);
+    t.same(touched(), untouched, `${String(told)}: nothing is changed`);
     mend();
   }
   t.ok(existsSync(at('web/three/x.txt')));
@@ -220,5 +220,5 @@ t.test('a plan that could not be executed in full is not saved', async (t) => {
   t.notOk(existsSync(path.join(place, 'plan.json')));
   t.equal(run('--dry-run', '--force', '--out', 'plan.json').status, 0);
   t.match(run('--plan', 'plan.json'), { status: 0, stdout: /force_replace=1/ });
-  t.notOk(existsSync(path.join(place, 'root/theirs.txt')), 'a plan carries its force with it');
+  t.notOk(existsSync(path.join(place, 'root/theirs.txt')), 'a plan includes its force option');
 });

@@ -48,7 +48,7 @@ const validateOutput = new Ajv2020({ allErrors: true }).compile(
 export function document(t: Test, { stdout }: Pick<Ended, 'stdout'>): unknown {
   const parsed: unknown = JSON.parse(stdout);
   validateOutput(parsed);
-  t.same(validateOutput.errors ?? [], [], 'the document is as the schema says');
+  t.same(validateOutput.errors ?? [], [], 'the document matches the schema');
   return parsed;
 }
 

@@ -40,7 +40,7 @@ t.test('pack: reports the archive and its contents in text and JSON', (t) => {
     bytes: 4,
   });
   t.ok(readFileSync(path.join(place, 'other.tgz')).equals(archive));
-  t.same(fingerprint(site), before, 'the directory stays as it is');
+  t.same(fingerprint(site), before, 'the directory is unchanged');
   t.same(readdirSync(place).sort(), ['other.tgz', 'site', 'site.tar.gz'], 'no other files are left');
 
   const given = ['--created', '2026-11-20T01:02:03Z', '--metadata', 'by=me', '--exclude', 'sub'];
@@ -330,11 +330,11 @@ t.test('over a network that disconnects, loses and stalls, each bundle is publis
   );
   const accepted: string[] = [];
   for await (const { run_id: id } of connect({ url, token }).runs.list({}, 2 * pushes)) accepted.push(id);
-  t.same(accepted.sort(), [...runs].sort(), 'the daemon took no bundle twice');
+  t.same(accepted.sort(), [...runs].sort(), 'the daemon accepted no bundle twice');
   t.equal(runs.size, pushes);
   t.equal(readdirSync(path.join(place, 'web')).length, pushes, 'and lost none');
   t.ok(retries > 0);
   t.comment(
-    `told: ${share(pushes, allPushes)} pushes over a rough line, ${retries} tries again; ${JSON.stringify(proxy.done)}`,
+    `told: ${share(pushes, allPushes)} pushes over a bad network, ${retries} retries; ${JSON.stringify(proxy.done)}`,
   );
 });

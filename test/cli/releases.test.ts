@@ -186,7 +186,7 @@ t.test('rolls back and forward, with and without a dry run, and notifies', async
   });
   t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 1');
   const held = run('run', '--format', 'json');
-  t.equal(held.status, 3, 'readers do not have what was asked for');
+  t.equal(held.status, 3, 'the selected release is not current');
   t.match(run('run'), {
     status: 3,
     stderr: new RegExp(
@@ -325,7 +325,7 @@ t.test('a channel is published to, listed, promoted, deleted, and removed when i
   t.match(done, {
     pipelines: [{ destinations: [{ destination_id: 'site', actions: [{ action: 'replace_catalog' }] }] }],
   });
-  t.notOk(existsSync(at('each')), 'a destination without that channel is left alone');
+  t.notOk(existsSync(at('each')), 'a destination without that channel is unchanged');
   t.equal(readFileSync(at('site', 'preview', 'index.html'), 'utf8'), 'version 2');
   t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 1');
   const shown = path.basename(readlinkSync(at('site', 'preview')));

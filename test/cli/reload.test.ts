@@ -124,7 +124,7 @@ const succeededAt = 'waybill_config_last_reload_success_timestamp_seconds';
 
 t.test('a reload applies tokens, pipelines, notifiers, secrets and the log level', async (t) => {
   const { served, root, config, write, lines, logging } = await start(t, { pipelines: { maps: 'public' } });
-  t.equal(await metric(served, successful), 1, 'the start is the first time');
+  t.equal(await metric(served, successful), 1, 'the start counts as the first time');
   const began = await metric(served, succeededAt);
   t.match(await reload(served), {
     status: 200,
@@ -170,7 +170,7 @@ t.test('a reload applies tokens, pipelines, notifiers, secrets and the log level
     { fields: { settings: ['server.http.queue_size'] } },
   );
   const logged = lines.length;
-  t.equal((await upload(served, 'maps', 'one')).status, 401, 'the token is gone');
+  t.equal((await upload(served, 'maps', 'one')).status, 401, 'the token is removed');
   t.match(await published(served, 'docs', 'two', 'the-next-token-of-this-test'), { status: 'succeeded' });
   t.match(await published(served, 'maps', 'three', 'the-next-token-of-this-test'), { status: 'succeeded' });
   t.ok(existsSync(path.join(root, 'public-docs/two/data.bin')));
@@ -179,7 +179,7 @@ t.test('a reload applies tokens, pipelines, notifiers, secrets and the log level
   t.equal(logging.requests, 'none');
   t.notOk(logging.shows('info'));
   t.notOk(lines.slice(logged).some(({ message }) => message === 'request'));
-  t.equal((await post(served, 'reload')).status, 401, 'the former token of the operator');
+  t.equal((await post(served, 'reload')).status, 401, 'the previous token of the operator');
   const events = path.join(root, 'events.jsonl');
   const count = (): number =>
     existsSync(events) ? readFileSync(events, 'utf8').trim().split('\n').length : 0;
@@ -227,7 +227,7 @@ t.test('a reload with errors changes nothing, and reports all of them', async (t
   t.match(await reload(served), { status: 422, body: { detail: /have the same value/ } });
 
   t.match(await published(served, 'maps', 'one'), { status: 'succeeded' });
-  t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'all as before');
+  t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'everything is unchanged');
   write({ pipelines: { maps: 'public' } });
   t.match(await reload(served), { status: 200, body: { changed: { length: 0 }, removed: { length: 0 } } });
   t.equal(await metric(served, successful), 1);
@@ -239,7 +239,7 @@ t.test('runs concurrent reloads one after another, each with its own response', 
   write({ pipelines: { maps: 'public', docs: 'docs' } });
   const reports = await Promise.all([1, 2, 3, 4].map(() => served.reload()));
   await first;
-  for (const report of reports) t.equal(report, reports[0], 'those that wait share the next one');
+  for (const report of reports) t.equal(report, reports[0], 'waiting requests share the next reload');
   t.equal(lines.filter(({ message }) => message === 'configuration reloaded').length, 2);
   t.equal((await upload(served, 'docs', 'one')).status, 202);
   const closing = served.close();
@@ -265,11 +265,11 @@ for (const driver of ['memory', 'embedded', 'bullmq'])
       status: 200,
       body: { added: ['pipelines.docs'], removed: ['pipelines.maps'] },
     });
-    t.equal((await upload(served, 'maps', 'two')).status, 404, 'it takes nothing more');
-    t.match(await published(served, 'docs', 'three'), { status: 'succeeded' }, 'a new one begins at once');
+    t.equal((await upload(served, 'maps', 'two')).status, 404, 'it accepts no more requests');
+    t.match(await published(served, 'docs', 'three'), { status: 'succeeded' }, 'a new run begins immediately');
     t.equal((await post(served, 'pipelines/maps/resume')).status, 200);
     t.match(await follow(served.url, left), { status: 'succeeded', pipeline_id: 'maps' });
-    t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'where it was to go');
+    t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'at its original destination');
     t.equal((await post(served, 'pipelines/maps/resume')).status, 404);
 
     t.equal((await post(served, 'pipelines/docs/pause')).status, 200);
@@ -278,7 +278,7 @@ for (const driver of ['memory', 'embedded', 'bullmq'])
     t.match(await reload(served), { status: 200, body: { changed: ['pipelines.docs'] } });
     t.equal((await post(served, 'pipelines/docs/resume')).status, 200);
     t.match(await follow(served.url, waiting), { status: 'succeeded' });
-    t.ok(existsSync(path.join(root, 'elsewhere/four/data.bin')), 'a run that waits takes the new settings');
+    t.ok(existsSync(path.join(root, 'elsewhere/four/data.bin')), 'a waiting run uses the new settings');
   });
 
 t.test('a destination added by a reload takes its last publication time from its catalog', async (t) => {
@@ -524,6 +524,6 @@ t.test(
     writeFileSync(place.config, `${yaml}${more.replaceAll('p2', 'p3')}`.replace('p2', 'p3'));
     await redis.close();
     await t.rejects(api.reload(), { code: 'queue_unavailable' }, 'the queue of p3 cannot be opened');
-    t.equal((await upload(api, 'p3', 'two')).status, 404, 'all is as before');
+    t.equal((await upload(api, 'p3', 'two')).status, 404, 'everything is unchanged');
   },
 );

@@ -49,7 +49,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   const again = run(['runs', 'rerun', failed]);
   t.match(again, { status: 1, stdout: new RegExp(`^failed {2}${secondId} `) });
   t.match(again.stderr, `${failed} was repeated before, as ${secondId}`);
-  t.match(again.stderr, `waybill runs rerun ${secondId} --to ${url}`, 'it says which run to repeat');
+  t.match(again.stderr, `waybill runs rerun ${secondId} --to ${url}`, 'it names the run to repeat');
 
   rmSync(path.join(place, 'web/n/diary.txt'));
   const mended = run(['runs', 'rerun', secondId, '--timeout', '10m', '--format', 'json']);
@@ -116,5 +116,5 @@ t.test('runs rerun --no-wait ends once the new run is accepted', async (t) => {
     is_replayed: true,
     run: null,
   });
-  t.equal(run(['runs', 'follow', id]).status, 1, 'it runs, and fails as the first one did');
+  t.equal(run(['runs', 'follow', id]).status, 1, 'it runs, and fails like the first one');
 });

@@ -19,7 +19,7 @@ t.test('CI variables name commit, branch and author, without an e-mail address',
     }),
     { commit: '1a2b', branch: 'main', author: 'Ada Lovelace' },
   );
-  t.equal(revisionOfCi({ GITHUB_SHA: '1a2b' }), undefined, 'a variable alone is no CI system');
+  t.equal(revisionOfCi({ GITHUB_SHA: '1a2b' }), undefined, 'a variable alone does not indicate a CI system');
 });
 
 t.test('git provides them elsewhere, also in subdirectories, but never the remote', async (t) => {

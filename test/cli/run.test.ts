@@ -92,7 +92,7 @@ t.test('publishes, then changes nothing, with both mappings', async (t) => {
   const second = waybill(['run', '--config', config, '--format', 'json']);
   t.equal(second.status, 0);
   t.match(runDocument(t, second).counters, { publish_new: 0, skip_same: 3 });
-  t.same(fingerprint(place), before, 'nothing was touched');
+  t.same(fingerprint(place), before, 'nothing was changed');
 });
 
 t.test('prints the run as text', async (t) => {
@@ -238,7 +238,7 @@ t.test(
       /"one": 3 of 10 published outputs would be removed.*allows 20%, which is 2/,
     );
     t.match(run('--dry-run', '--allow-removals'), { status: 0, stdout: /3 removed/ });
-    t.same(fingerprint(path.join(place, 'web')), before, 'nothing was touched');
+    t.same(fingerprint(path.join(place, 'web')), before, 'nothing was changed');
     t.match(run('--allow-removals'), { status: 0, stdout: /3 removed/ });
 
     const prune = (...args: string[]) =>
@@ -280,7 +280,7 @@ t.test('an unreadable source fails each of its destinations', async (t) => {
     t.type(pipeline?.error?.code, 'string');
   }
   const one = waybill(['run', '-c', 'c.yml', '-d', 'web', '--format', 'json'], { cwd: place });
-  t.match(runDocument(t, one).counters, { failed_destinations: 1 }, 'and no other');
+  t.match(runDocument(t, one).counters, { failed_destinations: 1 }, 'and no others');
   const { stdout } = waybill(['run', '-c', 'c.yml'], { cwd: place });
   t.equal(stdout.match(/not a directory|is no directory/g)?.length, 1, 'the reason is reported once');
   t.equal(stdout.match(/nothing was published/g)?.length, 2);
@@ -298,7 +298,7 @@ t.test('an invalid bundle is named with its path, and the others are published',
   t.match(
     counters,
     { publish_new: 2, failed_destinations: 1 },
-    'the newest bundle is ambiguous, so the root is left alone',
+    'the newest bundle is ambiguous, so the root is unchanged',
   );
   t.match(pipelines[0]?.invalid_bundles, [
     { bundle: 'bad', error: { findings: [{ file: 'bad/manifest.json', line: 2 }, { line: 3 }] } },
@@ -404,9 +404,9 @@ t.test('a fatal setup failure leaves stdout empty in every command with `--forma
     }
   const usage = waybill(['run', '--format', 'json'], { cwd: place });
   t.match(errorDocument(t, usage), { error: { code: 'usage', message: /--config/ } });
-  t.equal(usage.stderr.split('\n').length, 2, 'the document is one line, and the only one');
+  t.equal(usage.stderr.split('\n').length, 2, 'the document is the only line');
   const checked = waybill(['config', 'check', '-c', 'bad.yml', '--format', 'json'], { cwd: place });
-  t.match(document(t, checked), { kind: 'config-check', valid: false }, 'findings are the result of a check');
+  t.match(document(t, checked), { kind: 'config-check', valid: false }, 'findings belong to a check');
 });
 
 t.test('secret errors are fatal before any storage access, and a warning prints no values', async (t) => {
@@ -485,7 +485,7 @@ t.test('an untrusted name cannot control the terminal or forge a line', async (t
   writeFileSync(path.join(place, 'source', name, 'manifest.json'), manifest(['a.txt']));
   for (const command of ['run', 'validate', 'inspect']) {
     const { stdout, stderr } = waybill([command, '-c', 'c.yml', '-p', 'maps'], { cwd: place });
-    t.match(stdout, /b\\u001b\[2J\\u009b31m\\npublished/, `${command} shows it escaped`);
+    t.match(stdout, /b\\u001b\[2J\\u009b31m\\npublished/, `${command} escapes it`);
     t.notMatch(stdout + stderr, new RegExp('[\\u001b\\u009b]'), command);
     t.notMatch(stdout, /^published 9 {2}publish_new=9/m, command);
   }
@@ -536,7 +536,7 @@ t.test('two checkouts with one source id count as one source', async (t) => {
   const before = fingerprint(path.join(place, 'web'));
   t.match(run('second', ', id: maps').counters, { skip_same: 2 });
   t.same(fingerprint(path.join(place, 'web')), before);
-  t.match(run('second', '').counters, { upsert_additive: 2, skip_same: 0 }, 'by its place it is another');
+  t.match(run('second', '').counters, { upsert_additive: 2, skip_same: 0 }, 'at another path it is another source');
 });
 
 t.test('bundles missing from the source are inspected, reported, predicted and removed', async (t) => {
@@ -573,7 +573,7 @@ t.test('bundles missing from the source are inspected, reported, predicted and r
     predicted.stdout,
     /would publish 0, unchanged 1, would remove 1, failed 0; dry run, nothing was written {2}skip_same=1 unpublish=1/,
   );
-  t.same(fingerprint(at('web')), before, 'until here nothing was changed');
+  t.same(fingerprint(at('web')), before, 'nothing was changed so far');
   const done = run('--format', 'json');
   t.equal(done.status, 0, done.stderr);
   t.match(runDocument(t, done), {

@@ -81,7 +81,7 @@ async function waybill(args: string[], env: Record<string, string> = secrets): P
     text(child.stderr),
     new Promise<number | null>((resolve) => child.once('exit', resolve)),
   ]);
-  t.notOk((stdout + stderr).includes(server.user.secretAccessKey), 'no secret is shown');
+  t.notOk((stdout + stderr).includes(server.user.secretAccessKey), 'no secret is printed');
   return { status, stdout, stderr };
 }
 
@@ -217,7 +217,7 @@ t.test('publishes, compares with rclone, verifies, repairs and prunes', async (t
   const before = await listing(target);
   const again = await waybill(['run', '--config', config, '--format', 'json']);
   t.match(document(t, again), { counters: { skip_same: 3 } });
-  t.same(await listing(target), before, 'nothing to do writes nothing');
+  t.same(await listing(target), before, 'a run without changes writes nothing');
 
   const at = ['--config', config, '--pipeline', 'maps', '--destination', 'cdn'];
   t.equal((await waybill(['verify', ...at])).status, 0);

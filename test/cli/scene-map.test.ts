@@ -109,7 +109,7 @@ t.test('prints the report as JSON, SARIF and GitHub annotations', async (t) => {
   );
   t.match(github.at(-1), /^::warning /);
   const hostile = (await run(['validate', '-', '--format', 'github'], '{"a\\n::error::x%": 1}')).stdout;
-  t.notMatch(hostile, /^::error::x/m, 'a document writes no annotation of its own');
+  t.notMatch(hostile, /^::error::x/m, 'a document cannot write annotations');
 });
 
 t.test('reads standard input once', async (t) => {
@@ -141,7 +141,7 @@ t.test('render writes a page, but none for an invalid document', async (t) => {
   const page = await readFile(file, 'utf8');
   t.match(page, /^<!doctype html>/);
   t.match(page, /Segments 53 to 56 are in no scene/);
-  t.equal((await run(['render', findings])).stdout, page, 'the same bytes on standard output');
+  t.equal((await run(['render', findings])).stdout, page, 'the same bytes on stdout');
   const refused = await run(['render', invalid]);
   t.match(refused, { code: 1, stdout: '', stderr: /Invalid documents are not rendered/ });
   await t.rejects(run(['render', sound, '-o', join(t.testdir(), 'none', 'page.html')]), { code: 'usage' });

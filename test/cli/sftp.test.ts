@@ -70,7 +70,7 @@ t.test('validates, runs, verifies, reconciles and prunes, from SFTP to SFTP', as
 
   writeFileSync(path.join(out, 'new/b.txt'), 'x');
   const verified = await waybill('verify', '-c', config, '--format', 'json');
-  t.equal(verified.status, 1, 'a byte that changed behind its back is found');
+  t.equal(verified.status, 1, 'a byte changed by another program is detected');
   t.match(verified.stdout, /new\/b\.txt|b\.txt/);
   writeFileSync(path.join(out, 'new/b.txt'), 'b');
 
@@ -112,7 +112,7 @@ t.test('validates, runs, verifies, reconciles and prunes, from SFTP to SFTP', as
   t.same(
     files(out).filter((name) => name.includes('.publisher') && !name.endsWith('.publisher.json')),
     [],
-    'and only the states are left',
+    'only the states are left',
   );
 });
 
@@ -173,7 +173,7 @@ t.test('after a connection lost during publication and a restart, the next run c
   t.same(
     files(out).filter((name) => name.includes('.publisher')),
     ['one/.publisher.json'],
-    'nothing of the broken tries is left',
+    'no files of the broken attempts are left',
   );
   t.match((await waybill('run', '-c', config)).stdout, /skip_same/);
 });

@@ -111,7 +111,7 @@ t.test('GitHub Actions: an upload that outlives its tokens continues with new on
     t.ok(isPublished(name), name);
     t.ok(issued >= 3, `${name}: ${issued} ID tokens`);
     t.match(stderr, /trusted publisher github-ci, by GitHub Actions: repo:octo-org\/octo-repo/);
-    t.notMatch(stderr, /another client|expired/, 'a renewal is no failure');
+    t.notMatch(stderr, /another client|expired/, 'a renewal is not a failure');
   }
   const expired = /the token "github-ci" has expired\nnext .*`max_lifetime`/;
   t.match(never, { code: 2, stderr: expired }, 'one request cannot be continued');

@@ -30,7 +30,7 @@ for (const [signal, code] of [
     t.equal(ended.code, code);
     t.match(ended.stderr, `${signal}: stopping and cleaning up; a second signal ends it immediately`);
     t.match(ended.stdout, new RegExp(`stopped by ${signal}[^]*\\nstopped {2}.*; run again to finish.*\\n$`));
-    t.same(contents(place), before, 'nothing is left of it, and the lock of the other is untouched');
+    t.same(contents(place), before, "no files are left, and the other's lock is unchanged");
     rmSync(lock);
     t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), { status: 0, stdout: /publish_new/ });
     t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
@@ -109,7 +109,7 @@ async function stopped(
     hasActed = true;
     act((signal) => child.kill(signal));
   }
-  t.ok(hasActed, 'it came to the lock');
+  t.ok(hasActed, 'it reached the lock');
   [ended.code] = await closed;
   return ended;
 }

@@ -104,7 +104,7 @@ t.test('pack --sign puts the signature after the manifest, with the same bytes e
     return readFileSync(path.join(place, name));
   };
   t.ok(pack('one.tgz').equals(pack('two.tgz')));
-  t.same(readdirSync(path.join(place, 'site')).sort(), ['index.html', 'sub'], 'the directory stays');
+  t.same(readdirSync(path.join(place, 'site')).sort(), ['index.html', 'sub'], 'the directory is unchanged');
   const names: string[] = [];
   tar.list({ file: path.join(place, 'one.tgz'), sync: true, onReadEntry: ({ path }) => names.push(path) });
   t.same(names, ['manifest.json', 'manifest.json.minisig', 'index.html', 'sub/a']);

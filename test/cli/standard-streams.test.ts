@@ -24,7 +24,7 @@ t.test('help arrives in full through a full pipe', async (t) => {
   const ended = once(child, 'exit');
   // Long enough to reach the full pipe.
   await new Promise((resolve) => setTimeout(resolve, 500));
-  t.equal(child.exitCode, null, 'it waits for room');
+  t.equal(child.exitCode, null, 'it waits until the pipe has space');
   let text = '';
   const room = Buffer.alloc(4096);
   const drain = (): number =>

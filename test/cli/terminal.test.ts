@@ -38,7 +38,7 @@ t.test('prints colors on a terminal only, and not if they are disabled', async (
     );
     plain[what] = run.replaceAll(new RegExp(`${escape}\\[\\d+m`, 'g'), '');
   }
-  t.equal(new Set(Object.values(plain)).size, 1, 'without colours it says the same');
+  t.equal(new Set(Object.values(plain)).size, 1, 'the text without colors is the same');
 });
 
 t.test('each stream is colored independently', async (t) => {
@@ -48,7 +48,7 @@ t.test('each stream is colored independently', async (t) => {
     /^.*warning.*$/m.exec(out)?.[0] ?? '',
     ...out.split('\n').filter((line) => !line.includes('warning')),
   ];
-  t.match(warning, /^warning {2}/, 'what went to a file has no colours');
+  t.match(warning, /^warning {2}/, 'the output in a file has no colors');
   t.ok(results.some((line) => line.includes(escape)));
   const piped = onTerminal(place, 'run -c c.yml --dry-run | cat');
   t.match(piped, new RegExp(`${escape}\\[33mwarning`));
@@ -73,13 +73,13 @@ t.test('shows a progress bar on a terminal during work, and removes it afterward
     released = true;
     rmSync(lock);
   }
-  t.ok(released, 'the bar was seen');
+  t.ok(released, 'the bar was visible');
   t.same(await closed, [0, null]);
   t.match(seen, /publish_new/);
   t.equal(
     seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`),
     true,
-    'the cursor is back',
+    'the cursor is visible again',
   );
   t.equal(seen.lastIndexOf(`${escape}[?7l`) < seen.lastIndexOf(`${escape}[?7h`), true, 'lines wrap again');
 });
@@ -148,8 +148,8 @@ for (const resumable of ['never', 'always --chunk-size 256KiB'])
     t.ok(shown.every((percent) => percent <= 100));
     const lines = screenOf(seen);
     t.match(lines, [/^note {2}.*; trying again in/, /^note {2}accepted as site\./, /^succeeded/, /\+ web/]);
-    t.equal(lines.length, 4, `of the bar nothing is left:\n${lines.join('\n')}`);
-    t.ok(seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`), 'the cursor is back');
+    t.equal(lines.length, 4, `the bar is removed:\n${lines.join('\n')}`);
+    t.ok(seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`), 'the cursor is visible again');
   });
 
 t.test('push shows no bar without a terminal, or with JSON', async (t) => {

@@ -28,7 +28,7 @@ for (const [what, destination, named] of [
       t.match(ended.stdout, `"${path.resolve(place, named)}"`);
       t.match(ended.stdout, /^ +next {4}/m);
     }
-    t.equal(waybill(place, ['run', '-d', 'fine']).status, 0, 'other destinations are served');
+    t.equal(waybill(place, ['run', '-d', 'fine']).status, 0, 'other destinations are published');
   });
 
 // "Setup, planning or execution failure for a destination | `error` | That destination is marked failed."

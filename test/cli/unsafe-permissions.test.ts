@@ -60,7 +60,7 @@ t.test('config check and init warn', options, (t) => {
   const file = path.join(place, 'new.yml');
   const made = spawnSync('sh', ['-c', script, process.execPath, file], { encoding: 'utf8' });
   t.match((document(t, made) as { warnings: unknown[] }).warnings, [{ code: 'unsafe_permissions', message }]);
-  t.equal(lstatSync(file).mode & 0o777, 0o644, 'whatever the umask');
+  t.equal(lstatSync(file).mode & 0o777, 0o644, 'with any umask');
   t.end();
 });
 

@@ -112,13 +112,13 @@ async function repairs(t: Test, remote: Remote): Promise<void> {
   const planned = await run(...repair, '--dry-run', '--format', 'json');
   t.equal(planned.status, 1, planned.stderr);
   t.match(document(t, planned), expected);
-  t.same(await web.fingerprint(), before, 'a dry run touches nothing');
+  t.same(await web.fingerprint(), before, 'a dry run changes nothing');
   const done = await run(...repair, '--format', 'json');
   t.equal(done.status, 1, 'unrepairable files are a failure');
   t.match(document(t, done), expected);
   const mended = await web.read();
   t.match(mended, { 'one/a.txt': 'a', 'one/b.txt': 'bb', 'one/sub/c.txt': 'c' });
-  t.same(Object.keys(mended).sort(), Object.keys(whole).sort(), 'and nothing else is left');
+  t.same(Object.keys(mended).sort(), Object.keys(whole).sort(), 'no other files are left');
   t.match(await run(...repair), {
     status: 1,
     stdout: /not repaired {2}sub\/c\.txt {2}neither the source nor another destination/,
@@ -146,14 +146,14 @@ async function plans(t: Test, remote: Remote): Promise<void> {
   const refused = async (file: string, told: RegExp): Promise<void> => {
     const untouched = await fingerprint();
     t.match(await run('run', '--plan', file), { status: 2, stdout: '', stderr: told });
-    t.same(await fingerprint(), untouched, `${String(told)}: nothing is touched`);
+    t.same(await fingerprint(), untouched, `${String(told)}: nothing is changed`);
   };
   writeFileSync(at('edited.json'), readFileSync(planFile, 'utf8').replace('"b.txt"', '"x.txt"'));
   await refused(at('edited.json'), /edited.*nothing was published/s);
   await source.write('two/c.txt', 'C');
   await refused(planFile, /maps\/twin \.: the source changed, and 1 more; nothing was changed/);
   await source.write('two/c.txt', 'c');
-  t.same(await fingerprint(), before, 'until here nothing was written');
+  t.same(await fingerprint(), before, 'nothing was written so far');
   await web.write('one/stray.txt', 'unmanaged');
   await refused(planFile, /maps\/web one: the files at the destination changed; nothing was changed/);
   await web.remove('one/stray.txt');
@@ -198,7 +198,7 @@ async function orphans(t: Test, remote: Remote): Promise<void> {
   };
   const before = await fingerprint();
   t.match(document(t, await run('run', '--dry-run', '--format', 'json')), expected);
-  t.same(await fingerprint(), before, 'a dry run touches nothing');
+  t.same(await fingerprint(), before, 'a dry run changes nothing');
   const done = await run('run', '--format', 'json');
   t.equal(done.status, 0, done.stderr);
   t.match(document(t, done), expected, 'and predicts the run');
@@ -212,5 +212,5 @@ async function orphans(t: Test, remote: Remote): Promise<void> {
   const after = await fingerprint();
   t.match(await run('unpublish', ...unpublish), { status: 2, stderr: /not a managed bundle path/ });
   t.match(await run('run'), { status: 0, stdout: /skip_same=2\s*$/ });
-  t.same(await fingerprint(), after, 'there is nothing left to do');
+  t.same(await fingerprint(), after, 'there are no more changes');
 }

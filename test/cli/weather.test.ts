@@ -129,7 +129,7 @@ t.test('serves until it is stopped', async (t) => {
       const isOver = (): boolean => started.child.signalCode !== null;
       while (!isOver() && !started.lines.some((line) => line.includes('is not read again')))
         await new Promise((resolve) => setImmediate(resolve));
-      t.equal((await fetch(`${url}observations`)).status, 200, 'it serves on');
+      t.equal((await fetch(`${url}observations`)).status, 200, 'it keeps serving');
       started.child.kill(signal);
       t.equal(await started.ended, 0);
       t.match(started.lines.at(-1), /weather: stopped$/);

@@ -16,7 +16,7 @@ t.test('no line is wider than the terminal, and no word is broken or lost', asyn
       for (const line of lines) t.ok(line.length <= width, `${width}: ${line}`);
       t.same(lines.join(' ').split(/ +/), row.split(/ +/), 'the same words in the same order');
     }
-  t.equal(wrapped(rows.join('\n'), Infinity), rows.join('\n'), 'a file or a pipe gets whole lines');
+  t.equal(wrapped(rows.join('\n'), Infinity), rows.join('\n'), 'a file or a pipe gets unwrapped lines');
 });
 
 t.test('continuation lines are indented to the text after a sign or a label', async (t) => {

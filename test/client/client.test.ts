@@ -152,7 +152,7 @@ t.test('a refusal is thrown immediately, with its code', async (t) => {
   t.equal(
     await client.push('maps', broken).catch((error: unknown) => error),
     own,
-    'a body that fails is not tried again',
+    'a body that fails is not retried',
   );
 });
 
@@ -204,7 +204,7 @@ t.test('retries temporary failures, no sooner than the server requests', async (
   ]);
   t.ok((pauses[1] ?? 0) >= 7000);
   t.same(slept, pauses);
-  t.equal(new Set(heads.map((head) => head['idempotency-key'])).size, 1, 'each try has the same key');
+  t.equal(new Set(heads.map((head) => head['idempotency-key'])).size, 1, 'each attempt has the same key');
   t.match(heads[0], { authorization: 'Bearer secret', expect: '100-continue', 'content-length': '5' });
 });
 

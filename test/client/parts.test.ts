@@ -90,7 +90,7 @@ for (const resumable of ['never', 'always'] as const)
     const third = await pushed(place, { resumable });
     t.match(third.parts, [{ files: 0, ofFiles: count - 1 }]);
     t.ok(third.bytes < besides, `${third.bytes} bytes`);
-    t.ok((await pushed(place, { resumable })).isReplayed, 'the same once more is the same run');
+    t.ok((await pushed(place, { resumable })).isReplayed, 'repeating it returns the same run');
     const whole = await pushed(place, { resumable, whole: true, created: '2026-01-01T00:00:00Z' });
     t.same(whole.parts, []);
     t.ok(whole.bytes > all - fileBytes);

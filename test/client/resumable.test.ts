@@ -109,7 +109,7 @@ t.test('a connection cut many times transfers the archive once, and one more chu
     proxy.passed('to the server') <= size + (cuts + 1) * chunkBytes + besides,
     `${proxy.passed('to the server')} bytes of ${size}`,
   );
-  t.ok(sent >= size && sent < size + 5000, 'a byte that is sent twice counts once');
+  t.ok(sent >= size && sent < size + 5000, 'a resent byte counts once');
   t.ok(wasPublished(place));
   t.equal((await runsOf(client)).length, 1);
 });
@@ -166,7 +166,7 @@ for (const kind of ['directory', 'archive'] as const)
     t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
     const after = proxy.passed('to the server') - before;
     t.ok(after < size - before + chunkBytes + besides, `${after} bytes of ${size} were sent the second time`);
-    t.ok(told >= size, 'progress begins where it went on');
+    t.ok(told >= size, 'progress begins at the resumed offset');
     t.ok(wasPublished(place));
 
     const third = await client.push('maps', bundle, options);
@@ -290,7 +290,7 @@ t.test('without resumable uploads, the archive is sent in one request', async (t
       ...options,
     });
   t.match(await push({}), { run: { status: 'succeeded' } });
-  t.same(reasons.splice(0), ['not_found'], 'switched off, or of an older version');
+  t.same(reasons.splice(0), ['not_found'], 'disabled, or an older version');
   t.match(await failureOf(push({ resumable: 'always' })), { code: 'not_found' });
   t.match(await push({ resumable: 'never' }), { run: { status: 'succeeded' } });
   t.same(reasons, []);
@@ -301,7 +301,7 @@ t.test('without resumable uploads, the archive is sent in one request', async (t
   await started(t, full);
   const outcome = await clientAt(full.port).push('maps', full.site, { name: 'n', onPlain });
   t.match(outcome, { run: { status: 'succeeded' } });
-  t.same(reasons, ['upload_too_large'], 'no room for it');
+  t.same(reasons, ['upload_too_large'], 'it exceeds the limit');
 });
 
 t.test('archives of 16 MiB or more are sent in several requests', async (t) => {
@@ -366,7 +366,7 @@ t.test('waits for a full queue with the last byte only, as long as requested', a
   t.same(codes, ['queue_full', 'queue_full', 'queue_full']);
   t.ok(
     pauses.every((ms) => ms >= 1000),
-    'the daemon asked for it',
+    'as requested by the daemon',
   );
   t.equal(opened, 1, 'no file is read again');
 });
@@ -411,7 +411,7 @@ t.test('a proxy that accepts only short bodies gets short ones', async (t) => {
     ...{ name: 'n', resumable: 'always', chunkBytes: 256 << 10 },
   });
   t.match(outcome, { run: { status: 'succeeded' } });
-  t.equal(refused, 3, 'the plain upload, and two that were halved');
+  t.equal(refused, 3, 'the plain upload, and two shortened requests');
   t.ok(wasPublished(place));
 });
 

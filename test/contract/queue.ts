@@ -91,7 +91,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       },
     ]);
     for (const at of [done.accepted_at, done.queued_at, done.started_at, done.finished_at])
-      t.ok(Date.parse(at ?? ''), 'is dated');
+      t.ok(Date.parse(at ?? ''), 'has a time');
   });
 
   t.test('delivery results are in the record, during the run and afterwards', async (t) => {
@@ -117,7 +117,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     onProgress({ type: 'bytes', destinationId: 'web', count: 10 });
     workers.finish('maps.1', runResult('ok'));
     const done = await finished(queue, 'maps.1');
-    t.same(done.failed_deliveries, [first], 'delivered at once is no failure; the end keeps what is noted');
+    t.same(done.failed_deliveries, [first], 'an immediate delivery is not a failure; the end keeps recorded notes');
     await queue.noteDelivery('maps.1', { ...note, status: 'given_up', tries: 4, nextTryAt: null });
     const again = { ...note, status: 'delivered', tries: 2, isMore: true, nextTryAt: null } as const;
     await queue.noteDelivery('maps.1', { ...again, reason: null });
@@ -210,7 +210,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
           t.ok(waitedSeconds >= 0 && waitedSeconds < 600);
           begun.push(pipelineId);
         },
-        retried: () => t.fail('nothing is tried again'),
+        retried: () => t.fail('nothing is retried'),
         superseded: () => undefined,
         rejected: () => undefined,
         finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
@@ -282,7 +282,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(
       (await finished(queue, 'maps.1')).destinations.length,
       1,
-      'and the result replaces what progress had told',
+      'the result replaces the reported progress',
     );
   });
 
@@ -306,7 +306,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
         workers.order.filter((id) => id.startsWith('maps')),
         ['maps.1', 'maps.2', 'maps.3'],
       );
-      t.equal(workers.most('maps'), 1, 'never two of one pipeline at once');
+      t.equal(workers.most('maps'), 1, 'never two of one pipeline concurrently');
     },
   );
 
@@ -382,7 +382,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(
       queue.reserve({ pipelineId: 'docs' }),
       { code: 'queue_full' },
-      'a second release freed nothing',
+      'a second release frees nothing',
     );
   });
 
@@ -399,7 +399,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       await queue.start(workers.process);
       await workers.started('maps.1');
       await workers.started('docs.1');
-      t.equal((await submit(queue, 'docs.2')).position, 1, 'what runs is not in the line');
+      t.equal((await submit(queue, 'docs.2')).position, 1, 'running jobs are not in the queue');
       t.equal((await submit(queue, 'maps.4')).position, 3);
       t.match(await submit(queue, 'maps.5', { key, manifest: 'A' }), { replayed: true, position: 3 });
       for (const id of ['maps.1', 'docs.1', 'maps.2', 'maps.3', 'docs.2', 'maps.4']) {
@@ -422,7 +422,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const workers = gatedWorkers();
     const fill = () => Promise.all(Array.from({ length: 20 }, () => queue.reserve({ pipelineId: 'docs' })));
     const held = await fill();
-    t.equal(await refusal(), 10, 'nothing was measured yet');
+    t.equal(await refusal(), 10, 'without a measurement');
     await Promise.all(held.map((admission) => admission.release()));
     await queue.start(workers.process);
     for (const id of ['maps.1', 'maps.2']) {
@@ -434,7 +434,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     }
     const late = await fill();
     const seconds = await refusal();
-    t.ok(seconds >= 20 && seconds <= 300, `twenty that wait, a second each at least: ${seconds}`);
+    t.ok(seconds >= 20 && seconds <= 300, `twenty waiting runs, at least a second each: ${seconds}`);
     await Promise.all(late.map((admission) => admission.release()));
   });
 
@@ -467,7 +467,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(
       queue.reserve({ pipelineId: 'maps' }),
       { code: 'pipeline_full' },
-      'what runs does not count',
+      'running jobs do not count',
     );
     for (const id of ['maps.1', 'maps.3', 'maps.4']) {
       workers.finish(id, runResult('ok'));
@@ -489,11 +489,11 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     for (const id of ['maps.2', 'maps.3', 'docs.1']) await submit(queue, id);
     await workers.started('docs.1');
     workers.finish('maps.1', runResult('ok'));
-    t.equal((await finished(queue, 'maps.1')).status, 'succeeded', 'what runs goes on');
+    t.equal((await finished(queue, 'maps.1')).status, 'succeeded', 'running jobs continue');
     workers.finish('docs.1', runResult('ok'));
     await finished(queue, 'docs.1');
     t.same(await queue.depth(), { reserved: 0, queued: 2, running: 0 });
-    t.same(await queue.pause('maps', null), { since, reason: null }, 'still since then');
+    t.same(await queue.pause('maps', null), { since, reason: null }, 'paused since then');
     t.same(await queue.pauses(), new Map([['maps', { since, reason: null }]]));
     t.match(await queue.find('maps.2'), { status: 'queued' });
     t.equal(await queue.resume('maps'), true);
@@ -539,7 +539,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.ok(Date.parse(record.finished_at ?? ''));
     await over;
     t.same(await queue.find('maps.2'), record);
-    t.same(await queue.cancel('maps.2'), { outcome: 'repeated', record }, 'once more changes nothing');
+    t.same(await queue.cancel('maps.2'), { outcome: 'repeated', record }, 'a second call changes nothing');
     t.same(await queue.depth(), { reserved: 0, queued: 1, running: 1 });
     await until(
       async () => discarded,
@@ -565,7 +565,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const ended: unknown[] = [];
     await queue.start(workers.process, {
       started: () => undefined,
-      retried: () => t.fail('nothing is tried again'),
+      retried: () => t.fail('nothing is retried'),
       superseded: () => undefined,
       rejected: () => undefined,
       finished: ({ succeeded, cancelled, result }) => void ended.push({ succeeded, cancelled, result }),
@@ -612,7 +612,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
         (isThere) => isThere,
       );
       t.match(await queue.cancel(id), { outcome: 'stopping' });
-      t.match(await queue.cancel(id), { outcome: 'stopping' }, 'it still runs');
+      t.match(await queue.cancel(id), { outcome: 'stopping' }, 'it is still running');
       deaf.get(id)?.(runResult(outcome));
     }
     t.match(await finished(queue, 'maps.1'), {
@@ -646,9 +646,9 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(repeated, { replayed: true, position: 1, record: { run_id: 'maps.2', rerun_of: 'maps.1' } });
     t.equal(await queue.find('maps.3'), undefined);
     await workers.started('maps.2');
-    t.same(jobs[1], { ...jobs[0], runId: 'maps.2', rerunOf: 'maps.1' }, 'the very same bytes');
+    t.same(jobs[1], { ...jobs[0], runId: 'maps.2', rerunOf: 'maps.1' }, 'exactly the same bytes');
     t.match(await queue.find('maps.2'), { rerunnable: false }, 'it has not ended');
-    t.same(await queue.find('maps.1'), { ...failed, rerunnable: false }, 'the failure stays to be seen');
+    t.same(await queue.find('maps.1'), { ...failed, rerunnable: false }, 'the failure stays visible');
     t.same(discarded, [], 'the bundle belongs to the other run');
     workers.finish('maps.2', runResult('failed'));
     await finished(queue, 'maps.2');
@@ -684,7 +684,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const other = await queue.reserve({ pipelineId: 'maps' });
     await t.rejects(queue.rerun('maps.1', 'maps.2'), { code: 'queue_full' });
     await Promise.all([held.release(), other.release()]);
-    t.match(await queue.rerun('maps.1', 'maps.2'), { replayed: false }, 'a refusal costs the bundle nothing');
+    t.match(await queue.rerun('maps.1', 'maps.2'), { replayed: false }, 'a refusal does not affect the bundle');
     await finished(queue, 'maps.2');
     queue.drain();
     await t.rejects(queue.rerun('maps.2', 'maps.3'), { code: 'shutting_down' });
@@ -701,7 +701,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(
       await queue.find('maps.1'),
       { rerunnable: false },
-      'the run that repeats it is the one to repeat',
+      'only the latest rerun can be repeated',
     );
     t.match(await finished(queue, 'maps.2'), { status: 'succeeded', rerun_of: 'maps.1', rerunnable: true });
     t.same(await queue.kept(), { bundles: 0, bytes: 0 });
@@ -719,7 +719,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.kept(), { bundles: 0, bytes: 0 });
     for (const id of ['maps.1', 'maps.2', 'maps.3']) await fail(id, 5);
     t.same(await queue.kept(), { bundles: 3, bytes: 15 });
-    t.match(await queue.depth(), { reserved: 0, queued: 0, running: 0 }, 'which wait for nothing');
+    t.match(await queue.depth(), { reserved: 0, queued: 0, running: 0 }, 'they wait for nothing');
     await fail('maps.4', 5);
     await elapse(1_000);
     await until(
@@ -771,7 +771,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const key = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key, manifest: 'A' });
     await t.rejects(submit(queue, 'maps.2', { key, manifest: 'B' }), { code: 'idempotency_conflict' });
-    t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 }, 'and its slot is free');
+    t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 }, 'its slot is free');
     t.match(await submit(queue, 'maps.3', { key, manifest: 'A' }), {
       replayed: true,
       record: { run_id: 'maps.1' },
@@ -814,9 +814,9 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       t.match(
         await submit(queue, 'maps.7', { key: one, manifest: 'A' }),
         { replayed: true, record: { run_id: started, status: 'succeeded' } },
-        'from then on the key belongs to the new run',
+        'from then on, the key belongs to the new run',
       );
-    t.match(await queue.find('maps.1'), { status: 'failed' }, 'and the failure stays to be seen');
+    t.match(await queue.find('maps.1'), { status: 'failed' }, 'the failure stays visible');
   });
 
   t.test('a rerun needs a slot, and its key remains after the failed run is deleted', async (t) => {
@@ -875,7 +875,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
         code: 'idempotency_in_progress',
         retryable: true,
       });
-      t.match(await queue.depth(), { reserved: 1 }, 'and holds no slot');
+      t.match(await queue.depth(), { reserved: 1 }, 'it holds no slot');
       await first.release();
       t.match(await submit(queue, 'maps.2', { key: idempotency, manifest: 'A' }), { replayed: false });
     },
@@ -913,7 +913,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       await t.rejects(submit(queue, 'maps.3', { key, manifest: 'B' }), { code: 'idempotency_conflict' });
       const idle = await queue.reserve({ pipelineId: 'maps', idempotency: key });
       await idle.release();
-      t.same(await queue.depth(), { reserved: 1, queued: 1, running: 0 }, 'and leaves every slot as it was');
+      t.same(await queue.depth(), { reserved: 1, queued: 1, running: 0 }, 'every slot is unchanged');
       await other.release();
       t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 });
     },
@@ -935,7 +935,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     );
     t.equal(await queue.find('maps.1'), undefined);
     await t.rejects(late.accept(jobOf('maps.2'), digestOf('A')), { code: 'queue_full' });
-    t.match(await queue.depth(), { reserved: 1 }, 'which leaves the slots as they were');
+    t.match(await queue.depth(), { reserved: 1 }, 'the slots are unchanged');
     await other.release();
     t.match(await later.accept(jobOf('maps.3'), digestOf('A')), { replayed: false });
     t.equal((await finished(queue, 'maps.3')).status, 'succeeded');
@@ -1044,7 +1044,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'maps.1');
     t.same(await listed(['maps', 'docs', 'a'], { text: 'UNMANAGED session-1' }), ['maps.1']);
     t.same(await listed(['maps', 'docs', 'a'], { text: 'unmanaged nothing' }), []);
-    t.same(await listed(['docs', 'a'], { text: 'unmanaged' }), [], 'of the pipelines that were asked for');
+    t.same(await listed(['docs', 'a'], { text: 'unmanaged' }), [], 'of the requested pipelines');
     t.same(await listed(['maps', 'docs'], { text: 'docs.' }), ['docs.2', 'docs.1']);
     await elapse(10);
     await submit(queue, 'e.1');
@@ -1083,7 +1083,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       async () => expired,
       ({ length }) => length === 2,
     );
-    t.same(await queue.overview(['maps']), [{ ...none, lastSuccess }], 'it outlives the record');
+    t.same(await queue.overview(['maps']), [{ ...none, lastSuccess }], 'it stays longer than the record');
     t.same(await queue.overview([]), []);
     workers.finish('docs.1', runResult('ok'));
     await finished(queue, 'docs.1');
@@ -1127,7 +1127,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await submit(queue, 'docs.1');
     await submit(queue, 'maps.2');
     const queued = await until(all, ({ length }) => length === 3);
-    t.ok(calls >= 1, 'and it was called');
+    t.ok(calls >= 1, 'the callback was called');
     t.match(queued, [{ run_id: 'maps.1' }, { run_id: 'docs.1' }, { run_id: 'maps.2' }]);
     t.ok(queued.every(({ status }) => status === 'queued'));
 
@@ -1157,7 +1157,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       () => changesAfter(other, now),
       (records) => records[0]?.status === 'failed',
     );
-    t.match(late, [{ run_id: 'docs.1' }], 'a cursor holds for another reader');
+    t.match(late, [{ run_id: 'docs.1' }], 'a cursor is valid for another reader');
     watch.close();
     other.close();
     const third = queue.watch(() => undefined);
@@ -1190,7 +1190,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
           t.equal(
             rest?.changes[0]?.record.run_id,
             ids[ids.indexOf(change.record.run_id) + 1],
-            'what follows a change follows its cursor',
+            'the changes after a change follow its cursor',
           );
         }
         [cursor, isLast] = [page?.cursor ?? '', page?.more !== true];
@@ -1265,7 +1265,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(
       await later.after(now, query),
       { changes: [], cursor: now, more: false },
-      'who has seen it goes on',
+      'a caller who has seen the result continues',
     );
     for (const cursor of ['', 'x', '1', `${now}0`, `0${now}`, now.replace(/-.*/, '-999999'), 'abcdefgh-1'])
       t.equal(await later.after(cursor, query), null, cursor);

@@ -39,7 +39,7 @@ export function retryContract(t: Test, start: Start): void {
         last_error: { code: 'destination_busy' },
         error: null,
       });
-      t.ok(Date.parse(record.retry_until ?? ''), 'says until when it was tried');
+      t.ok(Date.parse(record.retry_until ?? ''), 'reports the time limit of the retries');
       t.same(workers.begun, ['maps.1', 'maps.1', 'maps.1']);
       await until(() => seen.calls.length === 4, elapse);
       t.same(seen.calls, ['started', 'retried 2', 'retried 3', 'finished true'], 'one run for the observer');
@@ -122,7 +122,7 @@ export function retryContract(t: Test, start: Start): void {
     t.match(await queue.retryNow('maps.1'), { status: 'queued', attempt: 2 }, 'may be repeated');
     await submit(queue, 'docs.1', 'session-1');
     await untilEnd(queue, elapse, 'docs.1');
-    t.same(workers.begun, ['maps.1', 'docs.1'], 'a pause holds it back');
+    t.same(workers.begun, ['maps.1', 'docs.1'], 'a pause delays it');
     await queue.resume('maps');
     t.match(await untilEnd(queue, elapse, 'maps.1'), { status: 'succeeded', attempt: 2 });
     await t.rejects(queue.retryNow('maps.1'), { code: 'run_finished' });
@@ -143,7 +143,7 @@ export function retryContract(t: Test, start: Start): void {
       error: { code: 'superseded', message: 'the newer run maps.3 replaced this run', retryable: false },
     });
     t.match(await untilEnd(queue, elapse, 'maps.3'), { status: 'succeeded' });
-    t.match(await queue.find('maps.2'), { status: 'queued' }, 'another path is not replaced, and was passed');
+    t.match(await queue.find('maps.2'), { status: 'queued' }, 'another path is not replaced, and was published in between');
     await untilRetrying(queue, elapse, 'maps.2');
     t.notOk(discarded.includes('maps.1'), 'its bundle stays for a rerun');
     t.same(workers.begun, ['maps.1', 'maps.2', 'maps.3']);
@@ -185,7 +185,7 @@ export function retryContract(t: Test, start: Start): void {
     await submit(queue, 'maps.2', 'session-2');
     await submit(queue, 'docs.1', 'session-1');
     await untilEnd(queue, elapse, 'docs.1');
-    t.match(await queue.find('maps.2'), { status: 'queued' }, 'other pipelines go on');
+    t.match(await queue.find('maps.2'), { status: 'queued' }, 'other pipelines continue');
     await queue.retryNow('maps.1');
     await untilEnd(queue, elapse, 'maps.2');
     t.same(workers.begun, ['maps.1', 'docs.1', 'maps.1', 'maps.2']);
@@ -222,7 +222,7 @@ export function retryContract(t: Test, start: Start): void {
     };
     t.match(await queue.triggers.decide(next), { outcome: 'coalesced' });
     await submit(queue, 'maps.3', null);
-    t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } }, 'a request does');
+    t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } }, 'a requested run does');
   });
 }
 

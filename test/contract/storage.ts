@@ -152,7 +152,7 @@ export async function storageContract(
     for (const name of ['same', 'd/changed']) await put(storage, name, 'one');
     const before = await stamps();
     t.same([...before.keys()].sort(), ['d/changed', 'same'], 'each file has one');
-    t.same(await stamps(), before, 'without a change it stays');
+    t.same(await stamps(), before, 'without a change, it stays the same');
     // If times are inexact, two changes within two seconds may look the same.
     const isExact = before.get('same')?.isExact === true;
     if (!isExact) await passing(2_100);
@@ -223,7 +223,7 @@ export async function storageContract(
         () => null,
         (error: unknown) => error,
       );
-      if (refusal === null) t.same(await names(storage), [], 'not honoured: removed');
+      if (refusal === null) t.same(await names(storage), [], 'versions are not supported: removed');
       else {
         t.match(refusal, { code: 'storage_conflict' });
         t.equal(await get(storage, 'x'), 'new, and longer');
@@ -294,7 +294,7 @@ export async function storageContract(
       to: key(name),
     }));
     await rejectsWith(t, storage.rename(moves), 'storage_not_found');
-    t.equal(await storage.stat(key('output-2')), undefined, 'what follows a failed move is not done');
+    t.equal(await storage.stat(key('output-2')), undefined, 'moves after a failed one are not executed');
     t.equal(await get(storage, '.publisher.tmp/1/output-2'), 'new 2');
   });
 
@@ -469,7 +469,7 @@ export async function storageContract(
     const staged = key('.publisher.tmp/1/output-1');
     const by = await storage.duplicate!(key('a/one'), staged);
     if (by === null) {
-      t.equal(await storage.stat(staged), undefined, 'nothing is left that could be taken for it');
+      t.equal(await storage.stat(staged), undefined, 'no leftover could be mistaken for it');
       t.equal(await storage.duplicate!(key('a/one'), key('b/deep/one')), null);
       return;
     }
@@ -479,7 +479,7 @@ export async function storageContract(
       ['a/empty', 'b/empty'],
     ] as const)
       t.equal(await storage.duplicate!(key(from), key(to)), by);
-    t.equal(await get(storage, 'b/deep/one'), 'one', 'done twice');
+    t.equal(await get(storage, 'b/deep/one'), 'one', 'repeated');
     t.equal(await get(storage, 'b/empty'), '');
     if (by === 'link')
       t.same(
@@ -513,7 +513,7 @@ export async function storageContract(
     if (storage.replaceLink === undefined) return;
     t.equal(await storage.readLink!(key('d/current')), null);
     await storage.replaceLink(key('d/current'), key('releases/not yet'));
-    t.equal(await storage.readLink!(key('d/current')), 'releases/not yet', 'it may lead to nothing');
+    t.equal(await storage.readLink!(key('d/current')), 'releases/not yet', 'its target may be missing');
     await put(storage, 'd/releases/1/file', 'x');
     for (const target of ['releases/1', 'releases/1', 'späce #?%25'])
       await storage.replaceLink(key('d/current'), key(target));

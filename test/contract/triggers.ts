@@ -35,7 +35,7 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
       schedule: '*/15 * * * * UTC',
     });
     t.same(await queue.triggers.decide(tickJob('maps.x', 0)), { outcome: 'known' }, 'an earlier tick');
-    t.equal(await queue.triggers.last('docs', 'schedule'), null, 'pipelines do not share their ticks');
+    t.equal(await queue.triggers.last('docs', 'schedule'), null, 'pipelines have separate ticks');
     t.equal(await queue.triggers.last('maps', 'watch'), null);
   });
 
@@ -112,7 +112,7 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     t.match(
       await queue.triggers.decide(changeJob('maps.6', 'D')),
       { outcome: 'started' },
-      'it waits for the end of the pause',
+      'it waits until the pipeline is resumed',
     );
     t.match(await queue.find('maps.6'), { status: 'queued' });
     await queue.resume('maps');

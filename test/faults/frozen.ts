@@ -160,7 +160,7 @@ async function countOperations(t: Test, start: World, scenario: FrozenScenario):
   const world = await start.fork();
   const publisher = stoppable(await world.open());
   const { error } = await scenario.frozen.act(publisher);
-  t.equal(error, null, 'undisturbed, it succeeds');
+  t.equal(error, null, 'it succeeds without faults');
   t.ok(publisher.operations.length > 8, `${publisher.operations.length} operations`);
   return publisher.operations;
 }

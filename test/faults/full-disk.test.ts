@@ -18,7 +18,7 @@ t.test(
     const { error } = await publishTo(open(), { files: large });
     t.match(error, { code: 'storage_full' });
     const state = await stateOf(open());
-    t.ok(state.kind === 'valid' && state.catalog.pending === null, 'the state could be put back');
+    t.ok(state.kind === 'valid' && state.catalog.pending === null, 'the state could be restored');
     t.same(await snapshot(open()), before);
 
     capacity = 200_000;

@@ -119,18 +119,18 @@ async function killedAfter({ config }: Place, moment: () => Promise<void>): Prom
 
 function check(t: Test, place: Place, version: number, when: string): void {
   const rerun = run(place);
-  t.equal(rerun.status, 0, `${when}: the rerun succeeds without force\n${rerun.stderr}`);
+  t.equal(rerun.status, 0, `${when}: the next run succeeds without force\n${rerun.stderr}`);
   const verified = waybill('verify', '--config', place.config);
-  t.equal(verified.status, 0, `${when}: every recorded byte is there\n${verified.stdout}${verified.stderr}`);
+  t.equal(verified.status, 0, `${when}: every recorded byte exists\n${verified.stdout}${verified.stderr}`);
   const again = JSON.parse(waybill('run', '--config', place.config, '--format', 'json').stdout) as {
     counters: Record<string, number>;
   };
-  t.equal(again.counters['skip_same'], 1, `${when}: one more run has nothing to do`);
+  t.equal(again.counters['skip_same'], 1, `${when}: one more run changes nothing`);
   const out = path.join(place.root, 'out');
   const left = readdirSync(out, { recursive: true, encoding: 'utf8' }).filter((name) =>
     /\.publisher\.(tmp|lock)/.test(name),
   );
-  t.same(left, [], `${when}: nothing is left behind`);
+  t.same(left, [], `${when}: no other files are left`);
   const { files } = JSON.parse(
     readFileSync(path.join(place.root, 'source/bundle/manifest.json'), 'utf8'),
   ) as { files: string[] };

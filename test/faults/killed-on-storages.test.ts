@@ -244,7 +244,7 @@ async function killAct(test: Test, place: StoragePlace, act: Act): Promise<numbe
   const list = path.join(root, 'changes');
   const undisturbed = await siteFor(place, root, act);
   const [code, errors] = await undisturbed.waybill(act.command, { KILL_AT: '0', KILL_LIST: list });
-  test.equal(code, 0, `${act.name}, undisturbed: ${errors}`);
+  test.equal(code, 0, `${act.name}, without faults: ${errors}`);
   const changes = readFileSync(list, 'utf8').split('\n');
   const { readsFirst } = place;
   const eligible = changes.length - readsFirst;

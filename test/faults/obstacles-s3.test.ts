@@ -73,7 +73,7 @@ for (const [what, isRefused] of Object.entries(refusals))
     proxy.judge = (request) => (isRefused(request) ? { status: 403, code: 'AccessDenied' } : 'pass');
     for (const round of ['once', 'again']) {
       t.match(await publish(storage, next), { error: { code: 'storage_denied', hint: /rights/ } }, round);
-      t.same(await place.files(), before, 'all is as before, and nothing is left');
+      t.same(await place.files(), before, 'everything is unchanged, and no other objects are left');
     }
     const Key = `p/bundle/${keys[0] ?? ''}`;
     t.match(
@@ -138,7 +138,7 @@ for (const [what, Action, resource, key] of policies)
         round,
       );
       await client.send(new DeleteBucketPolicyCommand({ Bucket }));
-      t.same(await place.files(), before, 'all is as before, and nothing is left');
+      t.same(await place.files(), before, 'everything is unchanged, and no other objects are left');
     }
     t.match(await publish(storage, changed), { error: null, action: 'replace_catalog' });
     const { files, untruths } = await lookAt(place);
@@ -162,7 +162,7 @@ t.test('S3 policy without removals: a later run finishes removals that failed', 
     t.match(await publish(storage, next), { error: { code: 'storage_denied', hint: /rights/ } }, round);
     const { files, untruths } = await lookAt(place);
     t.match(Object.fromEntries(files), { 'bundle/gone.txt': 'gone', 'bundle/index.html': 'old' });
-    t.same(untruths, [], 'the state does not say what is not so');
+    t.same(untruths, [], 'the state is accurate');
   }
   await client.send(new DeleteBucketPolicyCommand({ Bucket }));
   t.match(await publish(storage, next), { error: null });

@@ -237,9 +237,9 @@ async function meets(t: Test, obstacle: Obstacle, root: string, open: () => Prom
   if (obstacle.isHidden === true) t.equal(predicted.error, null, 'cannot be predicted');
   else t.match(predicted, fails, 'predicted');
   t.match(await publish(await open(), next), fails);
-  t.same(tree(root), before, 'all is as before');
-  t.match(await publish(await open(), next), fails, 'and so the next time');
-  t.same(tree(root), before, 'all is as before');
+  t.same(tree(root), before, 'everything is unchanged');
+  t.match(await publish(await open(), next), fails, 'and so it is the next time');
+  t.same(tree(root), before, 'everything is unchanged');
 
   obstacle.remove(bundle);
   t.match(await publish(await open(), next), { error: null, action: 'replace_catalog' });
@@ -374,7 +374,7 @@ for (const [at, isFirst, message, hint] of [
         t.equal(error?.code, 'storage_denied', round);
         t.ok(error?.message.includes(message), error?.message ?? 'no error');
         t.ok(error?.hint?.includes(hint.replace('ROOT', root)), error?.hint ?? 'no hint');
-        t.same(tree(root), before, 'all is as before');
+        t.same(tree(root), before, 'everything is unchanged');
       }
       chmodSync(closed, 0o755);
       t.match(await publish(storage, next), { error: null });

@@ -88,7 +88,7 @@ t.test('every accepted run is published after an outage, or fails with the cause
   for (const queue of chosenQueues) daemons.push(await startDaemon(t, { queue, root, stage, cells }));
 
   // A file without output for fifteen minutes is killed. tap holds back comments until the next assertion.
-  const signs = setInterval(() => t.pass('the outages go on'), 5 * minute);
+  const signs = setInterval(() => t.pass('the outages continue'), 5 * minute);
   t.teardown(() => clearInterval(signs));
   await Promise.all(
     Object.entries(durations).flatMap(([lasts, lastsMs]) =>

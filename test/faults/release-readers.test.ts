@@ -257,7 +257,7 @@ t.test('nginx and Caddy follow the pointer as documented', async (t) => {
   for (const name of names)
     t.same(await getFrom(previews, 'beta.preview.example.org', name), [200, '4'], 'by the host of a channel');
   t.equal((await getFrom(previews, 'gamma.preview.example.org', 'index.html'))[0], 404);
-  t.equal(await (await fetch(`${nginx}/index.html`)).text(), '3', 'which others do not see');
+  t.equal(await (await fetch(`${nginx}/index.html`)).text(), '3', 'other readers do not see it');
 });
 
 /** Sends a request like a browser that knows the server by this name. Returns status and body. */

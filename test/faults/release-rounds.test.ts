@@ -115,7 +115,7 @@ for (const kind of kinds) {
         { numRuns: runs },
       );
       t.ok(serial.size > 2, `${serial.size} outcomes of ${who.length} in a row`);
-      t.ok(seen.size > 1, `${seen.size} of them seen`);
+      t.ok(seen.size > 1, `${seen.size} of them occurred`);
     });
 
   t.test(`${kind}: ${runs} rounds with retention always give readers a complete release`, async (t) => {

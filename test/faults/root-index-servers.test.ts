@@ -43,7 +43,7 @@ async function comesAndGoes(t: Test, world: World): Promise<void> {
     await unpublishListed(contextWith(testClock()), web, destination, { ...request, destinationPath });
     t.notOk((await listed()).includes(destinationPath), destinationPath);
   }
-  t.strictSame([...(await snapshot(web)).keys()], [], 'nothing is left');
+  t.strictSame([...(await snapshot(web)).keys()], [], 'no files are left');
 }
 
 t.test('S3', async (t) => {

@@ -25,10 +25,10 @@ t.test('a process suspended during an upload does not commit after it lost its l
   const location = locationOf(server.endpoint, bucket, 'stopped/');
   const child = start(t, location);
   await child.line('staging');
-  t.equal((await uploads()).length, 1, 'an upload is under way');
+  t.equal((await uploads()).length, 1, 'an upload is active');
   child.process.kill('SIGSTOP');
   t.equal((await publish(location, overtaking)).error, null);
-  t.same(await uploads(), [], 'the publisher that takes over aborts it');
+  t.same(await uploads(), [], 'the next publisher aborts it');
   child.process.kill('SIGCONT');
   child.process.stdin?.write('go on\n');
   const { action, code } = JSON.parse(await child.line('{')) as { action: string; code: string };
@@ -54,7 +54,7 @@ t.test('the next publication immediately replaces a killed process, and aborts i
   await child.line('staging');
   child.process.kill('SIGKILL');
   await once(child.process, 'exit');
-  t.equal((await uploads()).length, 1, 'its upload is left behind');
+  t.equal((await uploads()).length, 1, 'its upload remains');
   const result = await publish(location);
   t.match(result, { action: 'replace_catalog', reason: { code: 'attempt_interrupted' }, error: null });
   t.same(await uploads(), []);

@@ -119,11 +119,11 @@ for (const kind of worldKinds)
         const files = await snapshot(storage);
         t.equal(files.get('bundle/a.txt'), 'quick');
         t.equal(files.get('sibling'), 'untouched');
-        t.same(litter(files), [], `stopped after operation ${at}: nothing is left`);
+        t.same(litter(files), [], `stopped after operation ${at}: no other files are left`);
         const state = await stateOf(storage);
         t.ok(state.kind === 'valid' && state.catalog.pending === null);
       }
-      t.ok(pauses > 8, `${pauses} places to fall asleep`);
+      t.ok(pauses > 8, `suspended at ${pauses} places`);
       t.ok(overtaken > 3, `${overtaken} times overtaken`);
     },
   );

@@ -65,7 +65,7 @@ async function operationsOf(
   const log = newLog();
   const refusing = withFaults(await world.open(), refusal(refusedAt), log);
   const succeeded = await scenario.work(refusing).catch(() => false);
-  t.notOk(succeeded, 'a refused operation fails the attempt');
+  t.notOk(succeeded, 'a rejected operation fails the attempt');
   t.same(differences(before, await world.files(), { withState: true }), [], 'which is undone');
   return log.operations;
 }

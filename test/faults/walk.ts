@@ -36,11 +36,11 @@ export async function prepare(t: Test, start: World, where: string, scenario: Sc
   await scenario.prepare(await start.open());
   const before = await start.files();
   const world = await start.fork();
-  t.same(await world.files(), before, 'a copy holds what was prepared');
+  t.same(await world.files(), before, 'a copy has the prepared content');
   const log = newLog();
   t.ok(await scenario.work(withFaults(await world.open(), null, log)), 'the clean run succeeds');
   t.ok(log.mutations > 0, 'the clean run changes something');
-  t.same(await shortfalls(world, scenario), [], 'the clean run does what it should');
+  t.same(await shortfalls(world, scenario), [], 'the clean run has the right result');
   const name = `${where}: ${scenario.action}`;
   return { name, scenario, fork: () => start.fork(), before, operations: log.operations };
 }

@@ -42,7 +42,7 @@ t.test('a frozen disk rejects uploads, and does not delay other requests or runs
   t.ok(Number(refused.headers.get('retry-after')) > 0);
   const health = await fetch(`${daemon.url}healthz`);
   t.match([health.status, await health.json()], [503, { code: 'queue_unavailable' }]);
-  t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process turns');
+  t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process is alive');
   t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and reports its last known state');
   await disk.thaw();
   const again = await untilAccepted(() => daemon.url, { name: 'frozen', pipeline: 'p1' });
@@ -84,7 +84,7 @@ t.test('affects only callers that need the frozen staging disk, and loses nothin
   );
   // One after another. A process that waits for the disk would never answer.
   for (let look = 0; look < 20; look += 1) {
-    t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process turns');
+    t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process is alive');
     t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and reports its last known state');
     await systemClock.sleep(50);
   }
@@ -110,7 +110,7 @@ t.test('affects only callers that need the frozen staging disk, and loses nothin
   t.equal(
     stagedIn(disk.seen(path.join(place.root, 'disk/staging'))).length,
     runs.length + 1,
-    'nothing is staged of those that were refused',
+    'no files of rejected uploads are staged',
   );
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
@@ -166,14 +166,14 @@ t.test(
     t.same(
       accepted.filter(({ run }) => !told.has(run)),
       [],
-      'and told',
+      'and notified',
     );
     await nothingStays(t, place, {
       staging: disk.seen(path.join(place.root, 'disk/staging')),
       through: disk.through,
     });
     t.comment(
-      `told: ${share(rounds, roundsOfAll)} kills on a frozen or full disk: ${accepted.length} uploads accepted and published, ${refused} tries refused or cut`,
+      `told: ${share(rounds, roundsOfAll)} kills on a frozen or full disk: ${accepted.length} uploads accepted and published, ${refused} attempts rejected or disconnected`,
     );
   },
 );

@@ -79,13 +79,13 @@ t.test(
     t.match(await refused.json(), { code: 'insufficient_storage', retryable: true });
     const tus = { 'tus-resumable': '1.0.0', 'upload-length': '1000', authorization: `Bearer ${token}` };
     const begun = await fetch(`${daemon.url}v1/pipelines/p1/uploads`, { method: 'POST', headers: tus });
-    t.equal(begun.status, 507, 'nor is one in several requests begun');
+    t.equal(begun.status, 507, 'an upload in several requests is not started either');
     t.equal(stagedIn(staging).filter((name) => name.startsWith('upload-')).length, taken.length);
 
     await daemon.kill('SIGKILL');
     daemon = await launchApi(t, place, ['serve']);
     await steer('resume');
-    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'room or not');
+    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'with or without space');
     t.equal((await upload(daemon.url, 'p1', bundle('small'))).status, 507);
     rmSync(ballast);
     let again = await upload(daemon.url, 'p1', bundle('after'));
@@ -147,7 +147,7 @@ t.test(
     t.ok(taken.length >= 10);
     const health = await fetch(`${daemon.url}healthz`);
     t.match([health.status, await health.json()], [507, { code: 'insufficient_storage' }]);
-    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'work goes on');
+    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'the daemon continues');
     const key = { 'idempotency-key': `k${taken.length}` };
     rmSync(path.join(queue, 'ballast'));
     const again = await acceptedId(await upload(daemon.url, 'p1', bundle(`session-${taken.length}`), key));
@@ -156,7 +156,7 @@ t.test(
     daemon = await launchApi(t, place, ['serve']);
     for (const run of [...taken, again]) t.equal((await follow(daemon.url, run)).status, 'succeeded');
     const staged = stagedIn(path.join(place.root, 'staging'));
-    t.equal(staged.length, taken.length + 1, 'nothing is staged of those that were refused');
+    t.equal(staged.length, taken.length + 1, 'no files of rejected uploads are staged');
     t.equal(await daemon.kill('SIGTERM'), 0);
   },
 );
@@ -174,19 +174,19 @@ t.test('removes files stored for later uploads if space is needed', async (t) =>
     t.equal((await follow(daemon.url, run)).status, 'succeeded');
   };
   for (const name of ['one', 'two', 'three']) await publish(name, 3 << 20);
-  t.equal(await kept(), 6, 'of each the data and its name');
+  t.equal(await kept(), 6, 'for each, the data and its name');
   const leaveFree = (name: string, bytes: number): void =>
     writeFileSync(path.join(staging, name), Buffer.alloc(roomOn(staging) - bytes));
   leaveFree('theirs', 17 << 20);
   await publish('four', 2 << 20);
   t.ok((await kept()) < 8, 'the least recently used files are removed');
   t.ok(roomOn(staging) >= 16 << 20, `${roomOn(staging)} bytes are free`);
-  t.ok((await kept()) > 0, 'and no more than that');
+  t.ok((await kept()) > 0, 'but no more than that');
   leaveFree('theirs too', 12 << 20);
   // The last check of the disk is valid for this long.
   await sleep(2_000);
   await publish('five', 1000);
-  t.equal(await kept(), 2, 'all of it goes before an upload is refused');
+  t.equal(await kept(), 2, 'all of it is removed before an upload is rejected');
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
 

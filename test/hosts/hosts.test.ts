@@ -50,7 +50,7 @@ t.test(
     for (const id of interrupted)
       t.ok(
         other.lines.some(({ run_id, msg }) => run_id === id && msg === 'run started'),
-        'the other worker took up the run of the dead one',
+        'the other worker took over the run of the dead one',
       );
     t.same(await overlaps([doomed, other], apis[0].url), []);
     for (const [index, name] of names.entries())
@@ -70,7 +70,7 @@ t.test(
     t.equal(
       stagedIn(path.join(place.root, 'scratch')).length,
       1,
-      'the killed worker alone left its scratch directory',
+      'only the killed worker left its scratch directory',
     );
     for (const one of [...apis, doomed, other])
       for (const secret of [password, token, adminToken]) t.notOk(one.output().includes(secret));
@@ -168,7 +168,7 @@ t.test(
     while ((await fetch(`${other.url}runs/${id}`)).status !== 404)
       await new Promise((resolve) => setTimeout(resolve, 100));
     const anew = await upload(other.url, 'p1', bundle('two'), key);
-    t.not(await acceptedId(anew), id, 'the key went with its run');
+    t.not(await acceptedId(anew), id, 'the key was removed with its run');
   },
 );
 
@@ -405,6 +405,6 @@ t.test(
         ),
       );
     while (stagedIn(path.join(sshd.root, 'staging')).length > 0) await systemClock.sleep(50);
-    t.pass('with the records of the runs their archives go');
+    t.pass('the archives are removed with the records of their runs');
   },
 );

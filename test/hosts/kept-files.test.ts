@@ -153,7 +153,7 @@ t.test('concurrent uploads store no more than the limit, and leave no other file
   await Promise.all(sites.map(pushOne));
   const { most, looks } = await watch.end();
   t.ok(looks > 1);
-  t.ok(parts > 0, 'some were sent in part');
+  t.ok(parts > 0, 'some were sent partially');
   for (const [pipeline, bytes] of most) t.ok(bytes <= maxBytes, `${pipeline}: ${bytes} bytes at most`);
   t.equal(most.size, pipelines);
   const metrics = await (await fetch(`${api.url}metrics`)).text();
@@ -163,7 +163,7 @@ t.test('concurrent uploads store no more than the limit, and leave no other file
   const peak =
     Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${api.child.pid}/status`, 'utf8'))?.[1]) / 1024;
   t.comment(
-    `told: ${uploads} uploads at once, twice, ${parts} of them in part: at most ${maxKept} bytes kept of ${maxBytes}, the daemon at most ${Math.round(peak)} MiB`,
+    `told: ${uploads} concurrent uploads, twice, ${parts} of them partial: at most ${maxKept} bytes stored of ${maxBytes}, the daemon at most ${Math.round(peak)} MiB`,
   );
   t.equal(await api.kill('SIGTERM'), 0);
   t.same(stagedIn(staging), []);

@@ -118,16 +118,16 @@ for (const [number, mode] of modes.entries())
         if (mode === 'memory') {
           t.same(staged(place), [], 'staging is swept at the start');
           if (run !== undefined) t.equal((await fetch(`${next.url}runs/${run}`)).status, 404);
-        } else if (run !== undefined) t.equal((await follow(next.url, run)).status, 'succeeded', 'by itself');
+        } else if (run !== undefined) t.equal((await follow(next.url, run)).status, 'succeeded', 'without a request');
         const again = await uploadedAgain(next);
         const replayed = again.headers.get('idempotency-replayed') === 'true';
         const id = await acceptedId(again);
         t.equal((await follow(next.url, id)).status, 'succeeded');
         if (mode === 'memory' && other !== undefined) {
           const sent = await acceptedId(await upload(next.url, 'p1', other));
-          t.equal((await follow(next.url, sent)).status, 'succeeded', 'the one before it too');
+          t.equal((await follow(next.url, sent)).status, 'succeeded', 'including the previous one');
         }
-        if (mode !== 'memory' && run !== undefined) t.same([replayed, id], [true, run], 'the key is kept');
+        if (mode !== 'memory' && run !== undefined) t.same([replayed, id], [true, run], 'the key stays');
         else t.notOk(replayed);
 
         const out = path.join(place.root, 'public/p1', name);
@@ -136,7 +136,7 @@ for (const [number, mode] of modes.entries())
         t.same(
           published(place).filter((file) => /\.publisher\.(tmp|lock)/.test(file)),
           [],
-          'nothing of the interrupted attempt is left',
+          'no files of the interrupted attempt are left',
         );
         t.equal(await next.kill('SIGTERM'), 0);
         survived += 1;

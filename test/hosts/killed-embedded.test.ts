@@ -95,11 +95,11 @@ t.test('every accepted upload is published once, in order, after any number of k
   t.same(
     accepted.filter(({ run }) => !told.has(run)),
     [],
-    'and told',
+    'and notified',
   );
   await nothingStays(t, place);
   t.comment(
-    `told: ${share(uploads, uploadsOfAll)} uploads over ${killed} kills: all published, ${told.size} told, ${linesOf(place).length - told.size} of them twice`,
+    `told: ${share(uploads, uploadsOfAll)} uploads over ${killed} kills: all published, ${told.size} notified, ${linesOf(place).length - told.size} of them twice`,
   );
 });
 

@@ -117,7 +117,7 @@ t.test('sends an event for every run, under one ID, after kills at random moment
     );
   while (runs.some((run) => of(run).length === 0)) await systemClock.sleep(100);
   const several = runs.filter((run) => new Set(of(run).map(({ id }) => id)).size > 1);
-  t.same(several, [], 'whatever came twice came with the same id');
+  t.same(several, [], 'every duplicate has the same id');
   const twice = runs.filter((run) => of(run).length > 1).length;
-  t.comment(`${share(uploads, uploadsOfAll)} uploads, ${kills} kills: all told, ${twice} of them twice`);
+  t.comment(`${share(uploads, uploadsOfAll)} uploads, ${kills} kills: all notified, ${twice} of them twice`);
 });

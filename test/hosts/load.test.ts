@@ -41,8 +41,8 @@ for (const mode of ['memory', 'bullmq'] as const)
         !data.equals(Buffer.alloc(bytes, name)) || readFileSync(path.join(out, 'name.txt'), 'utf8') !== name
       );
     });
-    t.same(wrong, [], 'every file is as it was sent');
-    t.ok(maxAtOnce(records) <= 3, 'no more at once than max_concurrency');
+    t.same(wrong, [], 'every file is unchanged');
+    t.ok(maxAtOnce(records) <= 3, 'at most max_concurrency run concurrently');
     for (const pipeline of place.pipelines) {
       const own = records.filter(({ pipeline_id }) => pipeline_id === pipeline);
       // The time of acceptance has milliseconds. Two runs in the same one may have any order.
@@ -54,7 +54,7 @@ for (const mode of ['memory', 'bullmq'] as const)
         const starts = own.map(({ started_at }) => started_at ?? '');
         t.same(starts, [...starts].sort(), `${pipeline} ran in the order of acceptance`);
       }
-      t.equal(maxAtOnce(own), 1, `and one at a time`);
+      t.equal(maxAtOnce(own), 1, 'one at a time');
     }
     t.equal(await daemon.kill('SIGTERM'), 0);
     if (mode === 'memory')

@@ -42,9 +42,9 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
       };
       t.same(await statuses('p1', 2), [202, 429]);
       t.same(await statuses('p2', 3), [202, 202, 429]);
-      t.same(await statuses('p3', 3), [202, 202, 202], 'of others nothing is taken away');
+      t.same(await statuses('p3', 3), [202, 202, 202], 'the share of others is unchanged');
       const refused = await send('p1');
-      t.equal(refused.headers.get('retry-after'), '300', 'it is paused: the longest time');
+      t.equal(refused.headers.get('retry-after'), '300', 'it is paused: the maximum time');
       t.match(await refused.json(), { code: 'pipeline_full', retryable: true });
 
       writeFileSync(place.config, bounded(2));

@@ -119,7 +119,7 @@ for (const [name, startProxy] of Object.entries(proxies))
     // Two more: the restart, and the part that was rejected because of its length.
     t.ok(passed < size + (cuts + 2) * chunkBytes + 200_000, `${passed} bytes for ${size}`);
     t.ok(readFileSync(path.join(place.root, 'web/site/data.bin')).equals(noise(size)));
-    t.comment(`${passed} bytes were sent for ${size}; ${retries} tries again`);
+    t.comment(`${passed} bytes were sent for ${size}; ${retries} retries`);
   });
 
 t.test('two hosts with one queue: an upload stays on the host that started it', async (t) => {
@@ -163,7 +163,7 @@ location ~ /uploads(/|$) { proxy_pass http://waybill_uploads; }`,
     },
   });
   t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
-  t.ok(line.passed('to the server') < size + 4 * chunkBytes + 100_000, 'it went on where it was');
+  t.ok(line.passed('to the server') < size + 4 * chunkBytes + 100_000, 'it continued at its offset');
   t.same([...new Set(seen)], ['connection_lost']);
 
   const turns = await startNginx(t, {
@@ -180,7 +180,7 @@ location ~ /uploads(/|$) { proxy_pass http://waybill_uploads; }`,
     onPlain: ({ code }) => void plain.push(code),
   });
   t.match(again.run, { status: 'succeeded' });
-  t.same(plain, ['upload_not_found'], 'and without the rule the archive goes in one request');
+  t.same(plain, ['upload_not_found'], 'without the rule, the archive is sent in one request');
 });
 
 /** Another bundle. */

@@ -79,7 +79,7 @@ t.test('a client may use HTTP/2 to the proxy', async (t) => {
   };
   t.match(await post(token), { status: 202, text: /"status":"accepted"/ });
   t.match(await post('guess'), { status: 401, text: /"code":"unauthorized"/ });
-  t.match(await post(token), { status: 202 }, 'and the connection goes on');
+  t.match(await post(token), { status: 202 }, 'the connection stays open');
 });
 
 t.test('curl can wait for 100 Continue', async (t) => {
@@ -124,7 +124,7 @@ t.test(
       'serve',
     ]);
     await (await fetch(`${wary.url}openapi.json`, { headers: spoofed })).text();
-    t.match(await wary.until(isAsked), { client: '127.0.0.1' }, 'an empty list believes none');
+    t.match(await wary.until(isAsked), { client: '127.0.0.1' }, 'with an empty list, no proxy is trusted');
   },
 );
 

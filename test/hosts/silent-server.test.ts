@@ -89,5 +89,5 @@ pipelines:
   });
   await answers;
   proxy.resume();
-  t.match(await ended(await accepted('docs')), { status: 'succeeded' }, 'the daemon goes on');
+  t.match(await ended(await accepted('docs')), { status: 'succeeded' }, 'the daemon continues');
 });

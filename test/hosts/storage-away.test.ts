@@ -72,7 +72,7 @@ pipelines:
     destinations: [{ destination_id: 'disk', error: null }, { destination_id: 's3' }],
   });
   const place = waiting.destinations[0]?.destination_path ?? '';
-  t.ok(existsSync(path.join(root, 'public', place, 'a.txt')), 'the destination that is there is published');
+  t.ok(existsSync(path.join(root, 'public', place, 'a.txt')), 'the available destination is published');
   await served.close();
 
   served = await start();
@@ -103,6 +103,6 @@ pipelines:
     attempt: 2,
     error: { code: 'storage_transient' },
   });
-  t.equal(retries.length, done.attempt - 1, 'one for each try that failed');
+  t.equal(retries.length, done.attempt - 1, 'one for each failed attempt');
   t.equal(seen.length, retries.length + 2, 'and no failure');
 });

@@ -85,7 +85,7 @@ for (const mode of modes)
       'the webhook is called',
     );
     const tracestate = 'rojo=00f067aa0ba902b7,congo=t61rcWkgMzE';
-    t.equal(hook.received[0]?.headers['tracestate'], tracestate, 'and what others have added goes with it');
+    t.equal(hook.received[0]?.headers['tracestate'], tracestate, 'the trace state of others is passed on');
     for (const span of found) t.equal(span.traceState, tracestate, span.name);
     t.same(
       Object.keys(hook.received[0]?.event ?? {}),
@@ -216,7 +216,7 @@ t.test('an unreachable collector affects no run and does not delay shutdown', as
   collector.answer(200);
   await collectorBack(collector, publish);
   await api.until(({ msg }) => msg === 'span export works again');
-  t.equal(api.lines.filter(({ msg }) => msg.startsWith('span export failed')).length, 1, 'said once');
+  t.equal(api.lines.filter(({ msg }) => msg.startsWith('span export failed')).length, 1, 'reported once');
   t.equal(await api.kill('SIGTERM'), 0);
 });
 
@@ -308,7 +308,7 @@ t.test('traces runs of a source, runs after a change, and reruns', async (t) => 
   t.same(roots(uploaded), [uploadSpan]);
   const repeated = await traceOf(await post(`p1/runs/${first}/rerun`));
   t.same(roots(repeated), ['POST /v1/pipelines/{pipeline_id}/runs/{run_id}/rerun']);
-  t.not(repeated[0]?.traceId, uploaded[0]?.traceId, 'who asks for it begins a trace');
+  t.not(repeated[0]?.traceId, uploaded[0]?.traceId, 'a manual run starts a trace');
 
   const asked = await traceOf(await post('files/runs'));
   t.same(roots(asked), ['POST /v1/pipelines/{pipeline_id}/runs']);
@@ -326,7 +326,7 @@ t.test('traces runs of a source, runs after a change, and reruns', async (t) => 
   t.same(roots(changed), ['watch']);
   t.ok(
     changed.some(({ name }) => name === 'destination'),
-    'down to its destination',
+    'including its destination',
   );
 });
 

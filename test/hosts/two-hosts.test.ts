@@ -60,7 +60,7 @@ t.test(
     for (const id of interrupted)
       t.ok(
         other.lines.some(({ msg, run_id }) => msg === 'run started' && run_id === id),
-        `${id} was taken up by the other host`,
+        `${id} was taken over by the other host`,
       );
     t.same(await overlaps([doomed, other], api.url), [], 'strictly one at a time in each pipeline');
     for (const [index, name] of names.entries())

@@ -141,7 +141,7 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
     t.same(
       taken.map(({ event, body }) => [event.id, body]),
       ids.map((id) => [id, bodies.get(id)]),
-      'in order, byte for byte as they were',
+      'in order, byte for byte unchanged',
     );
     t.same(await undelivered(t, place, api.url, 0), []);
     const again = await failedDeliveries(api.url, run, ([first]) => first?.status === 'delivered');
@@ -191,7 +191,7 @@ for (const driver of ['embedded', 'bullmq'] as const)
       await new Promise((resolve) => setTimeout(resolve, 1_000));
     }
     const taken = hook.received.filter(({ status }) => status === 204);
-    t.same([...new Set(taken.map(({ event }) => event.id))], ids, 'each came, in order');
+    t.same([...new Set(taken.map(({ event }) => event.id))], ids, 'each arrived, in order');
     t.ok(taken.length > ids.length, 'the event in flight arrived twice');
     for (const { event, body } of taken) t.equal(body, bodies.get(event.id), 'with the same id and body');
   });

@@ -75,11 +75,11 @@ export async function publishThere(t: Test, { settings, env, stranger }: Destina
   site(place, 'second');
   t.same(await actions('what changed'), ['upsert_additive']);
   const verified = await call('verify', '-c', 'c.yml', '-p', 'maps', '-d', 'there');
-  t.equal(verified.status, 0, `every byte is as the catalog has it: ${verified.stdout}`);
+  t.equal(verified.status, 0, `every byte matches the catalog: ${verified.stdout}`);
   const pruned = await call('prune', '-c', 'c.yml', '-p', 'maps', '-d', 'there', '--apply');
   t.equal(pruned.status, 0, `old files are pruned: ${pruned.stderr}`);
   const last = await call('verify', '-c', 'c.yml', '-p', 'maps', '-d', 'there');
-  t.equal(last.status, 0, `and all that stays is as it was: ${last.stdout}`);
+  t.equal(last.status, 0, `all remaining files are unchanged: ${last.stdout}`);
   return {
     ...probed,
     releases: await releasesThere(t, place, { settings, env }),
@@ -127,9 +127,9 @@ async function releasesThere(
   t.match(
     said,
     /symbolic links cannot be replaced|condition|posix-rename/,
-    'a refusal names what the server lacks',
+    'a refusal names the missing feature',
   );
-  t.match(said, /layout: in_place/, 'and what to do');
+  t.match(said, /layout: in_place/, 'and the fix');
   return 'refused';
 }
 
@@ -191,7 +191,7 @@ function foundIn(t: Test, { status, stdout, stderr }: Ended): Pick<Found, 'repla
   if (there === undefined || there.probe === null) throw new Error(`not opened: ${stdout}`);
   const { rename, conditional_writes, rights } = there.probe;
   const refused = Object.entries(rights).filter(([, { answer }]) => answer === 'no');
-  t.same(refused, [], 'nothing that a publication does is refused');
+  t.same(refused, [], 'all operations of a publication are allowed');
   return { replaces: replaces[rename] ?? rename, 'conditional writes': conditional_writes ?? 'unknown' };
 }
 

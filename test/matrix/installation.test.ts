@@ -116,7 +116,7 @@ t.test('from a new machine to a published page over TLS, an upgrade, and a remov
   t.same(
     namedWaybill().filter((file) => !before.includes(file)),
     [],
-    'nothing of it is left',
+    'no files are left',
   );
   t.notMatch(readFileSync(inRoot('etc/passwd'), 'utf8'), 'waybill');
 });

@@ -36,7 +36,7 @@ t.test('without script the page is readable, initially collapsed, and shows its 
   const page = await open({ javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
   t.ok(await page.getByRole('link', { name: 'Upload a bundle', exact: true }).isVisible());
   const height = (await page.locator('main').boundingBox())!.height;
-  t.ok(height < 12_000, `${height} pixels, where it was 22,500`);
+  t.ok(height < 12_000, `${height} pixels, previously 22,500`);
   await page.locator('#uploadBundle > summary').click();
   t.match(
     await page.locator('#uploadBundle').innerText(),

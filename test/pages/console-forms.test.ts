@@ -49,7 +49,7 @@ t.test('without script a form performs every action of the console', async (t) =
   }));
   const seen = (request: Request): void => {
     if (request.method() !== 'POST') return;
-    t.equal(request.resourceType(), 'document', 'no script asks');
+    t.equal(request.resourceType(), 'document', 'without a script there is no confirmation');
     for (const { path, form } of forms) if (form.test(new URL(request.url()).pathname)) done.add(path);
   };
   const page = await open(t, { seen });
@@ -171,7 +171,7 @@ t.test('without script a form performs every action of the console', async (t) =
   t.same(
     actions.map(({ path }) => path).filter((path) => !done.has(path)),
     [],
-    'none was left out',
+    'none was omitted',
   );
 });
 
@@ -283,7 +283,7 @@ t.test('a bulk rerun checks each run as a single rerun does', async (t) => {
   };
   const guest = await open(t, { token: consoleTokens.guest });
   await guest.goto(`${daemon.base}console/runs`);
-  t.equal(await guest.getByRole('checkbox').count(), 0, 'nothing is offered to a token that only reads');
+  t.equal(await guest.getByRole('checkbox').count(), 0, 'a read-only token has no actions');
   const csrf = await guest.locator('input[name=csrf]').first().inputValue();
   const refused = await post(
     guest,
@@ -343,5 +343,5 @@ t.test('without script a page reloads until its run is over', async (t) => {
   await daemon.follow(held.runId);
   // Without any input.
   await page.locator('#head').getByText('succeeded').waitFor({ timeout: 0 });
-  t.equal(await page.locator('meta[http-equiv=refresh]').count(), 0, 'and then no more');
+  t.equal(await page.locator('meta[http-equiv=refresh]').count(), 0, 'and then no longer');
 });

@@ -257,8 +257,8 @@ t.test('shows three errors of a bundle, each at its location in the manifest', a
     const at = lines.findIndex((line) => line.includes(`"${name}"`)) + below;
     const line = shown.find(({ number }) => number === at + 1);
     t.equal(line?.text, lines[at], `${name}: the line of the manifest`);
-    t.equal(line?.says.length, 1, `${name}: one mistake`);
-    t.match(line?.says[0], what, `${name}: which`);
+    t.equal(line?.says.length, 1, `${name}: one error`);
+    t.match(line?.says[0], what, `${name}: the expected error`);
   }
   t.equal(await page.locator('#upload-findings .findings li').count(), 0, 'none is listed twice');
   t.match(await page.locator('#upload-findings').innerText(), /^Not accepted: 3 mistakes in dropped-/);

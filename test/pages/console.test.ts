@@ -241,7 +241,7 @@ t.test('a run links to the page of its scene map', async (t) => {
   await page.goto(`${daemon.base}console/runs/${id}`);
   await page.getByRole('link', { name: 'Open the published page at site' }).click();
   await page.waitForURL(/destinations\/site\?path=/, undefined);
-  t.pass('where no address is known, to the catalog');
+  t.pass('to the catalog if no address is known');
 });
 
 for (const driver of ['embedded', 'bullmq'] as const)

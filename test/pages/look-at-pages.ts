@@ -84,7 +84,7 @@ async function look(t: Test, context: BrowserContext, base: string, shown: Shown
     const complaints = complaintsOf(page, new URL(base), shown);
     const response = await page.goto(`${base}${shown.path}`);
     t.equal(response?.status(), shown.status ?? 200, where);
-    t.same(await latecomers(page), [], `${where}: nothing is painted before its colours are known`);
+    t.same(await latecomers(page), [], `${where}: nothing is painted before the colors are known`);
     await shown.prepare?.(page);
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${where}: no wider`);
     if (first === 'dark') {
@@ -104,10 +104,10 @@ async function look(t: Test, context: BrowserContext, base: string, shown: Shown
       const now = colours[index] ?? new Set();
       // A page that is loaded in a scheme looks like one that was switched to it.
       if (before !== undefined)
-        t.same(differenceOf(now, before), [], `${where}, ${scheme}: the colours of before`);
+        t.same(differenceOf(now, before), [], `${where}, ${scheme}: the previous colors`);
       if (width >= laptop) seen.set(scheme, now);
     }
-    t.same(complaints, [], `${where}: no complaint`);
+    t.same(complaints, [], `${where}: no complaints`);
     await page.evaluate(`${axe};undefined`);
     // The loads already cover two widths of each scheme, and axe takes most of the time of this test.
     if (isExhaustive) t.same(await violationsOf(page), [], `${where}, ${other}: axe`);

@@ -38,7 +38,7 @@ t.test('the same map gives the same bytes, and the page loads nothing from elsew
   t.equal(
     await page.evaluate('getComputedStyle(document.querySelector(".group")).listStyleType'),
     'none',
-    'the policy lets the style through',
+    'the policy allows the style',
   );
 });
 
@@ -51,7 +51,7 @@ t.test('filters work by keyboard and without script', async (t) => {
   await page.locator('#m-combat').focus();
   await page.keyboard.press('Space');
   t.equal(await shown(page), 6);
-  t.equal(await page.locator('.bar:visible').count(), 6, 'the timeline follows');
+  t.equal(await page.locator('.bar:visible').count(), 6, 'the timeline is filtered, too');
   await page.keyboard.press('Space');
   await page.locator('#everyone').focus();
   for (let step = 0; step < 5; step++) await page.keyboard.press('ArrowDown');
@@ -83,7 +83,7 @@ t.test('scenes have their numbers on the timeline if there is space', async (t) 
     t.ok(label!.x > bar!.x && label!.x + label!.width < bar!.x + bar!.width, `${number} is in its bar`);
   }
   const crowded = await open(renderSceneMapPage(soundMap(300)));
-  t.equal(await crowded.locator('.bar text').count(), 0, 'none where they would cover one another');
+  t.equal(await crowded.locator('.bar text').count(), 0, 'none if they would overlap');
 });
 
 t.test('scenes are in two columns on a wide screen, and in one on a phone', async (t) => {
@@ -165,7 +165,7 @@ t.test('a page of 2,000 scenes is complete, and a filter still responds', async 
   t.match(
     await page.evaluate('getComputedStyle(document.querySelector(".filters summary"), "::after").content'),
     /counter\(shown\)/,
-    'folded filters say that they hide something',
+    'collapsed filters indicate hidden scenes',
   );
 });
 
@@ -185,5 +185,5 @@ t.test('of 2,000 scenes, only those near the viewport are laid out, at any posit
   const inTheMiddle = await laidOut();
   t.ok(inTheMiddle.includes('scene-1000'));
   t.ok(inTheMiddle.length < 200, `${inTheMiddle.length} in the middle`);
-  t.notOk(inTheMiddle.includes('scene-1'), 'skipped parts are not laid out any more');
+  t.notOk(inTheMiddle.includes('scene-1'), 'skipped parts are no longer laid out');
 });

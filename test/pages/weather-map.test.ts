@@ -110,7 +110,7 @@ t.test('a map on another origin shows alerts and stations', async (t) => {
     _southWest: { lat: 51, lng: -180 },
     _northEast: { lat: 53, lng: 180 },
   });
-  t.equal(await page.evaluate('elementAt([52, -178])'), 'path', 'it is where it is');
+  t.equal(await page.evaluate('elementAt([52, -178])'), 'path', 'it has the right position');
   t.equal(await page.evaluate('elementAt([52, -60])'), 'DIV', 'and no stripe round the Earth');
 });
 

@@ -42,7 +42,7 @@ t.test('without script everything is there, and the map links to states and stat
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
   await page.goto(base);
-  t.equal(page.url(), `${base}weather/`, 'a browser that comes to the base path is led to the map');
+  t.equal(page.url(), `${base}weather/`, 'the base path redirects a browser to the map');
   await page.getByLabel('State').selectOption('NY');
   await page.getByRole('button', { name: 'Find' }).click();
   t.match(page.url(), /[?&]state=NY$/);
@@ -59,7 +59,7 @@ t.test('without script everything is there, and the map links to states and stat
   t.match(await page.locator('#words ~ dl').textContent(), /Tonight/);
   await page.setViewportSize({ width: 360, height: 900 });
   const chart = page.getByRole('img', { name: /^The next 24 hours:/ });
-  t.ok((await chart.boundingBox())!.width <= 328, 'a phone has a chart of its own, which does not scroll');
+  t.ok((await chart.boundingBox())!.width <= 328, 'a phone has a separate chart, which does not scroll');
   await page.setViewportSize({ width: 1280, height: 900 });
   await page.getByRole('link', { name: 'Show °C' }).click();
   t.match(await page.locator('.now').textContent(), /−2.°C/);
@@ -100,10 +100,10 @@ t.test('selected units are remembered, and caches keep both pages separate', asy
   const kept = cookie.split(';', 1)[0];
   t.match(await temperature('weather/stations/KNYC', kept), /°C$/);
   t.match(await temperature('weather/stations/KNYC'), /°F$/);
-  t.match(await temperature('weather/stations/KNYC?units=us', kept), /°F$/, 'the URL comes first');
+  t.match(await temperature('weather/stations/KNYC?units=us', kept), /°F$/, 'the URL takes precedence');
   const map = await (await fetch(`${base}weather/`, { headers: { cookie: kept ?? '' } })).text();
   t.match(map, /href="\/weather\/\?units=us"/, 'a link changes them back');
-  t.equal((await fetch(`${base}weather/`)).headers.getSetCookie().length, 0, 'none without a choice');
+  t.equal((await fetch(`${base}weather/`)).headers.getSetCookie().length, 0, 'none without a selection');
 });
 
 t.test('shows difficult data correctly: partial, across 180°, without a location, tests', async (t) => {
@@ -127,7 +127,7 @@ t.test('shows difficult data correctly: partial, across 180°, without a locatio
   t.match(
     shemya,
     /The outlook covers only the contiguous states/,
-    'SPC outlines the contiguous states alone',
+    'SPC outlines only the contiguous states',
   );
   t.match(
     await page('weather/?day=1'),

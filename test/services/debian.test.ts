@@ -40,7 +40,7 @@ for (const file of ['var/lib/dpkg/lock-frontend', 'var/lib/apt/lists/lock', 'var
       if (refusals === 2) holder.kill();
     };
     t.equal(await aptInstall([probe], { ...settings, lockMs: 60_000, onLocked }), undefined);
-    t.equal(holder.killed, true, 'it met the lock twice');
+    t.equal(holder.killed, true, 'it found the lock twice');
     t.ok(existsSync(path.join(root, 'installed', probe)));
   });
 }
@@ -99,7 +99,7 @@ t.test('only the table of needs lists packages, and only one file calls apt', as
     (name) => `test/services/${name}`,
   );
   for (const name of sources.filter((each) => !allowed.includes(each)))
-    if (calls.test(readFileSync(name, 'utf8'))) t.fail(`${name} looks for programs by itself`);
+    if (calls.test(readFileSync(name, 'utf8'))) t.fail(`${name} searches for programs itself`);
   const packages = Object.values(needs).flatMap((need) => [...need.packages]);
   t.equal(new Set(packages).size, packages.length, 'each package is listed once');
   t.same(needsOf(sources), Object.keys(needs).sort(), 'each need is used');

@@ -30,7 +30,7 @@ t.test('sizes', async (t) => {
   ])
     t.test(title, async (t) => {
       t.equal(large.status, 413, 'an archive of 150 KiB where 100 KiB are allowed');
-      t.equal(bomb.status, 413, 'a small archive of as much');
+      t.equal(bomb.status, 413, 'a small archive that expands to the same size');
     });
 
   t.test(
@@ -60,7 +60,7 @@ t.test('admission', async (t) => {
     '`server.http.queue_size` · Upload admission.',
   ])
     t.test(title, async (t) => {
-      t.equal(refused.status, 503, 'with two uploads waiting, a third is refused');
+      t.equal(refused.status, 503, 'with two waiting uploads, a third is rejected');
     });
 
   for (const title of [
@@ -99,7 +99,7 @@ t.test('what expires', async (t) => {
 
   t.test('Idempotency records are memory-only and expire with completed run records.', async (t) => {
     t.not(second.run_id, first.run_id, 'expired');
-    t.not(third.run_id, second.run_id, 'not there after a restart');
+    t.not(third.run_id, second.run_id, 'missing after a restart');
   });
 
   t.test(

@@ -170,8 +170,8 @@ t.test(
     const ended = await world.run();
     t.equal(ended.status, 1);
     const after = world.files('web');
-    t.equal(after['one/a.txt'], before['one/a.txt'], 'the output that was written is as before');
-    t.same(Object.keys(after), Object.keys(before), 'and nothing is left over');
+    t.equal(after['one/a.txt'], before['one/a.txt'], 'the written output is restored');
+    t.same(Object.keys(after), Object.keys(before), 'no other files are left');
   },
 );
 

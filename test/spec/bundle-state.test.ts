@@ -51,7 +51,7 @@ t.test(
       url: 'https://maps.example/one/a.txt',
     });
     t.match(b, { path: 'b.html', generated: { content_type: /text\/html/ } });
-    t.notOk(plain.outputs[0]?.url, 'without a configured URL there is none');
+    t.notOk(plain.outputs[0]?.url, 'without a configured URL, there is none');
   },
 );
 

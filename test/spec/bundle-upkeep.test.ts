@@ -94,7 +94,7 @@ t.test('reconcile-state', async (t) => {
     async (t) => {
       t.equal(files['one/stray.txt'], 'theirs', 'no file is deleted');
       t.notOk(afterAll.includes('stray.txt'), 'no file is adopted');
-      t.ok(afterAll.includes('b.txt'), 'other bytes of the same size are not noticed');
+      t.ok(afterAll.includes('b.txt'), 'other bytes of the same size are not detected');
       world.write('web/one/.publisher.json', '{"schema_version": 4}');
       t.equal((await reconcile(world)).status, 1);
       t.equal(world.files('web')['one/.publisher.json'], '{"schema_version": 4}');

@@ -67,7 +67,7 @@ for (const title of [
     };
     for (const [what, change] of Object.entries(wrong)) {
       t.notOk(await isValid(change), what);
-      t.ok(await isValid(change, '--schema-only'), `${what} is not for the schema to see`);
+      t.ok(await isValid(change, '--schema-only'), `the schema cannot check ${what}`);
     }
   });
 
@@ -224,7 +224,7 @@ t.test('start_segment_id and end_segment_id name exact segment IDs.', async (t) 
   world.write('t.jsonl', ids.map((id) => JSON.stringify({ segment_id: id, text: 'x' })).join('\n'));
   t.notOk(
     await isValid(unchanged, '--transcript', 't.jsonl'),
-    'the first scene ends at a segment that is not there',
+    'the first scene ends at a missing segment',
   );
   t.ok(await isValid(({ scenes }) => (scenes[0]['end_segment_id'] = 9), '--transcript', 't.jsonl'));
 });

@@ -62,12 +62,12 @@ for (const document of documents)
     t.same(
       statements.filter((one) => !tested.has(one) && !excused.has(one)),
       [],
-      'none is forgotten',
+      'every statement is covered',
     );
     t.same(
       statements.filter((one) => tested.has(one) && excused.has(one)),
       [],
-      'none is both',
+      'no statement is both tested and excused',
     );
     for (const [statement, reason] of excused) {
       t.ok(statements.includes(statement), `in the specification: ${statement}`);

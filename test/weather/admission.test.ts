@@ -56,7 +56,7 @@ t.test('a read that would wait too long is rejected immediately, with the time t
   const waiting = Array.from({ length: 8 }, () => admit('alerts'));
   await settled();
   await t.rejects(admit('alerts'), { code: 'POOL_FULL', retryAfterSeconds: 6 });
-  t.type(await admit('observations'), 'function', 'another family has its own share');
+  t.type(await admit('observations'), 'function', 'another family has a separate share');
 
   for (const release of held) release();
   for (const next of waiting) (await next)();
@@ -80,7 +80,7 @@ t.test('waits at most as long as a read may take', async (t) => {
   const admit = openAdmission({ maxConcurrent: 1, share: 1, waitMs: 20 }, systemClock);
   const release = await admit('alerts');
   await t.rejects(admit('alerts'), { code: 'POOL_TIMEOUT' });
-  await t.rejects(admit('observations'), { code: 'POOL_TIMEOUT' }, 'nor for all families together');
+  await t.rejects(admit('observations'), { code: 'POOL_TIMEOUT' }, 'also not for all families together');
   release();
   (await admit('observations'))();
 });

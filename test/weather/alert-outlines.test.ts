@@ -80,7 +80,7 @@ t.test('reads the outlines of a poll once, and only new ones of the next poll', 
   t.ok(second.data?.alerts.some(({ id }) => id === 'urn:bench:new'));
   await reader.close();
   const rows = (await looked(owner, 'alerts')) - before;
-  t.ok(rows >= polygons && rows < 1.5 * polygons, `${rows} rows were looked at for ${polygons} outlines`);
+  t.ok(rows >= polygons && rows < 1.5 * polygons, `${rows} rows were read for ${polygons} outlines`);
 });
 
 t.test('rejects a request at its deadline, and finishes the started read', async (t) => {
@@ -99,7 +99,7 @@ t.test('rejects a request at its deadline, and finishes the started read', async
   t.ok((await reader.alerts({ point })).data);
   await reader.close();
   const rows = (await looked(owner, 'alerts')) - before;
-  t.ok(rows < 1.5 * polygons, `${rows} rows were looked at for ${polygons} outlines`);
+  t.ok(rows < 1.5 * polygons, `${rows} rows were read for ${polygons} outlines`);
 });
 
 /** Work that waits for `opened` continues once it is open. */
@@ -153,6 +153,6 @@ t.test("two polls whose outlines are read concurrently keep each other's entries
   t.notOk((await older).index.at({ latitude: 40.5, longitude: -73.5 }).has('urn:a:first'));
   third.open();
   const { index, unplaced } = await newer;
-  t.ok(index.at({ latitude: 40.5, longitude: -73.5 }).has('urn:a:first'), 'it is found by its polygon');
+  t.ok(index.at({ latitude: 40.5, longitude: -73.5 }).has('urn:a:first'), 'its polygon finds it');
   t.equal(unplaced.size, 0);
 });

@@ -30,7 +30,7 @@ t.test('parameters are documented, and their examples and defaults are valid', (
       if (typeof parameter.example === 'string') t.not(parameter.parse(parameter.example), undefined);
       const { default: text } = parameter.schema;
       if (text !== undefined) t.equal(JSON.stringify(text), JSON.stringify(parameter.absent));
-      t.equal(parameter.parse(''), undefined, 'empty is refused');
+      t.equal(parameter.parse(''), undefined, 'an empty value is rejected');
     }
   t.end();
 });
@@ -66,6 +66,6 @@ t.test('a missing or mistyped member is a compile error', (t) => {
   weatherFamily({ ...complete, itemNames: { tides: 'tide' } });
   // @ts-expect-error no such parameter is declared
   weatherFamily({ ...complete, read: (_source, { hours }) => read(hours) });
-  t.pass('held by the type check');
+  t.pass('checked by the compiler');
   t.end();
 });

@@ -46,7 +46,7 @@ t.test('skips invalid alerts without affecting others', async (t) => {
     t.same(
       data?.alerts.map(({ id }) => id),
       Array.from({ length: limit }, (_, index) => `a${String(index + 4).padStart(4, '0')}`),
-      'no page is shorter than was asked for',
+      'no page is shorter than requested',
     );
     t.same(
       rejected.map(({ field, reason, record, isLeftOut }) => [field, reason, record, isLeftOut]),
@@ -56,8 +56,8 @@ t.test('skips invalid alerts without affecting others', async (t) => {
   }
   await owner.run("update alerts set expires_at = 'infinity'");
   const { data, rejected = [] } = await reader.alerts({ limit: 2 });
-  t.same([data?.total, data?.alerts], [0, []], 'of nothing but dirt there is none');
-  t.equal(rejected.length, 1000, 'and no end of them is named');
+  t.same([data?.total, data?.alerts], [0, []], 'with only invalid rows, there is none');
+  t.equal(rejected.length, 1000, 'and their end is never reported');
   await Promise.all([reader.close(), owner.close()]);
 });
 
@@ -93,7 +93,7 @@ async function codesSuite(t: Test, driver: Driver): Promise<void> {
   const lax = await driver.openTarget();
   await lax.run('alter table alerts alter vtec drop not null; update alerts set vtec = null');
   const again = await driver.openReader(systemClock);
-  t.same((await again.alert({ id: 'plain' })).data?.vtec, [], 'where a table allows none');
+  t.same((await again.alert({ id: 'plain' })).data?.vtec, [], 'if a table does not allow any');
   await Promise.all([again.close(), lax.close()]);
 }
 

@@ -27,7 +27,7 @@ t.test('building an index of many outlines yields to the event loop', async (t) 
   setImmediate(count);
   const index = await outlineIndex(many);
   isMade = true;
-  t.ok(turns >= 20, `others had ${turns} turns`);
+  t.ok(turns >= 20, `other work had ${turns} turns`);
   t.same(index.at({ latitude: 25.05, longitude: -119.95 }), new Set(['alert-0']));
   t.same(
     index.within({ west: -120, south: 25, east: -119.7, north: 25.05 }),
@@ -60,5 +60,5 @@ t.test('a single geometry contains the same points as an index of it', async (t)
         );
       }
   }
-  t.ok(held > 20, `${held} are held`);
+  t.ok(held > 20, `${held} are contained`);
 });

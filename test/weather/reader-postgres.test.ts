@@ -109,7 +109,7 @@ t.test('sends only reads to the server, and the session rejects writes', async (
 
   const owner = await openServer(server.url());
   const settings = await owner.query("select current_setting('transaction_read_only') as read_only", []);
-  t.equal(settings[0]?.['read_only'], 'off', 'the owner itself may write');
+  t.equal(settings[0]?.['read_only'], 'off', 'the owner itself can write');
   await owner.close();
   const { openPostgres } = await import('../../src/weather/database/postgres.ts');
   const database = openPostgres(primary, server.url());
@@ -156,7 +156,7 @@ t.test('reports missing and changed tables', async (t) => {
     code: 'schema_mismatch',
     message: /requires weather\.outlook\.v2/,
   });
-  t.ok((await reader.observations(observation)).data, 'the other families go on');
+  t.ok((await reader.observations(observation)).data, 'the other families continue');
   await owner.run(
     'alter table outlook_runs_old rename to outlook_runs; alter table observations rename column visibility_m to visibility',
   );
@@ -167,7 +167,7 @@ t.test('reports missing and changed tables', async (t) => {
   t.match(told, { code: 'schema_mismatch' });
   t.notMatch(told?.message, /select|visibility/i, 'no SQL leaks');
   await owner.run('alter table observations rename column visibility to visibility_m');
-  await t.resolves(reader.convectiveOutlooks(outlook), 'outlooks are answered again');
+  await t.resolves(reader.convectiveOutlooks(outlook), 'outlooks work again');
   await reader.close();
   await owner.close();
 });
@@ -191,7 +191,7 @@ t.test('a slow query is cancelled, and a read that waits too long for a connecti
   await owner.run('commit');
   t.ok((await first).every(({ data }) => data !== null));
   const late = await persist(() => hasty.observations(observation), 'database_unavailable');
-  t.ok(late.data, 'and both go on');
+  t.ok(late.data, 'both continue');
   await Promise.all([hasty.close(), narrow.close(), owner.close()]);
 });
 
@@ -219,7 +219,7 @@ t.test('a locked table stops no other family', async (t) => {
   await Promise.all(stuck);
   await owner.run('rollback; begin; lock table observations in access exclusive mode');
   const busy = Promise.allSettled(Array.from({ length: 32 }, () => reader.observations(observation)));
-  t.ok((await reader.forecastDiscussions({ office: 'OKX' })).data, 'nor do single statements');
+  t.ok((await reader.forecastDiscussions({ office: 'OKX' })).data, 'single statements share none either');
   await owner.run('rollback');
   await busy;
   await Promise.all([reader.close(), owner.close()]);

@@ -28,7 +28,7 @@ t.test('points in polygons match an oracle, across the antimeridian and around t
   }
   t.ok(
     held > count && crossing > count / 5,
-    `${share(count, all)} shapes: ${held} points held, ${crossing} cut`,
+    `${share(count, all)} shapes: ${held} points contained, ${crossing} cut`,
   );
 });
 

@@ -134,7 +134,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
       t.equal(lastModified?.toISOString(), '2026-01-20T17:51:00.000Z');
 
       const rain = await newestOf(reader, { station: ['KBFI'], units });
-      t.equal(rain.data?.rawMessage, null, 'an empty message is no message');
+      t.equal(rain.data?.rawMessage, null, 'an empty message is omitted');
       t.same(
         rain.data?.presentWeather.map(({ raw }) => raw),
         ['-RA', 'BR'],
@@ -316,7 +316,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
       t.equal(old.data?.stories.length, 5);
       t.ok(
         old.data?.stories.some(({ startsAt, endsAt }) => startsAt === endsAt),
-        'a window of no length stays',
+        'a window of zero length stays',
       );
       t.equal((await reader.weatherStories({ office: 'ZZZ', limit: 7 })).data, null);
     }),
@@ -352,9 +352,9 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
           ['probability', '0.10', 10, null],
           ['probability', '0.15', 15, null],
         ],
-        'an intensity and a probability with the same dn stay apart',
+        'an intensity and a probability with the same dn stay separate',
       );
-      t.equal(tornado.data?.maximumCategory, 'ENH', 'told although the hazards leave it out');
+      t.equal(tornado.data?.maximumCategory, 'ENH', 'included although the hazards omit it');
       t.match((await reader.convectiveOutlooks({ ...query, day: 4 })).data?.areas, [
         { hazard: 'any_severe', probability: 15 },
       ]);

@@ -206,7 +206,7 @@ t.test('no page renders text from a bundle, a catalog or a request as markup', a
   for (const { path } of reads) {
     const form = new RegExp(`^${path.slice(1).replace(/\{\w+\}/g, '[^/]+')}$`);
     const isThere = path === '/admin/queues' || [...visited].some((one) => form.test(one));
-    t.ok(isThere, `${path} was looked at`);
+    t.ok(isThere, `${path} was checked`);
   }
 });
 

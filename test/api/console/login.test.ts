@@ -35,9 +35,9 @@ for (const secret of [undefined, 'a:secret & more'])
     t.match(page, /<label for="token">/, 'a token still works');
     const href = /href="([^"]+login\/start[^"]+)"/.exec(page)?.[1]?.replaceAll('&amp;', '&') ?? '';
     const end = await browser.get(href);
-    t.equal(end.url, `${api.origin}/console/pipelines/maps`, 'the page that was asked for');
+    t.equal(end.url, `${api.origin}/console/pipelines/maps`, 'the requested page');
     t.match(await end.page.text(), /ada \(operator\)/);
-    t.same([...browser.cookies.keys()].includes('waybill_login'), false, 'the attempt is used up');
+    t.same([...browser.cookies.keys()].includes('waybill_login'), false, 'the attempt cannot be used again');
   });
 
 t.test('the address to return to does not depend on the request', async (t) => {
@@ -116,11 +116,11 @@ t.test("an answer that does not belong to this browser's login is rejected", asy
     t.notOk(cookies.has('waybill_session'), name);
   }
   cookies.set('waybill_login', attempt);
-  t.equal((await browser.get(answer)).url, `${api.origin}/console`, 'the refusals did not use it up');
+  t.equal((await browser.get(answer)).url, `${api.origin}/console`, 'the refusals did not use the code');
   cookies.clear();
   cookies.set('waybill_login', attempt);
   const again = await browser.send(answer);
-  t.match(noticeIn(await again.text()), /last page was opened twice\. Log in again\./, 'the code is used up');
+  t.match(noticeIn(await again.text()), /last page was opened twice\. Log in again\./, 'the code cannot be used again');
 
   provider.user = null;
   const denied = await new HttpBrowser().get(`${api.origin}/console/login/start`);
@@ -245,8 +245,8 @@ t.test('a role decides what a user can see and do', async (t) => {
   const account = (await get('/account')).text.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
   t.match(account, /maps operator See runs and files, upload bundles.* docs viewer See runs and files /);
   t.notMatch((await get('')).text, />files</);
-  t.match((await get('/pipelines/maps')).text, /Pause/, 'an operator pauses');
-  t.notMatch((await get('/pipelines/docs')).text, /Pause|Upload/, 'a viewer does not');
+  t.match((await get('/pipelines/maps')).text, /Pause/, 'an operator can pause');
+  t.notMatch((await get('/pipelines/docs')).text, /Pause|Upload/, 'a viewer cannot');
   for (const path of ['/pipelines/files', '/admin', '/audit', '/pipelines/docs/upload'])
     t.equal((await get(path)).status, 403, path);
   t.match((await get('/admin')).text, /This needs the role admin/);
@@ -287,7 +287,7 @@ t.test('a session ends when its role is removed or changed, and never gains anot
   withRoles(viewer);
   t.match(await (await browser.send(`${api.origin}/console`)).text(), /ada \(viewer\)/);
   withRoles(admin);
-  t.equal(await status(), 303, 'the role of others');
+  t.equal(await status(), 303, 'the role of other users');
   withRoles({ ...operator, id: 'changed' });
   t.equal(await status(), 303, 'a changed role');
   withRoles(...login.roles);

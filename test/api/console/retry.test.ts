@@ -52,7 +52,7 @@ t.test('the page of a run that waits for a retry shows the cause, and can retry 
   t.match(page, '>Try now</button>');
   const reader = await logIn(api, tokens.reader);
   t.match(reader.page, 'Try 2 at');
-  t.notMatch(reader.page, 'Try now', 'a token that may not start runs has no button');
+  t.notMatch(reader.page, 'Try now', 'a token that cannot start runs has no button');
   const action = `${api.origin}/console/runs/${runId}/retry`;
   const body = new URLSearchParams({ csrf });
   t.equal((await fetch(action, { method: 'POST', headers, redirect: 'manual', body })).status, 303);

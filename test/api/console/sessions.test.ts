@@ -88,7 +88,7 @@ t.test('open streams of a process share one query for logouts in each round of c
     );
   }
   await clock.advance(10_000);
-  t.equal(queries.length, 3, 'and none once no stream is open');
+  t.equal(queries.length, 3, 'and none without an open stream');
 });
 
 t.test('redirects only to the console after a login', (t) => {
@@ -208,7 +208,7 @@ t.test('a session ends with its token, and at logout', async (t) => {
   if (token === undefined) throw new TypeError('there are tokens');
   const { hash } = token;
   api.reconfigure((access) => ({ ...access, tokens: access.tokens.filter(({ id }) => id !== 'ci') }));
-  t.equal(await status(), 303, 'the token is gone');
+  t.equal(await status(), 303, 'the token is removed');
   api.reconfigure((access) => ({ ...access, tokens: [{ ...token, hash: Buffer.alloc(32, 7) }] }));
   t.equal(await status(), 303, 'another value');
   api.reconfigure((access) => ({ ...access, tokens: [{ ...token, hash, expiresAt: new Date(0) }] }));
@@ -253,7 +253,7 @@ t.test('a clock that was ahead neither extends a session nor blocks later ones a
   );
   const admin = await logIn(api, tokens.admin);
   aheadMs = 0;
-  t.equal(await statusOf(admin.cookie), 303, 'begun in the future');
+  t.equal(await statusOf(admin.cookie), 303, 'its start is in the future');
   // The first request of the session detects that the logout is in the future, and treats it as current.
   t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 303);
   t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 200);
@@ -286,7 +286,7 @@ t.test('a token sees only its pipelines, on every page, in every action and in t
     const text = await (await get(path)).text();
     t.match(text, />maps</, path);
     t.notMatch(text, /docs\.2026|>files<|>docs</, path);
-    t.notMatch(text, /1 waiting/, `${path}: what waits of others is not counted`);
+    t.notMatch(text, /1 waiting/, `${path}: waiting runs of others are not counted`);
   }
   // Every address with a pipeline or a run, including those of other pipelines, and the admin addresses.
   const filled = (path: string): string =>
@@ -370,7 +370,7 @@ t.test('a path that leads out of the destination is rejected wherever the consol
       ]),
     ])
       t.equal((await send()).status, 400, `${page} ${JSON.stringify(path)}`);
-  t.same(asked, [], 'nothing was looked for');
+  t.same(asked, [], 'nothing was read');
   // If it is encoded twice, it is an ordinary name. As part of the address, it does not match a
   // destination.
   await fetch(`${api.origin}/${place}?path=%252e%252e%252fetc`, { headers: { cookie } });

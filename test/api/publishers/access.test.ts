@@ -115,8 +115,8 @@ t.test('a reload limits the rights of tokens that were issued before', async (t)
     return (await upload(api.origin, { token })).status;
   };
   t.equal(await statusWith({ scopes: ['read'] }), 403);
-  t.equal(await statusWith({ pipelines: ['docs'] }), 403, 'a new pipeline is not for old tokens');
-  t.equal(await statusWith({ claims: { repository_id: '12345' } }), 401, 'other rules need another exchange');
+  t.equal(await statusWith({ pipelines: ['docs'] }), 403, 'old tokens do not apply to a new pipeline');
+  t.equal(await statusWith({ claims: { repository_id: '12345' } }), 401, 'other rules require another exchange');
   t.equal(await statusWith({ audience: 'https://other.example.org' }), 401);
   t.equal(await statusWith({ maxLifetimeMs: 60_000 }), 202);
 });

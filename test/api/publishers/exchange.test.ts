@@ -124,7 +124,7 @@ t.test('every other ID token is rejected, with the reason and the OAuth error', 
     t.match(body, { code, error: 'invalid_request', retryable: false }, name);
     t.match(String(body['error_description']), reason, name);
     const written = JSON.stringify([body, lines.splice(0), entries]);
-    for (const secret of secrets) t.notOk(written.includes(secret), `${name}: the token is nowhere`);
+    for (const secret of secrets) t.notOk(written.includes(secret), `${name}: the token appears nowhere`);
   }
   // Refusals without a token share a record for each code.
   const refusal = { act: 'token.exchange', result: 'refused', actor: { type: 'anonymous', id: null } };
@@ -158,7 +158,7 @@ t.test('an ID token is accepted once, with and without jti', async (t) => {
     const token = await issuer.sign({ ...claims, ...more });
     const answers = await Promise.all([1, 2, 3].map(() => exchange(origin, token)));
     const written = JSON.stringify([lines, entries]);
-    for (const part of token.split('.')) t.notOk(written.includes(part), 'the token is nowhere');
+    for (const part of token.split('.')) t.notOk(written.includes(part), 'the token appears nowhere');
     t.same(answers.map(({ status }) => status).sort(), [200, 400, 400]);
     t.match(answers.find(({ status }) => status === 400)?.body, { detail: /used before/ });
   }

@@ -198,7 +198,7 @@ t.test('rotation during many exchanges loses no ID token that the client repeats
   t.same(await statuses(old), [200, 200, 200]);
   await issuer.rotate();
   const fresh = await Promise.all([1, 2, 3].map(() => issuer.sign(claims)));
-  t.same(await statuses(fresh), [503, 503, 503], 'asked to come again: the ID tokens stay usable');
+  t.same(await statuses(fresh), [503, 503, 503], 'clients that repeat the request can still use their ID tokens');
   await clock.advance(60_000);
   t.same(await statuses(fresh), [200, 200, 200]);
   async function statuses(tokens: string[]): Promise<number[]> {

@@ -98,7 +98,7 @@ for (const [name, server] of [
     await Promise.all(restarts);
     t.same([proxy.cuts() >= 10, restarts.length], [true, 1], `${proxy.cuts()} cuts and a restart`);
     const most = archive.length + (proxy.cuts() + 2) * (chunkSize + 2_000) + 100_000;
-    t.ok(proxy.passed('to the server') <= most, 'at most one chunk was sent twice for each cut');
+    t.ok(proxy.passed('to the server') <= most, 'at most one chunk was resent for each cut');
     t.equal(await statusOf(origin, location), 'succeeded');
     t.ok(wasPublished(place.root));
   });

@@ -59,7 +59,7 @@ t.test('accepts a length with or after the last part', async (t) => {
   const told = await send(other, 6, '', { headers: { 'upload-length': '6' } });
   t.equal((await recordOf(api, told))?.status, 'queued');
   const large = await begin(api.origin, null);
-  t.equal((await send(large, 0, 'x'.repeat(1_001))).status, 413, 'no more than the pipeline takes');
+  t.equal((await send(large, 0, 'x'.repeat(1_001))).status, 413, 'more than the pipeline accepts');
   t.equal(
     (await send(await begin(api.origin, null), 0, '', { headers: { 'upload-length': '0' } })).status,
     400,
@@ -73,7 +73,7 @@ t.test('the last byte counts once the queue has accepted the bundle, and is rese
   const refused = await send(url, 0, 'abcdef');
   t.same([refused.status, await codeOf(refused)], [503, 'queue_full']);
   t.ok(Number(refused.headers.get('retry-after')) > 0);
-  t.equal(await offsetOf(url), 5, 'no client takes it for done');
+  t.equal(await offsetOf(url), 5, 'it does not look complete to a client');
   t.equal(await codeOf(await send(url, 5, 'f')), 'queue_full');
   await slot.release();
   const last = await send(url, 5, 'f');
@@ -107,7 +107,7 @@ t.test('a key works as for an upload in one request', async (t) => {
   t.equal(await offsetOf(lost), null, 'an upload whose Location never arrived is replaced');
   await send(begun, 0, 'a');
   await begin(api.origin, 3, { headers });
-  t.equal(await offsetOf(begun), 1, 'and one that is being sent is not');
+  t.equal(await offsetOf(begun), 1, 'an active upload is not replaced');
 });
 
 t.test('restarts a failed run under its key if the upload requested that at its creation', async (t) => {
@@ -148,7 +148,7 @@ t.test('rejects wrong offsets, versions, types and tokens', async (t) => {
   ];
   for (const [response, status, code] of refused)
     t.same([response.status, await codeOf(response)], [status, code], code);
-  t.equal(await offsetOf(url), 3, 'and nothing has changed');
+  t.equal(await offsetOf(url), 3, 'nothing has changed');
   const old = await tus('HEAD', url, { headers: { 'tus-resumable': '0.2.2' } });
   t.same([old.status, old.headers.get('tus-version')], [412, '1.0.0']);
   for (const length of ['0', '-1', 'x', '1001']) {
@@ -174,7 +174,7 @@ t.test('keeps received bytes after a disconnect, and lets a later request take o
   };
   socket.write(`${head(0)}ab`);
   await received(2);
-  t.equal(await offsetOf(url), 2, 'HEAD ends the request that still sends');
+  t.equal(await offsetOf(url), 2, 'HEAD ends the active request');
   t.match(await until(/"code"/), /^HTTP\/1.1 423 [^]*"code":"upload_locked","retryable":true/);
   const gone = await connect(t, api.origin);
   gone.socket.write(`${head(2)}cd`);
@@ -231,7 +231,7 @@ t.test('partial uploads are limited in number and bytes, and DELETE ends them', 
   t.equal(await codeOf(await post('1')), 'partial_uploads_full');
   t.equal((await tus('DELETE', one)).status, 204);
   t.equal(await offsetOf(one), null);
-  t.equal(await codeOf(await post('901')), 'partial_uploads_full', 'each counts with all of its archive');
+  t.equal(await codeOf(await post('901')), 'partial_uploads_full', 'each counts with its whole archive');
   t.equal((await post('900')).status, 201);
   t.equal(await offsetOf(two), 0);
   t.match(await (await fetch(`${api.origin}/metrics`)).text(), /^waybill_partial_uploads 2$/m);
@@ -317,7 +317,7 @@ t.test('lets only the owner of a key find an interrupted upload by it', async (t
   const found = { upload_id: id, offset: 3, length: 6, idempotency_key: 'k 1', run_id: null };
   t.match(await list('?idempotency_key=k%201'), [{ ...found, metadata: { archive: 'abc', private: null } }]);
   t.same(await list('?idempotency_key=k'), []);
-  t.same(await list('', tokens.writer), [], 'another token sees none of it');
+  t.same(await list('', tokens.writer), [], 'another token cannot see it');
   t.same(await list('', tokens.writer, 'docs'), []);
   const later = await begin(api.origin, 6);
   t.match(await list(), [
@@ -336,7 +336,7 @@ t.test('if disabled, their paths do not exist', async (t) => {
     ...(['GET', 'HEAD', 'PATCH', 'DELETE'] as const).map((name) => [name, `${uploads}/x`] as const),
   ])
     t.equal((await tus(method, url)).status, 404, `${method} ${url}`);
-  t.equal((await upload(api.origin, { body: 'abc' })).status, 202, 'and all else is as ever');
+  t.equal((await upload(api.origin, { body: 'abc' })).status, 202, 'everything else works as before');
 });
 
 t.test('uses the supported protocol', async (t) => {

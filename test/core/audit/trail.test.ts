@@ -117,7 +117,7 @@ t.test('verify names the line that was edited, removed, moved or truncated', asy
     all.map((line, at) => (at === index ? line.replace('"ci"', '"me"') : line));
   t.same(await change(t, (all) => edit(all, 0)), ['edited 1']);
   t.same(await change(t, (all) => edit(all, 3)), ['edited 4']);
-  t.same(await change(t, (all) => edit(all, 5)), ['edited 6'], 'the last one, by the head');
+  t.same(await change(t, (all) => edit(all, 5)), ['edited 6'], 'the last one, detected by the head');
   t.same(
     await change(t, (all) =>
       all.map((line, at) => (at === 2 ? line.replace(/"prev":"sha256:../, '"prev":"sha256:zz') : line)),
@@ -148,7 +148,7 @@ t.test('a removed head is reported, at the end and after further records', async
   rmSync(path.join(directory, 'head'));
   t.same(await faults(directory), ['head']);
   await write(directory, 4, 4);
-  t.same(await faults(directory), ['head 4'], 'a record notes it');
+  t.same(await faults(directory), ['head 4'], 'a record reports it');
 });
 
 t.test('a failed write of the head causes no second record', async (t) => {

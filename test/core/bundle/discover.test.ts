@@ -51,7 +51,7 @@ t.test('finds bundles at any depth, sorted, and does not search inside them', as
   );
   t.same(invalid, []);
   t.match(warnings, [{ code: 'dot_directory_skipped', file: '.cache' }]);
-  t.equal(warnings.length, 1, 'names of the publisher are passed over in silence');
+  t.equal(warnings.length, 1, 'names of the publisher are skipped without a warning');
 });
 
 t.test('a root with a manifest is the only bundle', async (t) => {
@@ -209,7 +209,7 @@ t.test('a file of the kind scene_map must be valid', async (t) => {
   await t.rejects(
     rules('error'),
     { code: 'invalid_bundle' },
-    'content rules count where the pipeline says so',
+    'content rules apply if the pipeline requires them',
   );
   await t.rejects(load(await storageOf(good, { digest: digestOf('other') })), {
     code: 'invalid_bundle',
@@ -247,7 +247,7 @@ t.test('validate reads everything and reports differences', async (t) => {
   await t.rejects(
     validateBundle({ ...bundle, files: unreadable }),
     { code: 'storage_transient' },
-    'a failure to read is no finding',
+    'a read failure is not a finding',
   );
 });
 

@@ -165,7 +165,7 @@ for (const [what, [code, archive]] of Object.entries(hostileArchives)) {
     for (const chunk of [97, 65_536]) {
       const { error, directory } = await stage(archive, { chunk });
       t.equal(error?.code, code, error?.message ?? 'was not refused');
-      t.ok(error?.hint, 'says what to do');
+      t.ok(error?.hint, 'has a fix');
       t.notOk(error?.message.includes(root), 'names no path of the host');
       t.notOk(existsSync(directory), 'the staging directory is gone');
     }
@@ -419,7 +419,7 @@ t.test('reserves the path of a stored file like that of an archive entry', async
   await t.rejects(
     async () => extraction.take('b/c/d.txt' as never),
     { code: 'unsafe_archive_entry' },
-    'it is taken by now',
+    'its path is in use now',
   );
   await t.rejects(async () => extraction.take('e.txt' as never), { code: 'too_many_files' });
 });

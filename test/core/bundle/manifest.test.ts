@@ -51,7 +51,7 @@ t.test('a manifest is parsed with its defaults', async (t) => {
   t.equal(
     valid({ created, files: [{ path: 'a', size: null, kind: null }], name: null, metadata: null }).name,
     null,
-    'null is as good as absent',
+    'null counts as absent',
   );
 });
 
@@ -139,7 +139,7 @@ t.test(
     t.same(
       codes(`{${body},"metadata":{"x":1,"\\u0078":2}}`),
       ['duplicate_key'],
-      'an escape does not hide it',
+      'it is found despite an escape',
     );
     t.same(
       codes(`{${body},"metadata":{"a\\"b":1,"c\\\\":"x:y"}}`),
@@ -152,7 +152,7 @@ t.test(
     t.same(
       codes(`{${body},"metadata":{"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}}`),
       ['too_deep'],
-      'and the stack is safe',
+      'the stack does not overflow',
     );
   },
 );
@@ -285,11 +285,11 @@ t.test('a content digest includes measured digests of files for which the manife
   const unasked = (): never => {
     throw new Error('every digest is declared');
   };
-  t.equal(contentDigest(declared, unasked), manifestDigest(declared), 'declared digests count as they did');
+  t.equal(contentDigest(declared, unasked), manifestDigest(declared), 'declared digests count as before');
   t.equal(
     contentDigest(bare, () => one),
     contentDigest(declared, unasked),
-    'declared or measured, it is the same',
+    'a measured digest has the same effect as a declared one',
   );
 });
 

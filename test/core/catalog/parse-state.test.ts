@@ -434,7 +434,7 @@ t.test('a canonical catalog is read from any chunks with the same result', async
     }),
     { numRuns: 200 },
   );
-  t.ok(own > 25 && other > 50, `${own} in their own form, ${other} not`);
+  t.ok(own > 25 && other > 50, `${own} canonical, ${other} not`);
 });
 
 t.test('a catalog body has the announced size and the serialized bytes', async (t) => {
@@ -483,7 +483,7 @@ t.test('a catalog that is almost canonical is not accepted as canonical', async 
     t.equal(readCanonical(Buffer.from(changed), sourceBackends), null, what);
   t.ok(
     readCanonical(Buffer.from(text.replace('"b"', '"\ufffd"')), sourceBackends),
-    'what stands for no character',
+    'invalid surrogates',
   );
   const long = serialiseCatalog({
     ...value,
@@ -492,7 +492,7 @@ t.test('a catalog that is almost canonical is not accepted as canonical', async 
   t.ok(readCanonical(long, sourceBackends), 'a record of three megabytes');
   const bad = Buffer.from(text);
   bad[second + '{"path":"'.length] = 0xff;
-  t.equal(readCanonical(bad, sourceBackends), null, 'no UTF-8');
+  t.equal(readCanonical(bad, sourceBackends), null, 'invalid UTF-8');
   t.equal(parseState(bad, sourceBackends).kind, 'invalid');
 });
 

@@ -261,7 +261,7 @@ t.test('normalizes values', async (t) => {
   t.match(size('2GB'), { maxUploadSize: 2_000_000_000, maxFiles: 10_000 });
   t.match(size('1024'), { maxUploadSize: 1024 });
   t.match(size('1, max_files: 250000'), { maxFiles: 250_000 });
-  t.throws(() => size('1, max_files: 250001'), { code: 'config_invalid' }, 'no manifest lists so many');
+  t.throws(() => size('1, max_files: 250001'), { code: 'config_invalid' }, 'no manifest lists that many');
 });
 
 t.test('a limit of removals is a number or a percentage', async (t) => {
@@ -627,7 +627,7 @@ t.test('checks related settings together, even next to other errors', async (t) 
   t.same(
     destinations('id: a, backend: local, path: inn'),
     [],
-    'a common beginning of the name is no overlap',
+    'a common prefix of the names is not an overlap',
   );
 });
 
@@ -882,7 +882,7 @@ t.test('orphans: settings other than keep require a listed source and preserved 
       `${from}, ${settings}`,
     );
   const kept = parse(destination(source.upload, 'orphans: keep')).config;
-  t.equal(kept.pipelines[0]?.destinations[0]?.orphans, 'keep', 'of uploads, too');
+  t.equal(kept.pipelines[0]?.destinations[0]?.orphans, 'keep', 'also for uploads');
 });
 
 t.test('the identity of a source is its location, the pipeline for uploads, or its id', async (t) => {
@@ -901,7 +901,7 @@ t.test('the identity of a source is its location, the pipeline for uploads, or i
     complaintsOf(
       `pipelines: [{id: p, source: {${source}}, destinations: [{id: d, backend: local, path: ./out}]}]`,
     );
-  t.match(refused('backend: http_upload, id: x'), [/id/], 'uploads have their pipeline');
+  t.match(refused('backend: http_upload, id: x'), [/id/], 'uploads belong to their pipeline');
   t.match(refused('backend: local, path: ./in, id: ""'), [/id/]);
 });
 

@@ -80,7 +80,7 @@ t.test('credentials of a systemd service are secrets if no directory is set', as
   t.match(secrets.warnings, [{ code: 'secret_file_ignored', file: join(given, 'BOTH') }]);
   const own = t.testdir({ other: {} });
   const configured = await loadSecrets({ directory: join(own, 'other'), env });
-  t.equal(configured.get('TOKEN'), undefined, 'the directory that is set is the only one');
+  t.equal(configured.get('TOKEN'), undefined, 'only the configured directory is read');
 });
 
 t.test('ignores a directory of credentials for another process', async (t) => {

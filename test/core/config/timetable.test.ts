@@ -55,7 +55,7 @@ t.test(
         '2026-10-25T01:30:00.000Z',
         '2026-10-25T02:30:00.000Z',
       ],
-      'a time that comes twice runs twice',
+      'a time that occurs twice runs twice',
     );
   },
 );
@@ -116,9 +116,9 @@ t.test(
       if (due === null) throw new TypeError('there is a next one');
       t.same(other.next(now), due);
       t.ok(due.at >= due.tick && due.at < due.tick + 300_000, 'before the next tick');
-      t.same(one.due(due.tick - 300_000, due.at), due, 'due when it comes');
+      t.same(one.due(due.tick - 300_000, due.at), due, 'due at its time');
       t.equal(one.due(due.tick - 300_000, due.at - 1), null, 'and not before');
-      t.equal(one.due(due.tick, due.at), null, 'nor once it is decided');
+      t.equal(one.due(due.tick, due.at), null, 'nor after it was decided');
       t.same(one.next(due.at - 1), due);
       delays.add(due.at - due.tick);
       now = due.at;

@@ -79,13 +79,13 @@ t.test('new connections have priority over other work, for at most 16 turns', as
   };
   const [none, three, many] = [await turnsUntilDone(0), await turnsUntilDone(3), await turnsUntilDone(999)];
   t.equal(three - none, 3);
-  t.equal(many - none, 16, 'who floods it with connections does not stop the work');
+  t.equal(many - none, 16, 'a flood of connections does not stop the work');
 });
 
 t.test('yields once a millisecond when nothing else uses the event loop', async (t) => {
   let now = 0;
   const { yieldToEventLoop: breathe } = sharedEventLoop({ monotonic: () => now });
-  t.type(breathe(), Promise, 'at first');
+  t.type(breathe(), Promise, 'initially');
   await breathe();
   t.equal(breathe(), undefined);
   now += 0.9;

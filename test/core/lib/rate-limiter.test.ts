@@ -20,7 +20,7 @@ t.test('limits bytes to the rate, in pieces of a tenth of a second', async (t) =
   const passed: number[] = [];
   const done = drain(new RateLimiter(clock, rate).pace(chunks(25_000)), passed);
   await clock.advance(99);
-  t.same(passed, [], 'the bucket begins empty');
+  t.same(passed, [], 'the bucket is empty initially');
   await clock.advance(1);
   t.same(passed, [10_000]);
   await clock.advance(149);
@@ -95,7 +95,7 @@ t.test('a timer that fires late costs no throughput', async (t) => {
   const done = drain(new RateLimiter(late, rate).pace(chunks(200_000)), passed);
   await clock.advance(2_600);
   await done;
-  t.equal(sum(passed), 200_000, '2 s of bytes take at most one late timer more');
+  t.equal(sum(passed), 200_000, '2 s of bytes are delayed by at most one late timer');
 });
 
 t.test('an error of the chunks is thrown', async (t) => {

@@ -45,7 +45,7 @@ t.test('calls to one server share the retry time of an outage, and have it again
   t.equal(pauses.splice(0).length, 3, 'a later call is retried briefly');
   t.equal(await call(async () => 'answer'), 'answer');
   await t.rejects(call(fail), away);
-  t.ok(sum(pauses) >= 60_000, 'after an answer, the next outage counts from its own beginning');
+  t.ok(sum(pauses) >= 60_000, 'after an answer, the next outage counts from its own start');
 });
 
 t.test('survives an outage of ten seconds', async (t) => {
@@ -134,7 +134,7 @@ t.test('a silent server gets two attempts, then one, and then none for a while',
   await clock.sleep(20_000);
   t.equal(await call(async () => 'answer' as never), 'answer');
   await t.rejects(call(), away);
-  t.equal(attempts, 5, 'after an answer, the next outage counts from its own beginning');
+  t.equal(attempts, 5, 'after an answer, the next outage counts from its own start');
 });
 
 t.test('a call during a new outage makes one attempt on a silent server', async (t) => {

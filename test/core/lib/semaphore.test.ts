@@ -22,8 +22,8 @@ t.test('grants the available permits in the order of requests', async (t) => {
   ask('whole', 3);
   ask('c', 1);
   await settled();
-  t.same(granted, ['a', 'b'], 'a small request does not pass a large one that waits');
-  t.equal(semaphore.tryAcquire(1), null, 'nor does one that will not wait');
+  t.same(granted, ['a', 'b'], 'a small request does not overtake a large one that waits');
+  t.equal(semaphore.tryAcquire(1), null, 'nor does a request that does not wait');
   await release('a');
   t.same(granted, ['b']);
   await release('b');
@@ -50,7 +50,7 @@ t.test('a request for more than the capacity counts as all of it', async (t) => 
   const all = semaphore.tryAcquire(50);
   t.type(all, 'function');
   all?.();
-  t.type(semaphore.tryAcquire(5), 'function', 'and gives back no more than it took');
+  t.type(semaphore.tryAcquire(5), 'function', 'and returns only its own permits');
 });
 
 t.test('permits are returned once, even if release is called again', async (t) => {

@@ -82,7 +82,7 @@ t.test('checks the target of a link, and who can replace the link', options, (t)
   lchownSync(path.join(sticky, 'link'), bob, bob);
   t.match(weaknessesOf(path.join(sticky, 'link')), [{ path: path.join(sticky, 'link'), kind: 'owner' }]);
   symlinkSync('round', path.join(made, 'round'));
-  t.same(kinds(path.join(made, 'round')), [], 'a link that leads to itself');
+  t.same(kinds(path.join(made, 'round')), [], 'a link to itself');
   t.end();
 });
 

@@ -170,9 +170,9 @@ t.test('prune by age with a clock 40 days ahead of the storage removes nothing',
     const { refused, removed } = await prune(fast, behind, options);
     t.match(refused, { code: 'clock_ahead', message: /40d ahead of the clock of/ });
     t.same(removed, []);
-    t.same(await snapshot(inner), before, 'and leaves nothing that it asked with');
+    t.same(await snapshot(inner), before, 'the temporary file is removed');
     const dry = await prune(fast, behind, { ...options, dryRun: true });
-    t.equal(dry.refused?.code ?? null, isTold ? 'clock_ahead' : null, 'a dry run does not write to ask');
+    t.equal(dry.refused?.code ?? null, isTold ? 'clock_ahead' : null, 'a dry run does not write to read the clock');
     t.same(await snapshot(inner), before);
     const right = withClock(inner, '2026-12-29T23:58:00Z', isTold);
     t.match(await prune(fast, right, options), { refused: null, removed: { length: 2 } });
@@ -323,7 +323,7 @@ t.test('reconcile: strays are sorted, and a file that reappears before the lease
   const [report] = await reconcile(context, returning, { owner, dryRun: false, allOwners: false });
   t.match(report, { missing: [{ path: 'a.txt', repaired: true }], unmanaged: ['a', 'm', 'z'] });
   t.same(await recorded(storage), ['a.txt', 'b.txt', 'theirs.txt']);
-  t.match(await stateOf(storage), { catalog: { generation: 2 } }, 'and nothing was written');
+  t.match(await stateOf(storage), { catalog: { generation: 2 } }, 'nothing was written');
 });
 
 t.test('reconcile: sweeps files of a dead publisher, but not in a dry run', async (t) => {

@@ -300,5 +300,5 @@ t.test('a listing is closed after its first entry', async (t) => {
   });
   await probeStorage(storage, testClock(), { write: false });
   t.ok(isLeft);
-  t.same(asked, [['', { recursive: false }]], 'and looks into no directory');
+  t.same(asked, [['', { recursive: false }]], 'and reads no subdirectory');
 });

@@ -160,7 +160,7 @@ t.test('settles an unfinished attempt, whether or not something is pruned', asyn
     const { storage } = telling(root, async (key) => void swept.push(key));
     t.match(await pruned(storage), { errors: { length: 0 } });
     t.match(await stateOf(root), { catalog: { pending: null, outputs: paths.map((path) => ({ path })) } });
-    t.ok(swept.includes('bundle/z'), 'parts of a file that was never finished are swept');
+    t.ok(swept.includes('bundle/z'), 'unfinished files are swept');
   }
 });
 
@@ -238,7 +238,7 @@ t.test(
       t.match(
         await pruned(root),
         { removed: [{ path: 'c' }], errors: { length: 0 } },
-        'the next one ends it',
+        'the next prune completes it',
       );
       t.match(await stateOf(root), { catalog: { outputs: [{ path: 'a' }], pending: null } });
     }
@@ -299,10 +299,10 @@ t.test(
     );
     t.same(written, Array(2).fill('replace 1 .publisher-probe-UUID/clock'));
     t.equal((await snapshot(inner)).size, 0);
-    t.equal(await asked(withTime(behind(-900_000))), null, 'behind the storage, outputs seem younger');
+    t.equal(await asked(withTime(behind(-900_000))), null, 'if our clock is behind, outputs seem younger');
     t.equal(await asked(withTime(null)), null, 'a storage that reports no times');
-    t.equal(await asked(withTime(undefined)), null, 'or has lost the file');
-    t.equal(await asked(withTime(behind(900_000)), false), null, 'not asked');
+    t.equal(await asked(withTime(undefined)), null, 'or lost the file');
+    t.equal(await asked(withTime(behind(900_000)), false), null, 'not requested');
     t.equal(await asked(withTime(null, -300_000)), null, 'told');
     t.match(await asked(withTime(null, -300_001), false), /ahead/);
     await t.rejects(

@@ -37,7 +37,7 @@ for (const flavour of ['files', 'objects'] as const) {
     );
     t.same(reports[0]?.missing, []);
     await reconcile(context, root, { owner, dryRun: false, allOwners: true });
-    t.same(await snapshot(root), before, 'and nothing is touched');
+    t.same(await snapshot(root), before, 'nothing is changed');
   });
 
   t.test(`${flavour}: a managed root is reported once, without the files of managed paths below it`, async (t) => {
@@ -79,5 +79,5 @@ t.test('one listing covers a whole destination, however many bundles it has', as
   await root.remove(listedKey(`session-7/${bundlePath}/a.txt`));
   const reports = await reconcile(context, counted, { owner, dryRun: false, allOwners: false });
   t.equal(reports.filter(({ missing }) => missing.length === 1).length, 1);
-  t.equal(listings, 3, 'once more, and the repaired path once more under its lease');
+  t.equal(listings, 3, 'again, and the repaired path once more under its lease');
 });

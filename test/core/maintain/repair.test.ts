@@ -103,7 +103,7 @@ for (const flavour of ['files', 'objects'] as const) {
     const files = await snapshot(web);
     t.same(litter(files), []);
     files.delete('bundle/.publisher.json');
-    t.same(files, before, 'byte for byte as it was published');
+    t.same(files, before, 'byte for byte as published');
     const state = await stateOf(web);
     t.match(state, { kind: 'valid', catalog: { pending: null, bundles: [{ source: { path: 'bundle' } }] } });
   });
@@ -232,7 +232,7 @@ t.test('the parts of a subset cover all paths once, and never change', async (t)
   const named = (place: string, path: string): number =>
     [1, 2, 3, 4, 5, 6, 7].findIndex((part) => isInSubset({ part, parts: 7 }, place, path));
   const spread = new Set(Array.from({ length: 99 }, (_, index) => named('bundle', `file ${index}`)));
-  t.equal(spread.size, 7, 'paths are spread over all parts');
+  t.equal(spread.size, 7, 'paths are distributed over all parts');
   t.equal(new Set(Array.from({ length: 99 }, (_, index) => named(`bundle ${index}`, 'file'))).size, 7);
   const { web } = await layOut('files');
   const parts = [1, 2, 3].map((part) => verify(web, { concurrency: 2, subset: { part, parts: 3 } }));

@@ -99,7 +99,7 @@ t.test('a signed publication is verified by waybill, minisign and sha256sum', as
   t.equal(status, 0);
   t.match(stdout, /^Signature and comment signature verified\nTrusted comment: timestamp:1795136523\t.*\n$/);
   writeFileSync(path.join(signed.place, 'copy/more.txt'), 'x');
-  t.match(read(), { status: 0, stdout: /\nmore\.txt\n$/ }, 'a file that was not signed is named');
+  t.match(read(), { status: 0, stdout: /\nmore\.txt\n$/ }, 'names an unsigned file');
   writeFileSync(path.join(signed.place, 'copy/a.txt'), 'X');
   t.match(read(), { status: 1, stdout: /a\.txt: FAILED/ });
 });
@@ -159,7 +159,7 @@ t.test('a run without changes keeps the bytes, and any change creates a new sign
   t.same(bytes(), before);
 
   rmSync(path.join(signed.place, 'web/site/attestation.json'));
-  t.equal(await signed.run('maps.3'), 'replace_catalog', 'a lost statement is made again');
+  t.equal(await signed.run('maps.3'), 'replace_catalog', 'a lost statement is created again');
   t.not(bytes()[2], before[2], 'it names its own run');
   t.same(await signed.distrusted(), []);
 

@@ -228,7 +228,7 @@ t.test('a notifier gets only the selected events and pipelines', async (t) => {
   t.ok(wants(config({ events }), login));
   t.ok(wants(config({ events, acts: ['login'] }), login));
   t.notOk(wants(config({ events, acts: ['logout'] }), login));
-  t.notOk(wants(config({ events, pipelines: ['maps'] }), login), 'a login is about no pipeline');
+  t.notOk(wants(config({ events, pipelines: ['maps'] }), login), 'a login has no pipeline');
 });
 
 function sinkOf(send: Sink['send'], over: Partial<Sink> = {}): Sink {
@@ -380,7 +380,7 @@ t.test("delivers an earlier process's events first, and drops events without a n
   await notifier.close(60_000);
   t.same(seen.slice(0, 2), ['msg_1', 'msg_3']);
   t.equal(seen.length, 3);
-  t.same([...kept], [], 'an event has ended when it was delivered or given up');
+  t.same([...kept], [], 'an event ends when it was delivered or failed');
   t.same(
     outcomes.map(({ delivered }) => delivered),
     [true, false, true],
@@ -481,7 +481,7 @@ t.test('a sink with a lower concurrency than the previous one gets no more than 
   const more = open({ n: slow.sink });
   for (let index = 0; index < 4; index += 1) more.notifier.notify(published);
   more.notifier.replace([{ config: config(), sink: fast.sink }]);
-  t.equal(log.filter((line) => line.startsWith('fast msg')).length, 2, 'besides the one in flight');
+  t.equal(log.filter((line) => line.startsWith('fast msg')).length, 2, 'in addition to the one in flight');
   await slow.release();
   for (let index = 0; index < 3; index += 1) await fast.release();
   await more.notifier.close(60_000);

@@ -160,7 +160,7 @@ t.test('of two concurrent redeliveries one is rejected, and no event is sent twi
   release();
   t.match(await first, { delivered: 3, left: 0 });
   t.same(idsOf(world.received), idsOf(events));
-  t.match(await notifier.redeliver('n'), { delivered: 0 }, 'and then it may begin again');
+  t.match(await notifier.redeliver('n'), { delivered: 0 }, 'and may then begin again');
 });
 
 t.test('a receiver that was gone and accepts an event gets later ones, too', async (t) => {
@@ -185,7 +185,7 @@ t.test('keeps events of a removed notifier until it is configured again', async 
   t.same(
     idsOf((await notifier.undelivered('n'))!.map(({ event }) => event)),
     idsOf(events),
-    'it can be looked at',
+    'it is listed',
   );
   await t.rejects(notifier.redeliver('n'), { code: 'notifier_not_found' });
   t.equal(await notifier.undelivered('none'), null);

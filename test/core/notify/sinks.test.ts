@@ -45,7 +45,7 @@ t.test(
     t.same(lines(file), [c]);
     chmodSync(file, 0o640);
     await sink.send(a, never);
-    t.equal(statSync(file).mode & 0o777, 0o640, 'the mode of a file that is there stays');
+    t.equal(statSync(file).mode & 0o777, 0o640, 'an existing file keeps its mode');
   },
 );
 

@@ -95,7 +95,7 @@ t.test('the first parent catalog with files there claims them for their owner', 
       t.same(claim, files === undefined ? null : { catalogPath, files: named, owner: as }, what);
       t.ok(reads.length <= 2);
       t.equal(await findClaimAbove(storage, '.'), null, 'nothing is above the root');
-      t.ok(reads.length <= 2, 'and nothing is read to know that');
+      t.ok(reads.length <= 2, 'without reading anything');
     }
 });
 
@@ -141,7 +141,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
             `would delete "sub/b/one.txt" and 1 more, which the catalog at ${where} records for other/web`,
           );
         }
-        t.same(await snapshot(storage), before, 'nothing was touched');
+        t.same(await snapshot(storage), before, 'nothing was changed');
         t.match(await publishAt(storage, at, files, { as: otherOwner }), { action: 'skip_same' });
       }
     },
@@ -182,7 +182,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
   t.test(`${kind}: reads the states above only if content is rejected or cleared, once each`, async (t) => {
     const { storage, reads } = countingStates(await newWorld(kind, t).open());
     for (const files of [{ a: '1' }, { a: '1' }, { a: '2' }]) await publishAt(storage, 'x/y/z', files);
-    t.same(new Set(reads), new Set(['x/y/z/.publisher.json']), 'published, nothing to do, published again');
+    t.same(new Set(reads), new Set(['x/y/z/.publisher.json']), 'published, unchanged, published again');
     await put(storage, 'p/q/r/stray.txt', 's');
     reads.length = 0;
     await publishAt(storage, 'p/q/r', { a: '1' });

@@ -56,12 +56,12 @@ t.test(
     await first.decideOn(await readState(first.storage));
     await put(first.storage, 'c/d', 'unmanaged');
     const refused = await first.decideOn(await readState(first.storage));
-    t.match(refused, { action: 'fail_unmanaged' }, 'a file where one is to be written');
+    t.match(refused, { action: 'fail_unmanaged' }, 'a file at the path of an output');
     await first.storage.remove('c/d' as never);
     t.match(
       await first.decideOn(await readState(first.storage)),
       { action: 'replace_catalog' },
-      'and it is gone',
+      'it is gone',
     );
 
     const second = await layOut();
@@ -75,7 +75,7 @@ t.test(
     await publish(third.root, { a: 'new', b: 'b', e: 'e' });
     const after = await third.decideOn(await readState(third.storage));
     t.same([before.writes.map(({ path }) => path), before.removes], [['a', 'c/d'], []]);
-    t.same([after.writes.map(({ path }) => path), after.removes], [['c/d'], ['e']], 'another has published');
+    t.same([after.writes.map(({ path }) => path), after.removes], [['c/d'], ['e']], 'another publisher has published');
   },
 );
 
@@ -92,7 +92,7 @@ t.test('checks an output again after another publisher damaged and republished i
   t.same(
     after.writes.map(({ path }) => path),
     ['a', 'c/d'],
-    'it is there by now',
+    'it exists again',
   );
 });
 
@@ -154,8 +154,8 @@ t.test(
       return generations;
     };
     t.same(await looks(0, 'fail_conflict'), [1]);
-    t.same(await looks(2, 'fail_conflict'), [1, 2, 3], 'each on the state as it is then');
-    t.same(await looks(20, 'fail_conflict'), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 'but not for ever');
+    t.same(await looks(2, 'fail_conflict'), [1, 2, 3], 'each with the current state');
+    t.same(await looks(20, 'fail_conflict'), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 'but not forever');
     t.same(await looks(2, 'publish_new'), [1], 'the recorded state alone decides');
   },
 );
@@ -190,7 +190,7 @@ t.test(
       const stored = await readState(storage);
       return decideOn(stored).then(
         (plan) => {
-          t.same(seen, [{ plan, planned, stored }], 'and is visible to callers');
+          t.same(seen, [{ plan, planned, stored }], 'callers get it');
           return plan.action;
         },
         (error: unknown) => {

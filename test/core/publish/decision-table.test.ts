@@ -168,7 +168,7 @@ const rows: Record<string, Case[]> = {
       observed: { damaged: new Map([['c', damage]]) },
     })),
     {
-      name: 'an interrupted attempt vouches for nothing that it announced, recorded or not',
+      name: 'all paths announced by an interrupted attempt are written again, recorded or not',
       state: catalog(
         [ownA, record('b'), record('c')],
         intent({ outputs: [record('b'), record('d')], removes: [listedKey('c')] }),

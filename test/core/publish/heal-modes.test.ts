@@ -142,10 +142,10 @@ for (const [name, lay] of [
     rmSync(page);
     linkSync(secret, page);
     await stand.run();
-    t.equal(statSync(secret).mode & 0o777, 0o600, 'a file with a second name does not become more open');
+    t.equal(statSync(secret).mode & 0o777, 0o600, 'a hard-linked file never gets more permissions');
     chmodSync(secret, 0o666);
     await stand.run();
-    t.equal(statSync(secret).mode & 0o777, 0o644, 'but it loses rights');
+    t.equal(statSync(secret).mode & 0o777, 0o644, 'but it loses permissions');
   });
 
 t.test('a file of another size is not the published one', async (t) => {

@@ -139,7 +139,7 @@ for (const kind of worldKinds)
         data: { destination_path: 'old/x', run_id: 'r1', reason: 'orphan', counts: { outputs_removed: 2 } },
       },
     ]);
-    t.same(orphansOf(await stand.run()), [], 'and is no orphan any more');
+    t.same(orphansOf(await stand.run()), [], 'it is no longer an orphan');
   });
 
 t.test('report names orphans and removes none; keep does not search for them', async (t) => {
@@ -194,7 +194,7 @@ t.test('a bundle of another source, pipeline or path is not an orphan', async (t
   const result = await stand.run();
   t.match(result, { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
   t.ok((await snapshot(web)).has('old/x/a.txt'));
-  t.same(orphansOf(await stand.run({}, 'elsewhere')), [{ ...gone, action: 'unpublish' }], 'that source’s is');
+  t.same(orphansOf(await stand.run({}, 'elsewhere')), [{ ...gone, action: 'unpublish' }], 'only from that source');
 });
 
 t.test('protects invalid bundles, and directories that discovery skipped or did not search', (t) => {
@@ -238,7 +238,7 @@ t.test('removes nothing anywhere if a bundle or a destination of the pipeline fa
 t.test('an empty source removes nothing, unless removals are allowed', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
-  t.match(await stand.run(), { status: 'ok' }, 'nothing to take down');
+  t.match(await stand.run(), { status: 'ok' }, 'nothing to remove');
   await stand.add('new', 'old/x');
   await stand.run();
   await stand.drop('new', 'old/x');
@@ -386,7 +386,7 @@ t.test('reports each decision about an orphan before removing it, and can be ref
       destinations: [{ orphans: [{ ...gone, action: 'error', error: { code: 'plan_stale' } }] }],
     });
     t.equal(asked, refusedAt, refusedAt === 1 ? 'without the lease' : 'and under it');
-    t.same(await snapshot(web), before, 'it is left as it was');
+    t.same(await snapshot(web), before, 'it is unchanged');
   }
   await stand.run({ onOrphan });
   t.equal(told.length, 3);
@@ -572,7 +572,7 @@ t.test('the refusal to remove everything names the number of orphans', async (t)
     t.match(
       await stand.run(),
       { destinations: [{ error: null, warnings: [{ severity: 'warning', code: 'orphans_not_removed' }] }] },
-      'an invalid bundle is one',
+      'an invalid bundle is protected',
     );
   }
 });

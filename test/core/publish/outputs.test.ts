@@ -97,12 +97,12 @@ t.test(
       }),
     );
     const first = await planOutputs(bundle, options(everything));
-    t.ok(reads > 0, 'the archive is made once to know its digest');
+    t.ok(reads > 0, 'the archive is created once to compute its digest');
     reads = 0;
     const second = await planOutputs(bundle, options(everything, { recorded: first.map(recordOf) }));
     t.same(second.map(recordOf), first.map(recordOf));
     t.equal(reads, 0);
-    t.ok((await bytesOf(find(second, '42.tar.gz'))).length > 0, 'and its bytes can still be had');
+    t.ok((await bytesOf(find(second, '42.tar.gz'))).length > 0, 'its bytes are still available');
   },
 );
 
@@ -235,7 +235,7 @@ t.test('a generated output never replaces a listed file', async (t) => {
       ...{ code: 'invalid_bundle', message },
       findings: [{ severity: 'error', code: 'generated_path_taken', file: name }],
     });
-    await t.resolves(planOutputs(bundle, options(nothing)), 'switched off, there is no collision');
+    await t.resolves(planOutputs(bundle, options(nothing)), 'if disabled, there is no collision');
   }
 });
 
@@ -261,7 +261,7 @@ t.test('outputs.index: auto generates an index only for a bundle without index.h
   };
   t.equal(await kindOf('style.css'), 'index');
   t.equal(await kindOf('index.html', 'style.css'), 'file');
-  t.equal(await kindOf('INDEX.html'), 'file', 'a file system may ignore letter case');
+  t.equal(await kindOf('INDEX.html'), 'file', 'a file system may be case-insensitive');
   t.equal(await kindOf('index.html/page.txt'), undefined, 'a directory has the name');
   t.equal(await kindOf('docs/index.html'), 'index', 'only the root counts');
 });

@@ -226,9 +226,9 @@ t.test('a dry run reports obstacles', async (t) => {
   );
   await put(web, 'a/.publisher.tmp/left/behind', 'x');
   await stand.run({ request: { dryRun: true } });
-  t.same(asked.at(-1)?.bytes, null, 'what a dead attempt left is swept before the next begins');
+  t.same(asked.at(-1)?.bytes, null, 'files of a dead attempt are swept before the next begins');
   await stand.run();
-  t.same(asked.at(-1)?.bytes, 1, 'and under the lease it was');
+  t.same(asked.at(-1)?.bytes, 1, 'under the lease');
 });
 
 for (const [created, name] of [
@@ -249,7 +249,7 @@ for (const [created, name] of [
       ]);
       t.equal(destinations[0]?.warnings.length, 1, "the first selection's index is replaced");
       t.equal((await snapshot(stand.web)).get('which.txt'), name);
-      t.match(stand.events, { length: 0 }, 'the other run has told of it');
+      t.match(stand.events, { length: 0 }, 'the other run has notified');
       t.equal(stand.progress.filter(({ type }) => type === 'planned').length, 1);
     },
   );
@@ -462,7 +462,7 @@ t.test('a stop within a bundle aborts that bundle and skips the rest', async (t)
       { bundle: 'a', action: 'error', error: { code: 'aborted', hint: 'run again to finish it' } },
     ]);
     t.equal(web?.actions.length, 1);
-    t.equal(web?.error, null, 'told once');
+    t.equal(web?.error, null, 'reported once');
     t.same([...(await snapshot(stand.web)).keys()], []);
   }
 });

@@ -43,9 +43,9 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
 
     await publishTo(storage, { files: { c: '1' }, created: '2026-11-19T00:00:00Z' });
     const older = { ...ours, created: '2026-11-19T00:00:00.000Z' };
-    t.same(await bundlesAt(storage), [older, theirs], 'the last one, not the newest');
+    t.same(await bundlesAt(storage), [older, theirs], 'the last one published, not the newest');
     const again = await publishTo(storage, { files: { c: '1' }, created: '2026-11-21T00:00:00Z' });
-    t.equal(again.action, 'skip_same', 'created alone is no reason to rewrite the state');
+    t.equal(again.action, 'skip_same', 'a change of created alone does not rewrite the state');
     t.same(await bundlesAt(storage), [older, theirs]);
   });
 

@@ -14,6 +14,6 @@ t.test('a path that changes between file and directory gets a hint that works', 
     t.match(error?.hint, /publish once with `workflow: replacement`/);
     t.notMatch(error?.hint, '--force');
     const followed = await publishTo(storage, { files: second, workflow: 'replacement' });
-    t.match(followed, { action: 'replace_catalog', error: null }, 'following it helps');
+    t.match(followed, { action: 'replace_catalog', error: null }, 'following it works');
   }
 });

@@ -87,14 +87,14 @@ for (const kind of worldKinds)
     const log: FaultLog = { operations: [], fired: false, mutations: 0 };
     stand.web = withFaults(web, null, log);
     t.equal((await stand.run(settings)).status, 'ok');
-    t.equal(log.mutations, 0, 'nothing to do');
+    t.equal(log.mutations, 0, 'no changes');
     stand.web = web;
     await stand.add('three', { 'a.txt': '3' });
     await stand.run(settings);
     const now = await snapshot(web);
     t.strictSame(pathsIn(now).toSorted(), ['one', 'three', 'two/deep']);
-    t.match(now.get('index.html'), 'href="./three/a.txt"', 'without a page, the first file');
-    t.match(await verify(web, { concurrency: 1 }), { length: 4 }, 'verified as any other bundle path');
+    t.match(now.get('index.html'), 'href="./three/a.txt"', 'the first file if there is no page');
+    t.match(await verify(web, { concurrency: 1 }), { length: 4 }, 'verified like any other bundle path');
   });
 
 interface Walked {
@@ -257,7 +257,7 @@ t.test('the next run restores a missing or changed file of the index', async (t)
   }
   await put(web, 'feed.json', before.get('feed.json')?.replace('one', 'wrong') ?? '');
   await stand.run(settings);
-  t.strictSame(pathsIn(await snapshot(web)), ['one', 'two'], 'what no record vouches for is not believed');
+  t.strictSame(pathsIn(await snapshot(web)), ['one', 'two'], 'an unrecorded bundle is not listed');
 });
 
 t.test('an unpublished bundle leaves the index, and the last one removes it', async (t) => {
@@ -274,7 +274,7 @@ t.test('an unpublished bundle leaves the index, and the last one removes it', as
   });
   const refused = { ...request, maxRemoved: 1, destinationPath: 'two' } as never;
   await t.rejects(unpublishListed(context, web, destination(), refused));
-  t.strictSame(pathsIn(await snapshot(web)), ['two'], 'what stays is listed');
+  t.strictSame(pathsIn(await snapshot(web)), ['two'], 'the remaining bundle is listed');
   await unpublishListed(context, web, destination(), { ...request, destinationPath: 'two' });
   t.strictSame([...(await snapshot(web)).keys()], []);
 });
@@ -325,10 +325,10 @@ t.test('with releases, links lead to the current one and follow a rollback', asy
   t.strictSame(
     reports.flatMap(({ unmanaged, missing }) => [...unmanaged, ...missing]),
     [],
-    'the pointer is not taken for content of the root',
+    'the pointer does not count as content of the root',
   );
   await stand.run(more);
-  t.match(listedIn(await snapshot(web)), [{ outputs: 2 }], 'held-back bundles are not announced');
+  t.match(listedIn(await snapshot(web)), [{ outputs: 2 }], 'held-back bundles are not listed');
 });
 
 t.test('after an unpublication, a full list includes the next bundle', async (t) => {

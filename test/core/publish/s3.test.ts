@@ -92,7 +92,7 @@ t.test('a first publication writes each file with one request, and makes few oth
   t.same(
     proxy.seen.map(({ method }) => method),
     ['GET', 'GET'],
-    'nothing to do: a look at the prefix and the state',
+    'without changes: a check of the prefix and the state',
   );
   t.same(
     requests('GET').filter((key) => key !== ''),
@@ -103,7 +103,7 @@ t.test('a first publication writes each file with one request, and makes few oth
   const renamed = Object.fromEntries(Object.keys(files).map((name) => [`${name}-2`, 'new']));
   t.match(await publish(location, renamed), { action: 'replace_catalog', outputsRemoved: 60 });
   const asked = proxy.seen.filter(({ method }) => method === 'GET' || method === 'HEAD').length;
-  t.ok(asked <= 16, `${asked} questions before 60 new names are written`);
+  t.ok(asked <= 16, `${asked} requests before 60 new names are written`);
 });
 
 t.test('a dry run leaves no trace', async (t) => {
@@ -132,7 +132,7 @@ t.test(
     proxy.judge = ({ method, url }) =>
       method === 'PUT' && url.includes('/bundle/e') ? { status: 400, code: 'InvalidRequest' } : 'pass';
     t.match(await publish(location, { a: '2', c: '2', d: '3', e: '3' }), { action: 'error' });
-    t.same(requests('DELETE').sort(), ['p/bundle/d', 'p/bundle/e'], 'what it created, and may have created');
+    t.same(requests('DELETE').sort(), ['p/bundle/d', 'p/bundle/e'], 'objects that it created, or may have created');
     t.same(await untruths(storage), []);
     proxy.judge = () => 'pass';
     t.equal((await publish(location, { a: '2', c: '2', d: '3', e: '3' })).error, null);
@@ -184,7 +184,7 @@ t.test('force at the root of a bucket requires allow_bucket_root', async (t) => 
   t.match(done, { action: 'force_replace', error: null });
   t.same([...(await snapshot(storage)).keys()].sort(), ['.publisher.json', 'a']);
   const again = await publish(location, { a: 'b' }, { force: true, destinationPath: '.' });
-  t.match(again, { action: 'replace_catalog', error: null }, 'force that forces nothing needs no leave');
+  t.match(again, { action: 'replace_catalog', error: null }, 'force without an effect needs no permission');
 });
 
 t.test(

@@ -102,8 +102,8 @@ t.test('an orphan has only outputs, including announced ones, from its own path 
     isFromSource(catalogOf(outputs, pendingOf(owner, 'publish_new', announced, [])), from, 'bundle');
   t.ok(is([record('a'), record('b')]));
   t.ok(is([record('a'), record('b', otherOwner, { id: '/elsewhere' })]), 'others do not count');
-  t.ok(is([], [record('a')]), 'announced alone');
-  t.notOk(is([]), 'nothing of ours');
+  t.ok(is([], [record('a')]), 'only announced');
+  t.notOk(is([]), 'no outputs of this owner');
   t.notOk(is([record('b', otherOwner)]));
   for (const elsewhere of [{ backend: 's3' }, { id: '/elsewhere' }, { path: 'other' }] as const) {
     t.notOk(is([record('a'), record('b', owner, elsewhere)]), JSON.stringify(elsewhere));

@@ -67,7 +67,7 @@ for (const flavour of ['files', 'objects'] as const) {
       message: '"site" is not published with `layout: in_place`; nothing was removed',
       hint: 'omit --layout to remove the bundle in whichever layout it uses',
     });
-    t.same((await down(root)).releases.toSorted(), ids, 'and what is alone there need not be named');
+    t.same((await down(root)).releases.toSorted(), ids, 'with a single layout, it need not be named');
   });
 
   t.test(`${flavour}: removes the releases and keeps the files in place`, async (t) => {
@@ -105,6 +105,6 @@ for (const flavour of ['files', 'objects'] as const) {
       ...{ owner, destinationPath: '.', layout: 'releases', maxRemoved: null, dryRun: false, concurrency: 1 },
     });
     const { release, state } = await publishedState(storage, 'releases');
-    t.same([release, state.kind], [null, 'valid'], 'or what there is');
+    t.same([release, state.kind], [null, 'valid'], 'or the existing one');
   });
 }

@@ -78,7 +78,7 @@ for (const kind of worldKinds)
         },
       ]);
       await root.remove(listedKey('bundle/d/mine.txt'));
-      t.equal(await root.stat(listedKey('bundle')), undefined, 'nothing is left of the bundle path');
+      t.equal(await root.stat(listedKey('bundle')), undefined, 'no files of the bundle path are left');
       t.match(await publishTo(root, { files: { 'a.txt': 'a' } }), { action: 'publish_new', error: null });
     },
   );

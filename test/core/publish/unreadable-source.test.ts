@@ -106,7 +106,7 @@ t.test('a source that cannot be opened fails every destination, and none is chan
     ],
   });
   t.equal(countActions([result]).failed_destinations, 2);
-  t.same(events, ['bundle.publish_failed'], 'one failure, told once');
+  t.same(events, ['bundle.publish_failed'], 'one failure, reported once');
   t.equal((await snapshot(web)).size, 0);
 });
 
@@ -181,5 +181,5 @@ t.test('security finding 5: a source that does not answer ends the run, and is c
   t.ok(isClosed);
   const stopped = AbortSignal.abort(new WaybillError('aborted', 'stopped by SIGTERM'));
   const aborted = await publishPipeline({ ...context, signal: stopped }, pipeline, request);
-  t.match(aborted.error, { code: 'aborted' }, 'so does a stop');
+  t.match(aborted.error, { code: 'aborted' }, 'a stop does, too');
 });

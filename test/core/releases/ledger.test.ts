@@ -48,7 +48,7 @@ t.test('a rollback goes to the last good release and skips rolled back ones', as
   t.same(new Set(rolledBack(further)), new Set([b, c]));
   t.equal(lastGood(further), null);
   t.same(rolledBack({ ...further, ledger: resumed(further.ledger) }), []);
-  t.equal(lastGood({ ...third, ledger: announcing(third.ledger, [b]) }), a, 'not what is being removed');
+  t.equal(lastGood({ ...third, ledger: announcing(third.ledger, [b]) }), a, 'not a release that is being removed');
 });
 
 t.test('a rollback never selects a release that was rolled back before, or skipped by a rollback', async (t) => {
@@ -77,7 +77,7 @@ t.test('a rollback ends when another release becomes current', async (t) => {
   t.same(rolledBack(back), [b]);
   const on = switched(back, c, 4);
   t.same(rolledBack(on), []);
-  t.same(rolledBack(switched(on, a, 5)), [], 'nor when the release is promoted that it went back to');
+  t.same(rolledBack(switched(on, a, 5)), [], 'nor if the target of the rollback is promoted');
 });
 
 t.test('a rollback killed before its switch leaves the earlier one effective', async (t) => {
@@ -164,10 +164,10 @@ t.test('retention keeps current, last good, unfinished and unreadable releases',
         for (const id of goes) {
           t.not(id, releases.current);
           t.not(id, lastGood(releases));
-          t.notOk(channelTargets(releases).includes(id), 'no channel leads to it');
+          t.notOk(channelTargets(releases).includes(id), 'no channel points to it');
           t.ok(['complete', 'abandoned'].includes(byId.get(id)?.state ?? ''));
           for (const used of [byId.get(id)?.writtenAt, left.get(id), leftByChannels.get(id)])
-            if (used != null) t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'it has lingered');
+            if (used != null) t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'its linger time has passed');
         }
         const isKept = ({ id, state }: StoredRelease): boolean =>
           state === 'complete' && !inUse.has(id) && !goes.includes(id);
@@ -175,7 +175,7 @@ t.test('retention keeps current, last good, unfinished and unreadable releases',
         const complete = unique.filter(
           ({ id, state }) => state === 'complete' && !inUse.has(id) && !wasPreview(id),
         );
-        t.ok(unique.filter(isKept).length >= Math.min(keep, complete.length), 'so many stay');
+        t.ok(unique.filter(isKept).length >= Math.min(keep, complete.length), 'the number of remaining ones');
       },
     ),
     { seed, numRuns: 500 },
@@ -198,7 +198,7 @@ t.test('retention removes old releases, and none if the pointer is foreign', asy
     'the last good one stays',
   );
   t.same(retired(releases, stored, rule, new Date(at(3))), [a, b]);
-  t.same(retired(releases, stored, { ...rule, lingerMs: 120_000 }, new Date(at(3))), [a], 'b was just left');
+  t.same(retired(releases, stored, { ...rule, lingerMs: 120_000 }, new Date(at(3))), [a], 'b was just replaced');
   const foreign = { ...releases, current: null, foreignTarget: '/srv/other' };
   t.same(retired(foreign, stored, rule, new Date(at(60))), []);
 });
@@ -239,7 +239,7 @@ t.test('the ledger alone shows whether a removal is due', async (t) => {
     'they linger',
   );
   const announced = { ...releases, ledger: announcing(releases.ledger, [a]) };
-  t.equal(isRetirementDue(announced, { ...rule, keep: 3 }, new Date(at(60))), true, 'a removal goes on');
+  t.equal(isRetirementDue(announced, { ...rule, keep: 3 }, new Date(at(60))), true, 'a removal continues');
   t.equal(isRetirementDue(start, rule, new Date(at(60))), false);
 });
 

@@ -138,7 +138,7 @@ t.test('reports each rule by name, with its message', async (t) => {
   t.same(
     told((map) => (map.scenes[2]!.scene_id = 'Act2-1')),
     [],
-    'another prefix counts for itself',
+    'another prefix has its own sequence',
   );
   t.match(
     told((map) => (map.scenes[0]!.summary = 'One. Two. Three. Four.')),

@@ -51,7 +51,7 @@ t.test(
       t.ok(node.description, `${place} has a description`);
       t.ok(
         Object.keys(node).every((word) => allowed.has(word)),
-        `${place} uses plain keywords alone`,
+        `${place} uses only plain keywords`,
       );
       if (node.type !== 'object') continue;
       objects++;
@@ -82,7 +82,7 @@ t.test('each missing property is reported at its object', async (t) => {
         message: new RegExp(`"${key}"`),
       },
     ]);
-    t.equal(found.length, 1, `${pointer}/${key} alone`);
+    t.equal(found.length, 1, `only ${pointer}/${key}`);
   }
 });
 

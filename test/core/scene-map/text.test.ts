@@ -26,7 +26,7 @@ t.test('reports a duplicate key at its second occurrence in a valid document', a
   t.same(
     codesOf(sound.replace('"short_title"', '"scene\\u005fid": "S1", "short_title"')),
     ['duplicate_key'],
-    'though it is written with an escape',
+    'although it is written with an escape',
   );
 });
 

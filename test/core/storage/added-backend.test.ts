@@ -116,7 +116,7 @@ t.test('it is in the schema, can be opened, and is accepted in catalogs', async 
     () =>
       parse(configuration(shelf('in'), [`id: d, ${shelf('out')}`], `server: {staging: {${shelf('s')}}}\n`)),
     { code: 'config_invalid', findings: [{ code: 'invalid_value', pointer: 'server.staging.backend' }] },
-    'a queue in memory stages in a directory of this machine',
+    'a queue in memory stages in a local directory',
   );
 
   const { sourceBackends } = await fromCopy<typeof import('../../../src/core/storage/backends.ts')>(
@@ -195,7 +195,7 @@ t.test('it passes the contract suite when opened by the program', async (t) => {
 t.test('fails to compile if the registration or a member is missing', async (t) => {
   const declaration = readFileSync(path.join(folder, 'backend.ts'), 'utf8');
   const members = membersOf(declaration);
-  t.ok(members.length >= 14, 'there are members to forget');
+  t.ok(members.length >= 14, 'there are members to omit');
   const use = path.join(folder, 'use.ts');
   writeFileSync(
     use,

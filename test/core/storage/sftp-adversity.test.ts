@@ -292,7 +292,7 @@ t.test('retries a server that rejects connections while others log in', async (t
   );
   const storage = await open(location, { readOnly: false });
   await storage.close();
-  t.ok(waits > 0, 'it was turned away at first');
+  t.ok(waits > 0, 'it was rejected at first');
 });
 
 t.test('concurrent connections write one line to known_hosts', async (t) => {

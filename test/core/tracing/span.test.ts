@@ -80,7 +80,7 @@ t.test('a span has the trace of its parent, or starts one', async (t) => {
     t.equal(alone?.parent, null);
     t.match(alone?.traceId, /^[0-9a-f]{32}$/);
     t.not(alone?.traceId, traceId);
-    t.notOk('tracestate' in (alone ?? {}), 'which was that of another trace');
+    t.notOk('tracestate' in (alone ?? {}), 'which belonged to another trace');
   }
 });
 
@@ -133,7 +133,7 @@ t.test("keeps the sampling decision of the trace's first span", async (t) => {
 
 t.test('without tracing, creates no spans and passes on the received context', async (t) => {
   t.same(noTracer.start('one', { kind: 'server' }).trace, {});
-  t.equal(noTracer.start('one', { kind: 'server' }), noTracer.start('two', { kind: 'client' }), 'no object');
+  t.equal(noTracer.start('one', { kind: 'server' }), noTracer.start('two', { kind: 'client' }), 'no new object');
   const theirs = { traceparent: parent, tracestate: 'a=1' };
   const passed = noTracer.start('one', { kind: 'server', parent: theirs });
   passed.set({ a: 1 });

@@ -18,7 +18,7 @@ t.test('passes on trace context as W3C Trace Context requires', async (t) => {
     Array.from({ length: 32 }, (_, index) => `k${index}=v`).join(','),
   ])
     t.equal(handedOn(list), list, list);
-  t.equal(handedOn(' a=1 ,, \tb=2,'), 'a=1,b=2', 'without blanks, and what is empty');
+  t.equal(handedOn(' a=1 ,, \tb=2,'), 'a=1,b=2', 'without blanks and empty members');
   for (const malformed of [
     '',
     ' , ',
@@ -47,7 +47,7 @@ t.test('drops long members of a long list first, and then the oldest', async (t)
   const of = (...members: string[]): string | undefined =>
     receivedTrace(traceparent, members.join(',')).tracestate;
   t.equal(of(long, ...short), short.join(','));
-  t.equal(of(long, ...short.slice(0, 3)), [long, ...short.slice(0, 3)].join(','), 'there is room for it');
+  t.equal(of(long, ...short.slice(0, 3)), [long, ...short.slice(0, 3)].join(','), 'it fits');
   const many = Array.from({ length: 9 }, (_, index) => `k${index}=${'y'.repeat(80)}`);
   t.equal(of(...many), many.slice(0, 6).join(','));
 });
@@ -56,12 +56,12 @@ t.test('an invalid traceparent drops the whole trace', async (t) => {
   t.same(receivedTrace(undefined, 'a=1'), {});
   t.same(receivedTrace('nonsense', 'a=1'), {});
   t.same(receivedTrace(traceparent, undefined), { traceparent });
-  t.same(receivedTrace(traceparent, 'no list'), { traceparent }, 'and the other way round it stays');
+  t.same(receivedTrace(traceparent, 'no list'), { traceparent }, 'a traceparent without a valid tracestate stays');
   fc.assert(
     fc.property(fc.string(), (text) => {
       const { tracestate = '' } = receivedTrace(traceparent, text);
       t.ok(tracestate.length <= 512);
-      t.same(receivedTrace(traceparent, tracestate).tracestate ?? '', tracestate, 'is handed on as it is');
+      t.same(receivedTrace(traceparent, tracestate).tracestate ?? '', tracestate, 'is passed on unchanged');
     }),
   );
 });

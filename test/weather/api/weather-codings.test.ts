@@ -78,7 +78,7 @@ t.test('a client gets its preferred encoding of the same text', async (t) => {
       t.equal(answer.headers['content-type'], plain.headers['content-type']);
       if (coding !== undefined) t.ok(answer.body.length < plain.body.length / 4);
     }
-    t.equal(reads, cacheMs === 0 ? 1 + again.length : 1, 'all codings share what is kept');
+    t.equal(reads, cacheMs === 0 ? 1 + again.length : 1, 'all encodings share the cache');
   }
 });
 
@@ -90,7 +90,7 @@ t.test('gives HEAD and 304 the headers of the coding, and each coding its own ET
     const answers = new Map<string, Raw>();
     for (const coding of codings) answers.set(coding, await read(url, { 'accept-encoding': coding }));
     const tags = [...answers.values()].map(({ headers }) => headers.etag ?? '');
-    t.equal(new Set(tags).size, 3, 'a tag for each');
+    t.equal(new Set(tags).size, 3, 'one tag for each');
     for (const [coding, get] of answers) {
       const accept = { 'accept-encoding': coding };
       t.same(stable(await read(url, accept, 'HEAD')), stable(get), `HEAD ${coding}`);
@@ -125,7 +125,7 @@ t.test('does not compress short responses unless the client accepts nothing else
   t.equal(await coding('identity;q=0, gzip'), 'gzip');
   t.equal(await coding('gzip, *;q=0'), 'gzip');
   const { headers } = await read(url);
-  t.equal(headers.vary, 'Accept, Accept-Encoding', 'it may grow');
+  t.equal(headers.vary, 'Accept, Accept-Encoding', 'it may be larger');
   const edges: [number, boolean][] = [
     [1023, false],
     [1024, true],

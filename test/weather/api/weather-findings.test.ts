@@ -92,7 +92,7 @@ finding('an outlook reports nothing for a place that it does not cover', async (
   const { get, json } = await world(t, [station, ...whole]);
   const riskOf = async (point: string): Promise<unknown> =>
     ((await json(`/convective-outlooks?hazard=categorical&point=${point}`))['data'] as Json)['risk'];
-  t.match(await riskOf('45,-75'), [{ state: 'none', reason: null }], 'quiet, in the contiguous states');
+  t.match(await riskOf('45,-75'), [{ state: 'none', reason: null }], 'no storms, in the contiguous states');
   for (const point of ['61.2,-149.9', '21.3,-157.9', '18.4,-66'])
     t.match(await riskOf(point), [{ state: 'unknown', reason: 'not_covered', category: null }], point);
   t.match(await get('/convective-outlooks?format=text&point=61.2,-149.9'), /it does not cover this place/);

@@ -37,7 +37,7 @@ t.test(
     await server.start();
     const seen = new Set<number>();
     for (let back = await read(); back.status !== 200; back = await read()) seen.add(back.status);
-    t.ok(seen.size === 0 || (seen.size === 1 && seen.has(503)), 'nothing but 503 until it is back');
+    t.ok(seen.size === 0 || (seen.size === 1 && seen.has(503)), 'only 503 until it is back');
   },
 );
 

@@ -110,7 +110,7 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
             Object.keys(JSON.parse(body) as object),
             resolving.includes(name) || partlyUnknown.includes(name) ? ['data', 'meta'] : ['data'],
           );
-        if (format === 'geojson') t.same(getIssues(body), [], 'as RFC 7946 says');
+        if (format === 'geojson') t.same(getIssues(body), [], 'as in RFC 7946');
         if (format === 'csv') isTable(t, body);
         const isJson = format === 'json' || format === 'geojson';
         const lines = isJson ? `${JSON.stringify(JSON.parse(body), null, 1)}\n` : body;
@@ -145,7 +145,7 @@ function isTable(t: Test, body: string): void {
   t.match(body, /\r\n$/);
   const [names = [], ...rows] = parse(body, { bom: false, relax_column_count: false });
   t.ok(names.includes('temperature (degC)') || names.includes('temperature (degF)'));
-  t.equal(new Set(names).size, names.length, 'no name comes twice');
+  t.equal(new Set(names).size, names.length, 'all names are unique');
   for (const row of rows) t.equal(row.length, names.length);
 }
 

@@ -118,9 +118,9 @@ t.test('a read that is 503 is one log line with the cause', async (t) => {
       t.match(response.headers.get('retry-after'), /^\d+$/);
       const problem = await response.text();
       t.match(JSON.parse(problem), { code: 'database_unavailable', retryable: true });
-      t.notMatch(problem, /127\.0\.0\.1|canceling/, 'the client learns no more than it needs');
+      t.notMatch(problem, /127\.0\.0\.1|canceling/, 'the client gets no details');
       const of503 = await logged(lines, 1);
-      t.equal(lines.length, 1, 'nothing else is logged of it');
+      t.equal(lines.length, 1, 'no other log lines');
       t.match(of503[0], { code: 'database_unavailable', reason });
     });
 });
@@ -145,7 +145,7 @@ t.test('rejects a request that would time out on a locked table immediately, wit
   const shed = (await logged(lines, 88)).filter(({ reason }) => reason?.includes('(POOL_FULL)'));
   t.ok(shed.length >= 32, `${shed.length} of 64 did not wait`);
   const back = await fetch(`${url}/alerts`);
-  t.equal(back.status, 200, 'and it goes on once the lock is gone');
+  t.equal(back.status, 200, 'it continues once the lock is released');
 });
 
 t.test('logs the use of a last good answer with the cause', async (t) => {

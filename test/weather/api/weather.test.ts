@@ -233,7 +233,7 @@ t.test('returns each observation once in a paged history', async (t) => {
     t.equal(pages, Math.ceil(100 / limit));
   }
   const xml = await fetch(`${here}${path}&limit=99`, { headers: { accept: 'application/xml' } });
-  t.match(xml.headers.get('link'), /format=xml/, 'the next page has the form of this one');
+  t.match(xml.headers.get('link'), /format=xml/, 'the next page has the same format');
   await shared.openTarget();
   await target.run("delete from observations where observed_at between '2026-01-10Z' and '2026-01-11Z'");
   await shared.openReader(clock);
@@ -259,7 +259,7 @@ t.test('accepts bounds of ranges, lists and any letter case', async (t) => {
   ])
     t.equal((await fetch(url + path)).status, 200, path);
   const silent = await fetch(`${url}/observations?station=KEMP`);
-  t.same([silent.status, await silent.json()], [200, { data: null }], 'a station that has reported nothing');
+  t.same([silent.status, await silent.json()], [200, { data: null }], 'a station without reports');
 });
 
 t.test('an unsupported format is 406 and lists the supported ones', async (t) => {
@@ -320,9 +320,9 @@ t.test('a refusal has the requested format', async (t) => {
     });
   }
   const post = await fetch(`${url}/alerts?format=xml`, { method: 'POST' });
-  t.same([post.status, post.headers.get('content-type')], [405, xml], 'another method, too');
+  t.same([post.status, post.headers.get('content-type')], [405, xml], 'also for another method');
   const none = await fetch(`${url}/none?format=xml`);
-  t.same([none.status, none.headers.get('content-type')], [404, json], 'where there is no read, JSON');
+  t.same([none.status, none.headers.get('content-type')], [404, json], 'JSON if there is no read');
 });
 
 t.test('sends freshness and validation headers with responses', async (t) => {
@@ -404,7 +404,7 @@ t.test('templates may be changed, broken and removed while the reader runs', asy
   const [status, text] = await read();
   t.equal(status, 500);
   t.match(text, /^500 Internal Server Error: template_error\n/);
-  t.notMatch(text, templates, 'the path of the file is not told');
+  t.notMatch(text, templates, 'the path of the file is not printed');
   await rm(file);
   t.match(await read(), [406, /unsupported_format/]);
   t.equal((await fetch(`${url}/observations`)).status, 200, 'JSON needs no template');
@@ -429,7 +429,7 @@ t.test('identical reads share one query, and rendered answers are cached for a w
   t.equal(reads, 1);
   t.equal(new Set(bodies).size, 1);
   t.equal((await fetch(`${url}/observations?units=si&station=knyc`)).status, 200);
-  t.equal(reads, 1, 'the same question in other words');
+  t.equal(reads, 1, 'an equivalent query');
   const hot = await fetch(path, { method: 'HEAD' });
   t.match(hot.headers.get('x-request-id'), /^[0-9a-f-]{36}$/);
   t.equal(hot.headers.get('x-content-type-options'), 'nosniff');
@@ -583,14 +583,14 @@ t.test('an answer with different bytes is never 304, whatever the clock and the 
         return last === undefined || isSame ? [] : [last.etag];
       });
       if (others.length > 0)
-        t.equal((await ask(path, { 'if-none-match': others.join() })).status, 200, `${path}: no other form`);
+        t.equal((await ask(path, { 'if-none-match': others.join() })).status, 200, `${path}: no other format`);
       t.equal(response.headers.get('vary'), 'Accept, Accept-Encoding');
       const { headers } = response;
       history.push({ body, etag: headers.get('etag') ?? '', modified: headers.get('last-modified') ?? '' });
       seen.set(path, history);
     }
   }
-  t.ok(revalidated > 10, 'and what is the same is 304');
+  t.ok(revalidated > 10, 'the same bytes are 304');
   for (const path of ofTheClock)
     t.ok(
       seen.get(path)?.every(({ modified }) => modified === ''),
@@ -681,7 +681,7 @@ t.test('an invalid record is named once in the log, counted once, and reported w
     {
       data: { temperature: -7.2 },
     },
-    'the older good value counts',
+    'the older valid value counts',
   );
   const record = 'KNYC 2026-01-20T18:05:00Z';
   const fault = { field: 'observations.temperature_c', reason: 'not_finite', record };

@@ -82,7 +82,7 @@ t.test('distinguishes unused documents from broken ones', async (t) => {
   ])
     t.throws(() => recognise(readFileSync(`${samples}/${file}`, 'utf8'), file), NothingToLoad, file);
   t.throws(() => recognise('{', 'x.json'), SyntaxError);
-  t.throws(() => recognise('The service is down.', 'x.txt'), NothingToLoad, 'a file of something else');
+  t.throws(() => recognise('The service is down.', 'x.txt'), NothingToLoad, 'an unrelated file');
   t.throws(() => recognise('The service is down.', 'x', new Date()), BrokenDocument, 'an answer is JSON');
 });
 
@@ -123,7 +123,7 @@ t.test(
     t.same(
       of(['MTZ030', 'MTZ307', 'IDZ001'], ['030030', '016001', '030073', '030073']),
       { MTZ030: '030030 030073', MTZ307: null, IDZ001: '016001' },
-      'the number of a zone on land is no county',
+      'the number of a land zone is not a county',
     );
     t.same(of(['ALZ051'], ['128153', 'LMZ740', '12345']), { ALZ051: '128153' }, 'of another state, or none');
     t.same(of(['NYC061', 'NYZ072'], ['136061']), { NYC061: '136061', NYZ072: null }, 'a part of a county');

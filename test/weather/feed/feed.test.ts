@@ -98,7 +98,7 @@ t.test('a feeder continues after an outage of the database during any statement'
     });
     t.ok(
       troubles.length > 0 && troubles.every((error) => hasCode(error, 'database_unavailable')),
-      `${what}: ${troubles.length} times it was away`,
+      `${what}: ${troubles.length} outages`,
     );
     await feedFrom(target, nws.url);
     t.same(await dump(target), expected, what);

@@ -71,22 +71,22 @@ t.test('retries temporary failures of a server, with doubling pauses', async (t)
   t.same(clock.pauses, [500, 1000, 2000]);
   server.failNext(path, refusing(500), refusing(500), refusing(500), refusing(502));
   await t.rejects(get(url, null), { name: 'RequestFailed', message: 'the server answered 502', retry: true });
-  t.match(await get(url, null), { kind: 'fresh' }, 'a later round is answered');
+  t.match(await get(url, null), { kind: 'fresh' }, 'a later round succeeds');
 });
 
 t.test('every request waits as long as the server requests', async (t) => {
   const { server, get, clock, url } = await served(t, { concurrency: 1 });
   server.failNext(path, refusing(429, { 'retry-after': '120' }));
   await Promise.all([get(url, null), get(url, null)]);
-  t.same(clock.pauses, [120_000], 'the second one does not ask in the meantime');
+  t.same(clock.pauses, [120_000], 'the second one sends no request meanwhile');
   const until = new Date(Date.now() + 30_000).toUTCString();
   server.failNext(path, refusing(503, { 'retry-after': until }));
   await get(url, null);
-  t.ok((clock.pauses[1] ?? 0) > 20_000 && (clock.pauses[1] ?? 0) <= 30_000, 'as a date too');
+  t.ok((clock.pauses[1] ?? 0) > 20_000 && (clock.pauses[1] ?? 0) <= 30_000, 'also as a date');
   server.failNext(path, refusing(429, { 'retry-after': '86400' }));
   await t.rejects(get(url, null), { message: 'the server answered 429' });
   await get(url, null);
-  t.equal(clock.pauses[2], 300_000, 'longer than five minutes is left to a later round');
+  t.equal(clock.pauses[2], 300_000, 'more than five minutes waits for a later round');
 });
 
 t.test('reports errors immediately that a retry cannot fix', async (t) => {
@@ -138,7 +138,7 @@ t.test('limits concurrent requests, and sends none after the end', async (t) => 
   const { server, get, url } = await served(t, { signal: stopping.signal });
   await Promise.all(Array.from({ length: 12 }, () => get(url, null)));
   t.equal(server.asked.length, 12);
-  t.ok(server.maxAtOnce() <= 2, `${server.maxAtOnce()} at once`);
+  t.ok(server.maxAtOnce() <= 2, `${server.maxAtOnce()} concurrent requests`);
   stopping.abort(new Error('stopped'));
   await t.rejects(get(url, null), { message: 'stopped' });
   t.equal(server.asked.length, 12);

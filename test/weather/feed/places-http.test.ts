@@ -120,7 +120,7 @@ t.test('a table must have the location of an office before its name can be loade
   });
   const text = 'office,latitude_deg,longitude_deg\nOKX,40.8656,-72.8642\n';
   await feedDocument(target, { place: 'offices.csv', name: 'offices.csv', text, receivedAt: null });
-  t.match((await feed(nws, ['OKX']))[paths.office], { outcome: 'loaded', rows: 1 }, 'asked for again');
+  t.match((await feed(nws, ['OKX']))[paths.office], { outcome: 'loaded', rows: 1 }, 'requested again');
   t.match(await target.query('select * from offices', []), [
     { office: 'OKX', name: 'New York', state: 'NY', latitude_deg: 40.8656 },
   ]);

@@ -106,7 +106,7 @@ async function places(t: Test, target: Target): Promise<void> {
       { station_id: 'KNYC', name: 'Central Park', elevation_m: Number, state: 'NY' },
     ]);
     await feed('KNYC.json', read('observations/KNYC_latest_20260120.json'));
-    t.match(await rows('stations'), [{ state: 'NY' }], 'an observation takes no state away');
+    t.match(await rows('stations'), [{ state: 'NY' }], 'an observation does not remove the state');
   });
 
   await t.test('keeps names of grid cells when their forecasts arrive', async (t) => {
@@ -155,7 +155,7 @@ async function places(t: Test, target: Target): Promise<void> {
       'features[48]: properties.id is "New York", which is not a zone code',
     ]);
     t.equal((await rows('zones')).length, 45);
-    t.match(await rows('fire_zones'), [{ ugc: 'NYZ102' }], 'zones of fire weather have a table of their own');
+    t.match(await rows('fire_zones'), [{ ugc: 'NYZ102' }], 'fire weather zones have a separate table');
     t.match(await feed('zones.json', text), { outcome: 'unchanged', rows: 0 });
     const moved = zone('NYZ003', { name: 'Moved' });
     t.match(await feed('NYZ003.json', JSON.stringify(moved)), { outcome: 'loaded', rows: 1 });

@@ -80,7 +80,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
         "select json_agg(to_char(fetched_at, 'HH24:MI') order by fetched_at) from alert_runs",
       ),
       ['06:00', '08:00', '09:00', '12:00'],
-      'a poll that finds the same moves the newest run forward',
+      'a poll with the same alerts updates the time of the newest run',
     );
     t.same(
       await rowsOf(
@@ -137,7 +137,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
         ['KNYC', 'New York City, Central Park', 'NY', -73.96667],
         ['PABR', 'Wiley Post-Will Rogers Memorial Airport', null, -156.78],
       ],
-      'stations of every page, which observations leave as they are',
+      'stations of every page, unchanged by observations',
     );
     t.same(
       await rowsOf(
@@ -207,7 +207,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
         .map(({ place }) => place.slice(server.url.length))
         .sort(),
       [paths.hourly, paths.knyc].sort(),
-      'it is asked for again',
+      'it is requested again',
     );
   });
 
@@ -258,7 +258,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
       target,
       "select json_agg(to_char(observed_at, 'HH24') order by observed_at) from observations where station_id = 'KNYC' and observed_at > '2026-01-20T19:00Z'",
     );
-    t.same(times, ['20', '21', '22'], 'a broken field costs that field alone');
+    t.same(times, ['20', '21', '22'], 'an invalid field affects only itself');
     t.match(await feed([far]), { outcome: 'failed', reason: /^the database refuses it: / });
   });
 

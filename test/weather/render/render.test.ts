@@ -44,7 +44,7 @@ t.test('XML distinguishes nulls, lists, markup and GeoJSON', async (t) => {
   t.equal(read.response.data.geometry['@_mediaType'], 'application/geo+json');
   t.same(JSON.parse(read.response.data.geometry['#text'] ?? ''), geometry);
   t.equal(await xmllint(renderXml(null, {})), '');
-  t.throws(() => renderXml({ zones: [] }, {}), /"zones" have no name/, 'no item goes without its name');
+  t.throws(() => renderXml({ zones: [] }, {}), /"zones" have no name/, 'every item has its name');
 });
 
 t.test('drops characters that XML 1.0 forbids, and keeps all others', async (t) => {
@@ -78,7 +78,7 @@ t.test(
     await t.rejects(
       text(),
       { code: 'unsupported_format', cause: /regular file/ },
-      'a pipe is not waited for',
+      'a pipe does not block',
     );
   },
 );
@@ -146,7 +146,7 @@ t.test('rings follow the right-hand rule, whatever their order in the tables', (
   }
   const given = polygon(outer);
   mapGeometry(given);
-  t.same(given, polygon(box(0, 0, 10, 10)), 'the record is left as it is');
+  t.same(given, polygon(box(0, 0, 10, 10)), 'the record is unchanged');
   const point = { type: 'Point', coordinates: [-74, 40] };
   t.same(mapGeometry(point), point);
   t.end();
@@ -190,7 +190,7 @@ t.test('cuts only geometries that cross the antimeridian', (t) => {
   t.equal(
     cap.reduce((sum, area) => sum + area, 0),
     3600,
-    'a ring around a pole holds it',
+    'a ring around a pole contains it',
   );
   fc.assert(
     fc.property(
@@ -261,7 +261,7 @@ t.test('CSV keeps quotes, commas and lines, and no value is a formula', (t) => {
       'true',
     ]),
   ]);
-  t.equal(renderCsv(table, null, 'si'), 'name,temperature (degC),isDay\r\n', 'no record, and still a table');
+  t.equal(renderCsv(table, null, 'si'), 'name,temperature (degC),isDay\r\n', 'no record, but still a table');
   t.end();
 });
 

@@ -141,7 +141,7 @@ t.test('shows alert times in the zone of their place, also in states with two zo
   t.equal(zoneOf(['INZ086'], several), 'America/Chicago', 'Evansville, first');
   t.equal(zoneOf(['ANZ338'], polygon(-70, 39)), 'America/New_York', 'at sea, the zone of the coast');
   t.equal(zoneOf(null, { type: 'Point', coordinates: [-149.9, 61.2] }), 'America/Anchorage');
-  t.equal(zoneOf([], { type: 'Polygon', coordinates: [] }), 'UTC', 'nothing is known');
+  t.equal(zoneOf([], { type: 'Polygon', coordinates: [] }), 'UTC', 'with no information');
   t.equal(zoneOf(null, null), 'UTC');
 
   const alerts = await linesOf('active_alerts', 'alerts-two', {

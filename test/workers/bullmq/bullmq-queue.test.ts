@@ -184,7 +184,7 @@ t.test('a ticket that returns before the retry is due is postponed again', async
   t.same(begun, ['maps.1']);
   t.match(await host.find('maps.1'), { status: 'queued', attempt: 2 });
   await host.cancel('maps.1');
-  t.equal(await host.queues.get('maps')?.getJob('maps.1'), undefined, 'its ticket goes with it');
+  t.equal(await host.queues.get('maps')?.getJob('maps.1'), undefined, 'its ticket is removed with it');
 });
 
 t.test('a pause applies to every host, including later ones', async (t) => {
@@ -311,7 +311,7 @@ t.test('a run is stopped even if the message is lost, or its worker died', async
   t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', new Date()), {
     isCancelled: false,
   });
-  t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may live');
+  t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may stay');
   t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'another', new Date()), {
     isCancelled: true,
   });
@@ -323,7 +323,7 @@ t.test('a run is stopped even if the message is lost, or its worker died', async
     await api.untilFinished(id, never);
     t.match(await api.find(id), { status: 'failed', error: { code: 'cancelled' } }, id);
   }
-  t.equal(reasons.length, 1, 'one was running, the other never began again');
+  t.equal(reasons.length, 1, 'one was running, the other never started again');
 });
 
 t.test('a run of a dead worker that the next worker returns waits like one that never ran', async (t) => {
@@ -452,7 +452,7 @@ t.test('a watch shows changes of other hosts even if messages are lost, and noti
   const changed = rung();
   await cut();
   await changed;
-  t.equal(await watch.after(beginning, query), null, 'a cursor of data that are gone');
+  t.equal(await watch.after(beginning, query), null, 'a cursor of deleted data');
   t.match(await watch.after(await watch.cursor(), query), { changes: { length: 0 }, more: false });
   watch.close();
 });
@@ -496,7 +496,7 @@ t.test('lets any host rerun a failed run, once, with the archive of the last one
   );
   t.equal(answers.filter(({ replayed }) => !replayed).length, 1);
   const started = new Set(answers.map(({ record }) => record.run_id));
-  t.equal(started.size, 1, 'all are answered with the one that was started');
+  t.equal(started.size, 1, 'all get the run that was started');
   const [again = 'none'] = started;
   await api.untilFinished(again, never);
   t.match(await api.find(again), { status: 'succeeded', rerun_of: 'maps.1' });
@@ -550,7 +550,7 @@ t.test(
       t.equal(
         Date.parse(ticks.at(-1) ?? '') - Date.parse(ticks[0] ?? ''),
         (ticked - 1) * 300_000,
-        'none left out',
+        'none omitted',
       );
       t.same(tally.counts, { started: ticked }, 'each is counted by one host');
 

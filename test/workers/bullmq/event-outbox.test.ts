@@ -101,7 +101,7 @@ t.test('another host delivers the events of a dead one, in order and in their tr
   t.same(listed(dead.sent), ['a msg_1', 'b msg_1', 'b msg_3', 'b msg_2']);
   dead.sent[1]!.ended();
   while ((await other.hlen('dead:events')) > 3) await systemClock.sleep(20);
-  t.same(alive.sent, [], 'no other worker takes them while it lives');
+  t.same(alive.sent, [], 'no other worker takes them while it is alive');
   dead.die();
   await alive.until(3);
   t.same(listed(alive.sent), ['a msg_1', 'b msg_3', 'b msg_2']);
@@ -130,7 +130,7 @@ t.test('sends an event of a run once, also when another worker repeats the run',
   for (const id of ['msg_1', 'msg_2']) second.tell(id, ['a'], 'maps.1');
   await second.flushed();
   t.same(listed(first.sent), ['a msg_1']);
-  t.same(listed(second.sent), ['a msg_2'], 'and no other is taken for it');
+  t.same(listed(second.sent), ['a msg_2'], 'no other event is mistaken for it');
 });
 
 t.test('forgets a failed event only after it is stored as undelivered', async (t) => {
@@ -153,7 +153,7 @@ t.test('sends events when Redis is back, from the host that has them', async (t)
   await redis.stop();
   first.tell('msg_2', ['a']);
   await systemClock.sleep(lifeMs + 1_000);
-  t.equal(first.sent.length, 1, 'nothing is sent that a kill would lose');
+  t.equal(first.sent.length, 1, 'no event is sent that a kill would lose');
   // Not `once` of node:events, which would stop waiting after a refused connection attempt.
   const back = new Promise((resolve) => void other.once('ready', resolve));
   await redis.start();

@@ -118,7 +118,7 @@ t.test(
     t.same(
       [first.runs, second.runs],
       [['maps.1'], []],
-      'it was not given to another, nor the next one begun',
+      'it was not given to another host, and the next one did not begin',
     );
     second.open();
     await redis.stop('SIGKILL');
@@ -278,7 +278,7 @@ t.test(
       async () => ofTwo.length,
       (length) => length >= 4,
     );
-    t.same(ofOne, ['maps started'], 'a run that was given back has not ended here');
+    t.same(ofOne, ['maps started'], 'a returned run has not ended here');
     t.same(ofTwo, ['maps started', 'maps succeeded', 'maps started', 'maps succeeded']);
   },
 );
@@ -309,7 +309,7 @@ t.test(
       (length) => length >= 3,
     );
     t.same(results, []);
-    t.equal(slept.filter((ms) => ms === 5_000).length, 2, 'it was tried three times');
+    t.equal(slept.filter((ms) => ms === 5_000).length, 2, 'it was attempted three times');
     t.same(counts.toSorted(), ['docs started', 'docs succeeded', 'maps succeeded']);
 
     await submit(queue, 'maps.2');

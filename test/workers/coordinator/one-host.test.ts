@@ -158,7 +158,7 @@ t.test('a run keeps the settings of its start', async (t) => {
   await untilBegun(1);
   await accept('maps.2', 'wait');
   await coordinator.adopt(configured(pipelineTo('maps', 'mirror') + pipelineTo('docs', 'shelf')));
-  t.match(await queue.find('maps.1'), { status: 'running' }, 'it is not broken off');
+  t.match(await queue.find('maps.1'), { status: 'running' }, 'it is not aborted');
   await queue.cancel('maps.1');
   await untilBegun(2);
   await accept('docs.1', '.', 'docs');
@@ -168,7 +168,7 @@ t.test('a run keeps the settings of its start', async (t) => {
   await queue.cancel('maps.2');
   await untilBegun(4);
   await queue.untilFinished('maps.3', new AbortController().signal);
-  t.match(await queue.find('maps.3'), { status: 'succeeded' }, 'though its pipeline is configured no more');
+  t.match(await queue.find('maps.3'), { status: 'succeeded' }, 'although its pipeline is no longer configured');
   t.same(began, [
     ['maps.1', [['maps', 'web']]],
     ['maps.2', [['maps', 'mirror']]],

@@ -48,7 +48,7 @@ for (const kind of ['a thread', 'the caller'] as const)
     ];
     bytes.fill('?');
     await Promise.all(calls);
-    t.equal(readFileSync(at('kept/shard/name'), 'utf8'), 'text', 'the bytes as they were when asked');
+    t.equal(readFileSync(at('kept/shard/name'), 'utf8'), 'text', 'the bytes at the time of the call');
     t.equal(await disk.linkOrCopy(at('kept/shard/name'), at('again')), true);
     t.equal(await disk.linkOrCopy(at('kept/shard/gone'), at('never')), false);
     t.same(readdirSync(at('gone'), { recursive: true }).sort(), ['one', 'one/small', 'one/two']);
@@ -135,7 +135,7 @@ t.test('has an outcome for every call, also if it answers in the middle of a rem
   // A message is a copy, too.
   const send = (answer: Answer): void => void answers.push([...answer]);
   runCalls(removals, send, { monotonic: () => (now += answerEveryMs) });
-  t.ok(answers.length > removals.length, 'it answers while it removes');
+  t.ok(answers.length > removals.length, 'it answers during the removal');
   t.same(answers.flat(), [{ value: undefined }, { value: undefined }]);
   t.same(readdirSync(directory), []);
 });
@@ -155,5 +155,5 @@ t.test('waits a limited time for active work when it closes', async (t) => {
   await frozen.close(50);
   rmSync(path.join(frozen.directory, 'frozen'));
   void stuck;
-  t.pass('though the disk has not answered');
+  t.pass('although the disk has not answered');
 });

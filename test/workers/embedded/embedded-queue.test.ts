@@ -138,7 +138,7 @@ t.test('after a kill, everything accepted is published, each pipeline in order',
     );
   t.ok(
     order.every(({ begunAt }) => begunAt !== undefined),
-    'any of them may have been committed: that it was begun need not have been written',
+    'any of them may have been committed: their start may not have been written',
   );
   for (const { staged } of order) t.ok(existsSync(path.join(staged ?? '', 'files/manifest.json')));
 });
@@ -244,7 +244,7 @@ t.test('a stop leaves waiting and interrupted runs to the next start', async (t)
     (_job, { signal }) =>
       new Promise((_resolve, reject) => {
         signal.addEventListener('abort', () => {
-          t.ok(daemon.queue.isInterrupted('maps.1'), 'so that its failure is not told');
+          t.ok(daemon.queue.isInterrupted('maps.1'), 'so that its failure is not reported');
           reject(signal.reason as Error);
         });
       }),
@@ -259,7 +259,7 @@ t.test('a stop leaves waiting and interrupted runs to the next start', async (t)
   await daemon.open();
   t.match(await daemon.queue.depth(), { queued: 2 });
   await daemon.queue.start(async ({ begunAt }) => {
-    t.ok(begunAt, 'what it had committed is its own');
+    t.ok(begunAt, 'its committed files belong to it');
     return runResult('ok');
   });
   for (const id of ['maps.1', 'maps.2']) t.equal((await daemon.finished(id)).status, 'succeeded');
@@ -288,7 +288,7 @@ for (const [ends, minutes] of [
       t.match(await daemon.queue.find('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
       t.same(daemon.givenUp, ['maps.1']);
       await daemon.queue.start(async () => runResult('ok'));
-      t.equal((await daemon.finished('maps.2')).status, 'succeeded', 'and does not hold up the others');
+      t.equal((await daemon.finished('maps.2')).status, 'succeeded', 'and does not delay the others');
     },
   );
 
@@ -396,11 +396,11 @@ t.test('removes a bundle only after the journal records that no run needs it', a
   await daemon.queue.start(async () => runResult('ok'));
   await daemon.submit('maps.1');
   await daemon.finished('maps.1');
-  t.same(discarded, [], 'a process that is killed now leaves a run that is published once more');
+  t.same(discarded, [], 'a process killed now leaves a run that is published again');
   t.same(
     [...daemon.queue.jobs()].map(({ staged }) => typeof staged),
     ['string'],
-    'so that no sweep takes it',
+    'so that it is not swept',
   );
   write();
   await daemon.queue.close(0);
@@ -431,7 +431,7 @@ t.test('a rerun that cannot be stored leaves the bundle with the failed run', as
   const refused = { code: 'insufficient_storage' };
   await Promise.all([
     t.rejects(daemon.queue.rerun('maps.1', 'maps.3'), refused),
-    t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), refused, 'nor is it a replay of the failed one'),
+    t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), refused, 'it is not a replay of the failed one'),
   ]);
   t.equal(await daemon.queue.find('maps.3'), undefined);
   t.match(await daemon.queue.find('maps.1'), { status: 'failed', rerunnable: true, rerun_of: null });
@@ -468,7 +468,7 @@ t.test('does not repeat the notification of a run after a kill', async (t) => {
   await daemon.open();
   t.notOk(daemon.queue.markReported('maps.1', 'published web'));
   t.ok(daemon.queue.markReported('maps.1', 'published mirror'));
-  t.ok(daemon.queue.markReported('maps.9', 'published web'), 'of an unknown run nothing is known');
+  t.ok(daemon.queue.markReported('maps.9', 'published web'), 'nothing is known about an unknown run');
 });
 
 t.test('an upload whose staged bundle is missing is rejected, and others are not', async (t) => {

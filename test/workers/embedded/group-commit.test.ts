@@ -129,7 +129,7 @@ t.test('settles a write once it succeeds, after any number of failures', async (
   await settled;
   t.same(order, ['written', 'settled']);
   await writes.settled();
-  t.equal(await writes.close(1_000), true, 'nothing to write is settled at once');
+  t.equal(await writes.close(1_000), true, 'without writes, it settles immediately');
 });
 
 t.test('an upload that cannot become durable does not reject the others', async (t) => {
@@ -159,7 +159,7 @@ t.test('a disk that does not answer causes a rejection in time, and rejected ent
   for (const key of ['a', 'b']) writes.set(key, null);
   const closing = writes.close(5_000);
   await clock.advance(5_000);
-  t.equal(await closing, false, 'and the end does not wait for it');
+  t.equal(await closing, false, 'close does not wait for it');
   t.equal(commits.length, 1);
   one.done();
   const two = await commit(2);

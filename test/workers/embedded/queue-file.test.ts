@@ -132,7 +132,7 @@ t.test('only one daemon at a time can use a directory', async (t) => {
   await first.close();
   const many = await Promise.allSettled(Array.from({ length: 4 }, () => open(root)));
   const opened = many.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-  t.equal(opened.length, 1, 'of several that come at once one gets it');
+  t.equal(opened.length, 1, 'one of several concurrent processes gets it');
   for (const one of many)
     if (one.status === 'rejected') t.equal((one.reason as WaybillError).code, 'queue_unusable');
   for (const one of opened) await one.close();
@@ -215,7 +215,7 @@ t.test('rejects a damaged file with its readable content, and never ends the pro
     try {
       const values = await readQueueFile(copy);
       const runs = [...values.keys()].filter((key) => key.startsWith('run/'));
-      t.equal(runs.length, 60, `${name}: nothing that counts was there`);
+      t.equal(runs.length, 60, `${name}: the damage hit no used bytes`);
     } catch (error) {
       refused += 1;
       t.match(error, { code: 'queue_unusable' }, name);
@@ -227,7 +227,7 @@ t.test('rejects a damaged file with its readable content, and never ends the pro
         t.match(message, /[4-6]\d runs can be read in it, of which [4-6]\d had not finished: maps\./, name);
     }
   }
-  t.ok(refused >= 3, 'most of it was noticed');
+  t.ok(refused >= 3, 'most of it was detected');
 });
 
 /** Pages in which only a writer notices damage: free pages, and the transaction of a page. */
@@ -258,7 +258,7 @@ t.test('a file that passes the check is writable and current, whichever page was
     writeFileSync(fileIn(copy), bytes);
     try {
       const runs = [...(await readQueueFile(fileIn(copy))).keys()].filter((key) => key.startsWith('run/'));
-      t.equal(runs.length, 30, `${name}: nothing that counts was there`);
+      t.equal(runs.length, 30, `${name}: the damage hit no used bytes`);
       // Starting a process for each takes some time.
       if (passed.push(name) % 6 === 1) t.same(used(copy), { status: 0, signal: null }, name);
     } catch (error) {
@@ -266,7 +266,7 @@ t.test('a file that passes the check is writable and current, whichever page was
       t.match(error, { code: 'queue_unusable' }, name);
     }
   }
-  t.ok(refused >= 10 && passed.length >= 5, `${refused} refused, ${passed.length} of no matter`);
+  t.ok(refused >= 10 && passed.length >= 5, `${refused} rejected, ${passed.length} harmless`);
 });
 
 /** The exit of a process that opens the queue and uses all of its pages again. */

@@ -43,6 +43,6 @@ t.test('undelivered events survive the process, in order', async (t) => {
   t.same(
     idsOf(await after.undelivered.list('n')),
     ['msg_first', 'msg_b', 'msg_a', 'msg_later', 'msg_last'],
-    'and what is given up later comes later',
+    'events that fail later come later',
   );
 });

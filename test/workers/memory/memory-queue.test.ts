@@ -81,7 +81,7 @@ t.test(
     t.same(
       expired,
       ['null', 'null'],
-      'the bundle of one belongs to another run, and the bundle of the other was removed before',
+      'one bundle belongs to another run, and the other was removed before',
     );
     end();
     await queue.untilFinished('maps.3', new AbortController().signal);

@@ -26,12 +26,12 @@ t.test('removes the oldest bundles until the others are within the limits', asyn
   t.same(idsBeyond(bundles(1, 1, 1), 2, 100), ['maps.1']);
   t.same(idsBeyond(bundles(5, 1, 1), 100, 2), ['maps.1']);
   t.same(idsBeyond(bundles(1, 5, 1), 100, 2), ['maps.1', 'maps.2']);
-  t.same(idsBeyond(bundles(1, 1, 9), 100, 2), ['maps.1', 'maps.2', 'maps.3'], 'none that is too large alone');
+  t.same(idsBeyond(bundles(1, 1, 9), 100, 2), ['maps.1', 'maps.2', 'maps.3'], 'one that exceeds the limit alone is not stored');
   t.same(idsBeyond(bundles(0), 0, 100), ['maps.1']);
   t.same(idsBeyond([], 0, 0), []);
   function* one(): Generator<KeptBundle> {
     yield { runId: 'maps.1', bytes: 5 };
-    t.fail('of a hundred thousand that stay none is looked at');
+    t.fail('none of a hundred thousand remaining ones is read');
   }
   const limits = { maxBundles: 100_000, maxBytes: 100 };
   t.same(beyondLimits(one(), { bundles: 100_000, bytes: 100 }, limits), []);
@@ -69,7 +69,7 @@ t.test('a run needs its bundle until its record expires, unless it was cancelled
     needsBundle({ job, bundle: 'staged', record }),
   );
   t.same(needed, [true, true, false, true]);
-  t.equal(needsBundle({ job, bundle: 'gone', record: failed }), false, 'another run has claimed it, or none');
+  t.equal(needsBundle({ job, bundle: 'gone', record: failed }), false, 'another run uses it, or none');
   t.same(
     [failed, stopped, succeeded].map((record) => isRerunnable(job, record)),
     [true, false, true],

@@ -60,7 +60,7 @@ t.test('every record of a run matches the schema at every stage', async (t) => {
   }
   t.notOk(
     validate({ ...running, staged: '/staging/x' }),
-    'and a field that it does not know is not let through',
+    'an unknown field is removed',
   );
 });
 

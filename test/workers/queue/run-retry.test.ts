@@ -88,8 +88,8 @@ t.test('one destination with a temporary cause is enough for a retry', async (t)
     ...{ status: 'queued', error: null, last_error: { code: 'storage_transient' } },
     destinations: [{ error: { code: 'unmanaged_content' } }, { destination_id: 'mirror' }],
   });
-  t.match(next.last_error, { message: 'cannot open <path>' }, 'without paths of the machine');
-  t.same(startedRun(next, at(3)).destinations, [], 'the next try begins with none');
+  t.match(next.last_error, { message: 'cannot open <path>' }, 'without local paths');
+  t.same(startedRun(next, at(3)).destinations, [], 'the next attempt begins without a cause');
 });
 
 t.test('a clock that was set back does not delay a retry for hours', async (t) => {

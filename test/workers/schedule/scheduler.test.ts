@@ -112,7 +112,7 @@ t.test('catches up on missed ticks once, or not at all, as configured', async (t
     );
     t.same(tally.counts, { started: decided, 'missed down': catchUp === 'once' ? 9 : 10 });
     await clock.advance(15 * minute);
-    t.equal(ticks.at(-1), 'maps 2026-11-22T18:00:00.000Z', 'and it goes on');
+    t.equal(ticks.at(-1), 'maps 2026-11-22T18:00:00.000Z', 'and it continues');
     await second.close();
   }
 });
@@ -180,7 +180,7 @@ t.test('combines a tick during a run with the next one, and counts one of a paus
   t.same(tally.counts, { started: 1, coalesced: 2, 'missed paused': 2 });
   await queue.resume('maps');
   await clock.advance(5 * minute);
-  t.equal(ticks.length, 1, 'what a pause has swallowed is not made up for');
+  t.equal(ticks.length, 1, 'ticks during a pause are not caught up');
   await clock.advance(5 * minute);
   t.same(ticks, ['maps 2026-11-22T15:15:00.000Z', 'maps 2026-11-22T16:30:00.000Z']);
   await scheduler.close();
@@ -210,7 +210,7 @@ t.test('a new list of pipelines takes effect immediately, and does not affect un
   t.same(scheduler.nextRun('docs'), new Date('2026-11-22T15:18:00Z'));
   await clock.advance(2 * minute);
   t.same(asked, ['maps', 'docs', 'docs'], 'only changed files restart it');
-  t.same(tally.counts, { started: 3 }, 'what the new schedule would have missed is not missed');
+  t.same(tally.counts, { started: 3 }, 'ticks of the new schedule before its start do not count as missed');
   scheduler.update([scheduled('*/15 * * * *')]);
   t.equal(scheduler.nextRun('docs'), null);
   await clock.advance(15 * minute);
@@ -222,7 +222,7 @@ t.test('a new list of pipelines takes effect immediately, and does not affect un
   await scheduler.close();
   scheduler.update([scheduled('* * * * *')]);
   await clock.advance(hour);
-  t.equal(scheduler.nextRun('maps'), null, 'a scheduler that is closed takes nothing up');
+  t.equal(scheduler.nextRun('maps'), null, 'a closed scheduler accepts nothing');
 });
 
 t.test(

@@ -38,7 +38,7 @@ t.test('detects every kind of change at any depth, and in the signature of the t
   const at = (...names: string[]): string => path.join(root, ...names);
   const { tree, after } = openTree(t, root);
   const states = [await tree.read()];
-  t.equal(await tree.read(), states[0], 'the same tree looks the same');
+  t.equal(await tree.read(), states[0], 'the same tree has the same signature');
   t.equal(tree.failure, null);
   for (const work of [
     () => writeFile(at('one/deep/c.txt'), 'c'),
@@ -73,7 +73,7 @@ t.test(
     t.not(
       await after(() => writeFile(path.join(root, 'c.txt'), 'c')),
       second,
-      'it is the new one that is watched',
+      'the new directory is watched',
     );
     t.equal(await after(() => rm(root, { recursive: true })), null);
     t.match(tree.failure, /ENOENT/);
@@ -102,7 +102,7 @@ t.test('if a directory cannot be watched, it is polled, and watched again later'
   t.not(await tree.read(), first);
   left = 100;
   t.ok(await tree.read());
-  t.match(tree.failure, /ENOSPC/, 'not by itself');
+  t.match(tree.failure, /ENOSPC/, 'not automatically');
   tree.retry();
   t.ok(await tree.read());
   t.equal(tree.failure, null);
@@ -203,7 +203,7 @@ t.test(
     const early = begun.length;
     await runs(2);
     await clock.advance(120_000);
-    t.equal(begun.length, 2, 'one for all of it');
+    t.equal(begun.length, 2, 'one for all changes');
     t.equal(early, 1);
     t.same(
       lines.map(({ message }) => message),
@@ -269,7 +269,7 @@ t.test('a lost source is reported once, polled until it is back, and watched aga
     (count) => count === 2,
   );
   await clock.advance(60_000);
-  t.equal(begun.length, 1, 'a source that is not there starts nothing');
+  t.equal(begun.length, 1, 'a missing source starts nothing');
   await mkdir(root);
   await writeFile(path.join(root, 'b.txt'), 'b');
   await runs(2);

@@ -30,7 +30,7 @@ t.test('claims a free directory with any number', async (t) => {
     left.map(({ directory }) => path.basename(directory)),
     ['content-3'],
   );
-  t.same(await claimLeft(request), [], 'it is taken now');
+  t.same(await claimLeft(request), [], 'it is in use now');
   for (const one of [first, ...left]) await one.release();
   t.same(readdirSync(request.parent).sort(), ['content-2-old', 'content-4', 'content-x']);
 });

@@ -78,7 +78,7 @@ t.test('a file is stored for its pipeline only, and placed as a link', async (t)
   const one = file('one');
   await store.of('maps').keep([one]);
   t.same(store.missing('maps', [one.digest, digestOf('two')]), [digestOf('two')]);
-  t.same(store.missing('docs', [one.digest]), [one.digest], 'another pipeline sees nothing');
+  t.same(store.missing('docs', [one.digest]), [one.digest], 'another pipeline does not see it');
   t.equal(await store.of('docs').place(one.digest, target()), null);
   rmSync(one.file);
   const placed = target();
@@ -112,7 +112,7 @@ t.test('evicts the least recently used file first, and does not keep oversized o
     .filter(({ parentPath, name }) => readdirSync(path.join(parentPath, name)).length === 0);
   t.same(empty, [], 'a removed file leaves no empty directory');
   await store.of('docs').keep([three]);
-  t.same(store.stats(), { files: 4, bytes: 4 * block }, 'each pipeline has room of its own');
+  t.same(store.stats(), { files: 4, bytes: 4 * block }, 'each pipeline has a separate limit');
   await store.close();
 });
 
@@ -138,7 +138,7 @@ t.test('treats a damaged file as missing, and stores it again when it is uploade
     damage();
     const placed = target();
     t.equal(await kept.place(one.digest, placed), null, String(damage));
-    t.throws(() => statSync(placed), 'nothing is left where it would have been');
+    t.throws(() => statSync(placed), 'no file is left at its path');
     t.same(store.missing('maps', [one.digest]), [one.digest]);
   }
   await store.close();
@@ -296,7 +296,7 @@ t.test('logs once if nothing can be kept, and continues uploads', async (t) => {
   t.equal(warnings.length, 1);
   t.same(store.stats(), { files: 1, bytes: block }, 'files requested with it are kept');
   await store.of('maps').keep([file('two')]);
-  t.same(store.stats(), { files: 2, bytes: 2 * block }, 'the others are kept all the same');
+  t.same(store.stats(), { files: 2, bytes: 2 * block }, 'the others are kept anyway');
   await store.close();
 
   rmSync(path.join(staging, 'content'), { recursive: true });
@@ -353,7 +353,7 @@ t.test('limits are derived from the upload limit of a pipeline, unless they are 
   const largest = (id: string): number | null => (id === 'maps' ? 512 * 2 ** 20 : null);
   const following = contentBounds({ maxBytes: null, ageMs: 1 }, largest);
   t.equal(following.maxBytes('maps'), 2 ** 30);
-  t.equal(following.maxBytes('local'), 0, 'a pipeline that takes no uploads, or is no more');
+  t.equal(following.maxBytes('local'), 0, 'a pipeline without uploads, or an unknown one');
   const given = contentBounds({ maxBytes: 7, ageMs: 1 }, largest);
   t.equal(given.maxBytes('maps'), 7);
   t.equal(given.maxBytes('local'), 0);
@@ -364,7 +364,7 @@ t.test('limits are derived from the upload limit of a pipeline, unless they are 
   t.equal(disk(100, 1), 0);
   t.equal(disk(100, 0.5), 2 ** 29, 'a gibibyte of a large disk');
   t.equal(disk(5, 0.25), 2 ** 28, 'a tenth of a small one');
-  t.equal(disk(2 ** -5, 2 ** -7), 2 ** 23, 'what uploads need of a tiny one');
+  t.equal(disk(2 ** -5, 2 ** -7), 2 ** 23, 'the upload limit on a tiny one');
   t.end();
 });
 
@@ -444,7 +444,7 @@ t.test('copies a file that has the maximum number of links', async (t) => {
   let names = 2;
   try {
     for (; names < 70_000; names += 1) linkSync(one.file, path.join(staging, 'names', String(names)));
-    t.comment('this file system gives a file more than 70,000 names');
+    t.comment('this file system allows more than 70,000 names for a file');
   } catch (error) {
     t.match(error, { code: 'EMLINK' });
     const placed = path.join(staging, 'placed');

@@ -7,7 +7,7 @@ t.test('of two requests that wait for an upload, one gets it and the other waits
   const holds = createHolds(systemClock, 60_000);
   const first = await holds.take('u');
   const waiting = [holds.take('u'), holds.take('u')];
-  t.equal(first.taken.aborted, true, 'the holder is asked to let go');
+  t.equal(first.taken.aborted, true, 'the holder is asked to release it');
   first.release();
   const second = await (waiting[0] as (typeof waiting)[0]);
   let hasThird = false;

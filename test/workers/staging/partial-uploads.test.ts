@@ -45,7 +45,7 @@ t.test('an upload is kept for the retention after its last bytes, and its result
   await uploads.write(one.id, 0, chunks('a', 'b'));
   await clock.advance(60_000);
   await until(() => files().length === 2);
-  t.equal(uploads.find(other.id), undefined, 'of the other nothing was heard');
+  t.equal(uploads.find(other.id), undefined, 'the other one received nothing');
   t.match(uploads.find(one.id), { received: 2 });
   await uploads.write(one.id, 2, chunks('cd'));
   await uploads.end(one.id, { runId: 'maps.1', position: 1, replayed: false });
@@ -100,7 +100,7 @@ t.test('two processes with one staging directory have separate uploads', async (
   await one.close();
   await other.close();
   const again = await open(staging, clock);
-  t.ok(again.find(id), 'the first that starts takes the first directory');
+  t.ok(again.find(id), 'the first process to start gets the first directory');
   await again.close();
 });
 

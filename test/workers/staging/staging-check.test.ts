@@ -20,7 +20,7 @@ t.test('during a check, the last result stays valid until it is twice as old', a
   const { prove, begun, end } = slowProof();
   const proved = provedAtMost(clock, 1_000, prove);
   const first = proved();
-  t.equal(proved(), first, 'before there is an outcome all wait for it');
+  t.equal(proved(), first, 'before the first result, all callers wait for it');
   end();
   await first;
   await clock.advance(999);
@@ -29,10 +29,10 @@ t.test('during a check, the last result stays valid until it is twice as old', a
   await clock.advance(500);
   t.equal(proved(), first, 'no caller waits for the next one');
   t.equal(proved(), first);
-  t.equal(begun(), 2, 'which is under way');
+  t.equal(begun(), 2, 'which is running');
   await clock.advance(501);
   const second = proved();
-  t.not(second, first, 'now it is waited for');
+  t.not(second, first, 'now callers wait for it');
   t.equal(begun(), 2);
   end(new Error('the disk is gone'));
   await t.rejects(second, { message: 'the disk is gone' });

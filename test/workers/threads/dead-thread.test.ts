@@ -56,14 +56,14 @@ t.test('a holder is dead once its thread is, and not before, even if the process
   t.teardown(() => worker.terminate());
   const [holder] = (await once(worker, 'message')) as [Holder];
   t.notOk(isKnownDead(holder));
-  t.notOk(isKnownDead({ ...holder, thread: null }), 'one that was written before threads had IDs');
+  t.notOk(isKnownDead({ ...holder, thread: null }), 'a holder from before threads had IDs');
   t.notOk(isKnownDead({ ...holder, host: 'elsewhere' }));
   const mine = newHolder();
   t.not(holder.thread, mine.thread);
   await worker.terminate();
   t.ok(isKnownDead(holder));
   t.notOk(isKnownDead({ ...holder, thread: null }), 'then only the process counts');
-  t.notOk(isKnownDead({ ...holder, host: 'elsewhere' }), 'of another host nothing is known');
+  t.notOk(isKnownDead({ ...holder, host: 'elsewhere' }), 'nothing is known about another host');
   t.notOk(isKnownDead(mine));
 });
 

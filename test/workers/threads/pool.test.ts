@@ -147,7 +147,7 @@ t.test('an abort reaches the thread as a message, so that it can finish the publ
     code: 'aborted',
     message: 'the daemon stops',
   });
-  t.same(await pool.process(jobOf('.'), quiet), published, 'and the thread goes on');
+  t.same(await pool.process(jobOf('.'), quiet), published, 'the thread continues');
 });
 
 t.test('a thread that ignores an abort is terminated after the grace period, and the next run works', async (t) => {

@@ -54,17 +54,17 @@ t.test('levels are round numbers, and runs have no fractional levels', (t) => {
 t.test('single runs are separate bars', (t) => {
   const shown = plot(runsOf(true, false, true), 'failures');
   t.same([shown?.line, shown?.area], ['', '']);
-  t.equal(shown?.bars.length, 2, 'a run that succeeded has none');
+  t.equal(shown?.bars.length, 2, 'a successful run has none');
   t.match(shown?.bars[1], { title: '1, 9 Sept 2001, 01:46:40 UTC, failed', isFailure: true });
   for (const { bars, width } of trendsOf(runsOf(true, true)))
-    for (const bar of bars) t.ok(bar.x >= 0 && bar.x + bar.width <= width, 'no bar is cut');
+    for (const bar of bars) t.ok(bar.x >= 0 && bar.x + bar.width <= width, 'every bar is complete');
   const [newest, ...others] = runsOf(true, true, true, true) as [RunRecord, ...RunRecord[]];
   const late = { ...newest, accepted_at: '2026-11-20T01:02:03Z' };
   const at = plot([late, ...others], 'failures')?.bars.map(({ x }) => x) ?? [];
   t.same(
     at.map((x) => x - (at[0] ?? 0)),
     [0, 250, 500, 750],
-    'evenly spaced, no matter when the runs were',
+    'evenly spaced, whatever the times of the runs',
   );
   t.end();
 });

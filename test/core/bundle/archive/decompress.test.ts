@@ -18,7 +18,7 @@ t.test('recognizes gzip by its first bytes, and passes on everything else unchan
   t.equal(await all(Buffer.from('hello')), 'hello');
   t.equal(await all(Buffer.from('h')), 'h');
   t.equal(await all(Buffer.alloc(0)), '');
-  for await (const chunk of decompress(oneByOne(Buffer.alloc(0)))) t.fail(`${chunk.length} bytes of nothing`);
+  for await (const chunk of decompress(oneByOne(Buffer.alloc(0)))) t.fail(`${chunk.length} empty bytes`);
 });
 
 const mebibyte = 2 ** 20;
@@ -97,7 +97,7 @@ t.test("closes the input when the reader stops, and throws the input's own error
 t.test('damaged, truncated and extended gzip data, and other formats, throw malformed_archive', async (t) => {
   const whole = gzipSync('hello hello hello');
   for (let length = 2; length < whole.length; length += 1)
-    await t.rejects(all(whole.subarray(0, length)), { code: 'malformed_archive' }, `cut at ${length}`);
+    await t.rejects(all(whole.subarray(0, length)), { code: 'malformed_archive' }, `truncated at ${length}`);
   await t.rejects(all(Buffer.concat([whole, Buffer.from('x')])), { code: 'malformed_archive' });
   const damaged = Buffer.from(whole);
   damaged[whole.length - 6]! ^= 1;

@@ -71,13 +71,13 @@ t.test('reports the bytes of a name that is not UTF-8, wherever it occurs', asyn
   );
   t.match(message, String.raw`"caf\xe9.txt\xff\xff`);
   t.match(message, 'has a name that is not UTF-8');
-  t.ok(message.length < 1000, 'a long name is cut');
+  t.ok(message.length < 1000, 'a long name is truncated');
   t.same(
     await told(
       tar(pax({ path: 'é' }), { path: name, body: 'x' }, { path: 'a\ufffd', prefix: 'é', body: 'y' }),
     ),
     ['é: x', 'é/a\ufffd: y'],
-    'a name that is not used does not count, and U+FFFD is a character',
+    'an unused name does not count, and U+FFFD is an ordinary character',
   );
 });
 
@@ -105,7 +105,7 @@ t.test('a body ends at its last byte, with or without a full block', async (t) =
   t.same(
     await told(tar(pax({ size: '5' }), { path: 'd/', type: '5' }, { path: 'd/a', body: 'y' })),
     ['d d/: ', 'd/a: y'],
-    'a directory has none, whatever its headers say',
+    'a directory has none, whatever its headers contain',
   );
 });
 
@@ -285,7 +285,7 @@ t.test('reads back what it writes, with the declared length and stable bytes', a
   t.equal(parseInt(field(116, 124), 8), 0);
   t.equal(parseInt(field(136, 148), 8) * 1000, Date.parse('2026-11-20T01:02:03Z'));
   t.equal(field(156, 157), '0');
-  t.equal(field(265, 329), '', 'no name of a user or a group');
+  t.equal(field(265, 329), '', 'no user or group names');
   const early = await bytesOf(new Date('1960-01-01T00:00:00Z'));
   t.equal(parseInt(early.toString('latin1', 136, 147), 8), 0, 'none before 1970');
 });
@@ -308,6 +308,6 @@ t.test('a file that changed since it was hashed ends the archive with an error',
       },
       { code: 'body_mismatch', message: /^"a": / },
     );
-    t.ok(size <= 512 + most, `${size} bytes until then`);
+    t.ok(size <= 512 + most, `${size} bytes before the error`);
   }
 });

@@ -198,7 +198,7 @@ t.test('reads a file again that changed within two seconds of the listing', asyn
   const publisher = new Publisher(source, placeOf(source));
   await publisher.run();
   t.same(await publisher.actions(), ['skip_same']);
-  t.same(publisher.reads, ['index.html'], 'its digest was not kept');
+  t.same(publisher.reads, ['index.html'], 'its digest was not stored');
 });
 
 t.test('a file that changes while it is read fails the bundle with its name', async (t) => {
@@ -216,7 +216,7 @@ t.test('a file that changes while it is read fails the bundle with its name', as
   });
   t.notOk(existsSync(publisher.web), 'nothing is published');
   publisher.onRead = () => undefined;
-  t.same(await publisher.actions(), ['publish_new'], 'the next run takes the new state');
+  t.same(await publisher.actions(), ['publish_new'], 'the next run publishes the new state');
 });
 
 t.test('a dry run stores no digests, and a damaged cache is ignored', async (t) => {

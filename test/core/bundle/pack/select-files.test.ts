@@ -37,5 +37,5 @@ t.test('the default patterns match like the ignore package with one pattern at a
   );
   const secrets = findings.filter(({ code }) => code === 'secret_file').map(({ file }) => file);
   t.same(secrets, remaining.filter(isSecret).sort());
-  t.ok(secrets.includes('.env/below'), 'a directory with the name of a secret holds secrets');
+  t.ok(secrets.includes('.env/below'), 'a directory with the name of a secret contains secrets');
 });

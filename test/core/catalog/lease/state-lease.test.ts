@@ -49,7 +49,7 @@ for (const honoured of ['full', 'create', 'none'] as const)
   t.test(`conditions ${honoured}: takes, fences, commits and releases a lease`, async (t) => {
     const storage = objects(honoured);
     const lease = await acquire(storage);
-    t.equal((await readState(storage)).raw, null, 'nothing is written to acquire it');
+    t.equal((await readState(storage)).raw, null, 'acquiring it writes nothing');
     await lease.writeState(intent(lease));
     await lease.fence();
     await lease.writeState(committed);
@@ -141,7 +141,7 @@ t.test("a renewal increments the intent's counter, and a later commit succeeds",
   t.equal((await pendingIn(storage))?.renewals, 1);
   await lease.writeState(committed);
   await clock.beat();
-  t.equal(await pendingIn(storage), null, 'a renewal after the commit brings no intent back');
+  t.equal(await pendingIn(storage), null, 'a renewal after the commit does not restore the intent');
   await lease.release();
 });
 
@@ -164,7 +164,7 @@ t.test('restores the state to its original bytes or to none', async (t) => {
   await third.writeState(intent(third));
   await third.restoreState();
   await third.release();
-  t.equal((await readState(storage)).raw?.digest, foreign, 'also where it was laid out otherwise');
+  t.equal((await readState(storage)).raw?.digest, foreign, 'also with another layout');
 });
 
 /** Records the options of each write, and can lose its response. */
@@ -379,7 +379,7 @@ for (const honoured of ['full', 'create', 'none'] as const)
     isLost = true;
     await lease.removeState();
     isLost = false;
-    t.equal((await readState(storage)).raw, null, 'a lost answer is no failure');
+    t.equal((await readState(storage)).raw, null, 'a lost response is not a failure');
     t.same(conditions, [honoured === 'full' ? { ifVersion: version } : {}]);
     await lease.writeState(intent(lease));
     t.equal(writes.at(-1)?.mode, honoured === 'none' ? 'replace' : 'create', 'there is none to replace');
@@ -499,7 +499,7 @@ t.test('a holder that renews its intent keeps the lease, and its contender stops
     message: /process 7 on another/,
   });
   t.ok(clock.monotonic() >= defaultLeaseTimes.waitMs && clock.monotonic() < defaultLeaseTimes.staleAfterMs);
-  t.ok(beats?.aborted, 'nothing beats any more');
+  t.ok(beats?.aborted, 'there are no more renewals');
 });
 
 t.test('takes no lease after an abort or a suspension', async (t) => {

@@ -61,7 +61,7 @@ t.test('parses the same value as JSON.parse (property)', async (t) => {
     { numRuns: 200 },
   );
   const value = examine('{"__proto__": {"a": 1}, "b": [1, true, null, "x\\n"]}').value as object;
-  t.ok(Object.hasOwn(value, '__proto__'), 'and __proto__ is a key like any other');
+  t.ok(Object.hasOwn(value, '__proto__'), '__proto__ is an ordinary key');
 });
 
 t.test('finds values by pointer, including escapes and the last of two equal keys', async (t) => {
@@ -78,7 +78,7 @@ t.test('finds values by pointer, including escapes and the last of two equal key
   t.equal(text.slice(keyOffset('/a~1b/~0') ?? 0, (keyOffset('/a~1b/~0') ?? 0) + 3), '"~"');
   t.equal(text.at(valueOffset('/list/1/x')), '2');
   t.equal(text.slice(valueOffset('/k')), '22}');
-  t.equal(text.at(valueOffset('/list/7/y')), '[', 'the nearest value around what is missing');
+  t.equal(text.at(valueOffset('/list/7/y')), '[', 'the nearest value around the missing one');
   t.equal(keyOffset('/list/7/y'), null);
   t.match(problems, [{ kind: 'duplicate_key', pointer: '/k', offset: text.lastIndexOf('"k"') }]);
 });

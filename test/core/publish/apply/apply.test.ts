@@ -177,7 +177,7 @@ for (const flavour of ['files', 'objects'] as const)
           ['gone', old],
           ['same', old],
         ],
-        'the intent still records all of it as it was',
+        'the intent still records all of it unchanged',
       );
       t.same(
         commit?.outputs.map(({ path, updatedAt }) => [path, updatedAt]),
@@ -359,7 +359,7 @@ for (const options_ of keepings) {
       const broken = failing(storage, call, at, refused);
       await t.rejects(apply(plan, { ...options, storage: broken, lease }), refused);
       t.same(Object.fromEntries(await snapshot(bare)), before);
-      t.ok(calls.includes('restore'), 'the state, too');
+      t.ok(calls.includes('restore'), 'including the state');
     });
 
   t.test(`${flavour}, kept ${keepBy}: if the commit is rejected, everything is restored`, async (t) => {
@@ -369,15 +369,15 @@ for (const options_ of keepings) {
     const { storage, bare, lease, calls } = await layOut(flavour, undefined, { writeState }, options_);
     await t.rejects(apply(planOf({ writes }), { ...options, storage, lease }), refused);
     t.same(Object.fromEntries(await snapshot(bare)), before);
-    t.ok(calls.includes('restore'), 'the state, too');
+    t.ok(calls.includes('restore'), 'including the state');
   });
 
   t.test(`${flavour}, kept ${keepBy}: after a change with a lost response, the intent stays`, async (t) => {
     const { storage, bare, lease, calls } = await layOut(flavour, undefined, {}, options_);
     const broken = failing(storage, ...points[0], lost);
     await t.rejects(apply(planOf({ writes }), { ...options, storage: broken, lease }), lost);
-    t.same(Object.fromEntries(await snapshot(bare)), before, 'the files are as before');
-    t.notOk(calls.includes('restore'), 'a late request would make the state a lie');
+    t.same(Object.fromEntries(await snapshot(bare)), before, 'the files are unchanged');
+    t.notOk(calls.includes('restore'), 'a late request would make the state wrong');
   });
 }
 
@@ -516,7 +516,7 @@ t.test(
     await apply(planOf({ untouched: [untouched], removes }), { ...options, clock, storage, lease });
     const [intent, commit] = written;
     t.same(intent?.outputs.map(({ path }) => path).sort(), ['a', 'gone', 'same']);
-    t.same(intent?.pending?.removes, ['gone'], 'a key that no catalog may name is not announced');
+    t.same(intent?.pending?.removes, ['gone'], 'a key that no catalog may contain is not announced');
     t.equal(intent?.updatedAt, found.updatedAt);
     t.equal(commit?.updatedAt, '2026-11-21T00:00:00.000Z');
   },
@@ -547,7 +547,7 @@ t.test(
       },
     };
     await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);
-    t.same(calls, ['intent'], 'not even whose the lease is');
+    t.same(calls, ['intent'], 'not even a check of the lease');
   },
 );
 
@@ -565,7 +565,7 @@ t.test('an attempt that is suspended while it checks its lease restores nothing'
   await t.rejects(apply(planOf({ writes }), { ...options, storage: broken, lease }), refused);
   t.equal(fences, 2);
   t.notOk(calls.some((call) => /^(remove|putBack|restore)/.test(call)));
-  t.equal((await snapshot(bare)).get('a'), 'new', 'the next holder finishes it');
+  t.equal((await snapshot(bare)).get('a'), 'new', 'the next holder completes it');
 });
 
 t.test('does not check the lease again after it was reported lost', async (t) => {
@@ -607,12 +607,12 @@ t.test('on an object store, staging has only copies that may have been created, 
     },
   };
   await t.rejects(apply(planOf({}), { ...options, ...lost, storage: late }), refused);
-  t.equal(emptied(lost.calls), 1, 'a copy whose answer was lost is one');
+  t.equal(emptied(lost.calls), 1, 'a copy with a lost response counts as created');
   t.same(Object.fromEntries(await snapshot(lost.bare)), before);
 
   const files = await layOut('files', undefined, {}, { keepBy: 'copy' });
   await apply(planOf({}), { ...options, ...files });
-  t.equal(emptied(files.calls), 0, 'on a file system the release does it');
+  t.equal(emptied(files.calls), 0, 'on a file system, the release does it');
 });
 
 t.test('a recorded but missing file is created, and removed again if the attempt fails', async (t) => {
@@ -804,7 +804,7 @@ t.test('without a previous state, an undone attempt removes its copies before it
     removeTree: async () => Promise.reject(refused),
   };
   await t.rejects(apply(forced, { ...options, ...stuck, storage: keeping }), refused);
-  t.notOk(stuck.calls.includes('restore'), 'as long as there are copies, the intent stays');
+  t.notOk(stuck.calls.includes('restore'), 'while copies exist, the intent stays');
 });
 
 t.test('a forced replacement takes over nothing from an interrupted attempt', async (t) => {

@@ -75,11 +75,11 @@ t.test('checks obstacles and free space before any write', async (t) => {
     t.equal(await bytesSeen(true), 65);
     t.equal(await bytesSeen(false), 65);
     await put(inner, '.publisher.tmp/dead/output-0', 'x');
-    t.equal(await bytesSeen(true), 65, 'under the lease it is the own staging');
+    t.equal(await bytesSeen(true), 65, 'under the lease, it is our own staging');
     t.equal(
       await bytesSeen(false),
       flavour === 'files' ? null : 65,
-      'what a dead attempt left is swept first',
+      'files of a dead attempt are swept first',
     );
     const blocked = delegate(storage, { obstacleTo: async () => obstacle });
     await t.rejects(refuseObstructed(blocked, plan, { stateBytes: 0, isUnderLease: true }), obstacle);

@@ -67,14 +67,14 @@ t.test('the state decides if nothing must be written or removed', async (t) => {
   const theirs = [a, made.record('b', { owner: otherOwner })];
   for (const workflow of ['additive', 'replacement'] as const) {
     t.equal(settles(workflow, [a]), true);
-    t.equal(settles(workflow, theirs), true, 'what another owner has stays');
+    t.equal(settles(workflow, theirs), true, 'outputs of another owner stay');
     t.equal(settles(workflow, [made.record('a', { size: 2 })]), false);
     t.equal(settles(workflow, []), false);
     t.equal(settles(workflow, [a], intent()), false, 'not while an attempt is unfinished');
     t.equal(isSettledByState({ ...planning, workflow }, { kind: 'absent' }), false);
   }
   t.equal(settles('additive', more), true);
-  t.equal(settles('replacement', more), false, 'a replacement has to remove the other');
+  t.equal(settles('replacement', more), false, 'a replacement must remove the other one');
 });
 
 t.test('a record confirms the bytes of an output, and its headers if the storage keeps them', async (t) => {

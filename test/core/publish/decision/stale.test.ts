@@ -58,7 +58,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const)
         },
       });
     }
-    t.same(await snapshot(storage), before, 'nothing was touched');
+    t.same(await snapshot(storage), before, 'nothing was changed');
 
     t.equal(
       (await upload(storage, { created: newer, text: 'same', path: 'b2' })).error,
@@ -67,18 +67,18 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const)
     );
     t.equal(await published(storage), 'same');
     const same = await upload(storage, { created: older, text: 'same', path: 'b2' });
-    t.match(same, { action: 'skip_same', error: null }, 'what changes nothing is not refused');
+    t.match(same, { action: 'skip_same', error: null }, 'a plan without changes is not rejected');
     const others = await upload(storage, { created: older, text: 'theirs', as: otherOwner });
     t.equal(others.error, null, 'another owner has its own order');
 
     t.equal((await upload(storage, { created: older, text: 'old', stale: 'publish' })).error, null);
-    t.equal(await published(storage), 'old', 'stale: publish goes back');
+    t.equal(await published(storage), 'old', 'stale: publish publishes older bundles');
     await upload(storage, { created: newer, text: 'new' });
     t.match(await upload(storage, { created: older, text: 'forced', force: true }), {
       action: 'upsert_additive',
       error: null,
     });
-    t.equal(await published(storage), 'forced', 'and so does force, which deletes nothing for it');
+    t.equal(await published(storage), 'forced', 'so does force, which deletes nothing here');
     t.equal((await snapshot(storage)).get('other.txt'), 'theirs');
   });
 

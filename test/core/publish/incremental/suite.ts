@@ -59,7 +59,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
       const done = await publish(storage, { files: changed });
       if (writes !== undefined) t.equal(writes() - writesBefore, 5, 'three outputs, and the state twice');
       t.match(done, { action: 'upsert_additive', outputsWritten: 3, outputsKept: many - 1, error: null });
-      t.same(done.changes, told.changes, 'as the dry run said');
+      t.same(done.changes, told.changes, 'as in the dry run');
       const expected = ['SHA256SUMS', 'd7/f7.txt', 'index.html'];
       t.same(pathsOf(done, 'change'), expected);
       t.equal(done.bytesWritten, sizesOf(done, expected));
@@ -85,7 +85,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
     const inside = within(storage, listedKey(bundlePath));
     await inside.remove(listedKey('d1/f1.txt'));
     await put(inside, 'd2/f2.txt', 'cut');
-    t.match(await publish(storage, { files }), { action: 'skip_same' }, 'one read, no look at files');
+    t.match(await publish(storage, { files }), { action: 'skip_same' }, 'one read, no checks of files');
     const changed = { ...files, 'd3/f3.txt': 'changed' };
     const told = await publish(storage, { files: changed, dryRun: true });
     const done = await publish(storage, { files: changed });
@@ -97,7 +97,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
         { path: 'd3/f3.txt', fate: 'change', why: 'content_differs' },
       ],
     );
-    t.same(done.changes, told.changes, 'as the dry run said');
+    t.same(done.changes, told.changes, 'as in the dry run');
     t.match(done, { outputsWritten: 5, outputsKept: 597, error: null });
     t.same(await untruths(storage), []);
     t.equal((await snapshot(inside)).get('d2/f2.txt'), files['d2/f2.txt']);
@@ -123,7 +123,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
       error: null,
     });
     t.equal(pathsOf(done, 'refresh').length, 23);
-    t.equal(opened, 0, 'no file of the bundle was opened, so that no archive was made');
+    t.equal(opened, 0, 'no file of the bundle was opened, so no archive was created');
     t.same(await writtenMarks(), before);
     const state = await stateOf(storage);
     const record =

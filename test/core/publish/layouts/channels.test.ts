@@ -67,7 +67,7 @@ for (const flavour of flavours) {
         [action, error, release, channel, changes],
         ['replace_catalog', null, shown, 'preview', done.changes],
       );
-    t.same([done.outputsWritten, done.outputsLinked], [3, 1], 'unchanged files come from the current one');
+    t.same([done.outputsWritten, done.outputsLinked], [3, 1], 'unchanged files come from the current release');
     const look = await lookAtReleases(root);
     t.same([look.current, look.wrong, await previewOf(root)], [current, [], shown]);
     t.same(await filesIn(root, shown), filesOf(1));
@@ -118,7 +118,7 @@ for (const flavour of flavours) {
     const look = await lookAtReleases(root);
     t.same([look.current, await previewOf(root), lastGood(look)], [null, await releaseIdFor(0), null]);
     const first = await publishAsRelease(root, 1);
-    t.same([first.action, first.error], ['publish_new', null], 'the others had nothing');
+    t.same([first.action, first.error], ['publish_new', null], 'the others had none');
     t.equal(await previewOf(root), await releaseIdFor(0));
   });
 
@@ -135,14 +135,14 @@ for (const flavour of flavours) {
     t.equal(await expiry(), new Date(clock.now().getTime() + hour).toISOString());
     await wait(hour - 1);
     t.equal((await publishAsRelease(root, 0, { clock })).action, 'skip_same');
-    t.equal(await previewOf(root), await releaseIdFor(1), 'not before');
+    t.equal(await previewOf(root), await releaseIdFor(1), 'not before that time');
     await wait(1);
     t.equal((await publishAsRelease(root, 0, { clock, dryRun: true })).action, 'skip_same');
     t.equal(await previewOf(root), await releaseIdFor(1), 'not by a dry run');
     t.equal((await publishAsRelease(root, 0, { clock })).action, 'skip_same');
     const look = await lookAtReleases(root);
     t.same([await previewOf(root), look.ledger.channels], [null, []]);
-    t.same(look.stored, [await releaseIdFor(0)], 'and its release with it');
+    t.same(look.stored, [await releaseIdFor(0)], 'with its release');
     t.notOk((await snapshot(root)).has('site/preview'));
     t.same(await litterBelow(root), []);
   });
@@ -154,7 +154,7 @@ for (const flavour of flavours) {
     const ids = async (...ns: number[]): Promise<ReleaseId[]> => Promise.all(ns.map(releaseIdFor));
     t.same((await lookAtReleases(root)).stored, await ids(2, 3, 5));
     await toPreview(root, 6, { keep: 1 });
-    t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6), 'what it led to before goes');
+    t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6), 'its previous target is removed');
     await retire(root, 0);
     t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6));
     t.equal(lastGood(await lookAtReleases(root)), (await ids(2))[0]);
@@ -182,14 +182,14 @@ for (const flavour of flavours) {
     t.same([action, error, reason?.code], ['replace_catalog', null, 'outputs_differ']);
     const look = await lookAtReleases(root);
     t.same([look.current, await previewOf(root)], [await releaseIdFor(0), await releaseIdFor(1)]);
-    t.equal((await publishAsRelease(root, 1)).reason?.code, 'rolled_back', 'and stays back');
+    t.equal((await publishAsRelease(root, 1)).reason?.code, 'rolled_back', 'and stays rolled back');
   });
 
   t.test(`${flavour}: guards compare with the release of the channel, once there is one`, async (t) => {
     const root = await published(flavour, 5);
     const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
     const more = { stale: 'refuse', limits } as const;
-    t.equal((await toPreview(root, 3, { more })).error, null, 'older than what is current, and lacks a file');
+    t.equal((await toPreview(root, 3, { more })).error, null, 'older than the current one, and without one file');
     t.equal((await toPreview(root, 2, { more })).error?.code, 'stale_bundle');
     t.equal((await toPreview(root, 4, { more })).error?.code, 'too_many_removals');
     t.equal(await previewOf(root), await releaseIdFor(3));

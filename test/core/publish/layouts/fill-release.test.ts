@@ -194,7 +194,7 @@ t.test('does not change a complete release, and writes missing files', async (t)
   const before = await snapshot(root);
   const { written, linked } = await fill(root);
   t.same([[...written], [...linked]], [[], []]);
-  t.same(await snapshot(root), before, 'its catalog, too');
+  t.same(await snapshot(root), before, 'including its catalog');
   await root.remove(listedKey(`${directory}/d/c`));
   t.same([...(await fill(root)).written], ['d/c']);
   t.same(await filesIn(root), wanted);

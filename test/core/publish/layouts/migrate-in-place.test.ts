@@ -117,10 +117,10 @@ for (const flavour of flavours) {
       ['replace_catalog', null, null, changed('has changed')],
     );
     for (const key of ['action', 'reason', 'changes', 'outputs', 'unkept'] as const)
-      t.same(done[key], planned[key], `${key}, as the dry run said`);
+      t.same(done[key], planned[key], `${key}, as in the dry run`);
     t.same([done.outputsWritten, done.outputsKept, done.outputsRemoved], [3, 1, 1]);
     t.same(await inPlaceNow(root), sorted(filesOf(2)));
-    t.same(await releasesNow(root), releases, 'readers of the pointer have what they had');
+    t.same(await releasesNow(root), releases, 'readers of the pointer see the same release');
     t.same([(await lookAtReleases(root)).wrong, await litterBelow(root)], [[], []]);
 
     const later = await inPlace(root, 3);
@@ -187,7 +187,7 @@ for (const flavour of flavours) {
     const releases = (await releasesNow(root)).filter(([name]) => !name.includes('notes'));
     const done = await inPlace(root, 1, { request: { force: true } });
     t.same([done.error, await inPlaceNow(root)], [null, sorted(filesOf(1))]);
-    t.same(await releasesNow(root), releases, 'the releases are none of it');
+    t.same(await releasesNow(root), releases, 'the releases do not count');
   });
 
   t.test(`${flavour}: a refusal leaves everything unchanged`, async (t) => {

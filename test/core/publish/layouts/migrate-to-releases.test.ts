@@ -133,7 +133,7 @@ for (const flavour of flavours) {
       ['replace_catalog', null, next, changed('has changed')],
     );
     for (const key of ['action', 'reason', 'changes', 'outputs', 'release'] as const)
-      t.same(done[key], planned[key], `${key}, as the dry run said`);
+      t.same(done[key], planned[key], `${key}, as in the dry run`);
     t.same(
       [done.outputsWritten, done.outputsLinked, done.outputsRemoved],
       [3, 1, 1],
@@ -144,7 +144,7 @@ for (const flavour of flavours) {
     t.equal(lastGood(look), first);
     t.same(await filesIn(root, first), filesOf(0));
     t.same(await filesIn(root, next), filesOf(1));
-    t.same(await inPlaceNow(root), Object.fromEntries(before), 'in place all is as it was');
+    t.same(await inPlaceNow(root), Object.fromEntries(before), 'the files in place are unchanged');
     t.same(await litterBelow(root), []);
 
     const later = await release(root, 2);
@@ -253,7 +253,7 @@ for (const flavour of flavours) {
     t.same(
       litter.filter((key) => !isInPlace(key)),
       [],
-      'copies of the attempt in place are left to it',
+      'copies of the attempt in place belong to that attempt',
     );
     t.same(await filesIn(root, look.current as ReleaseId), filesOf(1));
   });
@@ -278,7 +278,7 @@ for (const flavour of flavours) {
     const done = await release(root, 2, { request: { onDecided: (one) => void told.push(one) } });
     t.same([done.error, done.release, done.warnings], [null, await releaseIdFor(2), changed('has changed')]);
     const look = await lookAtReleases(inner);
-    t.equal(lastGood(look), await releaseIdFor(1), 'and adopts what readers had last');
+    t.equal(lastGood(look), await releaseIdFor(1), 'and adopts the last state that readers saw');
     t.same(
       told.map(({ stored: { state } }) => state.kind === 'valid' && state.catalog.generation),
       [1, 2],

@@ -90,7 +90,7 @@ for (const kind of kinds) {
       ],
     );
     t.same(await snapshot(root), before);
-    t.same((await publishAsRelease(root, 1)).changes, told.changes, 'as the run does');
+    t.same((await publishAsRelease(root, 1)).changes, told.changes, 'the same as in the run');
   });
 
   t.test(
@@ -113,7 +113,7 @@ for (const kind of kinds) {
       await resume(context, siteOf(root), how);
       const again = await publishAsRelease(root, 2);
       t.match(again, { action: 'replace_catalog', release: ids[2], outputsKept: 4, outputsWritten: 0 });
-      t.equal(await currentOf(root), ids[2], 'it was there already');
+      t.equal(await currentOf(root), ids[2], 'it already existed');
       await promote(context, siteOf(root), ids[1], how);
       t.match(await publishAsRelease(root, 1), { action: 'skip_same', reason: { code: 'all_recorded' } });
     },
@@ -170,7 +170,7 @@ for (const kind of kinds) {
     const ids = await Promise.all([2, 3].map(async (n) => releaseIdFor(n)));
     t.same((await lookAtReleases(root)).stored, ids);
     t.match(await publishAsRelease(root, 3, { keep: 0 }), { action: 'skip_same' });
-    t.same((await lookAtReleases(root)).stored, ids, 'a rollback could want it');
+    t.same((await lookAtReleases(root)).stored, ids, 'a rollback could need it');
   });
 
   t.test(`${kind}: a run without changes finishes an interrupted removal`, async (t) => {
@@ -184,7 +184,7 @@ for (const kind of kinds) {
     const at = count.operations.findLastIndex(
       (name) => name.includes('remove') && name.includes('.publisher.json'),
     );
-    t.ok(at > 0, 'the catalog of a release goes last');
+    t.ok(at > 0, 'the catalog of a release is removed last');
     await publishAsRelease(
       withFaults(root, { kind: 'crash', at: at + 1, code: 'storage_transient' }, log),
       3,
@@ -261,7 +261,7 @@ for (const kind of kinds) {
       const from = { owner, source: { backend: 'local', id: '/source' } as const };
       const { orphans } = await findOrphans(root, from, new Set(['elsewhere']), { counted: false });
       t.match(orphans, [{ destinationPath: site, bundle: { source: { path: site } } }]);
-      t.equal(orphans[0]?.outputs.length, 4, 'those that readers have');
+      t.equal(orphans[0]?.outputs.length, 4, 'those of the current release');
       t.same((await findOrphans(root, from, new Set([site]), { counted: false })).orphans, []);
     },
   );
@@ -285,7 +285,7 @@ for (const kind of kinds) {
     const left = kind === 'memory objects' ? [`${site}/current.json`] : [];
     t.same([...(await snapshot(root)).keys()].sort(), ['elsewhere.txt', ...left].sort());
     t.equal(await currentOf(root), null);
-    t.ok(await takeDown(root), 'once more');
+    t.ok(await takeDown(root), 'repeated');
     t.match(await publishAsRelease(root, 1), { action: 'publish_new', error: null });
     t.same(await asRead(root), sorted(filesOf(1)));
   });
@@ -308,7 +308,7 @@ t.test('two concurrent publications: the second decides again on the release of 
   t.same(
     await asRead(root),
     sorted({ ...filesOf(0), ...filesOf(2), ...filesOf(1) }),
-    'what both have published',
+    'the files of both publications',
   );
 });
 
@@ -373,7 +373,7 @@ t.test('in a directory: hard links, and a symbolic link to the current release',
   t.equal(readlinkSync(at(site, 'current')), `releases/${second}`);
   t.equal(readFileSync(at(site, 'current', 'index.html'), 'utf8'), 'page 1');
   const inode = (id: string): number => lstatSync(at(site, 'releases', id, 'assets', 'style.css')).ino;
-  t.equal(inode(first), inode(second), 'one file under two names');
+  t.equal(inode(first), inode(second), 'one file with two names');
 });
 
 t.test('reports and keeps foreign pointers, directories and files', async (t) => {

@@ -145,7 +145,7 @@ for (const flavour of flavours) {
     t.same(
       [result.outputsKept, result.outputsWritten, result.outputsRemoved, result.bytesKept],
       [0, 0, 0, 0],
-      'nothing was looked after',
+      'no cleanup was made',
     );
   });
 
@@ -511,7 +511,7 @@ t.test('names a pointer that waybill did not create, at any bundle path', async 
   }
   const objects = memoryStorage({ flavour: 'objects' });
   await put(objects, `${site}/current`, 'mine');
-  t.same((await publish(objects, 0)).error, null, 'no pointer of an object store');
+  t.same((await publish(objects, 0)).error, null, 'not a pointer of an object store');
 });
 
 t.test('names files in place that cannot be adopted', async (t) => {

@@ -111,7 +111,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(
       destinations[0]?.warnings.map(({ code }) => code),
       ['fixed_bundle_selected'],
-      'which it is not: the former release stays',
+      'the root is not replaced: the previous release stays',
     );
   });
 

@@ -92,7 +92,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(
       [...(await snapshot(root)).keys()].filter((key) => /lock|tmp|preview$/.test(key)),
       [],
-      'nothing is left behind',
+      'no files are left',
     );
   });
 

@@ -172,7 +172,7 @@ t.test('a recorded path is an obstacle only if something else was found there', 
   const known = new Map([['b', 'missing']] as const);
   const again = await observe(storage, planning(['a', 'b', 'c']), read(state), known);
   t.equal(again.damaged, known, 'found earlier');
-  t.notOk(asked.includes('stat a'), 'is not looked for again');
+  t.notOk(asked.includes('stat a'), 'is not checked again');
 });
 
 const one = record('one');

@@ -48,7 +48,7 @@ t.test(
     t.same(
       await inTheWayOf(['a'], { files: ['a/b/d'] }),
       [],
-      'at an unrecorded path it is reported as taken',
+      'at an unrecorded path, it is reported as existing',
     );
   },
 );

@@ -34,7 +34,7 @@ for (const flavour of ['files', 'objects'] as const) {
       const killed = withFaults(memoryStorage({ disk, flavour }), crash(at), newLog());
       await promoted(staging, killed).catch(() => undefined);
       const live = memoryStorage({ disk, flavour });
-      t.same(await untruths(live), [], `the catalog is true after a kill at ${at}`);
+      t.same(await untruths(live), [], `the catalog is correct after a kill at ${at}`);
       t.equal(errorOf(await promoted(staging, live)), null, `killed at ${at}`);
       t.same(await filesAt(live), version2);
       t.same(litter(await snapshot(live)), []);

@@ -30,7 +30,7 @@ t.test('an event has at most a thousand characters of a message and of a hint', 
 t.test('an event lists outputs up to 16 KiB, and counts the others', async (t) => {
   const removed = Array.from({ length: 300 }, () => ({ destinationPath: 'd', path: 'x'.repeat(29) }));
   const { data } = pruneOccurrence(owner, removed, 0) as { data: { outputs: object[] } };
-  t.equal(JSON.stringify(data.outputs[0]).length, 63, 'and a comma: 256 of them are 16 KiB');
+  t.equal(JSON.stringify(data.outputs[0]).length, 63, 'with a comma: 256 of them are 16 KiB');
   t.equal(data.outputs.length, 256);
   t.match(data, { outputs_omitted: 44, counts: { outputs_removed: 300 } });
 });

@@ -51,8 +51,8 @@ pipelines:
     below.slice(after, before).includes(line);
   const firstOutput = below.indexOf(renames[1] as string);
   const lastOutput = below.indexOf(renames[2] as string);
-  t.ok(isBetween(`sync ${site}`, intent, firstOutput), 'the intent before anything that can be seen changes');
-  t.ok(below.indexOf('remove gone.txt') > lastOutput, 'an old output goes after the new ones are there');
+  t.ok(isBetween(`sync ${site}`, intent, firstOutput), 'the intent before any visible change');
+  t.ok(below.indexOf('remove gone.txt') > lastOutput, 'an old output is removed after the new ones exist');
   for (const directory of [site, 'deep']) {
     t.ok(
       isBetween(`sync ${directory}`, lastOutput, commit),
@@ -63,7 +63,7 @@ pipelines:
       `files in ${directory} before any removal`,
     );
   }
-  t.ok(isBetween(`sync ${site}`, commit, below.indexOf('remove .publisher.lock')), 'and the commit at last');
+  t.ok(isBetween(`sync ${site}`, commit, below.indexOf('remove .publisher.lock')), 'and the commit last');
 
   asked.length = 0;
   const added = { 'a.txt': '2', 'deep/b.txt': '2', 'new/c.txt': '3', 'new/er/d.txt': '3' };
@@ -77,7 +77,7 @@ pipelines:
   const commits = third.findLastIndex((line) => line.endsWith(' .publisher.json'));
   t.ok(
     third.slice(third.indexOf(move), commits).includes(`sync ${site}`),
-    'the name of a directory that was moved whole, before the commit says so',
+    'the name of a directory that moved whole, before the commit',
   );
   t.notOk(
     third.some((line) => line.startsWith('rename ') && line.includes('c.txt')),

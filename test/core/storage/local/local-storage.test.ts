@@ -30,7 +30,7 @@ t.test(
     await rejectsWith(t, localStorage(root, { mustExist: true }), 'storage_not_found');
     const storage = await localStorage(root);
     t.equal(await storage.stat(key('x')), undefined);
-    t.notOk(existsSync(root), 'looking makes nothing');
+    t.notOk(existsSync(root), 'reads create nothing');
     await storage.write(key('x'), bytesBody('x'), { mode: 'replace' });
     t.equal(readFileSync(path.join(root, 'x'), 'utf8'), 'x');
   },
@@ -57,7 +57,7 @@ t.test('a symbolic link below the root is an entry and never followed', async (t
   symlinkSync('nowhere', path.join(inside, 'dangling'));
   const storage = await localStorage(inside);
   t.match(await storage.stat(key('way')), { type: 'link' });
-  t.match(await storage.stat(key('dangling')), { type: 'link' }, 'a dangling link is there, too');
+  t.match(await storage.stat(key('dangling')), { type: 'link' }, 'a dangling link is listed, too');
   await rejectsWith(
     t,
     storage.write(key('way/new'), bytesBody('x'), { mode: 'replace' }),
@@ -85,7 +85,7 @@ t.test('a symbolic link below the root is an entry and never followed', async (t
     'nothing was removed through it',
   );
   await storage.remove(key('way'));
-  t.ok(existsSync(path.join(root, 'outside/precious')), 'removing the link leaves what it points to');
+  t.ok(existsSync(path.join(root, 'outside/precious')), 'removing the link leaves its target');
 });
 
 t.test('copies from file to file with the same checks as streams', async (t) => {

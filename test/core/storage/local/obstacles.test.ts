@@ -66,7 +66,7 @@ t.test('names another file system below the staging directory, but not one above
         message: `${root}: "${at}" is on another file system`,
         hint: /unmount it, or make it a destination of its own/,
       });
-      t.equal(await look(root, { writes: [`${at}/b/x`], from: at }), null, 'the bundle path lies on it');
+      t.equal(await look(root, { writes: [`${at}/b/x`], from: at }), null, 'the bundle path is on it');
     }
 });
 
@@ -126,7 +126,7 @@ t.test('reports insufficient space, and only if it is really insufficient', asyn
   t.equal(await look(root, { writes: ['x'], bytes: fits }), null);
   const storage = await localStorage(root);
   await storage.write(key('x'), bytesBody(Buffer.alloc(fits)), { mode: 'replace' });
-  t.same(readdirSync(root).sort(), ['file', 'x'], 'it does');
+  t.same(readdirSync(root).sort(), ['file', 'x'], 'it fits');
 });
 
 t.test('reports insufficient inodes', async (t) => {

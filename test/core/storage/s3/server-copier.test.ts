@@ -60,7 +60,7 @@ t.test('the server copies an object, with the headers of the write', async (t) =
     headers,
     onBytes: (count) => (counted += count),
   });
-  t.equal(reads(), 0, 'no byte comes through this process');
+  t.equal(reads(), 0, 'this process reads no bytes');
   t.match(written, { size: text.length, digest: write.digest });
   t.equal(counted, text.length);
   t.equal((await target.stat(name))?.version, written.version);

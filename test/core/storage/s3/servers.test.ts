@@ -92,9 +92,9 @@ for (const [name, { honoured, judge }] of Object.entries(kinds))
     const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
     const storage = await open(location, { log });
     t.equal(await storage.facts.conditionalWrites(), honoured);
-    t.equal(await storage.facts.conditionalWrites(), honoured, 'and asked once');
-    t.equal(warnings.length, honoured === 'full' ? 0 : 1, 'a warning where two publishers could meet');
-    t.same(await names(storage), [], 'the probe leaves nothing');
+    t.equal(await storage.facts.conditionalWrites(), honoured, 'and probed once');
+    t.equal(warnings.length, honoured === 'full' ? 0 : 1, 'a warning if two publishers could collide');
+    t.same(await names(storage), [], 'the probe leaves no objects');
     t.test(`a server ${name} passes the contract`, async (t) => {
       t.before(() => (proxy.judge = judge));
       t.beforeEach(() => (proxy.judge = judge));

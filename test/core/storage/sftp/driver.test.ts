@@ -99,7 +99,7 @@ t.test('a file is kept as a hard link if the server supports it, and moved other
     await storage.putBack(kept);
     await storage.removeTree(key('.publisher.tmp/1'));
     t.equal(readFileSync(path.join(place, 'd/page'), 'utf8'), 'old');
-    t.match(lstatSync(path.join(place, 'd/page')), { ino, mtimeMs, nlink: 1 }, `${name}: the very file`);
+    t.match(lstatSync(path.join(place, 'd/page')), { ino, mtimeMs, nlink: 1 }, `${name}: the same file`);
   }
 });
 
@@ -151,7 +151,7 @@ t.test('a file is duplicated as a hard link, else as a copy on the server, else 
     t.equal(
       await storage.duplicate(key('d/page'), to),
       'copy',
-      'a file that others may change is not shared',
+      'a file that other users can change is not shared',
     );
     const large = Buffer.alloc((33 << 20) + 5, 'large');
     writeFileSync(path.join(place, 'large'), large, { mode: 0o666 });

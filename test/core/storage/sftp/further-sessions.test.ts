@@ -87,11 +87,11 @@ t.test('writes a large file over several connections', async (t) => {
   t.equal(proxy.connections(), 1);
   t.match(await write(storage, large), { size: large.length, digest: digestOf(large) });
   t.equal(proxy.connections(), 3);
-  t.ok(readFileSync(file).equals(large), 'each byte is where it belongs');
+  t.ok(readFileSync(file).equals(large), 'each byte is at its position');
   const small = patterned(300_000);
   await write(storage, small);
-  t.ok(readFileSync(file).equals(small), 'and nothing of it is left after a smaller one');
-  t.equal(proxy.connections(), 3, 'which serve what follows');
+  t.ok(readFileSync(file).equals(small), 'no bytes are left after a smaller one');
+  t.equal(proxy.connections(), 3, 'they serve later requests');
   t.equal(proxy.open(), 3);
   await storage.close();
   while (proxy.open() > 0) await systemClock.sleep(20);
@@ -102,7 +102,7 @@ t.test('one connection is enough for a short round trip, or if the settings allo
   const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() / 1000 };
   const near = await lineOf(t, { roundTripMs: 0, clock });
   await write(near.storage, large);
-  t.equal(near.proxy.connections(), 1, 'on a short line');
+  t.equal(near.proxy.connections(), 1, 'with a short round trip');
   const one = await lineOf(t, { maxConnections: 1 });
   await write(one.storage, large);
   t.equal(one.proxy.connections(), 1, 'with `max_connections: 1`');
@@ -115,7 +115,7 @@ t.test('a server that allows one connection gets everything over that one', asyn
   const tried = proxy.connections();
   t.ok(tried > 1);
   await write(storage, large);
-  t.equal(proxy.connections(), tried, 'and is not asked again');
+  t.equal(proxy.connections(), tried, 'and is not requested again');
   t.same(told, ['large files go over one connection']);
 });
 
@@ -126,7 +126,7 @@ t.test('unwritten bytes of a lost connection leave no hole', async (t) => {
   await t.rejects(write(storage, large), { code: 'storage_transient' });
   const opened = proxy.connections();
   t.match(await write(storage, large), { size: large.length });
-  t.ok(readFileSync(file).equals(large), 'the next try writes all of it');
+  t.ok(readFileSync(file).equals(large), 'the retry writes all of it');
   t.equal(proxy.connections(), opened, 'over the first connection');
 });
 
@@ -262,7 +262,7 @@ t.test('the next run completes a file after the run that wrote it was killed', a
   await once(first, 'close');
   const target = path.join(place, 'bundle', 'video.bin');
   t.throws(() => readFileSync(target), { code: 'ENOENT' });
-  t.ok(allBelow(place).length > 0, 'it had begun');
+  t.ok(allBelow(place).length > 0, 'it had started');
   const second = run();
   let said = '';
   second.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));

@@ -38,7 +38,7 @@ t.test('detects which of the two paths a server uses for the link', async (t) =>
     throw new Error('no such request');
   });
   await t.rejects(takesPathsSwapped(refusing, names), { message: 'no such request' });
-  t.same(readdirSync(place), [], 'nothing is left of it');
+  t.same(readdirSync(place), [], 'no files are left');
 });
 
 t.test('OpenSSH: the link has the right location and a relative target', async (t) => {

@@ -111,7 +111,7 @@ t.test('host keys: accepted once and remembered, checked, rejected when changed 
     hint: /ssh-keyscan/,
   });
   await works(t, at('accept-new'), { ...options, dryRun: true });
-  t.notOk(existsSync(file), 'a dry run writes nothing down');
+  t.notOk(existsSync(file), 'a dry run stores nothing');
   await works(t, at('accept-new'));
   t.match(readFileSync(file, 'utf8'), new RegExp(`^\\[127\\.0\\.0\\.1\\]:${server.port} ssh-ed25519 `));
   const before = readFileSync(file, 'utf8');
@@ -172,10 +172,10 @@ t.test(
     };
     proxy.cutAfter(5 << 20, 2);
     await storage.write(key('cut/large'), body, { mode: 'replace', digest: digestOf(large) });
-    t.equal(openings, 2, 'the second cut came while it connected');
+    t.equal(openings, 2, 'the second disconnect came during the connection setup');
     t.equal(proxy.cuts(), 2);
     t.ok(readFileSync(path.join(server.root, 'cut/large')).equals(large));
-    t.same(await names(storage, 'cut'), ['cut/large'], 'nothing of the lost tries is left where it shows');
+    t.same(await names(storage, 'cut'), ['cut/large'], 'no files of the lost attempts are visible');
     proxy.cutAll();
     t.equal((await readAll(storage, key('cut/large'), 1 << 26)).length, large.length);
   },

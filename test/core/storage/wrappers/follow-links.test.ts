@@ -83,7 +83,7 @@ t.test('a link appears as its target file or directory', async (t) => {
     ['deep/inner/y.txt', 'y'],
   ] as const) {
     t.equal(await read(storage, name), text, name);
-    t.equal(await read(storage, name, entries.get(name)), text, `${name}, as it was listed`);
+    t.equal(await read(storage, name, entries.get(name)), text, `${name}, as listed`);
     t.match(await storage.stat(key(name)), { type: 'file', size: text.length });
   }
   t.equal(entries.get('file.txt')?.stamp?.id, entries.get('plain.txt')?.stamp?.id);
