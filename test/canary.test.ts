@@ -154,9 +154,9 @@ t.test('malformed secrets are rejected without being printed', async (t) => {
   ] as const) {
     const broken = { ...place, env: { ...place.env, [name]: value } };
     for (const args of [['run'], ['notify', 'test'], ['serve']]) {
-      const told = await waybill(broken, [...args, '-c', 'c.yml']);
-      t.match(told, new RegExp(name));
-      clean(t, told, `${args.join(' ')} with a bad ${name}`);
+      const ended = await waybill(broken, [...args, '-c', 'c.yml']);
+      t.match(ended, new RegExp(name));
+      clean(t, ended, `${args.join(' ')} with a bad ${name}`);
     }
   }
 });

@@ -82,8 +82,8 @@ t.test('npm run demo -- --once publishes everything, prints where, and exits wit
     'staged files stay as long as the queue keeps the run',
   );
 
-  for (const told of [directory, '202 Accepted', 'skip_same=3', 'preserve_relative', 'fixed', 'daemon.log'])
-    t.match(output(), told);
+  for (const text of [directory, '202 Accepted', 'skip_same=3', 'preserve_relative', 'fixed', 'daemon.log'])
+    t.match(output(), text);
   t.notOk(output().includes('\u001B'), 'no colors without a terminal');
 });
 

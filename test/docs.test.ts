@@ -119,11 +119,11 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
   // Each block reports when it starts, so that a failure shows its location.
   const script = blocks.map((block, index) => `echo "block ${index}"\n${block}`).join('\n');
   // A comment for each, so that a slow run does not count as hanging.
-  const told = (text: string): void =>
+  const reportOutput = (text: string): void =>
     [...text.matchAll(/^block \d+$/gm)].forEach(([line]) => t.comment(line));
   const { status, output } = await bash(script.replaceAll('8080', String(port)), {
     cwd: clone,
-    onOutput: told,
+    onOutput: reportOutput,
   });
   t.equal(status, 0, output);
   for (const seen of [

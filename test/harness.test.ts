@@ -24,9 +24,9 @@ t.test('an unhandled error fails the test that caused it', async (t) => {
       { encoding: 'utf8', env: { PATH: process.env['PATH'], TAP: '1' } },
     );
     t.equal(status, 1);
-    const told = stdout.match(/^ *(not )?ok .*?(?= #|$)|tapCaught: .*/gm)?.map((line) => line.trim());
+    const results = stdout.match(/^ *(not )?ok .*?(?= #|$)|tapCaught: .*/gm)?.map((line) => line.trim());
     t.same(
-      told,
+      results,
       [
         'not ok 1 - unhandled',
         'tapCaught: unhandledRejection',
@@ -88,10 +88,10 @@ t.test(
     let silences = 0;
     const silence = watchSilence(1, () => (silences += 1));
     silence.end();
-    silence.heard();
+    silence.refresh();
     await sleep(20);
     t.equal(silences, 0);
-    watchSilence(1, () => (silences += 1)).heard();
+    watchSilence(1, () => (silences += 1)).refresh();
     while (silences === 0) await sleep(1);
   },
 );
@@ -232,7 +232,7 @@ t.test('an exhaustive suite is resumed only if it passed on the same sources', a
       stderr: '',
       exit: '',
     },
-    ...{ ms: 1500, processorMs: 900, told: ['12 points walked', '3 kills'] },
+    ...{ ms: 1500, processorMs: 900, reports: ['12 points walked', '3 kills'] },
   };
   const results = exhaustiveResults(file, { commit: 'abc', label: 'abc' });
   t.notOk(results.hasPassed(result.file));

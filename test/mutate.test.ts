@@ -24,9 +24,9 @@ t.test('removes statements, but does not change text for users', async (t) => {
   writeFileSync(file, source);
   const { sources, mutants } = await instrument([file]);
   t.match(sources.get(file), /stryMutAct/);
-  const told = (one: SourceMutant): string =>
+  const describe = (one: SourceMutant): string =>
     `${one.line} ${one.mutator}: ${one.original} → ${one.replacement}`;
-  const run = mutants.filter(({ ignored }) => ignored === undefined).map(told);
+  const run = mutants.filter(({ ignored }) => ignored === undefined).map(describe);
   t.ok(run.includes('3 StatementRemoval: await lease.fence(); → ;'), run.join('\n'));
   t.ok(run.includes('6 EqualityOperator: count > 2 → count >= 2'));
   t.ok(run.includes('7 StringLiteral: \'done\' → ""'));
@@ -174,10 +174,10 @@ t.test('a mutant of module code runs with all tests that reach its file', async 
       ['m'],
     ),
   ];
-  const told = (measured: Reaching[]) =>
+  const describe = (measured: Reaching[]) =>
     stepsFor(mutant('src/core/a/x.ts', 'm'), measured).map(({ test, only, reload }) => [test, only, reload]);
-  t.same(told(near), [['test/near.test.ts', [1], true]]);
-  t.same(told(near.slice(0, 1)), [['test/far.test.ts', undefined, true]], 'and with all tests if no test reaches it');
+  t.same(describe(near), [['test/near.test.ts', [1], true]]);
+  t.same(describe(near.slice(0, 1)), [['test/far.test.ts', undefined, true]], 'and with all tests if no test reaches it');
 });
 
 t.test('keeps the result of a mutant for each test file until the file changes', async (t) => {

@@ -143,9 +143,9 @@ t.test('a body of another type is 415 with the accepted types, on every route th
       const answer = await until(answered);
       const name = `${route.name} as ${other.type}`;
       t.match(answer, /^HTTP\/1.1 415 [^]*"code":"unsupported_media_type"/, name);
-      const told = method === 'PATCH' ? /\r\nAccept-Patch: (.*)\r\n/i : /\r\nAccept-Post: (.*)\r\n/i;
+      const acceptHeader = method === 'PATCH' ? /\r\nAccept-Patch: (.*)\r\n/i : /\r\nAccept-Post: (.*)\r\n/i;
       t.ok(
-        told
+        acceptHeader
           .exec(answer)?.[1]
           ?.split(', ')
           .includes(type.split(';')[0] ?? ''),

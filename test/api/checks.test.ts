@@ -27,15 +27,15 @@ t.test('every error code that a client can get is in docs/errors.md with its sta
 
 t.test('an internal fault reveals no details', async (t) => {
   const error = new WaybillError('storage_denied', 'cannot write /srv/secret-place', { hint: 'chmod it' });
-  const told = problemOf(error, 'id');
-  t.match(told, {
+  const problemDocument = problemOf(error, 'id');
+  t.match(problemDocument, {
     status: 500,
     code: 'internal_error',
     retryable: false,
     instance: 'urn:uuid:id',
     title: 'Internal Server Error',
   });
-  t.notMatch(JSON.stringify(told), /secret-place|chmod/);
+  t.notMatch(JSON.stringify(problemDocument), /secret-place|chmod/);
 });
 
 t.test('the hint is a member of its own, and names no path on the host', async (t) => {
@@ -126,9 +126,9 @@ t.test('each refusal has its status, code and headers, and leaves no files', asy
     const response = await upload(origin, options);
     t.equal(response.status, status, name);
     t.equal(response.headers.get('content-type'), problemType);
-    const told = await problem(response);
+    const body = await problem(response);
     t.match(
-      told,
+      body,
       { status, code, instance: `urn:uuid:${response.headers.get('x-request-id') ?? 'none'}` },
       name,
     );

@@ -67,7 +67,7 @@ t.test('answers each hostile archive as documented, and leaves nothing in stagin
     202,
     'a valid archive is still accepted',
   );
-  t.comment(`told: ${rows.size} hostile archives refused; docs/design/hostile-archives.md lists them`);
+  t.comment(`report: ${rows.size} hostile archives refused; docs/design/hostile-archives.md lists them`);
 });
 
 t.test('gives the same answers to form uploads', async (t) => {

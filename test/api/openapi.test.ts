@@ -1097,9 +1097,9 @@ function casesOf({ responses }: Operation): string[] {
 }
 
 async function holds(t: Test, { responses }: Operation, response: Response, name: string): Promise<void> {
-  const told: ResponseObject | undefined = responses[response.status];
-  if (told === undefined) return void t.fail(`${name}: status ${response.status} is not in the document`);
-  for (const [header, { required, schema }] of Object.entries(told.headers ?? {})) {
+  const documented: ResponseObject | undefined = responses[response.status];
+  if (documented === undefined) return void t.fail(`${name}: status ${response.status} is not in the document`);
+  for (const [header, { required, schema }] of Object.entries(documented.headers ?? {})) {
     const value = response.headers.get(header);
     if (required === true) t.ok(value, `${name}: ${header} is there`);
     if (value !== null)
@@ -1110,9 +1110,9 @@ async function holds(t: Test, { responses }: Operation, response: Response, name
       );
   }
   const text = await response.text();
-  if (told.content === undefined) return void t.equal(text, '', `${name}: no body`);
+  if (documented.content === undefined) return void t.equal(text, '', `${name}: no body`);
   const type = response.headers.get('content-type')?.split(';', 1)[0] ?? 'none';
-  const media = told.content[type];
+  const media = documented.content[type];
   if (media?.schema === undefined) return void t.fail(`${name}: ${type} is not in the document`);
   const body: unknown = type.endsWith('json') ? JSON.parse(text) : text;
   t.same(errorsOf(media.schema, body), [], `${name}: the body matches the schema`);

@@ -97,8 +97,8 @@ for (const [name, way] of Object.entries(ways))
     const before = readdirSync(api.stagingDirectory);
     const refused = await way(api, archive(text, next, ['new1']), { headers: named(text) });
     t.equal(refused.status, 409);
-    const told = (await refused.json()) as { findings: unknown[] };
-    t.match(told, {
+    const body = (await refused.json()) as { findings: unknown[] };
+    t.match(body, {
       code: 'files_missing',
       retryable: false,
       findings: [
@@ -106,11 +106,11 @@ for (const [name, way] of Object.entries(ways))
         { file: 'new2', pointer: '/files/4', ...noFile },
       ],
     });
-    t.equal(told.findings.length, 2);
+    t.equal(body.findings.length, 2);
     t.same(readdirSync(api.stagingDirectory), before, 'no files are left');
     t.match(await missing(api, text), { missing: [digestOf('B'), digestOf('2')] });
-    const mended = archive(text, next, ['sub/b.txt', 'new2']);
-    t.ok((await way(api, mended, { headers: named(text) })).ok);
+    const fixedArchive = archive(text, next, ['sub/b.txt', 'new2']);
+    t.ok((await way(api, fixedArchive, { headers: named(text) })).ok);
   });
 
 /** The path of a stored file of the pipeline `maps`. */

@@ -378,9 +378,9 @@ t.test(
     t.same(await (await send('resume', { body: '{}' })).json(), { pipeline_id: 'maps', paused: null });
     t.notMatch(await health(), { details: { paused: [] } });
     t.match((await gauge()).sort()[2], /maps"} 0$/);
-    const told = lines.filter(({ message }) => /^pipeline (paused|resumed)$/.test(message));
-    t.match(told, [{ fields: { pipeline_id: 'maps', reason } }, { message: 'pipeline resumed' }]);
-    t.equal(told.length, 2);
+    const pauses = lines.filter(({ message }) => /^pipeline (paused|resumed)$/.test(message));
+    t.match(pauses, [{ fields: { pipeline_id: 'maps', reason } }, { message: 'pipeline resumed' }]);
+    t.equal(pauses.length, 2);
 
     for (const [body, detail] of [
       ['{"reason": 1}', /"reason" must be string/],

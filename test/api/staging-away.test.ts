@@ -121,10 +121,10 @@ t.test('readiness names each check with its state, the time of the change, and a
   t.match(again.of('staging'), { state: 'ok' });
   t.ok((again.of('staging')?.['since'] ?? '') > (away.of('staging')?.['since'] ?? ''));
   t.match(await (await fetch(`${origin}/metrics`)).text(), /^waybill_ready 1$/m);
-  const told = lines
+  const messages = lines
     .filter(({ fields }) => fields['check'] === 'staging')
     .map(({ level, message }) => [level, message]);
-  t.same(told, [
+  t.same(messages, [
     ['warn', 'a health check fails'],
     ['info', 'a health check succeeds again'],
   ]);

@@ -201,11 +201,11 @@ t.test('each malformed form has its answer, and leaves no files', async (t) => {
   for (const [name, body, status, code, detail, headers] of cases)
     await t.test(name, async (t) => {
       const response = await post(api, body, headers);
-      const told = (await response.json()) as Record<string, string>;
-      t.equal(response.status, status, JSON.stringify(told));
+      const answer = (await response.json()) as Record<string, string>;
+      t.equal(response.status, status, JSON.stringify(answer));
       t.equal(response.headers.get('content-type'), 'application/problem+json');
-      t.equal(told['code'], code);
-      t.match(told['detail'], detail);
+      t.equal(answer['code'], code);
+      t.match(answer['detail'], detail);
       if (status === 415) t.equal(response.headers.get('accept-post'), 'multipart/form-data');
       t.same(await api.staged(), []);
     });

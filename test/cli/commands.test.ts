@@ -132,12 +132,12 @@ t.test('validate reads every byte, of a directory and of a source', async (t) =>
   t.match(waybill(['validate', 'nowhere'], { cwd: place }), { status: 1, stdout: '', stderr: /nowhere/ });
   const ended = waybill(['validate', '-c', 'c.yml', '-p', 'maps', '--format', 'json'], { cwd: place });
   t.equal(ended.status, 1);
-  const told = document(t, ended) as {
+  const printed = document(t, ended) as {
     valid: boolean;
     bundles: { bundle: string; valid: boolean; findings: { code: string; file: string }[] }[];
   };
-  t.equal(told.valid, false);
-  t.match(told.bundles, [
+  t.equal(printed.valid, false);
+  t.match(printed.bundles, [
     { bundle: 'altered', valid: false, findings: [{ code: 'digest_mismatch', file: 'a.txt' }] },
     { bundle: 'bad', valid: false, findings: [{ code: 'file_missing', file: 'gone.txt' }] },
     { bundle: 'good', valid: true, findings: { length: 0 } },
@@ -255,10 +255,10 @@ t.test('verify finds altered, truncated and removed files', async (t) => {
   rmSync(path.join(place, 'web/one/sub/b.txt'));
   const ended = waybill(['verify', '-c', 'c.yml', '--format', 'json'], { cwd: place });
   t.equal(ended.status, 1);
-  const told = document(t, ended) as {
+  const printed = document(t, ended) as {
     destinations: { paths: { differing: { path: string; problem: string }[] }[] }[];
   };
-  t.match(told.destinations[0]?.paths[0]?.differing, [
+  t.match(printed.destinations[0]?.paths[0]?.differing, [
     { path: 'a.txt', problem: 'digest' },
     { path: 'c.txt', problem: 'size' },
     { path: 'sub/b.txt', problem: 'missing' },
@@ -274,8 +274,8 @@ t.test('verify accepts the same names of destinations and pipelines as run', asy
   });
   t.equal(waybill(['run', '-c', 'c.yml'], { cwd: place }).status, 0);
   const verified = (...args: string[]): string[] => {
-    const told = document(t, waybill(['verify', '-c', 'c.yml', '--format', 'json', ...args], { cwd: place }));
-    return (told as { destinations: { pipeline_id: string; destination_id: string }[] }).destinations.map(
+    const printed = document(t, waybill(['verify', '-c', 'c.yml', '--format', 'json', ...args], { cwd: place }));
+    return (printed as { destinations: { pipeline_id: string; destination_id: string }[] }).destinations.map(
       ({ pipeline_id, destination_id }) => `${pipeline_id}/${destination_id}`,
     );
   };
@@ -321,9 +321,9 @@ t.test('verify --repair rewrites files that differ, and --subset reads a part', 
   const dry = verify('--repair', '--dry-run');
   t.match(dry, { status: 1, stdout: /would be written again {2}a\.txt {2}from source/ });
   t.equal(readFileSync(altered, 'utf8'), 'A');
-  const told = verify('--repair', '--format', 'json');
-  t.equal(told.status, 0, told.stderr);
-  t.match(document(t, told), {
+  const printed = verify('--repair', '--format', 'json');
+  t.equal(printed.status, 0, printed.stderr);
+  t.match(document(t, printed), {
     clean: true,
     destinations: [
       { paths: [{ repair: { repaired: [{ path: 'a.txt', from: 'source' }], unrepaired: { length: 0 } } }] },

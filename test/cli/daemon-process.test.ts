@@ -168,10 +168,10 @@ pipelines:
 t.test('lost log lines are counted while the log is full, and reported once it is not', async (t) => {
   let broken: string | null = 'ENOSPC';
   const written: string[] = [];
-  const told: number[] = [];
+  const reported: number[] = [];
   const lines = logLines(
     2,
-    (lost) => told.push(lost),
+    (lost) => reported.push(lost),
     (_descriptor, bytes) => {
       if (broken !== null) throw Object.assign(new Error(broken), { code: broken });
       // Simulates the short writes of a pipe.
@@ -184,12 +184,12 @@ t.test('lost log lines are counted while the log is full, and reported once it i
     broken = code;
     lines.write('lost\n');
   }
-  t.same(told, []);
+  t.same(reported, []);
   broken = null;
   lines.write('first line\n');
   lines.write('second\n');
   t.equal(written.join(''), 'first line\nsecond\n');
-  t.same(told, [4]);
+  t.same(reported, [4]);
 });
 
 /** The port on which the process listens. Polls until there is one. */
@@ -216,11 +216,11 @@ t.test('log.level of the configuration applies to a daemon; --verbose means at l
   const place = layOut(t, {});
   const yaml = readFileSync(place.config, 'utf8');
   writeFileSync(place.config, `log: {level: debug}\n${yaml}`);
-  const told = launch(t, place, ['serve']);
-  const { url = '' } = await told.until(({ msg }) => msg === 'listening');
+  const verbose = launch(t, place, ['serve']);
+  const { url = '' } = await verbose.until(({ msg }) => msg === 'listening');
   await (await fetch(`${url}healthz`)).text();
-  t.equal((await told.until(({ msg }) => msg === 'request')).level, 20, 'a probe, at level debug');
-  t.equal(await told.kill('SIGTERM'), 0);
+  t.equal((await verbose.until(({ msg }) => msg === 'request')).level, 20, 'a probe, at level debug');
+  t.equal(await verbose.kill('SIGTERM'), 0);
 
   writeFileSync(place.config, `log: {level: error}\n${yaml}`);
   const asked = launch(t, place, ['serve', '--verbose']);
@@ -235,13 +235,13 @@ t.test('log.level of the configuration applies to a daemon; --verbose means at l
 });
 
 /** A socket for messages to systemd, and the messages so far. */
-interface Hearing {
+interface NotifySocket {
   socket: string;
-  heard: () => string;
+  messages: () => string;
   until: (form: RegExp) => Promise<void>;
 }
 
-async function hearing(t: Test): Promise<Hearing> {
+async function notifySocket(t: Test): Promise<NotifySocket> {
   await ensureInstalled('perl');
   await ensureInstalled('systemd');
   const socket = path.join(mkdtempSync(path.join(tmpdir(), 'waybill-notify-')), 'socket');
@@ -253,20 +253,20 @@ async function hearing(t: Test): Promise<Hearing> {
     receiver.kill('SIGKILL');
     rmSync(path.dirname(socket), { recursive: true });
   });
-  let heard = '';
+  let messages = '';
   let look: () => void = () => undefined;
   receiver.stdout.on('data', (chunk: Buffer) => {
-    heard += chunk.toString();
+    messages += chunk.toString();
     look();
   });
   while (!existsSync(socket)) await new Promise((resolve) => setImmediate(resolve));
   return {
     socket,
-    heard: () => heard,
+    messages: () => messages,
     until: (form) =>
       new Promise((resolve) => {
         look = () => {
-          if (form.test(heard)) resolve();
+          if (form.test(messages)) resolve();
         };
         look();
       }),
@@ -274,42 +274,42 @@ async function hearing(t: Test): Promise<Hearing> {
 }
 
 t.test('notifies systemd that it is ready, alive, and stopping', async (t) => {
-  const { socket, heard, until } = await hearing(t);
+  const { socket, messages, until } = await notifySocket(t);
   const env = { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '100000' };
   const { child, ended } = start(t, 'setInterval(() => {}, 10);', t.testdir(), env);
   await until(/^READY=1\nSTATUS=working\n(BARRIER=1\n|WATCHDOG=1\n)*(WATCHDOG=1\nBARRIER=1\n){3}/);
-  t.notMatch(heard(), /STOPPING/);
+  t.notMatch(messages(), /STOPPING/);
   child.kill('SIGTERM');
   await until(/STOPPING=1\nSTATUS=finishing accepted runs/);
   t.same(await ended, [0, null]);
-  t.equal(heard().match(/READY=1/g)?.length, 1);
+  t.equal(messages().match(/READY=1/g)?.length, 1);
 });
 
 t.test('notifies systemd of the start and end of each reload, including rejected ones', async (t) => {
-  const { socket, heard, until } = await hearing(t);
+  const { socket, messages, until } = await notifySocket(t);
   const place = layOut(t, { env: { NOTIFY_SOCKET: socket } });
   const daemon = await launchApi(t, place, ['serve']);
   const ready = `READY=1\nSTATUS=answering at ${daemon.url}\nBARRIER=1\n`;
   await until(/READY=1[^]*BARRIER/);
-  t.equal(heard(), ready);
+  t.equal(messages(), ready);
   let [expected, times] = [ready, 1];
   for (const yaml of [readFileSync(place.config, 'utf8'), 'pipelines: no list']) {
     const before = process.hrtime.bigint() / 1000n;
     writeFileSync(place.config, yaml);
     daemon.child.kill('SIGHUP');
-    const told = heard().length;
+    const received = messages().length;
     times += 1;
     await until(new RegExp(`(READY=1[^]*?BARRIER=1\\n){${times}}$`));
-    const at = BigInt(/MONOTONIC_USEC=(\d+)/.exec(heard().slice(told))?.[1] ?? 0);
+    const at = BigInt(/MONOTONIC_USEC=(\d+)/.exec(messages().slice(received))?.[1] ?? 0);
     t.ok(at >= before && at <= process.hrtime.bigint() / 1000n, "in systemd's clock");
     expected += `RELOADING=1\nMONOTONIC_USEC=${at}\nSTATUS=reloading the configuration\nBARRIER=1\n${ready}`;
-    t.equal(heard(), expected);
+    t.equal(messages(), expected);
   }
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
 
 t.test('does not notify systemd of a reload that ends during shutdown', async (t) => {
-  const { socket, heard, until } = await hearing(t);
+  const { socket, messages, until } = await notifySocket(t);
   const env = { NOTIFY_SOCKET: socket, PATH: process.env['PATH'] };
   const manager = serviceManager({ env, pid: process.pid, clock: manualClock(), log: silentLog });
   manager.reloading();
@@ -323,7 +323,7 @@ t.test('does not notify systemd of a reload that ends during shutdown', async (t
   await promisify(execFile)('systemd-notify', ['STATUS=end'], { env });
   await until(/STATUS=end\n/);
   t.match(
-    heard(),
+    messages(),
     /^READY=1\nSTATUS=working\nBARRIER=1\nRELOADING=1\n.*\n.*\nBARRIER=1\nSTOPPING=1\nSTATUS=finishing\nBARRIER=1\nSTATUS=end\n/,
   );
 });
@@ -339,8 +339,8 @@ t.test('logs an unreachable systemd socket once and continues', async (t) => {
 
 t.test('ignores a watchdog for another process', async (t) => {
   const clock = manualClock();
-  const told: string[] = [];
-  const log = { ...silentLog, warn: (_fields: object, message: string) => void told.push(message) };
+  const warnings: string[] = [];
+  const log = { ...silentLog, warn: (_fields: object, message: string) => void warnings.push(message) };
   let timers = 0;
   const counting = {
     ...clock,
@@ -361,5 +361,5 @@ t.test('ignores a watchdog for another process', async (t) => {
   manager.ready('working');
   await manager.close();
   t.equal(timers, 1);
-  t.equal(told.length, 3, 'once by each process with a systemd socket');
+  t.equal(warnings.length, 3, 'once by each process with a systemd socket');
 });

@@ -59,10 +59,10 @@ async function startEditor(t: Test): Promise<Editor> {
   return {
     async open(file) {
       const uri = pathToFileURL(path.resolve(file)).href;
-      const told = new Promise<Diagnostic[]>((resolve) => waiting.set(uri, resolve));
+      const diagnostics = new Promise<Diagnostic[]>((resolve) => waiting.set(uri, resolve));
       const textDocument = { uri, languageId: 'yaml', version: 1, text: readFileSync(file, 'utf8') };
       send({ method: 'textDocument/didOpen', params: { textDocument } });
-      return (await told).map(({ message, range }) => `${range.start.line + 1}: ${message}`);
+      return (await diagnostics).map(({ message, range }) => `${range.start.line + 1}: ${message}`);
     },
   };
 }
@@ -114,17 +114,17 @@ pipelines:
       - { id: web, backend: local, path: ./public }
 `,
   );
-  const told = await editor.open(file);
-  t.match(at(4, told), /expected a duration: a whole number with a unit/);
-  t.match(at(5, told), /max_conections is not allowed/);
-  t.match(at(7, told), /expected an id of at most 64 lower-case letters/);
-  t.match(at(8, told), /local|sftp|s3|http_upload/);
+  const diagnostics = await editor.open(file);
+  t.match(at(4, diagnostics), /expected a duration: a whole number with a unit/);
+  t.match(at(5, diagnostics), /max_conections is not allowed/);
+  t.match(at(7, diagnostics), /expected an id of at most 64 lower-case letters/);
+  t.match(at(8, diagnostics), /local|sftp|s3|http_upload/);
   t.same(
-    told.filter((line) => !/^[4578]:/.test(line)),
+    diagnostics.filter((line) => !/^[4578]:/.test(line)),
     [],
     'and nothing else',
   );
-  t.notMatch(told.join('\n'), /pattern|\^/, 'no regular expression');
+  t.notMatch(diagnostics.join('\n'), /pattern|\^/, 'no regular expression');
 });
 
 /** As described in the configuration page. */
@@ -135,6 +135,6 @@ function layOutSchema(place: string): void {
   writeFileSync(path.join(place, 'waybill.schema.json'), stdout);
 }
 
-function at(line: number, told: readonly string[]): string {
-  return told.filter((each) => each.startsWith(`${line}:`)).join('\n');
+function at(line: number, diagnostics: readonly string[]): string {
+  return diagnostics.filter((each) => each.startsWith(`${line}:`)).join('\n');
 }

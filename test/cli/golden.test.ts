@@ -33,14 +33,14 @@ t.test('a session matches its golden file', async (t) => {
     'wrong.yml':
       'pipelines:\n  - id: maps\n    sauce: {}\n    destinations:\n      - {id: web, backend: local, workflow: sideways}\n',
   });
-  const told: string[] = [];
+  const output: string[] = [];
   const does = (...args: string[]): void => {
     const { status, stdout, stderr } = waybill(args, { cwd: place });
     const text = (stdout + stderr.replace(/^(?=.)/gm, '! '))
       .replaceAll(place, 'PLACE')
       .replace(/ in [\d.]+ s(?=\b)/g, ' in TIME')
       .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (time) => (created.has(time) ? time : 'WHEN'));
-    told.push(`$ waybill ${args.join(' ')}\n${text}[${status}]\n`);
+    output.push(`$ waybill ${args.join(' ')}\n${text}[${status}]\n`);
   };
   const one = ['-c', 'c.yml', '-p', 'maps', '-d', 'web'];
 
@@ -74,7 +74,7 @@ t.test('a session matches its golden file', async (t) => {
   does('run', '-c', 'c.yml', '-d', 'roof');
   does('rum');
 
-  const text = told.join('\n');
+  const text = output.join('\n');
   if (process.env['UPDATE_GOLDEN']) writeFileSync(golden, text);
   t.equal(text, readFileSync(golden, 'utf8'));
 });

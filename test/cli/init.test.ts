@@ -92,15 +92,15 @@ t.test('the files of every situation pass config check, with and without a unit'
       const place = t.testdir({});
       const ended = waybill(['init', name, '--format', 'json', ...more], { cwd: place });
       t.equal(ended.status, 0, ended.stderr);
-      const told = document(t, ended) as { files: { path: string }[]; secrets: string[]; next: string[] };
+      const printed = document(t, ended) as { files: { path: string }[]; secrets: string[]; next: string[] };
       t.same(
-        told.files.map((file) => path.relative(place, file.path)),
+        printed.files.map((file) => path.relative(place, file.path)),
         ['waybill.yml', ...more.slice(1)],
       );
       const text = read(place, 'waybill.yml');
       t.match(text, /^# /, 'it describes itself');
       t.ok((text.match(/ # | {2}# |^# /gm) ?? []).length > 5, 'it has comments');
-      const set = Object.fromEntries(told.secrets.map((secret) => [secret, token]));
+      const set = Object.fromEntries(printed.secrets.map((secret) => [secret, token]));
       const check = waybill(['config', 'check', '-c', 'waybill.yml', '--format', 'json'], {
         cwd: place,
         env: set,
@@ -116,7 +116,7 @@ t.test('the files of every situation pass config check, with and without a unit'
         others.filter((one) => name !== 'sftp' || !one.includes('ssh_key_file')),
         [],
       );
-      t.ok(told.next.length > 1);
+      t.ok(printed.next.length > 1);
     }
 });
 

@@ -48,7 +48,7 @@ const mistakes = [
 const isUpdate = process.env['UPDATE_GOLDEN'] !== undefined;
 const inJson = new Set(isUpdate ? mistakes : sampleOf(mistakes, Math.ceil(mistakes.length / 3), 'mistakes'));
 const forAll = programForAll(t);
-const told = new Map<string, string>();
+const sections = new Map<string, string>();
 
 t.test('there are more than a hundred mistakes with distinct names', async (t) => {
   t.ok(mistakes.length >= 100, String(mistakes.length));
@@ -71,7 +71,7 @@ async function meet(mistake: Mistake): Promise<void> {
       mistake.textOnly || !inJson.has(mistake)
         ? undefined
         : await waybill(mistake, [...args, '--format', 'json']);
-    told.set(mistake.name, section(mistake, args, asText, json));
+    sections.set(mistake.name, section(mistake, args, asText, json));
     const all = asText.stdout + asText.stderr;
     t.match(all, where, 'the text has the location');
     t.match(all, remedy, 'the text has the fix');
@@ -86,7 +86,7 @@ async function meet(mistake: Mistake): Promise<void> {
 }
 
 t.test('all messages match the golden file', async (t) => {
-  const whole = mistakes.map(({ name }) => told.get(name) ?? '').join('\n');
+  const whole = mistakes.map(({ name }) => sections.get(name) ?? '').join('\n');
   if (isUpdate) writeFileSync(golden, whole);
   const expected = readFileSync(golden, 'utf8')
     .split(/^(?=## )/m)

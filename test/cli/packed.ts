@@ -5,8 +5,8 @@ import path from 'node:path';
 /** The package as published on npm, packed from the built program into `place`. */
 export function packWaybill(place: string): string {
   const env = { PATH: process.env['PATH'] ?? '', HOME: place };
-  const told = execFileSync(process.execPath, ['scripts/package/pack.mjs', place], { env, encoding: 'utf8' });
-  return told.trim();
+  const output = execFileSync(process.execPath, ['scripts/package/pack.mjs', place], { env, encoding: 'utf8' });
+  return output.trim();
 }
 
 /** The result of `npm install --prefix` with a package, but with the dependencies of this clone. */

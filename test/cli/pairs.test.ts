@@ -93,7 +93,7 @@ for (const from of kinds)
         ['.publisher.json'],
         'only the state is left next to them',
       );
-      t.comment(`told: ${from} → ${to}: ${files.length} files identical, SHA256SUMS agrees`);
+      t.comment(`report: ${from} → ${to}: ${files.length} files identical, SHA256SUMS agrees`);
     });
 
 t.test('rclone check finds what was published to S3 and SFTP identical to the source', async (t) => {

@@ -73,14 +73,14 @@ t.test('a plan is rejected if the source, the destination or the configuration c
     'source/two/c.txt': 'c',
     'source/two/manifest.json': readFileSync(at('source/two/manifest.json'), 'utf8'),
   };
-  const mend = (): void => {
+  const restore = (): void => {
     for (const [name, text] of Object.entries(sources)) writeFileSync(at(name), text);
     writeFileSync(at('c.yml'), config);
   };
   writeFileSync(at('source/one/a.txt'), 'new');
   t.equal(run('--dry-run', '--out', 'plan.json').status, 0);
   const before = touched();
-  const cases: [what: string, change: () => void, told: RegExp][] = [
+  const cases: [what: string, change: () => void, message: RegExp][] = [
     ['other bytes', () => writeFileSync(at('source/two/c.txt'), 'C'), /maps\/root \.: the source changed/],
     [
       'another created',
@@ -104,11 +104,11 @@ t.test('a plan is rejected if the source, the destination or the configuration c
       /no pipeline named "maps"/,
     ],
   ];
-  for (const [what, change, told] of cases) {
+  for (const [what, change, message] of cases) {
     change();
     for (const dry of [[], ['--dry-run']]) {
       const refused = run('--plan', 'plan.json', ...dry);
-      t.match(refused, { status: 2, stdout: '', stderr: told }, what);
+      t.match(refused, { status: 2, stdout: '', stderr: message }, what);
       t.match(refused.stderr, /the plan is out of date.*nothing was changed/s, what);
     }
     t.same(touched(), before, `${what}: nothing is changed`);
@@ -160,7 +160,7 @@ t.test('the plan lists the orphans to remove, and no others are removed', async 
   ]);
   const before = touched();
   const state = readFileSync(at('web/three/.publisher.json'), 'utf8');
-  const cases: [change: () => void, told: RegExp, mend: () => void][] = [
+  const cases: [change: () => void, message: RegExp, revert: () => void][] = [
     [() => drop('four'), /maps\/web four: the source changed; nothing was changed/, () => add('four')],
     [() => add('three'), /maps\/web three: the source changed; nothing/, () => drop('three')],
     [
@@ -169,12 +169,12 @@ t.test('the plan lists the orphans to remove, and no others are removed', async 
       () => writeFileSync(at('web/three/.publisher.json'), state),
     ],
   ];
-  for (const [change, told, mend] of cases) {
+  for (const [change, message, revert] of cases) {
     change();
     const untouched = touched();
-    t.match(run('--plan', 'plan.json'), { status: 2, stdout: '', stderr: told });
-    t.same(touched(), untouched, `${String(told)}: nothing is changed`);
-    mend();
+    t.match(run('--plan', 'plan.json'), { status: 2, stdout: '', stderr: message });
+    t.same(touched(), untouched, `${String(message)}: nothing is changed`);
+    revert();
   }
   t.ok(existsSync(at('web/three/x.txt')));
   t.same(Object.keys(before[0] as object), Object.keys(touched()[0] as object));
@@ -188,7 +188,7 @@ t.test('an edited, truncated, missing plan, or one of another version, is invali
   run('--dry-run', '--out', 'plan.json');
   const text = readFileSync(path.join(place, 'plan.json'), 'utf8');
   const before = touched();
-  const cases: [text: string, told: RegExp][] = [
+  const cases: [text: string, message: RegExp][] = [
     [text.replace('"force": false', '"force": true'), /edited/],
     [text.replace('"a.txt"', '"x.txt"'), /edited/],
     [text.replace('"schema_version": 2', '"schema_version": 3'), /has version 3 for catalogs of version 4/],
@@ -198,9 +198,9 @@ t.test('an edited, truncated, missing plan, or one of another version, is invali
     ['{"kind": "run"}', /not a waybill plan/],
     ['', /not JSON/],
   ];
-  for (const [content, told] of cases) {
+  for (const [content, message] of cases) {
     writeFileSync(path.join(place, 'other.json'), content);
-    t.match(run('--plan', 'other.json'), { status: 2, stdout: '', stderr: told });
+    t.match(run('--plan', 'other.json'), { status: 2, stdout: '', stderr: message });
   }
   t.match(run('--plan', 'none.json'), { status: 2, stderr: /cannot be read/ });
   t.same(touched(), before);

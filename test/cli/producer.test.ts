@@ -145,10 +145,10 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   const args = ['push', 'site', '-p', 'site', '--name', 'n', '--no-git', '--format', 'json'];
   const again = waybill([...args, '--token-file', 'token', '--to', url], { cwd: place });
   t.match(document(t, again), { kind: 'push', run_id: id, is_replayed: true, run: { status: 'succeeded' } });
-  const anew = document(t, run([...args, '--again', '--no-wait'])) as { run_id: string; run: null };
-  t.match(anew, { is_replayed: false, run: null });
-  t.not(anew.run_id, id);
-  t.equal(run(['runs', 'follow', anew.run_id]).status, 0);
+  const repeated = document(t, run([...args, '--again', '--no-wait'])) as { run_id: string; run: null };
+  t.match(repeated, { is_replayed: false, run: null });
+  t.not(repeated.run_id, id);
+  t.equal(run(['runs', 'follow', repeated.run_id]).status, 0);
 
   const noted = run(['push', 'site', '-p', 'site', '--name', 'm', '--no-git', '--message', 'Fix <b>it</b>']);
   t.match(noted, { status: 0, stdout: /^succeeded .*\n {2}Fix <b>it<\/b>\n/ });
@@ -335,6 +335,6 @@ t.test('over a network that disconnects, loses and stalls, each bundle is publis
   t.equal(readdirSync(path.join(place, 'web')).length, pushes, 'and lost none');
   t.ok(retries > 0);
   t.comment(
-    `told: ${share(pushes, allPushes)} pushes over a bad network, ${retries} retries; ${JSON.stringify(proxy.done)}`,
+    `report: ${share(pushes, allPushes)} pushes over a bad network, ${retries} retries; ${JSON.stringify(proxy.done)}`,
   );
 });

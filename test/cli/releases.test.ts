@@ -148,8 +148,8 @@ t.test('a run reports linked files and the new release', async (t) => {
     at('source', 'maps', 'manifest.json'),
     manifest(['index.html', 'assets/same.css', 'only-1.txt'], '2026-11-21T00:00:00Z'),
   );
-  const told = run('run', '--dry-run');
-  t.match(told.stdout, /replace_catalog +1 file, 7 B, 2 linked, release 20261121T000000Z-[0-9a-f]{8}/);
+  const dryRun = run('run', '--dry-run');
+  t.match(dryRun.stdout, /replace_catalog +1 file, 7 B, 2 linked, release 20261121T000000Z-[0-9a-f]{8}/);
   const done = document(t, run('run', '--format', 'json'));
   t.match(done, {
     pipelines: [

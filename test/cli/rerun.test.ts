@@ -52,9 +52,9 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   t.match(again.stderr, `waybill runs rerun ${secondId} --to ${url}`, 'it names the run to repeat');
 
   rmSync(path.join(place, 'web/n/diary.txt'));
-  const mended = run(['runs', 'rerun', secondId, '--timeout', '10m', '--format', 'json']);
-  t.equal(mended.status, 0);
-  t.match(document(t, mended), {
+  const repeated = run(['runs', 'rerun', secondId, '--timeout', '10m', '--format', 'json']);
+  t.equal(repeated.status, 0);
+  t.match(document(t, repeated), {
     kind: 'rerun',
     rerun_of: secondId,
     is_replayed: false,
@@ -62,7 +62,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   });
   t.equal(readFileSync(path.join(place, 'web/n/index.html'), 'utf8'), '<p>');
 
-  const { run_id: third } = document(t, mended) as { run_id: string };
+  const { run_id: third } = document(t, repeated) as { run_id: string };
   writeFileSync(path.join(place, 'site', 'index.html'), '<p>');
   push('m'); // The daemon keeps a single bundle, so it keeps this one instead.
   t.match(run(['runs', 'rerun', third]), {

@@ -145,13 +145,13 @@ t.test(
     });
     const refused = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
     t.equal(refused.status, 1);
-    const told = runDocument(t, refused);
+    const printed = runDocument(t, refused);
     t.match(
-      told.counters,
+      printed.counters,
       { fail_unmanaged: 1, publish_new: 1, failed_destinations: 1 },
       'the other bundle is published',
     );
-    t.match(told.pipelines[0]?.destinations[0]?.actions[0]?.error, {
+    t.match(printed.pipelines[0]?.destinations[0]?.actions[0]?.error, {
       code: 'unmanaged_content',
       hint: /--force/,
     });
@@ -227,9 +227,9 @@ t.test(
     for (const dry of [['--dry-run'], []]) {
       const refused = run('--format', 'json', ...dry);
       t.equal(refused.status, 1);
-      const told = runDocument(t, refused);
-      t.match(told.counters, { replace_catalog: 0, failed_destinations: 1 });
-      t.match(told.pipelines[0]?.destinations[0]?.actions, [
+      const printed = runDocument(t, refused);
+      t.match(printed.counters, { replace_catalog: 0, failed_destinations: 1 });
+      t.match(printed.pipelines[0]?.destinations[0]?.actions, [
         { action: 'error', error: { code: 'too_many_removals', hint: /--allow-removals/ } },
       ]);
     }
@@ -249,8 +249,8 @@ t.test(
         status: 1,
         stdout: /refused {2}the destination: 6 of 7 .*allows 20%, which is 1[^]*next +.*--allow-removals/,
       });
-      const told = document(t, prune(how, '--format', 'json'));
-      t.match(told, { refused: { code: 'too_many_removals' }, removed: { length: 0 } });
+      const printed = document(t, prune(how, '--format', 'json'));
+      t.match(printed, { refused: { code: 'too_many_removals' }, removed: { length: 0 } });
     }
     t.same(fingerprint(path.join(place, 'web')), pruned);
     t.match(prune('--apply', '--allow-removals'), { status: 0, stdout: /6 outputs of 6 removed/ });
@@ -364,11 +364,11 @@ t.test('an invalid configuration is reported with all its findings, as text and 
   const { error } = errorDocument(t, ended) as { error: { code: string; findings: { pointer: string }[] } };
   t.equal(error.code, 'config_invalid');
   const text = waybill(['run', '-c', 'c.yml'], { cwd: place });
-  for (const told of [/c\.yml:2:\d+/, /sauce/, /workflow/, /path/]) t.match(text.stderr, told);
-  for (const told of [/sauce/, /workflow/, /path/])
+  for (const part of [/c\.yml:2:\d+/, /sauce/, /workflow/, /path/]) t.match(text.stderr, part);
+  for (const part of [/sauce/, /workflow/, /path/])
     t.ok(
-      error.findings.some(({ pointer }) => told.test(pointer)),
-      String(told),
+      error.findings.some(({ pointer }) => part.test(pointer)),
+      String(part),
     );
   t.match(waybill(['run', '-c', 'none.yml'], { cwd: place }), { status: 2, stdout: '', stderr: /none\.yml/ });
 });

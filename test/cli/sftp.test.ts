@@ -167,8 +167,8 @@ t.test('after a connection lost during publication and a restart, the next run c
   t.match(broken.stdout + broken.stderr, /connection|ended/);
   proxy.cutAfter(Infinity, 0);
   await server.restart();
-  const mended = await waybill('run', '-c', config);
-  t.equal(mended.status, 0, mended.stderr + mended.stdout);
+  const fixed = await waybill('run', '-c', config);
+  t.equal(fixed.status, 0, fixed.stderr + fixed.stdout);
   for (const name of names) t.equal(readFileSync(path.join(out, 'one', name), 'utf8'), contents[name], name);
   t.same(
     files(out).filter((name) => name.includes('.publisher')),

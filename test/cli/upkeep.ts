@@ -116,9 +116,9 @@ async function repairs(t: Test, remote: Remote): Promise<void> {
   const done = await run(...repair, '--format', 'json');
   t.equal(done.status, 1, 'unrepairable files are a failure');
   t.match(document(t, done), expected);
-  const mended = await web.read();
-  t.match(mended, { 'one/a.txt': 'a', 'one/b.txt': 'bb', 'one/sub/c.txt': 'c' });
-  t.same(Object.keys(mended).sort(), Object.keys(whole).sort(), 'no other files are left');
+  const repaired = await web.read();
+  t.match(repaired, { 'one/a.txt': 'a', 'one/b.txt': 'bb', 'one/sub/c.txt': 'c' });
+  t.same(Object.keys(repaired).sort(), Object.keys(whole).sort(), 'no other files are left');
   t.match(await run(...repair), {
     status: 1,
     stdout: /not repaired {2}sub\/c\.txt {2}neither the source nor another destination/,
@@ -143,10 +143,10 @@ async function plans(t: Test, remote: Remote): Promise<void> {
   const before = await fingerprint();
   const planned = await run('run', '--dry-run', '--out', planFile);
   t.equal(planned.status, 0, planned.stderr + planned.stdout);
-  const refused = async (file: string, told: RegExp): Promise<void> => {
+  const refused = async (file: string, message: RegExp): Promise<void> => {
     const untouched = await fingerprint();
-    t.match(await run('run', '--plan', file), { status: 2, stdout: '', stderr: told });
-    t.same(await fingerprint(), untouched, `${String(told)}: nothing is changed`);
+    t.match(await run('run', '--plan', file), { status: 2, stdout: '', stderr: message });
+    t.same(await fingerprint(), untouched, `${String(message)}: nothing is changed`);
   };
   writeFileSync(at('edited.json'), readFileSync(planFile, 'utf8').replace('"b.txt"', '"x.txt"'));
   await refused(at('edited.json'), /edited.*nothing was published/s);

@@ -28,7 +28,7 @@ function configured(more = ''): string {
 interface Running {
   child: ChildProcess;
   /** Lines of stdout and stderr so far. */
-  told: () => string;
+  output: () => string;
   /** Resolves to the whole output once it matches. */
   until: (pattern: RegExp) => Promise<string>;
   ended: Promise<{ status: number | null; signal: NodeJS.Signals | null }>;
@@ -40,26 +40,26 @@ function start(cwd: string, args: readonly string[]): Running {
     env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  let told = '';
+  let output = '';
   const waiting = new Set<() => void>();
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
-      told += text;
+      output += text;
       for (const look of waiting) look();
     });
   const ended = once(child, 'close').then(() => ({ status: child.exitCode, signal: child.signalCode }));
   const until = (pattern: RegExp): Promise<string> =>
     new Promise((resolve, reject) => {
       const look = (): void => {
-        if (!pattern.test(told)) return;
+        if (!pattern.test(output)) return;
         waiting.delete(look);
-        resolve(told);
+        resolve(output);
       };
       waiting.add(look);
       look();
-      void ended.then(() => reject(new Error(`it ended, having told:\n${told}`)));
+      void ended.then(() => reject(new Error(`it ended with the output:\n${output}`)));
     });
-  return { child, told: () => told, until, ended };
+  return { child, output: () => output, until, ended };
 }
 
 async function withServer<T>(work: (target: Target) => Promise<T>): Promise<T> {
@@ -194,7 +194,7 @@ t.test('watches a directory, and loads a file once it is stable', async (t) => {
   await running.until(/SIGHUP: the configuration is not read again/);
   running.child.kill('SIGTERM');
   t.match(await running.ended, { status: 0 });
-  t.match(running.told(), /^2 loaded, 0 unchanged, 0 skipped, 1 failed$/m);
+  t.match(running.output(), /^2 loaded, 0 unchanged, 0 skipped, 1 failed$/m);
 });
 
 t.test('polls the service, also after an outage of the database', async (t) => {
@@ -273,11 +273,11 @@ async function killedDay(
     nws.failNext(paths.hourly, refusing(429, { 'retry-after': '1' }));
     const last = start(cwd, args);
     const { status } = await last.ended;
-    t.equal(status, 0, status === 0 ? `moment ${index}` : last.told());
+    t.equal(status, 0, status === 0 ? `moment ${index}` : last.output());
   }
   t.equal(killed, kills);
-  const told = [...places].sort(([, a], [, b]) => b - a).map(([place, count]) => `${count} ${place}`);
-  t.comment(`${killed} kills in ${places.size} places: ${told.join(', ')}`);
+  const lines = [...places].sort(([, a], [, b]) => b - a).map(([place, count]) => `${count} ${place}`);
+  t.comment(`${killed} kills in ${places.size} places: ${lines.join(', ')}`);
   const statuses = new Set(nws.asked.slice(asked).map(({ status }) => status));
   // Earlier data is optional for a single moment.
   for (const status of moments.length > 1 ? [200, 304, 429, 500] : [200, 429, 500])

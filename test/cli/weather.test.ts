@@ -48,8 +48,8 @@ async function listening({ child, lines, ended }: Started): Promise<string> {
   });
   failed.catch(() => undefined);
   for (;;) {
-    const told = lines.map((line) => listeningAt(line)).find(Boolean);
-    if (told !== undefined) return told;
+    const url = lines.map((line) => listeningAt(line)).find(Boolean);
+    if (url !== undefined) return url;
     if (child.stderr === null) throw new Error('no stderr');
     await Promise.race([once(child.stderr, 'data'), failed]);
     await new Promise((resolve) => setImmediate(resolve));
@@ -242,10 +242,10 @@ t.test('a failure at the start is one line with its context, and exit code 1', a
       const env = { WEATHER_URL, DOWN_URL: 'postgres://someone:hunter2@127.0.0.1:1/none' };
       const { lines, ended } = start(t, place, [program, '-config', file], env);
       t.equal(await ended, 1);
-      const told = lines.filter((line) => !line.includes(' warn: '));
-      t.equal(told.length, 1, told.join('\n'));
-      t.match(told[0], reason);
-      t.match(told[0], form);
+      const errors = lines.filter((line) => !line.includes(' warn: '));
+      t.equal(errors.length, 1, errors.join('\n'));
+      t.match(errors[0], reason);
+      t.match(errors[0], form);
       t.notMatch(lines.join('\n'), 'hunter2');
     });
 });

@@ -160,13 +160,13 @@ for (const kind of ['directory', 'archive'] as const)
     t.equal(await first.catch((error: unknown) => error), reason);
     const before = proxy.passed('to the server');
     t.ok(before > size / 3);
-    let told = 0;
+    let progressBytes = 0;
     const client = clientAt(proxy.port);
-    const outcome = await client.push('maps', bundle, { ...options, onSent: (bytes) => (told += bytes) });
+    const outcome = await client.push('maps', bundle, { ...options, onSent: (bytes) => (progressBytes += bytes) });
     t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
     const after = proxy.passed('to the server') - before;
     t.ok(after < size - before + chunkBytes + besides, `${after} bytes of ${size} were sent the second time`);
-    t.ok(told >= size, 'progress begins at the resumed offset');
+    t.ok(progressBytes >= size, 'progress begins at the resumed offset');
     t.ok(wasPublished(place));
 
     const third = await client.push('maps', bundle, options);

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { setImmediate as breathe, setTimeout as passing } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
@@ -155,7 +155,7 @@ export async function storageContract(
     t.same(await stamps(), before, 'without a change, it stays the same');
     // If times are inexact, two changes within two seconds may look the same.
     const isExact = before.get('same')?.isExact === true;
-    if (!isExact) await passing(2_100);
+    if (!isExact) await sleep(2_100);
     await put(storage, 'd/changed', 'two');
     const after = await stamps();
     t.equal(after.get('same')?.id, before.get('same')?.id);
@@ -551,7 +551,7 @@ export async function storageContract(
     const reading = (async () => {
       do {
         seen.push(await reader.readLink!(key('current')));
-        await breathe();
+        await nextTurn();
       } while (!over.signal.aborted);
     })();
     for (let round = 0; round < 100; round += 1)
@@ -596,7 +596,7 @@ export async function storageContract(
   const held = scenarios.filter(({ name }) => !lacks.includes(name));
   const wanted = variantOf === undefined ? held : sampleOf(held, sampled, `${variantOf} ${t.name}`);
   if (variantOf !== undefined)
-    t.comment(`told: ${share(wanted.length, scenarios.length)} scenarios of the contract (${t.name})`);
+    t.comment(`report: ${share(wanted.length, scenarios.length)} scenarios of the contract (${t.name})`);
   for (const { name, work } of wanted)
     t.test(name, async (t) => {
       const world = await newWorld(t);

@@ -62,7 +62,7 @@ for (const [step, shows] of Object.entries({
 
 t.test('counts the kills that it survived', async (t) => {
   t.equal(survived, randomKills + 4, `${survived} kills survived`);
-  t.comment(`told: ${share(survived, allKills + 4)} kills survived`);
+  t.comment(`report: ${share(survived, allKills + 4)} kills survived`);
 });
 
 /** Empty if a directory is removed while it is read. */

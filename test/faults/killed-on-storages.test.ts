@@ -276,5 +276,5 @@ for (const [name, open] of Object.entries(places))
       all += kills;
       test.comment(`${place.name}: ${act.name}, ${kills} kills`);
     }
-    test.comment(`told: ${all} kills (${name}): ${counts.join(', ')}`);
+    test.comment(`report: ${all} kills (${name}): ${counts.join(', ')}`);
   });

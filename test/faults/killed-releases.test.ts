@@ -57,5 +57,5 @@ t.test(`releases survive ${kills} kills`, async (t) => {
     survived += 1;
   }
   t.equal(survived, kills);
-  t.comment(`told: ${share(survived, allKills)} kills survived (releases)`);
+  t.comment(`report: ${share(survived, allKills)} kills survived (releases)`);
 });

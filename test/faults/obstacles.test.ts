@@ -395,14 +395,14 @@ t.test('SFTP: dry run and run detect a root that is mounted read-only', async (t
   };
   const unmount = (): void => void spawnSync('umount', ['--lazy', root]);
   t.teardown(unmount);
-  const told = /"[^"]*read-only(\/bundle)?"|"bundle"/;
+  const message = /"[^"]*read-only(\/bundle)?"|"bundle"/;
   for (const files of [published, next]) {
     mount();
     const before = tree(root);
     for (const dryRun of [true, false]) {
       const { error } = await publish(storage, files, dryRun);
       t.match(error, { code: 'storage_denied', message: /is on a file system that is mounted read-only/ });
-      t.match(error, { message: told, hint: /mount it for writing/ });
+      t.match(error, { message, hint: /mount it for writing/ });
     }
     t.same(tree(root), before);
     unmount();

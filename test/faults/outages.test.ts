@@ -117,7 +117,7 @@ t.test('every accepted run is published after an outage, or fails with the cause
     [first.padEnd(28), ...chosenQueues.map((queue) => cellOf(queue).padEnd(34))].join(' ').trimEnd();
   t.comment(line('tries, time after the outage', (queue) => queue));
   for (const { cell, results } of rows) t.comment(line(cell, (queue) => results[queue] ?? ''));
-  t.comment(`told: ${rows.length * daemons.length} outages`);
+  t.comment(`report: ${rows.length * daemons.length} outages`);
 });
 
 function causeOf(storage: StorageKind, fault: string): RegExp {

@@ -72,9 +72,9 @@ async function seenByProcesses(
 ): Promise<Seen> {
   const readers = Array.from({ length: processes }, () => {
     const reader = spawn(process.execPath, ['-e', ...program], { stdio: ['pipe', 'pipe', 'inherit'] });
-    let told = '';
-    reader.stdout.on('data', (chunk: Buffer) => (told += chunk.toString()));
-    const ended = once(reader, 'close').then(() => JSON.parse(told) as Omit<Seen, 'seconds'>);
+    let output = '';
+    reader.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    const ended = once(reader, 'close').then(() => JSON.parse(output) as Omit<Seen, 'seconds'>);
     return { reader, ended };
   });
   const seconds = await secondsOf(work).finally(() => {
@@ -120,10 +120,10 @@ async function publishAll(publish: (n: number) => Promise<void>): Promise<void> 
   for (let n = 1; n <= generations; n += 1) await publish(n);
 }
 
-function tell(t: Test, how: string, { reads, mixed, missing, generations: seen, seconds }: Seen): void {
+function reportReads(t: Test, how: string, { reads, mixed, missing, generations: seen, seconds }: Seen): void {
   const rate = Math.round(reads / seconds);
   t.comment(
-    `told: ${reads} reads of ${names.length} files ${how} (${rate} a second), of ${seen} of ${generations} generations: ${mixed} mixed, ${missing} not found`,
+    `report: ${reads} reads of ${names.length} files ${how} (${rate} a second), of ${seen} of ${generations} generations: ${mixed} mixed, ${missing} not found`,
   );
 }
 
@@ -137,7 +137,7 @@ t.test('through the file system: readers see no mixture, and no missing file', a
   );
   t.match(seen, { mixed: 0, missing: 0 });
   t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
-  tell(t, 'through the file system', seen);
+  reportReads(t, 'through the file system', seen);
 });
 
 t.test('the same readers see mixtures with publication in place', async (t) => {
@@ -149,7 +149,7 @@ t.test('the same readers see mixtures with publication in place', async (t) => {
     publishAll(async (n) => publishInPlace(root, n)),
   );
   t.ok(seen.mixed > 0, `${seen.mixed} of ${seen.reads} reads`);
-  tell(t, 'in place through the file system', seen);
+  reportReads(t, 'in place through the file system', seen);
 });
 
 /** Connections are kept for as long as the test takes. */
@@ -167,7 +167,7 @@ t.test('through nginx, with the release that the page came from', async (t) => {
   );
   t.match(seen, { mixed: 0, missing: 0 });
   t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
-  tell(t, 'through nginx', seen);
+  reportReads(t, 'through nginx', seen);
 });
 
 t.test('the same readers see mixtures through nginx with publication in place', async (t) => {
@@ -180,7 +180,7 @@ t.test('the same readers see mixtures through nginx with publication in place', 
     publishAll(async (n) => publishInPlace(root, n)),
   );
   t.ok(seen.mixed > 0, `${seen.mixed} of ${seen.reads} reads`);
-  tell(t, 'in place through nginx', seen);
+  reportReads(t, 'in place through nginx', seen);
 });
 
 t.test('over SFTP: readers see no mixture, and no missing file', async (t) => {
@@ -213,7 +213,7 @@ t.test('over SFTP: readers see no mixture, and no missing file', async (t) => {
   const seen = await seenBy(read, 6, async () => publishAll(async (n) => publishGeneration(root, n)));
   t.match(seen, { mixed: 0, missing: 0 });
   t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
-  tell(t, 'over SFTP', seen);
+  reportReads(t, 'over SFTP', seen);
 });
 
 /** The blocks of one language on the page, with another directory. */

@@ -162,9 +162,9 @@ t.test(
       t.same(own, own.toSorted(), `${pipeline}: in the order of acceptance`);
     }
     t.equal(await daemon.kill('SIGTERM'), 0);
-    const told = publishedEvents(place);
+    const notified = publishedEvents(place);
     t.same(
-      accepted.filter(({ run }) => !told.has(run)),
+      accepted.filter(({ run }) => !notified.has(run)),
       [],
       'and notified',
     );
@@ -173,7 +173,7 @@ t.test(
       through: disk.through,
     });
     t.comment(
-      `told: ${share(rounds, roundsOfAll)} kills on a frozen or full disk: ${accepted.length} uploads accepted and published, ${refused} attempts rejected or disconnected`,
+      `report: ${share(rounds, roundsOfAll)} kills on a frozen or full disk: ${accepted.length} uploads accepted and published, ${refused} attempts rejected or disconnected`,
     );
   },
 );

@@ -35,9 +35,9 @@ t.test(
     for (let attempt = 1; attempt <= 3; attempt += 1) {
       const response = await upload(daemon.url, 'p1', bundle('large', 30 << 20));
       t.equal(response.status, 507);
-      const told = (await response.json()) as Record<string, unknown>;
-      t.match(told, { code: 'insufficient_storage', retryable: true });
-      t.notMatch(JSON.stringify(told), place.root, 'names no path of the host');
+      const body = (await response.json()) as Record<string, unknown>;
+      t.match(body, { code: 'insufficient_storage', retryable: true });
+      t.notMatch(JSON.stringify(body), place.root, 'names no path of the host');
       t.same(stagedIn(staging), []);
     }
     const small = await acceptedId(await upload(daemon.url, 'p1', bundle('small', 1 << 20)));

@@ -167,8 +167,8 @@ t.test(
     while (stagedIn(staging).length > 0) await new Promise((resolve) => setTimeout(resolve, 100));
     while ((await fetch(`${other.url}runs/${id}`)).status !== 404)
       await new Promise((resolve) => setTimeout(resolve, 100));
-    const anew = await upload(other.url, 'p1', bundle('two'), key);
-    t.not(await acceptedId(anew), id, 'the key was removed with its run');
+    const repeated = await upload(other.url, 'p1', bundle('two'), key);
+    t.not(await acceptedId(repeated), id, 'the key was removed with its run');
   },
 );
 

@@ -157,13 +157,13 @@ t.test('concurrent uploads store no more than the limit, and leave no other file
   for (const [pipeline, bytes] of most) t.ok(bytes <= maxBytes, `${pipeline}: ${bytes} bytes at most`);
   t.equal(most.size, pipelines);
   const metrics = await (await fetch(`${api.url}metrics`)).text();
-  const told = Number(/^waybill_kept_files_bytes (\d+)$/m.exec(metrics)?.[1]);
-  t.ok(told > maxBytes && told <= pipelines * maxBytes, `${told} bytes are kept`);
+  const keptBytes = Number(/^waybill_kept_files_bytes (\d+)$/m.exec(metrics)?.[1]);
+  t.ok(keptBytes > maxBytes && keptBytes <= pipelines * maxBytes, `${keptBytes} bytes are kept`);
   const maxKept = Math.max(...most.values());
   const peak =
     Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${api.child.pid}/status`, 'utf8'))?.[1]) / 1024;
   t.comment(
-    `told: ${uploads} concurrent uploads, twice, ${parts} of them partial: at most ${maxKept} bytes stored of ${maxBytes}, the daemon at most ${Math.round(peak)} MiB`,
+    `report: ${uploads} concurrent uploads, twice, ${parts} of them partial: at most ${maxKept} bytes stored of ${maxBytes}, the daemon at most ${Math.round(peak)} MiB`,
   );
   t.equal(await api.kill('SIGTERM'), 0);
   t.same(stagedIn(staging), []);

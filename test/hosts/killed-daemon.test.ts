@@ -142,7 +142,7 @@ for (const [number, mode] of modes.entries())
         survived += 1;
       });
     t.comment(
-      `told: ${share(survived, Object.keys(phases).length)} kills of the daemon survived (queue in ${mode})`,
+      `report: ${share(survived, Object.keys(phases).length)} kills of the daemon survived (queue in ${mode})`,
     );
   });
 
@@ -209,12 +209,12 @@ interface Receiver {
 }
 
 async function startReceiver(t: Test): Promise<Receiver> {
-  let told: () => void = () => undefined;
-  const asked = new Promise<void>((resolve) => (told = resolve));
+  let resolveAsked: () => void = () => undefined;
+  const asked = new Promise<void>((resolve) => (resolveAsked = resolve));
   let requests = 0;
   const server = http.createServer(() => {
     requests += 1;
-    told();
+    resolveAsked();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => {

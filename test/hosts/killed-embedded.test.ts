@@ -91,15 +91,15 @@ t.test('every accepted upload is published once, in order, after any number of k
   );
   t.same(unread, []);
   t.equal(await daemon.kill('SIGTERM'), 0);
-  const told = publishedEvents(place);
+  const notified = publishedEvents(place);
   t.same(
-    accepted.filter(({ run }) => !told.has(run)),
+    accepted.filter(({ run }) => !notified.has(run)),
     [],
     'and notified',
   );
   await nothingStays(t, place);
   t.comment(
-    `told: ${share(uploads, uploadsOfAll)} uploads over ${killed} kills: all published, ${told.size} notified, ${linesOf(place).length - told.size} of them twice`,
+    `report: ${share(uploads, uploadsOfAll)} uploads over ${killed} kills: all published, ${notified.size} notified, ${linesOf(place).length - notified.size} of them twice`,
   );
 });
 

@@ -42,9 +42,9 @@ t.test('the published Dockerfile builds, and the image has its labels', async (t
   await makeNodeImage(t, buildah, { name: base, release });
   const args = ['--build-arg', `NODE_IMAGE=${base}`, '--build-arg', 'REVISION=abc'];
   // A step may be silent for minutes, which would end the test.
-  const told = setInterval(() => t.comment('building'), 30_000);
+  const progress = setInterval(() => t.comment('building'), 30_000);
   await buildah('bud', '--format', 'docker', '--layers=false', ...args, '--tag', image, '.').finally(() =>
-    clearInterval(told),
+    clearInterval(progress),
   );
   const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
   t.match(await imageConfig(), {

@@ -70,11 +70,11 @@ async function paste(t: Test, block: string): Promise<string> {
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   // A silent test would be killed, and apt takes long. Its output is not meant for tap.
-  const told = setInterval(
+  const progress = setInterval(
     () => t.comment(`${Math.round((systemClock.monotonic() - begun) / 1000)} s`),
     30_000,
   );
-  const [code] = (await once(child, 'close').finally(() => clearInterval(told))) as [number];
+  const [code] = (await once(child, 'close').finally(() => clearInterval(progress))) as [number];
   if (code !== 0) throw new Error(`exit code ${code} of\n${block}\n${output}${logs()}`);
   return output;
 }

@@ -20,7 +20,7 @@ export interface DelayingProxy {
    * From now on, new connections are forwarded to that local port. If null, they are accepted, but get no
    * data.
    */
-  lead(port: number | null): void;
+  forwardTo(port: number | null): void;
   /** From now on, a new connection is cut immediately if more than `count` are open already. */
   allow(count: number): void;
 }
@@ -74,7 +74,7 @@ export async function startDelayingProxy(
     open: () => pairs.size,
     cutAfter: (index, bytes) => void cuts.set(index, bytes),
     cut: (index) => pairs.get(index)?.(),
-    lead(port) {
+    forwardTo(port) {
       leadsTo = port;
     },
     allow(count) {

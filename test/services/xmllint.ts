@@ -6,9 +6,9 @@ export async function xmllint(xml: string): Promise<string> {
   await ensureInstalled('xmllint');
   return new Promise((resolve, reject) => {
     const child = spawn('xmllint', ['--noout', '-'], { stdio: ['pipe', 'ignore', 'pipe'] });
-    let told = '';
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (told += text));
-    child.once('error', reject).once('close', (code) => resolve(code === 0 ? '' : told || `exit ${code}`));
+    let errors = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
+    child.once('error', reject).once('close', (code) => resolve(code === 0 ? '' : errors || `exit ${code}`));
     child.stdin.end(xml);
   });
 }

@@ -43,7 +43,7 @@ function cycleThrough(node: string, graph: ReadonlyMap<string, ReadonlyMap<strin
   const queue = [node];
   for (const current of queue) {
     for (const next of graph.get(current)?.keys() ?? []) {
-      if (next === node) return told(pathTo(current, node, cameFrom), graph);
+      if (next === node) return describeCycle(pathTo(current, node, cameFrom), graph);
       if (cameFrom.has(next) || next < node) continue;
       cameFrom.set(next, current);
       queue.push(next);
@@ -58,7 +58,7 @@ function pathTo(last: string, first: string, cameFrom: ReadonlyMap<string, strin
   return nodes;
 }
 
-function told(nodes: readonly string[], graph: ReadonlyMap<string, ReadonlyMap<string, Import>>): string[] {
+function describeCycle(nodes: readonly string[], graph: ReadonlyMap<string, ReadonlyMap<string, Import>>): string[] {
   const arrows = nodes.map((node, index) => {
     const found = graph.get(node)?.get(nodes[(index + 1) % nodes.length] ?? '');
     return `${path.posix.relative('src', found?.from ?? '')} → ${path.posix.relative('src', found?.to ?? '')}`;

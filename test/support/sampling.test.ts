@@ -54,7 +54,7 @@ t.test('without time, one case of each stratum runs', async (t) => {
   t.same([...strata].sort(), ['common', 'less common', 'rare']);
   t.same(ran.sort(), isExhaustive ? cases.map(({ stratum }) => stratum).sort() : [...strata].sort());
   t.same(failures, []);
-  t.match(comments, [isExhaustive ? 'told: 200 cases, 3 strata' : 'told: 3 of 200 cases, 3 strata']);
+  t.match(comments, [isExhaustive ? 'report: 200 cases, 3 strata' : 'report: 3 of 200 cases, 3 strata']);
 });
 
 t.test('the error of a failing case names the seed, whether it returns or throws', async (t) => {

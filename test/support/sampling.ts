@@ -63,7 +63,7 @@ export async function walkCases(
     t.comment(`${ran} of ${cases.length} ${what}`);
   });
   t.same(failures, [], what);
-  t.comment(`told: ${share(ran, cases.length)} ${what}, ${strata.size} strata`);
+  t.comment(`report: ${share(ran, cases.length)} ${what}, ${strata.size} strata`);
   return strata;
 }
 

@@ -160,12 +160,12 @@ t.test('reports missing and changed tables', async (t) => {
   await owner.run(
     'alter table outlook_runs_old rename to outlook_runs; alter table observations rename column visibility_m to visibility',
   );
-  const told = await reader.observations(observation).then(
+  const error = await reader.observations(observation).then(
     () => null,
     (error: unknown) => error as Error,
   );
-  t.match(told, { code: 'schema_mismatch' });
-  t.notMatch(told?.message, /select|visibility/i, 'no SQL leaks');
+  t.match(error, { code: 'schema_mismatch' });
+  t.notMatch(error?.message, /select|visibility/i, 'no SQL leaks');
   await owner.run('alter table observations rename column visibility to visibility_m');
   await t.resolves(reader.convectiveOutlooks(outlook), 'outlooks work again');
   await reader.close();
@@ -286,12 +286,12 @@ t.test('reports a failure at startup with its context', async (t) => {
     code: 'secrets_invalid',
     message: /^open databases: the secret NONE/,
   });
-  const told = await start([{ ...primary, urlEnv: 'BAD_URL' }]).then(
+  const error = await start([{ ...primary, urlEnv: 'BAD_URL' }]).then(
     () => null,
     (error: unknown) => error as Error,
   );
-  t.match(told, { code: 'secrets_invalid', message: /^open databases: the secret BAD_URL is not the URL/ });
-  t.notMatch(JSON.stringify(told, Object.getOwnPropertyNames(told)), /hunter2/);
+  t.match(error, { code: 'secrets_invalid', message: /^open databases: the secret BAD_URL is not the URL/ });
+  t.notMatch(JSON.stringify(error, Object.getOwnPropertyNames(error)), /hunter2/);
 });
 
 t.test('finds the newest record of each family with an index', async (t) => {

@@ -194,10 +194,10 @@ t.test('no page renders text from a bundle, a catalog or a request as markup', a
       for (const [path, body] of bodies)
         if (acting !== '' && body.includes(acting)) throw new Error(`${path} has ${JSON.stringify(acting)}`);
       const escaped = /&lt;script|&lt;img|&lt;svg|&lt;%|&#39; onfocus|&amp;lt;b/;
-      const telling = bodies.filter(([, body]) => escaped.test(body)).map(([path]) => path);
+      const escapedPages = bodies.filter(([, body]) => escaped.test(body)).map(([path]) => path);
       for (const path of [`console/runs/${runId}`, place, `${place}/releases`, 'plan', 'verify'])
-        if (!telling.includes(path)) throw new Error(`the text is not on ${path}`);
-      if (!telling.includes('console/admin of the admin')) throw new Error('the text is not for the admin');
+        if (!escapedPages.includes(path)) throw new Error(`the text is not on ${path}`);
+      if (!escapedPages.includes('console/admin of the admin')) throw new Error('the text is not for the admin');
       await sleep(0);
     }),
     { numRuns: 15 },

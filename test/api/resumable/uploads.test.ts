@@ -56,8 +56,8 @@ t.test('accepts a length with or after the last part', async (t) => {
   );
   const other = await begin(api.origin, null);
   t.equal((await send(other, 0, 'abcdef')).headers.get('location'), null);
-  const told = await send(other, 6, '', { headers: { 'upload-length': '6' } });
-  t.equal((await recordOf(api, told))?.status, 'queued');
+  const accepted = await send(other, 6, '', { headers: { 'upload-length': '6' } });
+  t.equal((await recordOf(api, accepted))?.status, 'queued');
   const large = await begin(api.origin, null);
   t.equal((await send(large, 0, 'x'.repeat(1_001))).status, 413, 'more than the pipeline accepts');
   t.equal(

@@ -98,9 +98,9 @@ t.test('names each invalid setting with its location', async (t) => {
       /the mail server is a link-local address/,
     ],
   ] as const) {
-    const told = complaintsOf(withNotifiers(notifier)).join('\n');
-    t.match(told, complaint, notifier);
-    t.notMatch(told, /pass@|u:secret/);
+    const complaints = complaintsOf(withNotifiers(notifier)).join('\n');
+    t.match(complaints, complaint, notifier);
+    t.notMatch(complaints, /pass@|u:secret/);
   }
 });
 

@@ -16,11 +16,11 @@ const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(res
 t.test(
   'many tasks share each turn of the event loop, in the order of their requests',
   async (t) => {
-    const { yieldToEventLoop: breathe } = sharedEventLoop(countingClock(0.3));
+    const { yieldToEventLoop } = sharedEventLoop(countingClock(0.3));
     const done: number[] = [];
     const workers = Array.from({ length: 20 }, async (_, worker) => {
       for (let piece = 0; piece < 10; piece += 1) {
-        await breathe();
+        await yieldToEventLoop();
         done.push(worker);
       }
     });
@@ -45,11 +45,11 @@ t.test(
 
 t.test('a turn ends after its time even if each task has only one short piece of work', async (t) => {
   let now = 0;
-  const { yieldToEventLoop: breathe } = sharedEventLoop({ monotonic: () => now });
+  const { yieldToEventLoop } = sharedEventLoop({ monotonic: () => now });
   let [done, turns] = [0, 0];
   const workers = Promise.all(
     Array.from({ length: 40 }, async () => {
-      await breathe();
+      await yieldToEventLoop();
       now += 0.1;
       done += 1;
     }),
@@ -65,10 +65,10 @@ t.test('a turn ends after its time even if each task has only one short piece of
 });
 
 t.test('new connections have priority over other work, for at most 16 turns', async (t) => {
-  const { yieldToEventLoop: breathe, onAccepted } = sharedEventLoop(countingClock(2));
+  const { yieldToEventLoop, onAccepted } = sharedEventLoop(countingClock(2));
   const turnsUntilDone = async (connections: number): Promise<number> => {
     let [isDone, turns] = [false, 0];
-    const work = Promise.resolve(breathe()).then(() => (isDone = true));
+    const work = Promise.resolve(yieldToEventLoop()).then(() => (isDone = true));
     const isOver = (): boolean => isDone;
     for (; !isOver(); turns += 1) {
       if (turns < connections) onAccepted();
@@ -84,19 +84,19 @@ t.test('new connections have priority over other work, for at most 16 turns', as
 
 t.test('yields once a millisecond when nothing else uses the event loop', async (t) => {
   let now = 0;
-  const { yieldToEventLoop: breathe } = sharedEventLoop({ monotonic: () => now });
-  t.type(breathe(), Promise, 'initially');
-  await breathe();
-  t.equal(breathe(), undefined);
+  const { yieldToEventLoop } = sharedEventLoop({ monotonic: () => now });
+  t.type(yieldToEventLoop(), Promise, 'initially');
+  await yieldToEventLoop();
+  t.equal(yieldToEventLoop(), undefined);
   now += 0.9;
-  t.equal(breathe(), undefined);
+  t.equal(yieldToEventLoop(), undefined);
   now += 0.2;
-  t.type(breathe(), Promise);
+  t.type(yieldToEventLoop(), Promise);
 });
 
 t.test('concurrent uploads are staged a few files per turn, however much data has arrived', async (t) => {
   const root = t.testdir();
-  const { yieldToEventLoop: breathe } = sharedEventLoop(countingClock(0.3));
+  const { yieldToEventLoop } = sharedEventLoop(countingClock(0.3));
   const files = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, `${index}`]));
   const directories = Array.from({ length: 20 }, (_, index) => path.join(root, String(index)));
   let isDone = false;
@@ -107,7 +107,7 @@ t.test('concurrent uploads are staged a few files per turn, however much data ha
         directory,
         limits: { maxUploadSize: 2 ** 20, maxFiles: 100 },
         signal: new AbortController().signal,
-        yieldToEventLoop: breathe,
+        yieldToEventLoop,
       }),
     ),
   ).finally(() => (isDone = true));

@@ -78,7 +78,7 @@ t.test('prune removes, records and notifies of its decisions, for its own owner 
     dryRun: true,
   });
   t.same(
-    planned.decisions.map(({ record, prune: goes }) => [record.path, goes]),
+    planned.decisions.map(({ record, prune: isPruned }) => [record.path, isPruned]),
     [
       ['a.txt', false],
       ['b.txt', true],
@@ -133,7 +133,7 @@ t.test('removes nothing if a prune exceeds the limit, and reports its decision a
         hint: /--allow-removals/,
       },
     });
-    t.equal(report.decisions.filter(({ prune: goes }) => goes).length, 1);
+    t.equal(report.decisions.filter(({ prune: isPruned }) => isPruned).length, 1);
     t.same(await snapshot(storage), before);
     const allowed = await prune(context, storage, { owner, policy, maxRemoved: { count: 1 }, dryRun });
     t.equal(allowed.refused, null);
@@ -149,8 +149,8 @@ const fast = {
 };
 
 /** A server with its own clock, reported when it is opened or through file times. */
-function withClock(inner: Storage, now: string, isTold: boolean): Storage {
-  const clockOffsetMs = isTold ? Date.parse(now) - fast.clock.now().getTime() : null;
+function withClock(inner: Storage, now: string, isReported: boolean): Storage {
+  const clockOffsetMs = isReported ? Date.parse(now) - fast.clock.now().getTime() : null;
   return {
     ...inner,
     facts: { ...inner.facts, clockOffsetMs },
@@ -162,19 +162,19 @@ function withClock(inner: Storage, now: string, isTold: boolean): Storage {
 }
 
 t.test('prune by age with a clock 40 days ahead of the storage removes nothing', async (t) => {
-  for (const isTold of [true, false]) {
+  for (const isReported of [true, false]) {
     const inner = await published();
     const before = await snapshot(inner);
     const options = { owner, policy: byAge, maxRemoved: null, dryRun: false };
-    const behind = withClock(inner, '2026-11-20T00:00:00Z', isTold);
+    const behind = withClock(inner, '2026-11-20T00:00:00Z', isReported);
     const { refused, removed } = await prune(fast, behind, options);
     t.match(refused, { code: 'clock_ahead', message: /40d ahead of the clock of/ });
     t.same(removed, []);
     t.same(await snapshot(inner), before, 'the temporary file is removed');
     const dry = await prune(fast, behind, { ...options, dryRun: true });
-    t.equal(dry.refused?.code ?? null, isTold ? 'clock_ahead' : null, 'a dry run does not write to read the clock');
+    t.equal(dry.refused?.code ?? null, isReported ? 'clock_ahead' : null, 'a dry run does not write to read the clock');
     t.same(await snapshot(inner), before);
-    const right = withClock(inner, '2026-12-29T23:58:00Z', isTold);
+    const right = withClock(inner, '2026-12-29T23:58:00Z', isReported);
     t.match(await prune(fast, right, options), { refused: null, removed: { length: 2 } });
   }
 });

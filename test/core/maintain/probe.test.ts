@@ -100,30 +100,30 @@ t.test('a storage that cannot remove directories has no permission to remove', a
 });
 
 /** A storage that reports each call, without the random part of names. */
-function telling(inner: Storage): { storage: Storage; calls: string[] } {
+function withCalls(inner: Storage): { storage: Storage; calls: string[] } {
   const calls: string[] = [];
-  const tell = (call: string): void => void calls.push(call.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID'));
+  const record = (call: string): void => void calls.push(call.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID'));
   const storage: Storage = delegate(inner, {
-    stat: async (key) => (tell(`stat ${key}`), inner.stat(key)),
+    stat: async (key) => (record(`stat ${key}`), inner.stat(key)),
     list(directory, options) {
-      tell(`list "${directory}" ${options.recursive ? 'deep' : 'flat'}`);
+      record(`list "${directory}" ${options.recursive ? 'deep' : 'flat'}`);
       return inner.list(directory, options);
     },
     read(key) {
-      tell(`read ${key}`);
+      record(`read ${key}`);
       return inner.read(key);
     },
     async write(key, body, options) {
-      tell(`${options.mode} ${body.size} ${key}`);
+      record(`${options.mode} ${body.size} ${key}`);
       return inner.write(key, body, options);
     },
     rename: async (moves) => {
-      for (const { from, to } of moves) tell(`rename ${from} ${to}`);
+      for (const { from, to } of moves) record(`rename ${from} ${to}`);
       await inner.rename!(moves);
     },
-    sync: async () => (tell('sync'), inner.sync!()),
-    remove: async (key, options) => (tell(`remove ${key}`), inner.remove(key, options)),
-    removeTree: async (directory) => (tell(`removeTree ${directory}`), inner.removeTree(directory)),
+    sync: async () => (record('sync'), inner.sync!()),
+    remove: async (key, options) => (record(`remove ${key}`), inner.remove(key, options)),
+    removeTree: async (directory) => (record(`removeTree ${directory}`), inner.removeTree(directory)),
   });
   return { storage, calls };
 }
@@ -131,7 +131,7 @@ function telling(inner: Storage): { storage: Storage; calls: string[] } {
 const place = '.publisher-probe-UUID';
 
 t.test('a probe makes the same calls as a publication, below its reserved name', async (t) => {
-  const files = telling(memoryStorage({ flavour: 'files' }));
+  const files = withCalls(memoryStorage({ flavour: 'files' }));
   await probeStorage(files.storage, testClock(), { write: true });
   t.same(files.calls, [
     ...Array<string>(5).fill(`stat ${place}`),
@@ -147,7 +147,7 @@ t.test('a probe makes the same calls as a publication, below its reserved name',
     `remove ${place}/a`,
     'list "" flat',
   ]);
-  const objects = telling(memoryStorage({ flavour: 'objects', conditionalWrites: 'none' }));
+  const objects = withCalls(memoryStorage({ flavour: 'objects', conditionalWrites: 'none' }));
   const probe = await probeStorage(objects.storage, testClock(), { write: true });
   t.same(objects.calls.slice(6), [
     `replace 1 ${place}/a`,
@@ -185,8 +185,8 @@ t.test('reports files that cannot be read, replaced or renamed', async (t) => {
 t.test('determines the clock of a server from the time of a new file', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
-  const offset = async (found: Awaited<ReturnType<Storage['stat']>>, told: number | null = null) => {
-    const facts = { ...inner.facts, clockOffsetMs: told };
+  const offset = async (found: Awaited<ReturnType<Storage['stat']>>, clockOffsetMs: number | null = null) => {
+    const facts = { ...inner.facts, clockOffsetMs };
     const probe = await probeStorage(delegate(inner, { facts, stat: async () => found }), clock, {
       write: true,
     });

@@ -41,15 +41,15 @@ async function published(flavour: MemoryOptions['flavour'] = 'files'): Promise<S
 
 const stateKeys = new Set([`${bundlePath}/${state}`, `${bundlePath}/.publisher.lock`]);
 
-interface Told {
+interface RecordedStorage {
   storage: Storage;
   /** Each state that was written, and each output that was removed, in order. */
   steps: (string | CatalogState)[];
 }
 
 /** A storage that reports writes and removals. `removing` may fail or act before a removal. */
-function telling(root: Storage, removing: (key: Key) => Promise<void> = async () => undefined): Told {
-  const steps: Told['steps'] = [];
+function withChanges(root: Storage, removing: (key: Key) => Promise<void> = async () => undefined): RecordedStorage {
+  const steps: RecordedStorage['steps'] = [];
   const remember = async (): Promise<void> => {
     const text = (await snapshot(root)).get(`${bundlePath}/${state}`);
     if (text !== undefined) steps.push(parseState(Buffer.from(text), ['local']));
@@ -79,7 +79,7 @@ for (const flavour of ['files', 'objects'] as const)
   t.test(
     `${flavour}: the intent lists removals before any file changes, and the commit the remaining files`,
     async (t) => {
-      const { storage, steps } = telling(await published(flavour));
+      const { storage, steps } = withChanges(await published(flavour));
       t.match(await pruned(storage), {
         removed: [{ path: 'b' }, { path: 'c' }],
         errors: { length: 0 },
@@ -157,7 +157,7 @@ t.test('settles an unfinished attempt, whether or not something is pruned', asyn
     await publishTo(dyingAt(root, 'bundle/z'), { files: { ...files, z: 'z' } });
     t.match(await stateOf(root), { catalog: { pending: { action: 'upsert_additive' } } });
     const swept: string[] = [];
-    const { storage } = telling(root, async (key) => void swept.push(key));
+    const { storage } = withChanges(root, async (key) => void swept.push(key));
     t.match(await pruned(storage), { errors: { length: 0 } });
     t.match(await stateOf(root), { catalog: { pending: null, outputs: paths.map((path) => ({ path })) } });
     t.ok(swept.includes('bundle/z'), 'unfinished files are swept');
@@ -219,7 +219,7 @@ t.test(
     const away = new WaybillError('storage_permanent', 'away');
     for (const isKnown of [true, false]) {
       const root = await published();
-      const { storage } = telling(root, async (key) => {
+      const { storage } = withChanges(root, async (key) => {
         if (key === 'bundle/c') throw away;
       });
       const report = await pruned({
@@ -248,7 +248,7 @@ t.test(
 t.test('if stopped between two files, removes no more, and the state has the remaining ones', async (t) => {
   const root = await published();
   const stop = new AbortController();
-  const { storage } = telling(root, async () => stop.abort(new Error('SIGTERM')));
+  const { storage } = withChanges(root, async () => stop.abort(new Error('SIGTERM')));
   t.match(await pruned(storage, { signal: stop.signal }), {
     removed: [{ path: 'b' }],
     errors: [{ error: { message: /SIGTERM|unexpected/ } }],
@@ -261,7 +261,7 @@ t.test('if suspended past its lease between two files, removes no more, and the 
   const clock = testClock();
   let suspendedMs = 0;
   const late = { ...clock, monotonic: () => clock.monotonic() + suspendedMs };
-  const { storage } = telling(root, async () => void (suspendedMs = 200_000));
+  const { storage } = withChanges(root, async () => void (suspendedMs = 200_000));
   const report = await prune(contextWith(late), storage, { owner, policy, maxRemoved: null, dryRun: false });
   t.match(report, { removed: [{ path: 'b' }], errors: [{ error: { code: 'lease_lost' } }] });
   t.match(await stateOf(root), {
@@ -276,9 +276,9 @@ t.test(
     const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
     const inner = memoryStorage({ flavour: 'files' });
     const written: string[] = [];
-    const withTime = (modifiedAt: Date | null | undefined, told: number | null = null): Storage => ({
+    const withTime = (modifiedAt: Date | null | undefined, offsetMs: number | null = null): Storage => ({
       ...inner,
-      facts: { ...inner.facts, clockOffsetMs: told },
+      facts: { ...inner.facts, clockOffsetMs: offsetMs },
       async write(key, body, options) {
         written.push(`${options.mode} ${body.size} ${key.replace(/-[0-9a-f-]{36}\//, '-UUID/')}`);
         return inner.write(key, body, options);
@@ -303,7 +303,7 @@ t.test(
     t.equal(await asked(withTime(null)), null, 'a storage that reports no times');
     t.equal(await asked(withTime(undefined)), null, 'or lost the file');
     t.equal(await asked(withTime(behind(900_000)), false), null, 'not requested');
-    t.equal(await asked(withTime(null, -300_000)), null, 'told');
+    t.equal(await asked(withTime(null, -300_000)), null, 'reported');
     t.match(await asked(withTime(null, -300_001), false), /ahead/);
     await t.rejects(
       refuseClockAhead(

@@ -71,7 +71,7 @@ async function layOut(flavour: MemoryOptions['flavour']) {
   const before = await snapshot(web);
   before.delete('bundle/.publisher.json');
   const check = (): Promise<VerifyReport[]> => verify(web, { concurrency: 2 });
-  const mend = async (dryRun = false, more: Partial<PipelineConfig> & { signal?: AbortSignal } = {}) => {
+  const runRepair = async (dryRun = false, more: Partial<PipelineConfig> & { signal?: AbortSignal } = {}) => {
     const { signal, ...changed } = more;
     const verified = await check();
     opened.length = 0;
@@ -79,7 +79,7 @@ async function layOut(flavour: MemoryOptions['flavour']) {
     const target = { pipeline: { ...pipeline, ...changed }, destination, root: web, dryRun };
     return repair({ ...context, ...(signal !== undefined && { signal }) }, target, verified);
   };
-  return { places, web, before, check, mend, opened, closed };
+  return { places, web, before, check, runRepair, opened, closed };
 }
 
 async function damage(web: Storage): Promise<void> {
@@ -91,14 +91,14 @@ async function damage(web: Storage): Promise<void> {
 
 for (const flavour of ['files', 'objects'] as const) {
   t.test(`${flavour}: rewrites missing and changed files from the source`, async (t) => {
-    const { web, before, check, mend } = await layOut(flavour);
-    t.same(await mend(), [null], 'nothing to repair');
+    const { web, before, check, runRepair } = await layOut(flavour);
+    t.same(await runRepair(), [null], 'nothing to repair');
     await damage(web);
     const damaged = await snapshot(web);
     const all = ['SHA256SUMS', 'a.txt', 'b.txt', 'sub/c.txt'].map((path) => ({ path, from: 'source' }));
-    t.same(await mend(true), [{ repaired: all, unrepaired: [], error: null }]);
+    t.same(await runRepair(true), [{ repaired: all, unrepaired: [], error: null }]);
     t.same(await snapshot(web), damaged, 'a dry run writes nothing');
-    t.same(await mend(), [{ repaired: all, unrepaired: [], error: null }]);
+    t.same(await runRepair(), [{ repaired: all, unrepaired: [], error: null }]);
     t.match(await check(), [{ differing: { length: 0 }, interrupted: false, error: null }]);
     const files = await snapshot(web);
     t.same(litter(files), []);
@@ -111,13 +111,13 @@ for (const flavour of ['files', 'objects'] as const) {
   t.test(
     `${flavour}: copies files that the source no longer has from another destination, if the digest matches`,
     async (t) => {
-      const { places, web, check, mend } = await layOut(flavour);
+      const { places, web, check, runRepair } = await layOut(flavour);
       await damage(web);
       const source = places['/source']!;
       await put(source, 'bundle/a.txt', 'newer');
       await put(source, 'bundle/b.txt', 'x');
       await put(places['/mirror']!, 'bundle/b.txt', 'y');
-      t.same(await mend(), [
+      t.same(await runRepair(), [
         {
           repaired: [
             { path: 'a.txt', from: 'destination "mirror"' },
@@ -142,16 +142,16 @@ for (const flavour of ['files', 'objects'] as const) {
       };
       places['/source'] = away;
       await put(places['/mirror']!, 'bundle/b.txt', 'b');
-      t.match(await mend(), [{ repaired: [{ path: 'b.txt', from: 'destination "mirror"' }] }]);
+      t.match(await runRepair(), [{ repaired: [{ path: 'b.txt', from: 'destination "mirror"' }] }]);
     },
   );
 }
 
 t.test('outputs of other owners, and bundle paths with an unfinished attempt, stay unchanged', async (t) => {
-  const { web, mend } = await layOut('files');
+  const { web, runRepair } = await layOut('files');
   await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
   await put(web, 'bundle/theirs.txt', 'T');
-  t.match(await mend(), [
+  t.match(await runRepair(), [
     {
       repaired: { length: 0 },
       unrepaired: [{ path: 'theirs.txt', reason: 'it belongs to other/web; repair it there' }],
@@ -174,14 +174,14 @@ t.test('outputs of other owners, and bundle paths with an unfinished attempt, st
       }),
   };
   await publishTo(dying, { files: { 'theirs.txt': 'tt' }, as: otherOwner });
-  t.match(await mend(), [
+  t.match(await runRepair(), [
     { repaired: { length: 0 }, error: { code: 'state_conflict', message: /did not finish/ } },
   ]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'A');
 });
 
 t.test('keeps and reports the existing file if a write fails', async (t) => {
-  const { web, places, mend } = await layOut('files');
+  const { web, places, runRepair } = await layOut('files');
   await damage(web);
   const damaged = await snapshot(web);
   const full: Storage = { ...web, rename: async () => Promise.reject(new Error('no space')) };
@@ -198,7 +198,7 @@ t.test('keeps and reports the existing file if a write fails', async (t) => {
   t.match(reports, [{ repaired: { length: 0 }, error: { message: 'no space' } }]);
   t.same(reports[0]?.repaired, []);
   t.same((await snapshot(web)).get('bundle/b.txt'), damaged.get('bundle/b.txt'));
-  t.match(await mend(), [{ repaired: { length: 4 }, error: null }], 'and can be repaired later');
+  t.match(await runRepair(), [{ repaired: { length: 4 }, error: null }], 'and can be repaired later');
 });
 
 t.test('the parts of a subset cover all paths once, and never change', async (t) => {
@@ -272,22 +272,22 @@ t.test('a repair that was suspended past its lease while it read its source writ
 });
 
 t.test('sources of a repair are read-only, opened only if needed, and closed', async (t) => {
-  const { web, mend, opened, closed } = await layOut('files');
+  const { web, runRepair, opened, closed } = await layOut('files');
   const readOnly = { readOnly: true, mustExist: true, dryRun: true };
   await put(web, 'bundle/a.txt', 'A');
-  t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'source' }] }]);
+  t.match(await runRepair(), [{ repaired: [{ path: 'a.txt', from: 'source' }] }]);
   t.same(opened, [['/source', readOnly]]);
   t.same(closed, ['/source']);
   await put(web, 'bundle/a.txt', 'A');
   await put(web, 'bundle/b.txt', 'B');
   const uploads = { source: { backend: 'http_upload' } } as unknown as PipelineConfig;
-  t.match(await mend(false, uploads), [{ repaired: { length: 2 }, unrepaired: { length: 0 } }]);
+  t.match(await runRepair(false, uploads), [{ repaired: { length: 2 }, unrepaired: { length: 0 } }]);
   t.same(opened, [['/mirror', readOnly]], 'once for both, and never the destination itself');
   t.same(closed, ['/mirror']);
 });
 
 t.test('a repair that finds no matching bytes, or is stopped, writes nothing', async (t) => {
-  const { places, web, mend } = await layOut('files');
+  const { places, web, runRepair } = await layOut('files');
   await put(web, 'bundle/a.txt', 'A');
   await put(places['/source']!, 'bundle/a.txt', 'longer than that');
   await put(places['/mirror']!, 'bundle/a.txt', 'x');
@@ -296,22 +296,22 @@ t.test('a repair that finds no matching bytes, or is stopped, writes nothing', a
     return state.kind === 'valid' ? state.catalog.generation : 0;
   };
   const before = await generation();
-  t.match(await mend(), [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }], error: null }]);
+  t.match(await runRepair(), [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }], error: null }]);
   t.equal(await generation(), before, 'no attempt was made');
   await put(places['/mirror']!, 'bundle/a.txt', 'a');
   const stopped = AbortSignal.abort(new Error('SIGTERM'));
-  t.match(await mend(false, { signal: stopped }), [
+  t.match(await runRepair(false, { signal: stopped }), [
     { repaired: { length: 0 }, unrepaired: { length: 0 }, error: { retryable: false } },
   ]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'A');
-  t.match(await mend(), [{ repaired: [{ path: 'a.txt' }], unrepaired: { length: 0 }, error: null }]);
+  t.match(await runRepair(), [{ repaired: [{ path: 'a.txt' }], unrepaired: { length: 0 }, error: null }]);
   t.equal(await generation(), before + 1);
 });
 
 t.test(
   'uses no bytes of another destination if its catalog is invalid or announces the file',
   async (t) => {
-    const { places, web, mend } = await layOut('files');
+    const { places, web, runRepair } = await layOut('files');
     const mirror = places['/mirror']!;
     const text = (await snapshot(mirror)).get('bundle/.publisher.json') ?? '';
     const announced = JSON.parse(text) as { outputs: { path: string }[]; pending: unknown };
@@ -326,13 +326,13 @@ t.test(
     for (const state of ['nonsense', JSON.stringify({ ...announced, pending })]) {
       await put(mirror, 'bundle/.publisher.json', state);
       t.match(
-        await mend(),
+        await runRepair(),
         [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }] }],
         state.slice(0, 20),
       );
     }
     await put(mirror, 'bundle/.publisher.json', text);
-    t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
+    t.match(await runRepair(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
   },
 );
 
@@ -411,29 +411,29 @@ t.test('a repair that is stopped halfway leaves everything unchanged', async (t)
 });
 
 t.test('uses the first of several places that have the bytes', async (t) => {
-  const { places, web, mend } = await layOut('files');
+  const { places, web, runRepair } = await layOut('files');
   const mirror = places['/mirror']!;
   // Discovery finds this bundle first.
   await put(places['/source']!, 'another/c.txt', 'other');
   const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: ['c.txt'] };
   await put(places['/source']!, 'another/manifest.json', JSON.stringify(manifest));
   await put(web, 'bundle/sub/c.txt', 'C');
-  t.match(await mend(), [{ repaired: [{ path: 'sub/c.txt', from: 'source' }] }]);
+  t.match(await runRepair(), [{ repaired: [{ path: 'sub/c.txt', from: 'source' }] }]);
   await places['/source']!.remove(listedKey('bundle/manifest.json'));
   await put(mirror, 'a-broken/.publisher.json', 'nonsense');
   await put(mirror, 'bundle/a.txt', 'x');
   await publishTo(within(mirror, listedKey('two')), { files: { 'same.txt': 'a' } });
   await put(web, 'bundle/a.txt', 'A');
-  t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
+  t.match(await runRepair(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'a');
 });
 
 t.test('does not repair a catalog that does not record which bundle was published', async (t) => {
-  const { web, mend } = await layOut('files');
+  const { web, runRepair } = await layOut('files');
   const text = (await snapshot(web)).get('bundle/.publisher.json') ?? '';
   const older = JSON.parse(text) as { bundles?: unknown };
   delete older.bundles;
   await put(web, 'bundle/.publisher.json', JSON.stringify(older));
   await put(web, 'bundle/a.txt', 'A');
-  t.match(await mend(), [{ error: { code: 'state_conflict', message: /does not record which bundle/ } }]);
+  t.match(await runRepair(), [{ error: { code: 'state_conflict', message: /does not record which bundle/ } }]);
 });

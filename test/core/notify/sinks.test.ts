@@ -23,11 +23,11 @@ const lines = (file: string): Event[] =>
     .map((line) => JSON.parse(line) as Event);
 
 t.test('log: writes the whole event under one key', async (t) => {
-  const told: object[] = [];
-  const sink = logSink({ ...silentLog, info: (fields) => void told.push(fields) });
+  const logged: object[] = [];
+  const sink = logSink({ ...silentLog, info: (fields) => void logged.push(fields) });
   const one = event();
   t.same(await sink.send(one, never), { ok: true });
-  t.same(told, [{ event: one }]);
+  t.same(logged, [{ event: one }]);
 });
 
 t.test(
@@ -88,11 +88,11 @@ t.test('redis: subscribers get the event; reconnects after an outage of the serv
   t.teardown(() => redis.close());
   const sink = redisSink({ url: redis.url, channel: 'waybill.events', timeoutMs: 5_000 });
   t.teardown(() => sink.close());
-  const heard: Event[] = [];
+  const received: Event[] = [];
   const listen = async (): Promise<Redis> => {
     const client = new Redis(redis.url, { retryStrategy: () => null });
     client.on('error', () => undefined);
-    client.on('message', (_channel, text: string) => void heard.push(JSON.parse(text) as Event));
+    client.on('message', (_channel, text: string) => void received.push(JSON.parse(text) as Event));
     await client.subscribe('waybill.events');
     t.teardown(() => client.disconnect());
     return client;
@@ -100,8 +100,8 @@ t.test('redis: subscribers get the event; reconnects after an outage of the serv
   const first = await listen();
   const one = event();
   t.same(await sink.send(one, never), { ok: true });
-  while (heard.length < 1) await once(first, 'message').catch(() => undefined);
-  t.same(heard, [one]);
+  while (received.length < 1) await once(first, 'message').catch(() => undefined);
+  t.same(received, [one]);
 
   await redis.stop('SIGKILL');
   const away = await sink.send(event(), never);
@@ -113,7 +113,7 @@ t.test('redis: subscribers get the event; reconnects after an outage of the serv
   const arrived = once(second, 'message');
   t.same(await sink.send(two, never), { ok: true });
   await arrived;
-  t.same(heard.at(-1), two);
+  t.same(received.at(-1), two);
 });
 
 t.test(

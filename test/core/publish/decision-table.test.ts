@@ -281,7 +281,7 @@ const rows: Record<string, Case[]> = {
 
 t.test('matches the decision table', async (t) => {
   const text = Object.entries(rows)
-    .map(([row, cases]) => `${row}\n${cases.map(tell).join('')}`)
+    .map(([row, cases]) => `${row}\n${cases.map(describe).join('')}`)
     .join('\n');
   if (process.env['UPDATE_GOLDEN']) writeFileSync(golden, text);
   t.equal(text, readFileSync(golden, 'utf8'));
@@ -390,7 +390,7 @@ t.test('if the state decides, observing files would not change the decision', as
   }
 });
 
-function tell({
+function describe({
   name,
   state,
   planned = [a],

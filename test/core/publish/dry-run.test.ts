@@ -145,7 +145,7 @@ async function build(root: Storage, scene: Scene): Promise<void> {
 async function differences({ root, marks }: Place, scene: Scene): Promise<string[]> {
   const { planned: files, workflow, force } = scene;
   const before = marks();
-  const told = await publishTo(root, { files, workflow, force, dryRun: true });
+  const predicted = await publishTo(root, { files, workflow, force, dryRun: true });
   const untouched = marks();
   const done = await publishTo(root, { files, workflow, force });
   const after = marks();
@@ -153,14 +153,14 @@ async function differences({ root, marks }: Place, scene: Scene): Promise<string
   for (const { fate, why } of done.changes) seen.add(fate).add(why);
 
   const listed = (...fates: string[]): string[] =>
-    told.changes.filter(({ fate }) => fates.includes(fate)).map(({ path }) => path);
+    predicted.changes.filter(({ fate }) => fates.includes(fate)).map(({ path }) => path);
   const removed = [...before.keys()].filter((name) => !after.has(name));
   const written = [...after.keys()].filter((name) => after.get(name) !== before.get(name));
   return [
     ...compared('the dry run changed', marksAsList(before), marksAsList(untouched)),
-    ...compared('action', [told.action], [done.action]),
-    ...compared('error', [told.error?.code ?? ''], [done.error?.code ?? '']),
-    ...compared('changes', changesAsList(told), changesAsList(done)),
+    ...compared('action', [predicted.action], [done.action]),
+    ...compared('error', [predicted.error?.code ?? ''], [done.error?.code ?? '']),
+    ...compared('changes', changesAsList(predicted), changesAsList(done)),
     ...compared(
       'deleted',
       listed('remove').filter((name) => before.has(name)),

@@ -365,10 +365,10 @@ t.test('reports each decision about an orphan before removing it, and can be ref
   await stand.run();
   await stand.drop('old/x');
   const before = await snapshot(web);
-  const told: DecidedOrphan[] = [];
-  const onOrphan = (decided: DecidedOrphan): void => void told.push(decided);
+  const reported: DecidedOrphan[] = [];
+  const onOrphan = (decided: DecidedOrphan): void => void reported.push(decided);
   await stand.run({ dryRun: true, onOrphan });
-  t.match(told, [
+  t.match(reported, [
     {
       work: { destinationPath: 'old/x', removes: ['a.txt', 'd/b.txt'] },
       stored: { state: { kind: 'valid' } },
@@ -389,7 +389,7 @@ t.test('reports each decision about an orphan before removing it, and can be ref
     t.same(await snapshot(web), before, 'it is unchanged');
   }
   await stand.run({ onOrphan });
-  t.equal(told.length, 3);
+  t.equal(reported.length, 3);
   t.notOk((await snapshot(web)).has('old/x/a.txt'));
 });
 

@@ -101,8 +101,8 @@ t.test('an unreadable source fails every destination and is reported once', asyn
       },
     ]);
     t.equal(result.destinations[0]?.actions.length, 1);
-    const told = { data: { pipeline_id: 'maps', destination_id: null, run_id: 'r1' } };
-    t.match(stand.events, dryRun ? { length: 0 } : [told]);
+    const expected = { data: { pipeline_id: 'maps', destination_id: null, run_id: 'r1' } };
+    t.match(stand.events, dryRun ? { length: 0 } : [expected]);
     t.equal(stand.events.length, dryRun ? 0 : 1);
   }
 });

@@ -79,13 +79,13 @@ pipelines:
 `;
   const { config } = parseConfig(Buffer.from(yaml), path.join(root, 'waybill.yaml'), { home: root });
   const secrets = await loadSecrets({ directory: null, env: {} });
-  const told: Occurrence[] = [];
+  const notified: Occurrence[] = [];
   const context = {
     clock: systemClock,
     log: silentLog,
     secrets,
     openStorage: storageOpener({ clock: systemClock, log: silentLog, secrets }),
-    notify: (occurrence: Occurrence) => void told.push(occurrence),
+    notify: (occurrence: Occurrence) => void notified.push(occurrence),
   };
   const publish = (reportCommitsSince?: Date) =>
     publishBundles(context, config.pipelines[0]!, [bundleOf({ 'a.txt': 'a' }, 'session-42')], {
@@ -96,16 +96,16 @@ pipelines:
     });
   const begun = new Date();
   await publish();
-  t.match(told, [{ type: 'bundle.published', data: { action: 'publish_new' } }]);
+  t.match(notified, [{ type: 'bundle.published', data: { action: 'publish_new' } }]);
   await publish();
   await publish(new Date(begun.getTime() + 60_000));
-  t.equal(told.length, 1, 'published before the run began');
+  t.equal(notified.length, 1, 'published before the run began');
   await publish(begun);
-  t.match(told.slice(1), [
+  t.match(notified.slice(1), [
     {
       type: 'bundle.published',
       data: { action: 'skip_same', run_id: 'maps.1', outputs: [{ path: 'a.txt', fate: 'keep' }] },
     },
   ]);
-  t.equal(told.length, 2);
+  t.equal(notified.length, 2);
 });

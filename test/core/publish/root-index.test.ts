@@ -349,8 +349,8 @@ t.test('two concurrent updates lose nothing', async (t) => {
     const world = newWorld(kind, t);
     const bundles = ['a', 'b', 'c', 'd', 'e', 'f'];
     await (await standAt(await world.open(), 'first')).run(settings);
-    const stands = await Promise.all(bundles.map(async (name) => standAt(await world.open(), name)));
-    await Promise.all(stands.map((stand) => runUntilFree(t, stand)));
+    const worlds = await Promise.all(bundles.map(async (name) => standAt(await world.open(), name)));
+    await Promise.all(worlds.map((stand) => runUntilFree(t, stand)));
     t.strictSame(
       pathsIn((await world.files()) as Map<string, string>).toSorted(),
       [...bundles, 'first'],

@@ -64,9 +64,9 @@ t.test("removes the announced files of an interrupted attempt along with its own
     ],
     ['another’s', pendingOf(third, 'replace_catalog', wrote, ['left']), ['a', 'b', 'new'], [otherOwner]],
   ];
-  for (const [whose, pending, removes, staying] of cases) {
+  for (const [owners, pending, removes, staying] of cases) {
     const work = unpublication(catalogOf(both, pending), owner, 'bundle');
-    t.same([work.removes, work.staying], [removes, staying], whose);
+    t.same([work.removes, work.staying], [removes, staying], owners);
   }
   const ours = pendingOf(owner, 'replace_catalog', [record('new')], []);
   t.same(unpublication(catalogOf([record('a')], ours), owner, 'bundle').staying, [], 'no owner remains');

@@ -155,13 +155,13 @@ t.test('retention keeps current, last good, unfinished and unreadable releases',
         const releases = after(steps);
         const unique = [...new Map(some.map((each) => [each.id, each])).values()];
         const now = new Date(at(20));
-        const goes = retired(releases, unique, { keep, lingerMs }, now);
-        removed += goes.length;
+        const retiredNow = retired(releases, unique, { keep, lingerMs }, now);
+        removed += retiredNow.length;
         const byId = new Map(unique.map((each) => [each.id, each]));
         const left = new Map(releases.ledger.history.map((each) => [each.id, each.leftAt]));
         const leftByChannels = new Map(releases.ledger.leftByChannels.map((each) => [each.id, each.leftAt]));
         const inUse = new Set<ReleaseId | null>([releases.current, ...channelTargets(releases)]);
-        for (const id of goes) {
+        for (const id of retiredNow) {
           t.not(id, releases.current);
           t.not(id, lastGood(releases));
           t.notOk(channelTargets(releases).includes(id), 'no channel points to it');
@@ -170,7 +170,7 @@ t.test('retention keeps current, last good, unfinished and unreadable releases',
             if (used != null) t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'its linger time has passed');
         }
         const isKept = ({ id, state }: StoredRelease): boolean =>
-          state === 'complete' && !inUse.has(id) && !goes.includes(id);
+          state === 'complete' && !inUse.has(id) && !retiredNow.includes(id);
         const wasPreview = (id: ReleaseId): boolean => leftByChannels.has(id) && !left.has(id);
         const complete = unique.filter(
           ({ id, state }) => state === 'complete' && !inUse.has(id) && !wasPreview(id),

@@ -8,8 +8,8 @@ export const startNewerRadosgw: StartS3 = async (t) => {
   const { through } = await newerDebian();
   const within = memoryDirectory();
   const server = await startOwnRadosgw(t, within, through);
-  const told = await firstLineOf([...through(within), 'radosgw', '--version']);
-  const [, version = ''] = /version (\d+\.\d+)/.exec(told) ?? [];
+  const line = await firstLineOf([...through(within), 'radosgw', '--version']);
+  const [, version = ''] = /version (\d+\.\d+)/.exec(line) ?? [];
   return {
     version,
     endpoint: server.endpoint,

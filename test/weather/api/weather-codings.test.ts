@@ -98,17 +98,17 @@ t.test('gives HEAD and 304 the headers of the coding, and each coding its own ET
         const {
           status,
           body,
-          headers: told,
+          headers: sentHeaders,
         } = await read(url, {
           ...accept,
           'if-none-match': headers.etag ?? '',
         });
         t.equal(status, of === coding ? 304 : 200, `${coding} with the tag of ${of}`);
-        t.equal(told.etag, get.headers.etag);
-        t.equal(told.vary, 'Accept, Accept-Encoding');
+        t.equal(sentHeaders.etag, get.headers.etag);
+        t.equal(sentHeaders.vary, 'Accept, Accept-Encoding');
         if (status !== 304) continue;
-        t.same([body.length, told['content-encoding'], told['content-length']], [0, undefined, undefined]);
-        t.equal(told['cache-control'], get.headers['cache-control']);
+        t.same([body.length, sentHeaders['content-encoding'], sentHeaders['content-length']], [0, undefined, undefined]);
+        t.equal(sentHeaders['cache-control'], get.headers['cache-control']);
       }
       const since = { ...accept, 'if-modified-since': get.headers['last-modified'] ?? '' };
       t.equal((await read(url, since)).status, 304);

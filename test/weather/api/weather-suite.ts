@@ -130,13 +130,13 @@ async function isAsTheDocumentSays(
   path: string,
   { response, body }: { response: Response; body: string },
 ): Promise<void> {
-  const told = document.paths[routeOf(path)]?.get?.responses[response.status];
+  const documented = document.paths[routeOf(path)]?.get?.responses[response.status];
   const type = response.headers.get('content-type')?.split(';', 1)[0] ?? '';
-  const media = told?.content?.[type];
+  const media = documented?.content?.[type];
   const examples = media?.example === undefined ? [] : [media.example];
   for (const each of [type.endsWith('json') ? (JSON.parse(body) as unknown) : body, ...examples])
     t.same(errorsOf(media?.schema, each), [], type);
-  for (const [name, { required }] of Object.entries(told?.headers ?? {}))
+  for (const [name, { required }] of Object.entries(documented?.headers ?? {}))
     if (required === true) t.ok(response.headers.has(name), name);
 }
 

@@ -53,14 +53,14 @@ t.test('a row of a table is one line, with any place and time zone', async (t) =
 
 t.test('shows the year in a list of places if the newest entry is older than three days', async (t) => {
   for (const [template, name] of tables.slice(3)) {
-    const told = async (newestAge: number): Promise<string[]> =>
+    const linesAt = async (newestAge: number): Promise<string[]> =>
       linesOf(template, name, { newestAt: '2024-03-14T12:53:00Z', newestAge, timeZone: 'Pacific/Honolulu' });
     t.ok(
-      (await told(259_201)).some((line) => line.endsWith(' Thu 14 Mar 2024')),
+      (await linesAt(259_201)).some((line) => line.endsWith(' Thu 14 Mar 2024')),
       template,
     );
     t.ok(
-      (await told(259_200)).some((line) => line.endsWith(' Thu 14 Mar 02:53 HST')),
+      (await linesAt(259_200)).some((line) => line.endsWith(' Thu 14 Mar 02:53 HST')),
       template,
     );
   }

@@ -74,11 +74,11 @@ t.test('a page reads one record more than it shows, whatever the total number is
 
 const openHost = (
   prefix: string,
-  told: () => Promise<void> = async () => undefined,
+  flushed: () => Promise<void> = async () => undefined,
   retries: RetriesOf = noRetries,
 ) =>
   BullmqQueue.open({
-    flushed: told,
+    flushed,
     retries,
     clock: systemClock,
     log: silentLog,
@@ -401,7 +401,7 @@ t.test('the end of a run is recorded only after its events are stored', async (t
   const kept = new Promise<void>((resolve) => (keep = resolve));
   let asked: () => void = () => undefined;
   const asking = new Promise<void>((resolve) => (asked = resolve));
-  const worker = await openHost('told', async () => {
+  const worker = await openHost('flushed', async () => {
     asked();
     await kept;
   });
@@ -574,7 +574,7 @@ t.test(
 );
 
 t.test('a worker finds a run without receiving a message', async (t) => {
-  const [api, worker] = [await openHost('untold'), await openHost('untold')];
+  const [api, worker] = [await openHost('no-messages'), await openHost('no-messages')];
   const other = new Redis(redis.url);
   await worker.start(async () => runResult('ok'));
   // Messages are lost while no host listens. Each connection is restored soon after it was cut.
@@ -598,8 +598,8 @@ t.test('the end of a run wakes other hosts only if another run waits in its pipe
     listener.disconnect();
     await Promise.all([api.close(0), worker.close(0)]);
   });
-  const heard: string[] = [];
-  listener.on('pmessage', (_pattern: string, _channel: string, pipelineId: string) => heard.push(pipelineId));
+  const received: string[] = [];
+  listener.on('pmessage', (_pattern: string, _channel: string, pipelineId: string) => received.push(pipelineId));
   await listener.psubscribe('*heard*:wake');
   const other = new Redis(redis.url);
   t.teardown(() => other.disconnect());
@@ -607,10 +607,10 @@ t.test('the end of a run wakes other hosts only if another run waits in its pipe
   const messages = async (): Promise<string[]> => {
     await other.publish('heard:echo:wake', 'all');
     await until(
-      () => heard,
+      () => received,
       (seen) => seen.includes('all'),
     );
-    return heard.splice(0).filter((message) => message !== 'all');
+    return received.splice(0).filter((message) => message !== 'all');
   };
   let release: () => void = () => undefined;
   const released = new Promise<void>((resolve) => (release = resolve));

@@ -59,7 +59,7 @@ async function openHost(t: Test, prefix: string, hostLifeMs = 8_000) {
   return {
     ...events,
     sent,
-    tell: (id: string, notifierIds: string[], runId: string | null = null, trace: TraceContext = {}) =>
+    notify: (id: string, notifierIds: string[], runId: string | null = null, trace: TraceContext = {}) =>
       events.outbox.keep({ event: eventOf(id, runId), ...trace }, notifierIds, (notifierId, ended) =>
         take({ notifierId, id, trace, ended }),
       ),
@@ -94,9 +94,9 @@ t.test('another host delivers the events of a dead one, in order and in their tr
     traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
     tracestate: 'a=1',
   };
-  dead.tell('msg_1', ['a', 'b'], null, trace);
-  dead.tell('msg_3', ['b']);
-  dead.tell('msg_2', ['b']);
+  dead.notify('msg_1', ['a', 'b'], null, trace);
+  dead.notify('msg_3', ['b']);
+  dead.notify('msg_2', ['b']);
   await dead.flushed();
   t.same(listed(dead.sent), ['a msg_1', 'b msg_1', 'b msg_3', 'b msg_2']);
   dead.sent[1]!.ended();
@@ -113,8 +113,8 @@ t.test('another host delivers the events of a dead one, in order and in their tr
 t.test('another host immediately delivers events left by a stopped one', async (t) => {
   const hosts = [await openHost(t, 'stops'), await openHost(t, 'stops'), await openHost(t, 'stops')];
   const [first, second, third] = hosts as [(typeof hosts)[0], (typeof hosts)[0], (typeof hosts)[0]];
-  first.tell('msg_1', ['a']);
-  first.tell('msg_2', ['a']);
+  first.notify('msg_1', ['a']);
+  first.notify('msg_2', ['a']);
   await first.flushed();
   first.sent[0]!.ended();
   await first.close();
@@ -125,9 +125,9 @@ t.test('another host immediately delivers events left by a stopped one', async (
 t.test('sends an event of a run once, also when another worker repeats the run', async (t) => {
   const [first, second] = [await openHost(t, 'again'), await openHost(t, 'again')];
   await other.hset('again:run:maps.1', 'record', '{}');
-  first.tell('msg_1', ['a'], 'maps.1');
+  first.notify('msg_1', ['a'], 'maps.1');
   await first.flushed();
-  for (const id of ['msg_1', 'msg_2']) second.tell(id, ['a'], 'maps.1');
+  for (const id of ['msg_1', 'msg_2']) second.notify(id, ['a'], 'maps.1');
   await second.flushed();
   t.same(listed(first.sent), ['a msg_1']);
   t.same(listed(second.sent), ['a msg_2'], 'no other event is mistaken for it');
@@ -135,7 +135,7 @@ t.test('sends an event of a run once, also when another worker repeats the run',
 
 t.test('forgets a failed event only after it is stored as undelivered', async (t) => {
   const host = await openHost(t, 'kept');
-  host.tell('msg_1', ['a']);
+  host.notify('msg_1', ['a']);
   await host.until(1);
   let keep: () => void = () => undefined;
   host.sent[0]!.ended(new Promise((resolve) => (keep = resolve)));
@@ -148,10 +148,10 @@ t.test('forgets a failed event only after it is stored as undelivered', async (t
 t.test('sends events when Redis is back, from the host that has them', async (t) => {
   const lifeMs = 8_000;
   const [first, second] = [await openHost(t, 'away', lifeMs), await openHost(t, 'away', lifeMs)];
-  first.tell('msg_1', ['a']);
+  first.notify('msg_1', ['a']);
   await first.flushed();
   await redis.stop();
-  first.tell('msg_2', ['a']);
+  first.notify('msg_2', ['a']);
   await systemClock.sleep(lifeMs + 1_000);
   t.equal(first.sent.length, 1, 'no event is sent that a kill would lose');
   // Not `once` of node:events, which would stop waiting after a refused connection attempt.

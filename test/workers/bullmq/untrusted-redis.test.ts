@@ -250,7 +250,7 @@ t.test('issue 36: no value in Redis stops a pipeline, or makes a call fail witho
     if (problems.length > 0) failures.push(`${name}: ${problems.join('; ')}`);
   });
   t.same(failures, []);
-  t.comment(`told: ${chosen.length} of ${cases.length} damages`);
+  t.comment(`report: ${chosen.length} of ${cases.length} damages`);
   await kill();
 });
 

@@ -60,18 +60,18 @@ t.test('batches work that arrives during a transaction into the next one', async
 });
 
 t.test('changes during the sync of staged bundles are written in the next transaction', async (t) => {
-  const state = { told: 'nothing', arrived: 'as accepted' };
+  const state = { event: 'nothing', arrived: 'as accepted' };
   const { commit, writes } = harness({
     duringSync: async () => {
-      if (state.told !== 'nothing') return;
+      if (state.event !== 'nothing') return;
       // Stores an event and marks the run as notified in the same transaction.
-      state.told = 'published';
+      state.event = 'published';
       state.arrived = 'as changed';
       writes.set('event', () => 'published');
-      writes.set('run', () => state.told);
+      writes.set('run', () => state.event);
     },
   });
-  writes.set('run', () => state.told);
+  writes.set('run', () => state.event);
   const added = writes.add({ key: 'arriving', value: () => state.arrived, directory: '/staging/a' });
   const one = await commit(1);
   t.same(new Map(one.entries), new Map(Object.entries({ run: 'nothing', arriving: 'as accepted' })));

@@ -386,8 +386,8 @@ t.test('too many open files in a process do not make a file count as damaged', a
 t.test('yields to the event loop before each kept file', async (t) => {
   const { staging, open, file } = place(t);
   const seen: number[] = [];
-  const breathe = async (): Promise<void> => void seen.push(onDisk(staging));
-  const store = await open({ yieldToEventLoop: breathe });
+  const yieldToEventLoop = async (): Promise<void> => void seen.push(onDisk(staging));
+  const store = await open({ yieldToEventLoop });
   await store.of('maps').keep([file('a'), file('bb'), file('ccc')]);
   t.same(seen, [0, 1, 3]);
   await store.close();

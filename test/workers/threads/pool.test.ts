@@ -69,8 +69,8 @@ for (const [fault, message] of [
   t.test(
     `a thread that crashes (${fault}) fails its run with worker_failed, and the next run works`,
     async (t) => {
-      const told: Occurrence[] = [];
-      const notify = (occurrence: Occurrence): void => void told.push(occurrence);
+      const notified: Occurrence[] = [];
+      const notify = (occurrence: Occurrence): void => void notified.push(occurrence);
       const pool = open(t, { worker: 'misbehaving', limits: { maxOldGenerationSizeMb: 48 }, notify });
       await t.rejects(pool.process(jobOf(fault), quiet), {
         name: 'WaybillError',
@@ -80,7 +80,7 @@ for (const [fault, message] of [
       t.same(await pool.process(jobOf('.'), quiet), published);
       t.same(pool.stats(), { threads: 1, busy: 0, replaced: 1 });
       t.match(
-        told,
+        notified,
         [{ type: 'bundle.publish_failed', data: { run_id: 'maps.1', error: { code: 'worker_failed' } } }],
         'notifiers are called',
       );
@@ -98,23 +98,23 @@ t.test(
 );
 
 t.test('invalid messages are logged and ignored', async (t) => {
-  const told: string[] = [];
-  const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
+  const warnings: string[] = [];
+  const log = { ...silentLog, error: (_: object, message: string) => void warnings.push(message) };
   const pool = open(t, { worker: 'misbehaving', log });
   t.same(await pool.process(jobOf('garbage'), quiet), published);
-  t.equal(told.length, 10);
+  t.equal(warnings.length, 10);
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
 
 t.test('progress that its reader cannot use is logged and ignored', async (t) => {
-  const told: string[] = [];
-  const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
+  const warnings: string[] = [];
+  const log = { ...silentLog, error: (_: object, message: string) => void warnings.push(message) };
   const pool = open(t, { worker: 'well-behaved', log });
   const onProgress = (): void => {
     throw new TypeError('no such destination');
   };
   t.same(await pool.process(jobOf('.'), { ...quiet, onProgress }), published);
-  t.equal(told.length, 100);
+  t.equal(warnings.length, 100);
 });
 
 t.test('a thread that does not start fails the run', async (t) => {

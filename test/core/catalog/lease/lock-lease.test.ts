@@ -270,14 +270,14 @@ t.test('after the release, nothing is renewed and the holder counts as dead', as
 t.test('a failed release is logged and keeps the lock, and the next contender does not wait', async (t) => {
   const inner = files();
   const refused = new WaybillError('storage_denied', 'no');
-  const told: object[] = [];
-  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const warnings: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
   const storage: Storage = {
     ...inner,
     remove: async (key) => (key === lockKey ? Promise.reject(refused) : inner.remove(key)),
   };
   await (await acquire(storage, 'mine', testClock(), log)).release();
-  t.match(told, [{ storage: inner.label, err: refused }]);
+  t.match(warnings, [{ storage: inner.label, err: refused }]);
   const clock = testClock();
   await (await acquire(inner, 'next', clock)).release();
   t.equal(clock.monotonic(), 0);

@@ -236,8 +236,8 @@ t.test('without versions, checks the owner of the state before each write', asyn
 });
 
 t.test('a long plan or a commit needs no renewals to keep the lease', async (t) => {
-  const told: object[] = [];
-  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const warnings: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
   const { storage, writes } = noting(objects());
   const clock = beatingClock();
   const lease = await acquire(storage, 'mine', clock, log);
@@ -250,7 +250,7 @@ t.test('a long plan or a commit needs no renewals to keep the lease', async (t) 
   lease.check();
   t.equal(writes.length, 2);
   await lease.release();
-  t.same(told, []);
+  t.same(warnings, []);
 });
 
 for (const honoured of ['full', 'create', 'none'] as const)
@@ -268,8 +268,8 @@ for (const honoured of ['full', 'create', 'none'] as const)
   });
 
 t.test('an attempt whose commit was refused keeps the state of the next holder', async (t) => {
-  const told: object[] = [];
-  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const warnings: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
   const storage = objects();
   const lease = await acquire(storage, 'mine', testClock(), log);
   await lease.writeState(intent(lease));
@@ -278,7 +278,7 @@ t.test('an attempt whose commit was refused keeps the state of the next holder',
   await t.rejects(lease.writeState(committed), { code: 'storage_conflict' });
   await lease.release();
   t.equal((await readState(storage)).raw?.digest, digestOf(theirs));
-  t.match(told, [{ err: { code: 'storage_conflict' } }], 'a failed release is logged');
+  t.match(warnings, [{ err: { code: 'storage_conflict' } }], 'a failed release is logged');
 });
 
 t.test('does not remove a state that it did not write, and can write again after removing one', async (t) => {

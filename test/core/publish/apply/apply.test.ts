@@ -931,8 +931,8 @@ t.test('counts writes immediately and reports those that cannot be undone', asyn
     t.equal(bytes, 'new'.length + 'b'.length);
     t.same(modes, flavour === 'files' ? ['scratch', 'scratch'] : ['replace', 'replace']);
   }
-  const told: object[] = [];
-  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const warnings: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
   const stuck = new WaybillError('storage_denied', 'stuck');
   const { storage, lease } = await layOut('files', undefined, {
     restoreState: async () => Promise.reject(stuck),
@@ -940,7 +940,7 @@ t.test('counts writes immediately and reports those that cannot be undone', asyn
   const refused = new WaybillError('storage_denied', 'no');
   const broken = failing(storage, 'remove', 'gone', refused);
   await t.rejects(apply(planOf({}), { ...options, log, storage: broken, lease }), refused);
-  t.match(told, [{ err: stuck }]);
+  t.match(warnings, [{ err: stuck }]);
 });
 
 t.test('many files are renamed in parts, each of them once, pages last', async (t) => {

@@ -37,7 +37,7 @@ t.test('leaves files that another owner was about to remove', async (t) => {
 
 t.test('removes files that the same owner was about to remove, unless they are planned again or pruned', async (t) => {
   const removes = ['z', 'y', 'again'].map(listedKey);
-  for (const [action, goes] of [
+  for (const [action, isRemoved] of [
     ['replace_catalog', ['y', 'z']],
     ['force_replace', ['y', 'z']],
     ['prune', []],
@@ -45,7 +45,7 @@ t.test('removes files that the same owner was about to remove, unless they are p
     const state = catalog([], intent({ action, removes }));
     const input = inputOf(state, ['again'], 'additive');
     const known = knownRecords(state, input);
-    t.same(omittedPaths(input, known), goes, action);
+    t.same(omittedPaths(input, known), isRemoved, action);
     t.same(known.holders.get('z'), owner);
   }
 });

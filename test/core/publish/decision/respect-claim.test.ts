@@ -21,12 +21,12 @@ t.test('a catalog above matters to plans that delete files or call them unmanage
 
 t.test('a refusal names the owner of the files, if the catalog above does', async (t) => {
   const plan = planOf('fail_unmanaged');
-  const told = (more: Partial<ClaimAbove>): string =>
+  const messageFor = (more: Partial<ClaimAbove>): string =>
     respectClaim(plan, { ...claim, ...more }).reason.message;
   const start = 'the content there is not free:';
-  t.equal(told({}), `${start} "above/bundle/a", which the catalog at "above" records for other/web`);
+  t.equal(messageFor({}), `${start} "above/bundle/a", which the catalog at "above" records for other/web`);
   t.equal(
-    told({ catalogPath: '.', files: { first: 'a', others: 2 }, owner: null }),
+    messageFor({ catalogPath: '.', files: { first: 'a', others: 2 }, owner: null }),
     `${start} "a" and 2 more, which the catalog at the destination root records`,
   );
   t.equal(respectClaim(plan, claim).reason.code, 'content_of_catalog_above');

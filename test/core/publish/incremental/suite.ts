@@ -53,13 +53,13 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
       const before = await writtenMarks();
       const first = await updatedAt(storage);
       const changed = { ...files, 'd7/f7.txt': 'something else' };
-      const told = await publish(storage, { files: changed, dryRun: true });
+      const predicted = await publish(storage, { files: changed, dryRun: true });
       t.same(await writtenMarks(), before, 'the dry run wrote nothing');
       const writesBefore = writes?.() ?? 0;
       const done = await publish(storage, { files: changed });
       if (writes !== undefined) t.equal(writes() - writesBefore, 5, 'three outputs, and the state twice');
       t.match(done, { action: 'upsert_additive', outputsWritten: 3, outputsKept: many - 1, error: null });
-      t.same(done.changes, told.changes, 'as in the dry run');
+      t.same(done.changes, predicted.changes, 'as in the dry run');
       const expected = ['SHA256SUMS', 'd7/f7.txt', 'index.html'];
       t.same(pathsOf(done, 'change'), expected);
       t.equal(done.bytesWritten, sizesOf(done, expected));
@@ -87,7 +87,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
     await put(inside, 'd2/f2.txt', 'cut');
     t.match(await publish(storage, { files }), { action: 'skip_same' }, 'one read, no checks of files');
     const changed = { ...files, 'd3/f3.txt': 'changed' };
-    const told = await publish(storage, { files: changed, dryRun: true });
+    const predicted = await publish(storage, { files: changed, dryRun: true });
     const done = await publish(storage, { files: changed });
     t.same(
       done.changes.filter(({ path, fate }) => path.startsWith('d') && fate !== 'keep'),
@@ -97,7 +97,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
         { path: 'd3/f3.txt', fate: 'change', why: 'content_differs' },
       ],
     );
-    t.same(done.changes, told.changes, 'as in the dry run');
+    t.same(done.changes, predicted.changes, 'as in the dry run');
     t.match(done, { outputsWritten: 5, outputsKept: 597, error: null });
     t.same(await untruths(storage), []);
     t.equal((await snapshot(inside)).get('d2/f2.txt'), files['d2/f2.txt']);

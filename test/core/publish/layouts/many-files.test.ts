@@ -61,7 +61,7 @@ t.test(
     t.ok(ten.outputs < 1.1 * one.outputs + changed);
     const share = ((ten.outputs - changed) / one.outputs).toFixed(3);
     t.comment(
-      `told: ten releases of ${many} files, one changed each: ${share} times the outputs of one, and the changes; a catalog ${one.catalogs} bytes`,
+      `report: ten releases of ${many} files, one changed each: ${share} times the outputs of one, and the changes; a catalog ${one.catalogs} bytes`,
     );
   },
 );

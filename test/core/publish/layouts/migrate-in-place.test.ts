@@ -51,11 +51,11 @@ interface Asked {
   signal?: AbortSignal;
 }
 
-interface Told extends ActionResult {
+interface LoggedResult extends ActionResult {
   warnings: Finding[];
 }
 
-async function inPlace(root: Storage, n: number, asked: Asked = {}): Promise<Told> {
+async function inPlace(root: Storage, n: number, asked: Asked = {}): Promise<LoggedResult> {
   const { bundle = bundleFor(n), as = owner, at = site, destination, request, signal, ...more } = asked;
   const warnings: Finding[] = [];
   const result = await publishBundle(
@@ -284,9 +284,9 @@ for (const flavour of flavours) {
           return written;
         },
       };
-      const told: Decided[] = [];
+      const decisions: Decided[] = [];
       const done = await inPlace(root, 3, {
-        ...{ destination: additive, request: { onDecided: (one) => void told.push(one) } },
+        ...{ destination: additive, request: { onDecided: (one) => void decisions.push(one) } },
       });
       t.same([done.error, done.warnings], [null, changed('has changed')], what);
       t.same(await inPlaceNow(inner), sorted({ ...filesOf(expected), ...filesOf(3) }), what);
@@ -346,14 +346,14 @@ for (const flavour of flavours) {
   t.test(`${flavour}: reports the plan once, from the first decision`, async (t) => {
     for (const dryRun of [true, false]) {
       const root = await published(flavour, 0);
-      const told: Progress[] = [];
+      const reported: Progress[] = [];
       const decided: Decided[] = [];
       await inPlace(root, 1, {
         request: {
-          ...{ dryRun, onProgress: (one) => void told.push(one), onDecided: (one) => void decided.push(one) },
+          ...{ dryRun, onProgress: (one) => void reported.push(one), onDecided: (one) => void decided.push(one) },
         },
       });
-      const planned = told.filter(({ type }) => type === 'planned');
+      const planned = reported.filter(({ type }) => type === 'planned');
       const bytes = 'page 1'.length + 'script 1'.length + '1'.length;
       t.same(planned, [
         {
@@ -367,18 +367,18 @@ for (const flavour of flavours) {
 
   t.test(`${flavour}: does not report the plan again in later rounds`, async (t) => {
     const inner = await published(flavour, 0, 1);
-    const told: Progress[] = [];
+    const reported: Progress[] = [];
     const root = once(inner, isBegun, async () => publishAsRelease(inner, 2));
-    const { error } = await inPlace(root, 3, { request: { onProgress: (one) => void told.push(one) } });
+    const { error } = await inPlace(root, 3, { request: { onProgress: (one) => void reported.push(one) } });
     t.equal(error, null);
-    t.equal(told.filter(({ type }) => type === 'planned').length, 1);
+    t.equal(reported.filter(({ type }) => type === 'planned').length, 1);
   });
 
   t.test(
     `${flavour}: another process that published in place first reports the change of layout`,
     async (t) => {
       const inner = await published(flavour, 0);
-      let others: Told | undefined;
+      let others: LoggedResult | undefined;
       let isFirst = true;
       const root: Storage = {
         ...inner,

@@ -71,11 +71,11 @@ async function inPlace(root: Storage, n: number, asked: Asked = {}): Promise<Act
   );
 }
 
-interface Told extends ActionResult {
+interface LoggedResult extends ActionResult {
   warnings: Finding[];
 }
 
-async function release(root: Storage, n: number, asked: Asked = {}): Promise<Told> {
+async function release(root: Storage, n: number, asked: Asked = {}): Promise<LoggedResult> {
   const { bundle = bundleFor(n), as = owner, request, clock = testClock(), leaseTimes } = asked;
   const warnings: Finding[] = [];
   const destination = { ...destinationOf('replacement'), releases: rule, ...asked.destination };
@@ -274,13 +274,13 @@ for (const flavour of flavours) {
         return written;
       },
     };
-    const told: Decided[] = [];
-    const done = await release(root, 2, { request: { onDecided: (one) => void told.push(one) } });
+    const decisions: Decided[] = [];
+    const done = await release(root, 2, { request: { onDecided: (one) => void decisions.push(one) } });
     t.same([done.error, done.release, done.warnings], [null, await releaseIdFor(2), changed('has changed')]);
     const look = await lookAtReleases(inner);
     t.equal(lastGood(look), await releaseIdFor(1), 'and adopts the last state that readers saw');
     t.same(
-      told.map(({ stored: { state } }) => state.kind === 'valid' && state.catalog.generation),
+      decisions.map(({ stored: { state } }) => state.kind === 'valid' && state.catalog.generation),
       [1, 2],
       'the decision refers to the in-place publication',
     );

@@ -77,10 +77,10 @@ for (const kind of kinds) {
     t.same([...(await snapshot(root)).keys()], []);
     await publishAsRelease(root, 0);
     const before = await snapshot(root);
-    const told = await publishAsRelease(root, 1, { dryRun: true });
-    t.match(told, { action: 'replace_catalog', release: await releaseIdFor(1), error: null });
+    const predicted = await publishAsRelease(root, 1, { dryRun: true });
+    t.match(predicted, { action: 'replace_catalog', release: await releaseIdFor(1), error: null });
     t.same(
-      told.changes.map(({ path, fate }) => `${fate} ${path}`),
+      predicted.changes.map(({ path, fate }) => `${fate} ${path}`),
       [
         'change assets/app.js',
         'keep assets/style.css',
@@ -90,7 +90,7 @@ for (const kind of kinds) {
       ],
     );
     t.same(await snapshot(root), before);
-    t.same((await publishAsRelease(root, 1)).changes, told.changes, 'the same as in the run');
+    t.same((await publishAsRelease(root, 1)).changes, predicted.changes, 'the same as in the run');
   });
 
   t.test(

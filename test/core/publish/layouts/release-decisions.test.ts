@@ -89,14 +89,14 @@ for (const flavour of flavours) {
     await publishAsRelease(root, 0);
     const before = new Map(disk);
     for (const dryRun of [true, false]) {
-      const told: Decided[] = [];
+      const decisions: Decided[] = [];
       const onDecided = (decided: Decided): void => {
         t.same([...disk.keys()], [...before.keys()]);
-        told.push(decided);
+        decisions.push(decided);
       };
       t.equal((await publish(root, 1, { request: { dryRun, onDecided } })).error, null);
-      const [decided] = told;
-      t.same([told.length, decided?.plan.action], [1, 'replace_catalog']);
+      const [decided] = decisions;
+      t.same([decisions.length, decided?.plan.action], [1, 'replace_catalog']);
       t.same(pathsOf(decided?.planned ?? []), namesOf(1));
       t.equal(decided?.stored.state.kind, 'valid');
       if (dryRun) t.same(disk, before);
@@ -132,15 +132,15 @@ for (const flavour of flavours) {
   t.test(`${flavour}: a publication that is held back changes nothing`, async (t) => {
     const root = await published(flavour, 0, 1);
     await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
-    const told: Decided[] = [];
-    const result = await publish(root, 1, { request: { onDecided: (decided) => void told.push(decided) } });
+    const decisions: Decided[] = [];
+    const result = await publish(root, 1, { request: { onDecided: (decided) => void decisions.push(decided) } });
     const id = await releaseIdFor(1);
     const reason = {
       code: 'rolled_back',
       message: `release ${id} was rolled back, and runs do not make it current again`,
     };
     t.same([result.action, result.reason, result.release, result.changes], ['skip_same', reason, id, []]);
-    const { writes, kept, removes, unkept, untouched, changes, clears } = told[0]!.plan;
+    const { writes, kept, removes, unkept, untouched, changes, clears } = decisions[0]!.plan;
     t.same([writes, kept, removes, unkept, untouched, changes, clears], [[], [], [], [], [], [], false]);
     t.same(
       [result.outputsKept, result.outputsWritten, result.outputsRemoved, result.bytesKept],
@@ -312,10 +312,10 @@ t.test('additive: holds a bundle back as long as its release is rolled back', as
 t.test('reports the files and bytes of the planned release once', async (t) => {
   const root = await published('files', 0);
   const plannedBy = async (more: Asked): Promise<Progress[]> => {
-    const told: Progress[] = [];
-    const onProgress = (progress: Progress): void => void told.push(progress);
+    const reported: Progress[] = [];
+    const onProgress = (progress: Progress): void => void reported.push(progress);
     await publish(root, 1, { ...more, request: { ...more.request, onProgress } });
-    return told.filter(({ type }) => type === 'planned');
+    return reported.filter(({ type }) => type === 'planned');
   };
   const planned = { type: 'planned', destinationId: 'web', destinationPath: site };
   const bytes = Object.values(filesOf(1)).join('').length;
@@ -341,11 +341,11 @@ t.test('reports the plan once if another publication was first', async (t) => {
       await publishAsRelease(root, 2);
     },
   };
-  const told: Progress[] = [];
-  const onProgress = (progress: Progress): void => void told.push(progress);
+  const reported: Progress[] = [];
+  const onProgress = (progress: Progress): void => void reported.push(progress);
   const { error, release } = await publish(slow, 3, { request: { onProgress } });
   t.same([error, release], [null, await releaseIdFor(3)]);
-  t.equal(told.filter(({ type }) => type === 'planned').length, 1);
+  t.equal(reported.filter(({ type }) => type === 'planned').length, 1);
 });
 
 t.test('if other publications are always faster, ends as busy', async (t) => {
@@ -363,13 +363,13 @@ t.test('if other publications are always faster, ends as busy', async (t) => {
       yield* root.read(key);
     },
   };
-  const told: unknown[] = [];
-  const error = (fields: object, text: string): unknown => told.push([Object.keys(fields), text]);
+  const errors: unknown[] = [];
+  const error = (fields: object, text: string): unknown => errors.push([Object.keys(fields), text]);
   const context = { log: { ...silentLog, error } } as unknown as Partial<CoreContext>;
   const result = await publish(crowded, 9, { bundle, context });
   t.same([result.action, result.error?.code], ['error', 'destination_busy']);
   t.ok(others >= 10, 'each round was overtaken');
-  t.same(told, [[['err', 'destination', 'bundle'], 'publication failed']]);
+  t.same(errors, [[['err', 'destination', 'bundle'], 'publication failed']]);
   t.equal((await lookAtReleases(root)).current, await releaseIdFor(others));
 });
 
@@ -493,12 +493,12 @@ t.test('names a pointer that waybill did not create, at any bundle path', async 
     [site as string, `"${site}"`, `${site}/`],
     ['.', 'the destination root', ''],
   ] as const) {
-    const led = memoryStorage({ flavour: 'files' });
-    await led.replaceLink!(listedKey(`${place}${currentLinkKey}`), listedKey('elsewhere'));
+    const linked = memoryStorage({ flavour: 'files' });
+    await linked.replaceLink!(listedKey(`${place}${currentLinkKey}`), listedKey('elsewhere'));
     const file = memoryStorage({ flavour: 'files' });
     await put(file, `${place}${currentLinkKey}`, 'mine');
     for (const [root, what] of [
-      [led, 'leads to "elsewhere", which is not a release'],
+      [linked, 'leads to "elsewhere", which is not a release'],
       [file, 'is not a symbolic link'],
     ] as const) {
       const { error, outputs } = await publish(root, 0, { at });
@@ -520,10 +520,10 @@ t.test('names files in place that cannot be adopted', async (t) => {
   const inTheWay = memoryStorage({ flavour: 'files' });
   await publishTo(inTheWay, { files: { 'current/index.html': 'in place' } });
   const away = 'publish once in place without that output, or publish the releases at another path';
-  const mend =
+  const withRepair =
     'publish there once with `layout: in_place` to repair the catalog or see what is wrong with it';
   for (const [root, what, hint] of [
-    [broken, ', and its catalog cannot be read', mend],
+    [broken, ', and its catalog cannot be read', withRepair],
     [inTheWay, ' and has an output at "current", where the pointer of the releases would be', away],
   ] as const) {
     const before = await snapshot(root);

@@ -19,7 +19,7 @@ t.test('reports the plan, its outputs and the actions in a result', async (t) =>
   const changes = [{ path: 'a', fate: 'add', why: 'not_recorded' } as const];
   const plan = { ...planOf('upsert_additive'), changes, unkept: ['b'] };
   const { action, reason, destinationPath, unkept } = plan;
-  const told = {
+  const expected = {
     bundle: 'src',
     destinationPath,
     action,
@@ -31,14 +31,14 @@ t.test('reports the plan, its outputs and the actions in a result', async (t) =>
     channel: null,
     url: null,
   };
-  t.same(plannedResult('src', plan, planned, null), { ...told, ...nothing, error: null });
+  t.same(plannedResult('src', plan, planned, null), { ...expected, ...nothing, error: null });
   const removes = [listedKey('c'), listedKey('d')];
   const resultOf = (written: string[], linked: string[]): unknown =>
     plannedResult('src', { ...plan, removes }, planned, {
       written: new Set(written),
       linked: new Set(linked),
     });
-  const counted = { ...told, ...nothing, outputsRemoved: 2, error: null };
+  const counted = { ...expected, ...nothing, outputsRemoved: 2, error: null };
   t.same(resultOf(['a'], ['b']), {
     ...{ ...counted, outputsWritten: 1, bytesWritten: 3, outputsLinked: 1, bytesLinked: 4 },
   });

@@ -16,15 +16,15 @@ t.test('a run that could not finish is a failure without a bundle and a destinat
 });
 
 t.test('an event has at most a thousand characters of a message and of a hint', async (t) => {
-  const told = (text: string, hint?: string): unknown[] => {
+  const textsOf = (text: string, hint?: string): unknown[] => {
     const error = errorRecord(new WaybillError('storage_full', text, hint === undefined ? {} : { hint }));
     const { type, data } = runFailure('maps', 'run-1', error);
     return type === 'bundle.publish_failed' ? [data.error.message, data.error.hint] : [];
   };
   const most = 'x'.repeat(1_000);
-  t.strictSame(told(most), [most, null]);
-  t.strictSame(told(`${most}y`, `${most}z`), [`${most}…`, `${most}…`]);
-  t.strictSame(told('short', most), ['short', most]);
+  t.strictSame(textsOf(most), [most, null]);
+  t.strictSame(textsOf(`${most}y`, `${most}z`), [`${most}…`, `${most}…`]);
+  t.strictSame(textsOf('short', most), ['short', most]);
 });
 
 t.test('an event lists outputs up to 16 KiB, and counts the others', async (t) => {

@@ -34,7 +34,7 @@ function patterned(size: number): Buffer {
 interface Line {
   proxy: DelayingProxy;
   storage: Storage;
-  told: string[];
+  logged: string[];
   file: string;
 }
 
@@ -48,9 +48,9 @@ async function lineOf(
   proxy.allow(allowed);
   places += 1;
   const place = path.join(to.root, `place ${places}`);
-  const told: string[] = [];
+  const logged: string[] = [];
   const info: Log['info'] = (_fields, message) => {
-    if (message.startsWith('large')) told.push(message);
+    if (message.startsWith('large')) logged.push(message);
   };
   const storage = await sftpStorage(
     { ...sftpLocationOf(to, place), port: proxy.port, ...settings },
@@ -59,7 +59,7 @@ async function lineOf(
   t.teardown(() => storage.close());
   // Like a publication's lease: the server's fsync support is already known.
   await write(storage, Buffer.from('small'));
-  return { proxy, storage, told, file: path.join(place, name) };
+  return { proxy, storage, logged, file: path.join(place, name) };
 }
 
 const write = (storage: Storage, bytes: Buffer) =>
@@ -109,14 +109,14 @@ t.test('one connection is enough for a short round trip, or if the settings allo
 });
 
 t.test('a server that allows one connection gets everything over that one', async (t) => {
-  const { proxy, storage, told, file } = await lineOf(t, { allowed: 1 });
+  const { proxy, storage, logged, file } = await lineOf(t, { allowed: 1 });
   await write(storage, large);
   t.ok(readFileSync(file).equals(large));
   const tried = proxy.connections();
   t.ok(tried > 1);
   await write(storage, large);
   t.equal(proxy.connections(), tried, 'and is not requested again');
-  t.same(told, ['large files go over one connection']);
+  t.same(logged, ['large files go over one connection']);
 });
 
 t.test('unwritten bytes of a lost connection leave no hole', async (t) => {
@@ -159,11 +159,11 @@ t.test('reads one file even if another one replaces it meanwhile', async (t) => 
 
 t.test('a further connection must have the host key of the first one', async (t) => {
   const other = await startSshd(t);
-  const { proxy, storage, told, file } = await lineOf(t, { hostKeyPolicy: 'off' });
-  proxy.lead(other.port);
+  const { proxy, storage, logged, file } = await lineOf(t, { hostKeyPolicy: 'off' });
+  proxy.forwardTo(other.port);
   await write(storage, large);
   t.ok(readFileSync(file).equals(large));
-  t.same(told, ['large files go over one connection']);
+  t.same(logged, ['large files go over one connection']);
 });
 
 t.test('a server without sync gets everything over one connection', async (t) => {
@@ -176,7 +176,7 @@ t.test('a server without sync gets everything over one connection', async (t) =>
 
 t.test('neither a write nor close waits for a connection that never opens', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
-  proxy.lead(null);
+  proxy.forwardTo(null);
   await write(storage, large);
   t.ok(readFileSync(file).equals(large));
   t.equal(proxy.connections(), 3);

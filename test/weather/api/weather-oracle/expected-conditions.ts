@@ -6,7 +6,7 @@ import {
   partsOf,
   stationData,
   stationOf,
-  told,
+  converted,
   type UnitSystem,
 } from './expected-observations.ts';
 import { instantOf, momentOf, type Row, type Tables, textOf } from './rows.ts';
@@ -53,11 +53,11 @@ export function conditions(
     timeZone: textOf(stationOf(tables, station), 'time_zone'),
     textDescription: sky === null ? null : textOf(sky.row, 'text_description'),
     ...Object.fromEntries(
-      measured.map(([name, , quantity]) => [name, told(values[name] ?? null, quantity, units)]),
+      measured.map(([name, , quantity]) => [name, converted(values[name] ?? null, quantity, units)]),
     ),
     presentWeather: sky?.presentWeather ?? [],
     clouds: sky?.clouds ?? [],
-    feelsLike: told(derived.feelsLike, 'celsius', units),
+    feelsLike: converted(derived.feelsLike, 'celsius', units),
     feelsLikeMethod: derived.method,
     source: Object.fromEntries(
       Object.entries(from).map(([name, row]) => [

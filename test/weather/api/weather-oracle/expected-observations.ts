@@ -31,7 +31,7 @@ const rules: Readonly<Record<UnitSystem, Readonly<Record<Quantity, [number, numb
   },
 };
 
-export function told(value: number | null, quantity: Quantity, units: UnitSystem): Rounded | null {
+export function converted(value: number | null, quantity: Quantity, units: UnitSystem): Rounded | null {
   const [factor, offset, digits] = rules[units][quantity];
   return value === null ? null : new Rounded(value * factor + offset, digits);
 }
@@ -104,7 +104,7 @@ export function stationData(tables: Tables, id: string, units: UnitSystem): obje
     name: textOf(row, 'name'),
     latitude: numberOf(row, 'latitude_deg'),
     longitude: numberOf(row, 'longitude_deg'),
-    elevation: told(numberOf(row, 'elevation_m'), 'height', units),
+    elevation: converted(numberOf(row, 'elevation_m'), 'height', units),
   };
 }
 
@@ -133,7 +133,7 @@ export function partsOf(
     })),
     clouds: belonging(tables.observation_clouds).map((row) => ({
       amount: textOf(row, 'amount'),
-      base: told(numberOf(row, 'base_m'), 'height', units),
+      base: converted(numberOf(row, 'base_m'), 'height', units),
     })),
   };
 }
@@ -146,7 +146,7 @@ export function pastObservation(tables: Tables, row: Row, units: UnitSystem): ob
     textDescription: textOf(row, 'text_description'),
     rawMessage: textOf(row, 'raw_message'),
     ...Object.fromEntries(
-      measured.map(([name, , quantity]) => [name, told(good(row, name), quantity, units)]),
+      measured.map(([name, , quantity]) => [name, converted(good(row, name), quantity, units)]),
     ),
     ...partsOf(tables, row, units),
     quality: Object.fromEntries(measured.map(([name, column]) => [name, qc[column] ?? null])),

@@ -1,6 +1,6 @@
 import { isWithin } from '../../brute-force.ts';
 import { polygonsOf } from './expected-alerts.ts';
-import { told } from './expected-observations.ts';
+import { converted } from './expected-observations.ts';
 import { type Expected, outlookRuns, window } from './expected-texts.ts';
 import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
@@ -75,7 +75,7 @@ export function outlook(tables: Tables, asked: OutlookQuestion): Expected | null
       label: textOf(row, 'label'),
       labelText: textOf(row, 'label_text'),
       rank: numberOf(row, 'rank'),
-      probability: told(numberOf(row, 'probability_pct'), 'percent', 'si'),
+      probability: converted(numberOf(row, 'probability_pct'), 'percent', 'si'),
       stroke: textOf(row, 'stroke'),
       fill: textOf(row, 'fill'),
       geometry: hasGeometry ? cell(row, 'geometry') : null,
@@ -117,7 +117,7 @@ function risk(
     category: category?.['label'] ?? null,
     categoryText: category?.['label_text'] ?? null,
     probability:
-      probability === undefined ? null : told(numberOf(probability, 'probability_pct'), 'percent', 'si'),
+      probability === undefined ? null : converted(numberOf(probability, 'probability_pct'), 'percent', 'si'),
     intensity: intensity?.['label'] ?? null,
   };
 }

@@ -46,7 +46,7 @@ export function compare(found: unknown, expected: unknown): Compared {
 
 function walk(found: unknown, expected: unknown, place: string, compared: Compared): void {
   const differs = (): void => {
-    compared.differences.push(`${place}: ${told(found)}, expected ${told(expected)}`);
+    compared.differences.push(`${place}: ${describe(found)}, expected ${describe(expected)}`);
   };
   if (expected instanceof Rounded || typeof expected !== 'object' || expected === null) {
     compared.leaves += 1;
@@ -67,7 +67,7 @@ function walk(found: unknown, expected: unknown, place: string, compared: Compar
   }
 }
 
-function told(value: unknown): string {
+function describe(value: unknown): string {
   return value instanceof Rounded
     ? `${value.exact} to ${value.digits} digits`
     : JSON.stringify(value).slice(0, 200);
