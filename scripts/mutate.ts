@@ -15,7 +15,14 @@ import { parseArgs } from 'node:util';
 import { needsOf } from '../test/services/needs.ts';
 import { bundleTests, bundleWorker } from './mutate/bundle.ts';
 import { instrument, type SourceMutant } from './mutate/instrument.ts';
-import { type Acceptance, isListed, isNoticed, type Judged, summarise, describeMutant } from './mutate/report.ts';
+import {
+  type Acceptance,
+  isListed,
+  isNoticed,
+  type Judged,
+  summarise,
+  describeMutant,
+} from './mutate/report.ts';
 import { Results } from './mutate/results.ts';
 import { Runner } from './mutate/runner.ts';
 import { Chances, tryOut, type Verdict, withReached } from './mutate/trial.ts';

@@ -298,11 +298,14 @@ t.test('code that sends e-mail is loaded only for a notifier that needs it', asy
   );
 });
 
-t.test('imports follow the arrows, without a cycle, and each package is imported only by its wrappers', async (t) => {
-  const result = await wholeSource();
-  t.ok(result.summary.totalCruised > 100, 'all of src was read');
-  t.same(violations(result), []);
-});
+t.test(
+  'imports follow the arrows, without a cycle, and each package is imported only by its wrappers',
+  async (t) => {
+    const result = await wholeSource();
+    t.ok(result.summary.totalCruised > 100, 'all of src was read');
+    t.same(violations(result), []);
+  },
+);
 
 function importsBetweenFiles({ modules }: ICruiseResult): Import[] {
   return modules

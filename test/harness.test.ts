@@ -82,19 +82,16 @@ t.test('a failure shows its location in the source', async (t) => {
   t.notMatch(`${failure}${exception}`, /bundles-|node_modules/, 'and no frames of the runner');
 });
 
-t.test(
-  'a file that has ended does not count as silent, even if its last output arrives later',
-  async (t) => {
-    let silences = 0;
-    const silence = watchSilence(1, () => (silences += 1));
-    silence.end();
-    silence.refresh();
-    await sleep(20);
-    t.equal(silences, 0);
-    watchSilence(1, () => (silences += 1)).refresh();
-    while (silences === 0) await sleep(1);
-  },
-);
+t.test('a file that has ended does not count as silent, even if its last output arrives later', async (t) => {
+  let silences = 0;
+  const silence = watchSilence(1, () => (silences += 1));
+  silence.end();
+  silence.refresh();
+  await sleep(20);
+  t.equal(silences, 0);
+  watchSilence(1, () => (silences += 1)).refresh();
+  while (silences === 0) await sleep(1);
+});
 
 t.test('no test compares with an empty list by a pattern that matches any list', async (t) => {
   const files = readdirSync('test', { recursive: true, encoding: 'utf8' })

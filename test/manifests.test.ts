@@ -22,7 +22,10 @@ t.test('the compose file matches its schema, and pins every image', async (t) =>
     services: Record<string, { image?: string; build?: string; read_only?: boolean; profiles?: string[] }>;
   };
   t.ok(validate(compose), JSON.stringify(validate.errors));
-  t.notOk(validate({ ...compose, services: { waybill: { build: '.', readonly: true } } }), 'a typo is an error');
+  t.notOk(
+    validate({ ...compose, services: { waybill: { build: '.', readonly: true } } }),
+    'a typo is an error',
+  );
   for (const [name, { image, build, read_only: isReadOnly }] of Object.entries(compose.services))
     if (build === undefined) t.match(image, pinned, name);
     else t.equal(isReadOnly, true, name);

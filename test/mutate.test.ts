@@ -177,7 +177,11 @@ t.test('a mutant of module code runs with all tests that reach its file', async 
   const describe = (measured: Reaching[]) =>
     stepsFor(mutant('src/core/a/x.ts', 'm'), measured).map(({ test, only, reload }) => [test, only, reload]);
   t.same(describe(near), [['test/near.test.ts', [1], true]]);
-  t.same(describe(near.slice(0, 1)), [['test/far.test.ts', undefined, true]], 'and with all tests if no test reaches it');
+  t.same(
+    describe(near.slice(0, 1)),
+    [['test/far.test.ts', undefined, true]],
+    'and with all tests if no test reaches it',
+  );
 });
 
 t.test('keeps the result of a mutant for each test file until the file changes', async (t) => {

@@ -72,19 +72,16 @@ t.test('any other token is unauthorized, and the answer never repeats it', async
   });
 });
 
-t.test(
-  'a missing, malformed or duplicate token stops the daemon from starting',
-  async (t) => {
-    t.throws(() => resolveTokens([ci], { ...secretless, ...{} }), { code: 'secrets_invalid' });
-    const unsendable = await secretsOf({ CI: 'two words' });
-    t.throws(() => resolveTokens([ci], unsendable), { code: 'secrets_invalid', message: /CI/ });
-    t.throws(() => resolveTokens([ci], unsendable), { message: /^(?!.*two words)/ });
-    const same = await secretsOf({ CI: 'aaa', CRON: 'aaa' });
-    t.throws(() => resolveTokens([ci, cron], same), {
-      code: 'secrets_invalid',
-      message: /"ci" \(CI\) and "cron" \(CRON\)/,
-    });
-  },
-);
+t.test('a missing, malformed or duplicate token stops the daemon from starting', async (t) => {
+  t.throws(() => resolveTokens([ci], { ...secretless, ...{} }), { code: 'secrets_invalid' });
+  const unsendable = await secretsOf({ CI: 'two words' });
+  t.throws(() => resolveTokens([ci], unsendable), { code: 'secrets_invalid', message: /CI/ });
+  t.throws(() => resolveTokens([ci], unsendable), { message: /^(?!.*two words)/ });
+  const same = await secretsOf({ CI: 'aaa', CRON: 'aaa' });
+  t.throws(() => resolveTokens([ci, cron], same), {
+    code: 'secrets_invalid',
+    message: /"ci" \(CI\) and "cron" \(CRON\)/,
+  });
+});
 
 const secretless = await secretsOf({});

@@ -32,13 +32,16 @@ t.test('with allowed_hosts any other host is 421, whatever the path', async (t) 
     t.equal(await statusFor(host, '/livez'), '200', host);
 });
 
-t.test('no other site can embed an answer, and pages may use no browser feature that they do not need', async (t) => {
-  const { origin } = await startApi(t);
-  for (const path of ['/livez', '/openapi.json', '/docs', '/console/login', '/none'])
-    t.equal((await fetch(origin + path)).headers.get('cross-origin-resource-policy'), 'same-origin', path);
-  for (const path of ['/docs', '/console/login'])
-    t.match((await fetch(origin + path)).headers.get('permissions-policy'), /camera=\(\)/, path);
-});
+t.test(
+  'no other site can embed an answer, and pages may use no browser feature that they do not need',
+  async (t) => {
+    const { origin } = await startApi(t);
+    for (const path of ['/livez', '/openapi.json', '/docs', '/console/login', '/none'])
+      t.equal((await fetch(origin + path)).headers.get('cross-origin-resource-policy'), 'same-origin', path);
+    for (const path of ['/docs', '/console/login'])
+      t.match((await fetch(origin + path)).headers.get('permissions-policy'), /camera=\(\)/, path);
+  },
+);
 
 for (const [basePath, prefix] of [
   ['/', '__Host-'],

@@ -308,7 +308,11 @@ t.test('every route and Location have the base path', async (t) => {
   const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
   t.equal((await fetch(`${origin}/healthz`)).status, 404);
   for (const other of ['/Waybill/healthz', '/WAYBILL/metrics', '/waybilL/console'])
-    t.equal((await fetch(`${origin}${other}`)).status, 404, 'a proxy with case-sensitive paths cannot be bypassed');
+    t.equal(
+      (await fetch(`${origin}${other}`)).status,
+      404,
+      'a proxy with case-sensitive paths cannot be bypassed',
+    );
   const health = (await (await fetch(`${origin}/waybill/healthz`)).json()) as { checks: object[] };
   const { checks, ...rest } = health;
   t.same(rest, { status: 'ok', details: { weather: 'ok' } });

@@ -27,57 +27,60 @@ async function uploaded(api: Api, options: Parameters<typeof upload>[1] = {}): P
 const asDocs = { pipeline: 'docs', token: tokens.docs };
 const namesOf = ({ events }: EventClient): string[] => events.map(({ event }) => event);
 
-t.test('a stream follows a run from its record to its end, and a reconnecting client may disconnect', async (t) => {
-  const api = await startApi(t);
-  const runId = await uploaded(api);
-  const url = `${api.origin}/runs/${runId}/events`;
-  const client = await followEvents(url);
-  t.equal(client.status, 200);
-  t.match(client.headers, {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-store',
-    'x-accel-buffering': 'no',
-  });
-  await client.until(() => client.events.length === 1);
-  t.match(client.events[0], {
-    event: 'snapshot',
-    data: { reason: 'start', runs: [{ run_id: runId, status: 'queued' }], next: null },
-  });
-  let finish: () => void = () => undefined;
-  await api.ports.queue.start(async (_job, { onProgress }) => {
-    onProgress({
-      type: 'planned',
-      destinationId: 'web',
-      destinationPath: '.',
-      action: 'publish_new',
-      outputs: 1,
-      bytes: 9,
+t.test(
+  'a stream follows a run from its record to its end, and a reconnecting client may disconnect',
+  async (t) => {
+    const api = await startApi(t);
+    const runId = await uploaded(api);
+    const url = `${api.origin}/runs/${runId}/events`;
+    const client = await followEvents(url);
+    t.equal(client.status, 200);
+    t.match(client.headers, {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
     });
-    await new Promise<void>((resolve) => (finish = resolve));
-    return runResult('ok');
-  });
-  await client.until(() => client.records().at(-1)?.progress?.stage === 'writing');
-  finish();
-  t.match(await client.ended, /\nretry: 3000\nevent: end\nid: \S+\ndata: \{"reason":"finished"\}\n\n$/);
-  const last = client.records().at(-1);
-  t.match(last, { run_id: runId, status: 'succeeded', destinations: [{ destination_id: 'web' }] });
-  t.same(await (await fetch(`${api.origin}/runs/${runId}`)).json(), last, 'the same record');
-  t.ok(
-    client.events.every(({ id }) => /^[\da-f]{12}-\d+$/.test(id ?? '')),
-    'every event has an id',
-  );
+    await client.until(() => client.events.length === 1);
+    t.match(client.events[0], {
+      event: 'snapshot',
+      data: { reason: 'start', runs: [{ run_id: runId, status: 'queued' }], next: null },
+    });
+    let finish: () => void = () => undefined;
+    await api.ports.queue.start(async (_job, { onProgress }) => {
+      onProgress({
+        type: 'planned',
+        destinationId: 'web',
+        destinationPath: '.',
+        action: 'publish_new',
+        outputs: 1,
+        bytes: 9,
+      });
+      await new Promise<void>((resolve) => (finish = resolve));
+      return runResult('ok');
+    });
+    await client.until(() => client.records().at(-1)?.progress?.stage === 'writing');
+    finish();
+    t.match(await client.ended, /\nretry: 3000\nevent: end\nid: \S+\ndata: \{"reason":"finished"\}\n\n$/);
+    const last = client.records().at(-1);
+    t.match(last, { run_id: runId, status: 'succeeded', destinations: [{ destination_id: 'web' }] });
+    t.same(await (await fetch(`${api.origin}/runs/${runId}`)).json(), last, 'the same record');
+    t.ok(
+      client.events.every(({ id }) => /^[\da-f]{12}-\d+$/.test(id ?? '')),
+      'every event has an id',
+    );
 
-  const again = await followEvents(url, { lastId: client.lastId() });
-  t.equal(again.status, 204, 'an EventSource does not reconnect after that');
-  t.equal(await again.ended, '');
-  const late = await followEvents(url);
-  await late.ended;
-  t.same(namesOf(late), ['snapshot', 'end']);
-  const partial = await followEvents(url, { lastId: client.events[0]?.id ?? '' });
-  await partial.ended;
-  t.same(namesOf(partial), ['run', 'end']);
-  t.match(partial.records(), [{ status: 'succeeded' }]);
-});
+    const again = await followEvents(url, { lastId: client.lastId() });
+    t.equal(again.status, 204, 'an EventSource does not reconnect after that');
+    t.equal(await again.ended, '');
+    const late = await followEvents(url);
+    await late.ended;
+    t.same(namesOf(late), ['snapshot', 'end']);
+    const partial = await followEvents(url, { lastId: client.events[0]?.id ?? '' });
+    await partial.ended;
+    t.same(namesOf(partial), ['run', 'end']);
+    t.match(partial.records(), [{ status: 'succeeded' }]);
+  },
+);
 
 t.test("all runs of a token's pipelines are followed, and no others", async (t) => {
   const api = await startApi(t);

@@ -63,7 +63,11 @@ t.test('a read with a map or a table offers it after all other formats', (t) => 
 
 t.test('selects the best of the accepted encodings', (t) => {
   const available = ['br', 'gzip', 'identity'] as const;
-  t.same(acceptedCodings('gzip, br', available), ['br', 'gzip', 'identity'], 'the first of ours if all are equal');
+  t.same(
+    acceptedCodings('gzip, br', available),
+    ['br', 'gzip', 'identity'],
+    'the first of ours if all are equal',
+  );
   t.same(acceptedCodings('gzip, br;q=0.9', available), ['gzip', 'br', 'identity']);
   t.same(acceptedCodings('identity;q=0, *', available), ['br', 'gzip']);
   t.same(acceptedCodings('*;q=0', available), []);

@@ -1098,7 +1098,8 @@ function casesOf({ responses }: Operation): string[] {
 
 async function holds(t: Test, { responses }: Operation, response: Response, name: string): Promise<void> {
   const documented: ResponseObject | undefined = responses[response.status];
-  if (documented === undefined) return void t.fail(`${name}: status ${response.status} is not in the document`);
+  if (documented === undefined)
+    return void t.fail(`${name}: status ${response.status} is not in the document`);
   for (const [header, { required, schema }] of Object.entries(documented.headers ?? {})) {
     const value = response.headers.get(header);
     if (required === true) t.ok(value, `${name}: ${header} is there`);

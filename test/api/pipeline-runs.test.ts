@@ -215,50 +215,47 @@ async function heldRun(t: Test): Promise<{ api: Api; url: string; finish: () => 
   return { api, url: `${api.origin}/runs/${id}`, finish };
 }
 
-t.test(
-  'a held answer is sent when the run has finished, for GET and HEAD, with its ETag',
-  async (t) => {
-    const { api, url, finish } = await heldRun(t);
-    const { queue } = api.ports;
-    const untilFinished = queue.untilFinished.bind(queue);
-    let holding = 0;
-    let allHeld: () => void = () => undefined;
-    const held = new Promise<void>((resolve) => (allHeld = resolve));
-    queue.untilFinished = (...call) => {
-      holding += 1;
-      if (holding === 4) allHeld();
-      return untilFinished(...call);
-    };
-    const running = await fetch(url);
-    const etag = running.headers.get('etag') ?? 'none';
-    t.match(await running.json(), { status: 'running' });
-    const answers = [{}, {}, { method: 'HEAD' }, { headers: { 'if-none-match': etag } }].map((init) =>
-      fetch(`${url}?wait=60`, init),
-    );
-    await held;
-    t.match(
-      await (await fetch(`${url}?wait=0`)).json(),
-      { status: 'running' },
-      'others are answered meanwhile',
-    );
-    finish();
-    const [first, second, head, changed] = (await Promise.all(answers)) as [
-      Response,
-      Response,
-      Response,
-      Response,
-    ];
-    for (const response of [first, second, changed]) {
-      t.equal(response.status, 200);
-      t.match(await response.json(), { status: 'succeeded' });
-    }
-    const last = first.headers.get('etag') ?? 'none';
-    t.not(last, etag);
-    t.same([head.status, head.headers.get('etag'), await head.text()], [200, last, '']);
-    const same = await fetch(`${url}?wait=60`, { headers: { 'if-none-match': last } });
-    t.equal(same.status, 304, 'a finished run is answered immediately');
-  },
-);
+t.test('a held answer is sent when the run has finished, for GET and HEAD, with its ETag', async (t) => {
+  const { api, url, finish } = await heldRun(t);
+  const { queue } = api.ports;
+  const untilFinished = queue.untilFinished.bind(queue);
+  let holding = 0;
+  let allHeld: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => (allHeld = resolve));
+  queue.untilFinished = (...call) => {
+    holding += 1;
+    if (holding === 4) allHeld();
+    return untilFinished(...call);
+  };
+  const running = await fetch(url);
+  const etag = running.headers.get('etag') ?? 'none';
+  t.match(await running.json(), { status: 'running' });
+  const answers = [{}, {}, { method: 'HEAD' }, { headers: { 'if-none-match': etag } }].map((init) =>
+    fetch(`${url}?wait=60`, init),
+  );
+  await held;
+  t.match(
+    await (await fetch(`${url}?wait=0`)).json(),
+    { status: 'running' },
+    'others are answered meanwhile',
+  );
+  finish();
+  const [first, second, head, changed] = (await Promise.all(answers)) as [
+    Response,
+    Response,
+    Response,
+    Response,
+  ];
+  for (const response of [first, second, changed]) {
+    t.equal(response.status, 200);
+    t.match(await response.json(), { status: 'succeeded' });
+  }
+  const last = first.headers.get('etag') ?? 'none';
+  t.not(last, etag);
+  t.same([head.status, head.headers.get('etag'), await head.text()], [200, last, '']);
+  const same = await fetch(`${url}?wait=60`, { headers: { 'if-none-match': last } });
+  t.equal(same.status, 304, 'a finished run is answered immediately');
+});
 
 t.test('a held answer is sent at its timeout, and when the daemon begins to stop', async (t) => {
   const { api, url } = await heldRun(t);
@@ -435,7 +432,11 @@ t.test('a run is cancelled by a token of its pipeline, whether it is waiting or 
   t.equal((await cancel(last, { token: tokens.admin })).status, 202, 'the admin token can, too');
   await (await fetch(`${origin}/runs/${last}?wait=60`)).text();
   const metrics = await (await fetch(`${origin}/metrics`)).text();
-  t.match(metrics, /waybill_runs_total\{pipeline="maps",status="cancelled"\} 1\n/, 'reported once, by the API');
+  t.match(
+    metrics,
+    /waybill_runs_total\{pipeline="maps",status="cancelled"\} 1\n/,
+    'reported once, by the API',
+  );
   t.equal(lines.filter(({ message }) => message === 'run cancelled').length, 3);
 });
 
@@ -477,51 +478,48 @@ pipelines:
   t.equal(lines.length, 1, 'once');
 });
 
-t.test(
-  'repeats a failed run with the same bytes, or reads its source again',
-  async (t) => {
-    const { served, root } = await startDaemon(t);
-    const base = served.url.replace(/\/$/, '');
-    const again = (pipeline: string, id: string): Promise<Response> =>
-      fetch(`${base}/v1/pipelines/${pipeline}/runs/${id}/rerun`, { method: 'POST', headers: asOperator });
-    const archive: Buffer[] = [];
-    for await (const chunk of tar.create({ cwd: path.join(root, 'incoming/one'), portable: true }, ['.']))
-      archive.push(chunk);
-    // A file at the bundle's destination.
-    const blocked = path.join(root, 'docs');
-    writeFileSync(blocked, 'in the way');
-    const uploaded = await fetch(`${base}/v1/pipelines/docs/upload`, {
-      method: 'POST',
-      headers: { ...asOperator, 'content-type': 'application/x-tar' },
-      body: new Uint8Array(Buffer.concat(archive)),
-    });
-    const failed = await follow(served, uploaded);
-    t.match(failed, { status: 'failed', rerun_of: null });
-    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'its bundle is stored');
-    rmSync(blocked);
-    const response = await again('docs', failed.run_id);
-    t.equal(response.status, 202);
-    t.equal(response.headers.get('idempotency-replayed'), null);
-    const done = await follow(served, response);
-    t.match(done, { status: 'succeeded', rerun_of: failed.run_id, pipeline_id: 'docs' });
-    const [published = 'nothing'] = readdirSync(blocked);
-    t.equal(readFileSync(path.join(blocked, published, 'a.txt'), 'utf8'), 'one');
-    const repeated = await again('docs', failed.run_id);
-    t.equal(repeated.headers.get('idempotency-replayed'), 'true');
-    t.match(await repeated.json(), { run_id: done.run_id });
-    t.match(await follow(served, await again('docs', done.run_id)), { summary: { skip_same: 1 } });
-    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'one bundle for all three');
+t.test('repeats a failed run with the same bytes, or reads its source again', async (t) => {
+  const { served, root } = await startDaemon(t);
+  const base = served.url.replace(/\/$/, '');
+  const again = (pipeline: string, id: string): Promise<Response> =>
+    fetch(`${base}/v1/pipelines/${pipeline}/runs/${id}/rerun`, { method: 'POST', headers: asOperator });
+  const archive: Buffer[] = [];
+  for await (const chunk of tar.create({ cwd: path.join(root, 'incoming/one'), portable: true }, ['.']))
+    archive.push(chunk);
+  // A file at the bundle's destination.
+  const blocked = path.join(root, 'docs');
+  writeFileSync(blocked, 'in the way');
+  const uploaded = await fetch(`${base}/v1/pipelines/docs/upload`, {
+    method: 'POST',
+    headers: { ...asOperator, 'content-type': 'application/x-tar' },
+    body: new Uint8Array(Buffer.concat(archive)),
+  });
+  const failed = await follow(served, uploaded);
+  t.match(failed, { status: 'failed', rerun_of: null });
+  t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'its bundle is stored');
+  rmSync(blocked);
+  const response = await again('docs', failed.run_id);
+  t.equal(response.status, 202);
+  t.equal(response.headers.get('idempotency-replayed'), null);
+  const done = await follow(served, response);
+  t.match(done, { status: 'succeeded', rerun_of: failed.run_id, pipeline_id: 'docs' });
+  const [published = 'nothing'] = readdirSync(blocked);
+  t.equal(readFileSync(path.join(blocked, published, 'a.txt'), 'utf8'), 'one');
+  const repeated = await again('docs', failed.run_id);
+  t.equal(repeated.headers.get('idempotency-replayed'), 'true');
+  t.match(await repeated.json(), { run_id: done.run_id });
+  t.match(await follow(served, await again('docs', done.run_id)), { summary: { skip_same: 1 } });
+  t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'one bundle for all three');
 
-    const read = await follow(served, await startRun(base, 'files'));
-    addBundle(root, 'three');
-    t.match(await follow(served, await again('files', read.run_id)), {
-      status: 'succeeded',
-      rerun_of: read.run_id,
-      summary: { publish_new: 1, skip_same: 2 },
-    });
-    t.match(await (await again('docs', read.run_id)).json(), { status: 404, code: 'run_not_found' });
-  },
-);
+  const read = await follow(served, await startRun(base, 'files'));
+  addBundle(root, 'three');
+  t.match(await follow(served, await again('files', read.run_id)), {
+    status: 'succeeded',
+    rerun_of: read.run_id,
+    summary: { publish_new: 1, skip_same: 2 },
+  });
+  t.match(await (await again('docs', read.run_id)).json(), { status: 404, code: 'run_not_found' });
+});
 
 t.test('names the invalid parameters of a list', async (t) => {
   const { origin } = await startApi(t);

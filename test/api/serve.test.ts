@@ -378,9 +378,5 @@ t.test('reports an invalid setup before it starts, and closes its listeners', as
   rmSync(path.join(second.root, 'staging'), { recursive: true, force: true });
   symlinkSync(path.join(root, 'staging'), path.join(second.root, 'staging'));
   await fails(second.configFile, { code: 'config_invalid', message: /cannot listen/ });
-  t.equal(
-    stagedIn(path.join(root, 'staging')).length,
-    1,
-    'the daemon that uses the address is not affected',
-  );
+  t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'the daemon that uses the address is not affected');
 });

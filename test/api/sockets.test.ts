@@ -4,18 +4,15 @@ import { WaybillError } from '../../src/core/lib/errors.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 import { connect, stageAnything, startApi, tokens, upload, uploadHead } from './harness.ts';
 
-t.test(
-  'with Expect: 100-continue, the body is requested only after all checks',
-  async (t) => {
-    const { origin } = await startApi(t);
-    const { socket, until, received } = await connect(t, origin);
-    socket.write(uploadHead({ Expect: '100-continue', 'Content-Length': 4 }));
-    await until(/\r\n\r\n/);
-    t.equal(received(), 'HTTP/1.1 100 Continue\r\n\r\n');
-    socket.write('body');
-    t.match(await until(/202 Accepted[^]*\}/), /"status":"accepted"/);
-  },
-);
+t.test('with Expect: 100-continue, the body is requested only after all checks', async (t) => {
+  const { origin } = await startApi(t);
+  const { socket, until, received } = await connect(t, origin);
+  socket.write(uploadHead({ Expect: '100-continue', 'Content-Length': 4 }));
+  await until(/\r\n\r\n/);
+  t.equal(received(), 'HTTP/1.1 100 Continue\r\n\r\n');
+  socket.write('body');
+  t.match(await until(/202 Accepted[^]*\}/), /"status":"accepted"/);
+});
 
 t.test('with Expect: 100-continue, every refusal replaces the 100', async (t) => {
   const { origin, ports } = await startApi(t, { http: { queueSize: 1 } });

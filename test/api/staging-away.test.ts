@@ -130,37 +130,40 @@ t.test('readiness names each check with its state, the time of the change, and a
   ]);
 });
 
-t.test('a check that does not answer is reported after five seconds, and not repeated meanwhile', async (t) => {
-  const clock = manualClock();
-  let begun = 0;
-  let answer: () => void = () => undefined;
-  const prove = (): Promise<void> => {
-    begun += 1;
-    return new Promise((resolve) => (answer = resolve));
-  };
-  const check = { name: 'staging' as const, silent: 'staging_unavailable' as const, remedy: 'look', prove };
-  const readiness = newReadiness({
-    clock,
-    log: silentLog,
-    checks: [check],
-    isDraining: () => false,
-    weatherHealth: null,
-  });
-  for (const times of [1, 2]) {
+t.test(
+  'a check that does not answer is reported after five seconds, and not repeated meanwhile',
+  async (t) => {
+    const clock = manualClock();
+    let begun = 0;
+    let answer: () => void = () => undefined;
+    const prove = (): Promise<void> => {
+      begun += 1;
+      return new Promise((resolve) => (answer = resolve));
+    };
+    const check = { name: 'staging' as const, silent: 'staging_unavailable' as const, remedy: 'look', prove };
+    const readiness = newReadiness({
+      clock,
+      log: silentLog,
+      checks: [check],
+      isDraining: () => false,
+      weatherHealth: null,
+    });
+    for (const times of [1, 2]) {
+      const looking = readiness.look();
+      await clock.advance(5_000);
+      const { checks, failure } = await looking;
+      t.match(failure, { code: 'staging_unavailable', message: 'no answer within 5 s' }, `check ${times}`);
+      t.match(checks, [{ state: 'failing', since: '2026-11-20T02:04:39.000Z', hint: 'look' }]);
+    }
+    t.equal(begun, 1);
+    answer();
+    await clock.advance(0);
     const looking = readiness.look();
-    await clock.advance(5_000);
-    const { checks, failure } = await looking;
-    t.match(failure, { code: 'staging_unavailable', message: 'no answer within 5 s' }, `check ${times}`);
-    t.match(checks, [{ state: 'failing', since: '2026-11-20T02:04:39.000Z', hint: 'look' }]);
-  }
-  t.equal(begun, 1);
-  answer();
-  await clock.advance(0);
-  const looking = readiness.look();
-  answer();
-  t.match(await looking, { checks: [{ state: 'ok' }], failure: null });
-  t.equal(begun, 2);
-});
+    answer();
+    t.match(await looking, { checks: [{ state: 'ok' }], failure: null });
+    t.equal(begun, 2);
+  },
+);
 
 t.test('hides unexpected errors of a check', async (t) => {
   for (const error of [new Error('/srv/secret'), new WaybillError('storage_permanent', '/srv/secret')]) {

@@ -11,7 +11,11 @@ const audience = 'https://publish.example.org';
 
 t.test('there is no identity outside of a CI system', (t) => {
   t.equal(ciIdentity({ CI: 'true', WAYBILL_ID_TOKEN: ' ', BUILDKITE: 'true' }), null);
-  t.equal(ciIdentity({ ACTIONS_ID_TOKEN_REQUEST_URL: 'https://x' }), null, 'one of the two variables is not enough');
+  t.equal(
+    ciIdentity({ ACTIONS_ID_TOKEN_REQUEST_URL: 'https://x' }),
+    null,
+    'one of the two variables is not enough',
+  );
   t.equal(ciAdvice({}), undefined);
   t.match(ciAdvice({ GITHUB_ACTIONS: 'true' }), /id-token: write/);
   t.match(ciAdvice({ GITLAB_CI: 'true' }), /id_tokens/);

@@ -274,7 +274,10 @@ t.test('verify accepts the same names of destinations and pipelines as run', asy
   });
   t.equal(waybill(['run', '-c', 'c.yml'], { cwd: place }).status, 0);
   const verified = (...args: string[]): string[] => {
-    const printed = document(t, waybill(['verify', '-c', 'c.yml', '--format', 'json', ...args], { cwd: place }));
+    const printed = document(
+      t,
+      waybill(['verify', '-c', 'c.yml', '--format', 'json', ...args], { cwd: place }),
+    );
     return (printed as { destinations: { pipeline_id: string; destination_id: string }[] }).destinations.map(
       ({ pipeline_id, destination_id }) => `${pipeline_id}/${destination_id}`,
     );

@@ -118,27 +118,30 @@ t.test('sends only failures to subscribers of failures', async (t) => {
   t.notOk(JSON.stringify(events).includes(place.directory));
 });
 
-t.test('an unreachable receiver is a warning, in text and JSON, and every destination is published', async (t) => {
-  const alive = await startReceiver(t);
-  const dead = `http://127.0.0.1:${await deadPort()}/path-with-a-secret`;
-  const place = layOut(t, [hook(dead), hook(alive.url).replace('hook', 'alive')], [web, root]);
-  const result = await place.run('run', '--format', 'json');
-  t.equal(result.status, 0, result.stderr);
-  const { warnings, counters } = document(t, result) as {
-    warnings: { code: string; message: string }[];
-    counters: object;
-  };
-  t.match(counters, { publish_new: 2, failed_destinations: 0 });
-  t.equal(warnings.filter(({ code }) => code === 'event_not_delivered').length, 2);
-  t.match(
-    warnings[0]?.message,
-    /notifier "hook".* not delivered in 4 tries: the receiver cannot be reached \(ECONNREFUSED\)/,
-  );
-  t.notMatch(JSON.stringify(result), /path-with-a-secret/);
-  t.equal(alive.received.length, 2, 'the other receiver got both');
-  change(place, 'b');
-  t.match(await place.run('run'), { status: 0, stderr: /warning {2}notifier "hook"/ });
-});
+t.test(
+  'an unreachable receiver is a warning, in text and JSON, and every destination is published',
+  async (t) => {
+    const alive = await startReceiver(t);
+    const dead = `http://127.0.0.1:${await deadPort()}/path-with-a-secret`;
+    const place = layOut(t, [hook(dead), hook(alive.url).replace('hook', 'alive')], [web, root]);
+    const result = await place.run('run', '--format', 'json');
+    t.equal(result.status, 0, result.stderr);
+    const { warnings, counters } = document(t, result) as {
+      warnings: { code: string; message: string }[];
+      counters: object;
+    };
+    t.match(counters, { publish_new: 2, failed_destinations: 0 });
+    t.equal(warnings.filter(({ code }) => code === 'event_not_delivered').length, 2);
+    t.match(
+      warnings[0]?.message,
+      /notifier "hook".* not delivered in 4 tries: the receiver cannot be reached \(ECONNREFUSED\)/,
+    );
+    t.notMatch(JSON.stringify(result), /path-with-a-secret/);
+    t.equal(alive.received.length, 2, 'the other receiver got both');
+    change(place, 'b');
+    t.match(await place.run('run'), { status: 0, stderr: /warning {2}notifier "hook"/ });
+  },
+);
 
 t.test('a log notifier writes to stderr and leaves stdout unchanged', async (t) => {
   const place = layOut(t, ['id: said, kind: log']);
@@ -220,20 +223,17 @@ t.test('SIGKILL between commit and delivery loses the event of a published bundl
   t.equal((await place.run('verify')).status, 0);
 });
 
-t.test(
-  'a missing or malformed signing secret stops a command before it begins',
-  async (t) => {
-    for (const [value, message] of [
-      ['NOT_THERE', /NOT_THERE/],
-      ['BAD', /signing secret BAD /],
-    ] as const) {
-      const place = layOut(t, [hook('http://127.0.0.1:9/').replace('HOOK', value)]);
-      for (const args of [['run'], ['run', '--dry-run'], ['notify test']])
-        t.match(await place.run(...args), { status: 2, stderr: message, stdout: '' });
-      t.notOk(existsSync(path.join(place.directory, 'web')));
-    }
-  },
-);
+t.test('a missing or malformed signing secret stops a command before it begins', async (t) => {
+  for (const [value, message] of [
+    ['NOT_THERE', /NOT_THERE/],
+    ['BAD', /signing secret BAD /],
+  ] as const) {
+    const place = layOut(t, [hook('http://127.0.0.1:9/').replace('HOOK', value)]);
+    for (const args of [['run'], ['run', '--dry-run'], ['notify test']])
+      t.match(await place.run(...args), { status: 2, stderr: message, stdout: '' });
+    t.notOk(existsSync(path.join(place.directory, 'web')));
+  }
+});
 
 t.test('notify test reports the result for each notifier', async (t) => {
   const receiver = await startReceiver(t);

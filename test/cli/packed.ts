@@ -5,7 +5,10 @@ import path from 'node:path';
 /** The package as published on npm, packed from the built program into `place`. */
 export function packWaybill(place: string): string {
   const env = { PATH: process.env['PATH'] ?? '', HOME: place };
-  const output = execFileSync(process.execPath, ['scripts/package/pack.mjs', place], { env, encoding: 'utf8' });
+  const output = execFileSync(process.execPath, ['scripts/package/pack.mjs', place], {
+    env,
+    encoding: 'utf8',
+  });
   return output.trim();
 }
 

@@ -112,7 +112,7 @@ t.test('a plan is rejected if the source, the destination or the configuration c
       t.match(refused.stderr, /the plan is out of date.*nothing was changed/s, what);
     }
     t.same(touched(), before, `${what}: nothing is changed`);
-    mend();
+    restore();
   }
   writeFileSync(at('root/stray.txt'), 'x');
   t.match(run('--plan', 'plan.json'), {

@@ -35,43 +35,46 @@ const read = (...parts: string[]): string => readFileSync(path.join(...parts), '
 
 const configured = ['--config', 'waybill.yml'];
 
-t.test('promotes between destinations of a pipeline, with the layout and outputs of the target', async (t) => {
-  const { cwd, run } = layOut(t);
-  const promote = (...more: string[]): Ended => run('promote', 'staging', 'live', ...configured, ...more);
-  t.match(promote(), { status: 2, stderr: /"staging" has no files that web\/staging published/ });
-  t.match(run('run', ...configured, '-d', 'staging'), { status: 0 });
-  t.match(promote('--dry-run'), { status: 0, stdout: /publish_new[^]*dry run/ });
-  t.notOk(readdirSync(cwd).includes('live'));
-  const first = promote();
-  t.match(first, { status: 0, stdout: /publish_new .*\n {6}https:\/\/www\.example\.org\/\n/ });
-  t.notMatch(first.stderr, /was selected/, 'there was only one bundle');
-  t.same(readdirSync(path.join(cwd, 'live/current')).sort(), [
-    '.publisher.json',
-    'css',
-    'index.html',
-    'page.html',
-    'web.tar.gz',
-  ]);
-  const before = fingerprint(path.join(cwd, 'live'));
-  const again = document(t, promote('--format', 'json'));
-  t.match(again, { kind: 'run', counters: { skip_same: 1 }, pipelines: [{ pipeline_id: 'web' }] });
-  t.match(run('run', ...configured, '-d', 'live'), { status: 0, stdout: /skip_same=1/ });
-  t.same(fingerprint(path.join(cwd, 'live')), before);
+t.test(
+  'promotes between destinations of a pipeline, with the layout and outputs of the target',
+  async (t) => {
+    const { cwd, run } = layOut(t);
+    const promote = (...more: string[]): Ended => run('promote', 'staging', 'live', ...configured, ...more);
+    t.match(promote(), { status: 2, stderr: /"staging" has no files that web\/staging published/ });
+    t.match(run('run', ...configured, '-d', 'staging'), { status: 0 });
+    t.match(promote('--dry-run'), { status: 0, stdout: /publish_new[^]*dry run/ });
+    t.notOk(readdirSync(cwd).includes('live'));
+    const first = promote();
+    t.match(first, { status: 0, stdout: /publish_new .*\n {6}https:\/\/www\.example\.org\/\n/ });
+    t.notMatch(first.stderr, /was selected/, 'there was only one bundle');
+    t.same(readdirSync(path.join(cwd, 'live/current')).sort(), [
+      '.publisher.json',
+      'css',
+      'index.html',
+      'page.html',
+      'web.tar.gz',
+    ]);
+    const before = fingerprint(path.join(cwd, 'live'));
+    const again = document(t, promote('--format', 'json'));
+    t.match(again, { kind: 'run', counters: { skip_same: 1 }, pipelines: [{ pipeline_id: 'web' }] });
+    t.match(run('run', ...configured, '-d', 'live'), { status: 0, stdout: /skip_same=1/ });
+    t.same(fingerprint(path.join(cwd, 'live')), before);
 
-  writeFileSync(path.join(cwd, 'site/page.html'), '<p>edited</p>');
-  run('run', ...configured, '-d', 'staging');
-  t.match(promote(), { status: 0, stdout: /replace_catalog/ });
-  t.equal(read(cwd, 'live/current/page.html'), '<p>edited</p>');
-  const old = readdirSync(path.join(cwd, 'live/releases')).find(
-    (id) => !readlinkSync(path.join(cwd, 'live/current')).endsWith(id),
-  );
-  const back = run('promote', 'live', 'staging', ...configured, '--release', String(old));
-  t.match(back, { status: 0, stdout: /replace_catalog/ }, 'an earlier release of the first destination');
-  t.equal(read(cwd, 'staging/page.html'), '<p>home</p>');
-  run('releases', 'rollback', ...configured, '-p', 'web', '-d', 'live');
-  run('run', ...configured, '-d', 'staging');
-  t.match(promote(), { status: 3, stderr: /waybill releases promote .* --config waybill\.yml/ });
-});
+    writeFileSync(path.join(cwd, 'site/page.html'), '<p>edited</p>');
+    run('run', ...configured, '-d', 'staging');
+    t.match(promote(), { status: 0, stdout: /replace_catalog/ });
+    t.equal(read(cwd, 'live/current/page.html'), '<p>edited</p>');
+    const old = readdirSync(path.join(cwd, 'live/releases')).find(
+      (id) => !readlinkSync(path.join(cwd, 'live/current')).endsWith(id),
+    );
+    const back = run('promote', 'live', 'staging', ...configured, '--release', String(old));
+    t.match(back, { status: 0, stdout: /replace_catalog/ }, 'an earlier release of the first destination');
+    t.equal(read(cwd, 'staging/page.html'), '<p>home</p>');
+    run('releases', 'rollback', ...configured, '-p', 'web', '-d', 'live');
+    run('run', ...configured, '-d', 'staging');
+    t.match(promote(), { status: 3, stderr: /waybill releases promote .* --config waybill\.yml/ });
+  },
+);
 
 t.test('promotes between two directories, each with its layout', async (t) => {
   const { cwd, run } = layOut(t);

@@ -217,20 +217,23 @@ t.test('mistakes are usage errors with a fix, and nothing is written', async (t)
   t.same(fingerprint(cwd), before);
 });
 
-t.test('an empty directory, secrets and an invalid manifest fail, and the error names the file', async (t) => {
-  const { cwd, waybill } = layOut(t);
-  mkdirSync(path.join(cwd, 'empty'));
-  t.match(await waybill(['publish', 'empty', 'www']), { status: 1, stdout: /it has no files/ });
-  writeFileSync(path.join(cwd, 'site/.env'), 'TOKEN=1');
-  t.match(await waybill(['publish', 'site', 'www']), {
-    status: 1,
-    stdout: /\.env may hold secrets/,
-  });
-  t.match(await waybill(['publish', 'site', 'www', '--exclude', '.env']), { status: 0 });
-  writeFileSync(path.join(cwd, 'site/manifest.json'), '{"files": 3}');
-  t.match(await waybill(['publish', 'site', 'www']), { status: 1, stdout: /manifest\.json:1:\d+/ });
-  t.equal(read(cwd, 'www/index.html'), '<p>home</p>');
-});
+t.test(
+  'an empty directory, secrets and an invalid manifest fail, and the error names the file',
+  async (t) => {
+    const { cwd, waybill } = layOut(t);
+    mkdirSync(path.join(cwd, 'empty'));
+    t.match(await waybill(['publish', 'empty', 'www']), { status: 1, stdout: /it has no files/ });
+    writeFileSync(path.join(cwd, 'site/.env'), 'TOKEN=1');
+    t.match(await waybill(['publish', 'site', 'www']), {
+      status: 1,
+      stdout: /\.env may hold secrets/,
+    });
+    t.match(await waybill(['publish', 'site', 'www', '--exclude', '.env']), { status: 0 });
+    writeFileSync(path.join(cwd, 'site/manifest.json'), '{"files": 3}');
+    t.match(await waybill(['publish', 'site', 'www']), { status: 1, stdout: /manifest\.json:1:\d+/ });
+    t.equal(read(cwd, 'www/index.html'), '<p>home</p>');
+  },
+);
 
 t.test('publishes a directory over SFTP with a key from the home directory', async (t) => {
   const server = await startSshd(t);

@@ -266,7 +266,11 @@ for (const driver of ['memory', 'embedded', 'bullmq'])
       body: { added: ['pipelines.docs'], removed: ['pipelines.maps'] },
     });
     t.equal((await upload(served, 'maps', 'two')).status, 404, 'it accepts no more requests');
-    t.match(await published(served, 'docs', 'three'), { status: 'succeeded' }, 'a new run begins immediately');
+    t.match(
+      await published(served, 'docs', 'three'),
+      { status: 'succeeded' },
+      'a new run begins immediately',
+    );
     t.equal((await post(served, 'pipelines/maps/resume')).status, 200);
     t.match(await follow(served.url, left), { status: 'succeeded', pipeline_id: 'maps' });
     t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'at its original destination');

@@ -59,22 +59,19 @@ t.test('retries only destinations that failed for a temporary cause', async (t) 
   ]);
 });
 
-t.test(
-  'a permanent failure ends the retries, and a destination that succeeds later counts',
-  async (t) => {
-    const { clock, asked, done } = publishing([
-      { web: 'storage_transient', mirror: 'unmanaged_content' },
-      { web: null },
-    ]);
-    const result = done(60_000);
-    await clock.advance(5_000);
-    t.match(await result, {
-      status: 'failed',
-      destinations: [{ status: 'ok' }, { error: { code: 'unmanaged_content' } }],
-    });
-    t.same(asked, [['web', 'mirror'], ['web']]);
-  },
-);
+t.test('a permanent failure ends the retries, and a destination that succeeds later counts', async (t) => {
+  const { clock, asked, done } = publishing([
+    { web: 'storage_transient', mirror: 'unmanaged_content' },
+    { web: null },
+  ]);
+  const result = done(60_000);
+  await clock.advance(5_000);
+  t.match(await result, {
+    status: 'failed',
+    destinations: [{ status: 'ok' }, { error: { code: 'unmanaged_content' } }],
+  });
+  t.same(asked, [['web', 'mirror'], ['web']]);
+});
 
 t.test('retries end with the last cause, and the last one is at the deadline', async (t) => {
   const { clock, asked, done } = publishing([{ web: 'storage_transient', mirror: null }]);

@@ -135,43 +135,40 @@ t.test('--dry-run makes the same decisions and changes nothing', async (t) => {
   t.same(fingerprint(place), before);
 });
 
-t.test(
-  'unmanaged content is rejected with a fix, and force replaces only the bundle path',
-  async (t) => {
-    const place = t.testdir({
-      source,
-      web: { one: { 'theirs.txt': 'theirs', deep: { er: 'x' } }, sibling: 'stays' },
-      'c.yml': configuration([web]),
-    });
-    const refused = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
-    t.equal(refused.status, 1);
-    const printed = runDocument(t, refused);
-    t.match(
-      printed.counters,
-      { fail_unmanaged: 1, publish_new: 1, failed_destinations: 1 },
-      'the other bundle is published',
-    );
-    t.match(printed.pipelines[0]?.destinations[0]?.actions[0]?.error, {
-      code: 'unmanaged_content',
-      hint: /--force/,
-    });
-    t.equal(readFileSync(path.join(place, 'web/one/theirs.txt'), 'utf8'), 'theirs');
-    t.match(
-      waybill(['run', '-c', 'c.yml'], { cwd: place }).stdout,
-      /✗ target=one +fail_unmanaged[^]*next {4}[^]*--force/,
-    );
+t.test('unmanaged content is rejected with a fix, and force replaces only the bundle path', async (t) => {
+  const place = t.testdir({
+    source,
+    web: { one: { 'theirs.txt': 'theirs', deep: { er: 'x' } }, sibling: 'stays' },
+    'c.yml': configuration([web]),
+  });
+  const refused = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
+  t.equal(refused.status, 1);
+  const printed = runDocument(t, refused);
+  t.match(
+    printed.counters,
+    { fail_unmanaged: 1, publish_new: 1, failed_destinations: 1 },
+    'the other bundle is published',
+  );
+  t.match(printed.pipelines[0]?.destinations[0]?.actions[0]?.error, {
+    code: 'unmanaged_content',
+    hint: /--force/,
+  });
+  t.equal(readFileSync(path.join(place, 'web/one/theirs.txt'), 'utf8'), 'theirs');
+  t.match(
+    waybill(['run', '-c', 'c.yml'], { cwd: place }).stdout,
+    /✗ target=one +fail_unmanaged[^]*next {4}[^]*--force/,
+  );
 
-    const forced = waybill(['run', '-c', 'c.yml', '--force', '--format', 'json'], { cwd: place });
-    t.equal(forced.status, 0);
-    t.match(runDocument(t, forced).counters, { force_replace: 1, skip_same: 1 });
-    t.notOk(existsSync(path.join(place, 'web/one/theirs.txt')));
-    t.notOk(existsSync(path.join(place, 'web/one/deep')));
-    t.equal(readFileSync(path.join(place, 'web/sibling'), 'utf8'), 'stays');
-    t.match(runDocument(t, waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place })).counters, {
-      skip_same: 2,
-    });
-  },
-);
+  const forced = waybill(['run', '-c', 'c.yml', '--force', '--format', 'json'], { cwd: place });
+  t.equal(forced.status, 0);
+  t.match(runDocument(t, forced).counters, { force_replace: 1, skip_same: 1 });
+  t.notOk(existsSync(path.join(place, 'web/one/theirs.txt')));
+  t.notOk(existsSync(path.join(place, 'web/one/deep')));
+  t.equal(readFileSync(path.join(place, 'web/sibling'), 'utf8'), 'stays');
+  t.match(runDocument(t, waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place })).counters, {
+    skip_same: 2,
+  });
+});
 
 t.test('an invalid state and one of a future version are rejected, and force starts over', async (t) => {
   for (const [state, what, next] of [
@@ -536,7 +533,11 @@ t.test('two checkouts with one source id count as one source', async (t) => {
   const before = fingerprint(path.join(place, 'web'));
   t.match(run('second', ', id: maps').counters, { skip_same: 2 });
   t.same(fingerprint(path.join(place, 'web')), before);
-  t.match(run('second', '').counters, { upsert_additive: 2, skip_same: 0 }, 'at another path it is another source');
+  t.match(
+    run('second', '').counters,
+    { upsert_additive: 2, skip_same: 0 },
+    'at another path it is another source',
+  );
 });
 
 t.test('bundles missing from the source are inspected, reported, predicted and removed', async (t) => {

@@ -93,66 +93,55 @@ async function listing(bucket: string): Promise<Record<string, string>> {
   return found;
 }
 
-t.test(
-  'validate, inspect and a dry run write nothing, and inspect reads only manifests',
-  async (t) => {
-    const { config, source, target } = await layOut(t);
-    const before = [await listing(source), await listing(target)];
+t.test('validate, inspect and a dry run write nothing, and inspect reads only manifests', async (t) => {
+  const { config, source, target } = await layOut(t);
+  const before = [await listing(source), await listing(target)];
 
-    proxy.seen.length = 0;
-    const inspected = await waybill([
-      'inspect',
-      '--config',
-      config,
-      '--pipeline',
-      'maps',
-      '--format',
-      'json',
-    ]);
-    t.equal(inspected.status, 0, inspected.stderr);
-    t.match(document(t, inspected), {
-      bundles: [
-        { path: 'deep/two', files: 1, bytes: 5 },
-        { path: 'one', files: 3, bytes: large.length + 3 },
-      ],
-    });
-    const validated = await waybill([
-      'validate',
-      '--config',
-      config,
-      '--pipeline',
-      'maps',
-      '--listing-only',
-      '--format',
-      'json',
-    ]);
-    t.equal(validated.status, 0, validated.stderr);
-    t.match(document(t, validated), { valid: true, files_read: false });
-    const read = proxy.seen
-      .filter(({ url }) => !url.includes('list-type=2'))
-      .map(({ url }) => url.split('/').at(-1));
-    t.ok(
-      read.every((name) => /^(manifest|\.publisher)\.json/.test(name ?? '')),
-      read.join(' '),
-    );
+  proxy.seen.length = 0;
+  const inspected = await waybill(['inspect', '--config', config, '--pipeline', 'maps', '--format', 'json']);
+  t.equal(inspected.status, 0, inspected.stderr);
+  t.match(document(t, inspected), {
+    bundles: [
+      { path: 'deep/two', files: 1, bytes: 5 },
+      { path: 'one', files: 3, bytes: large.length + 3 },
+    ],
+  });
+  const validated = await waybill([
+    'validate',
+    '--config',
+    config,
+    '--pipeline',
+    'maps',
+    '--listing-only',
+    '--format',
+    'json',
+  ]);
+  t.equal(validated.status, 0, validated.stderr);
+  t.match(document(t, validated), { valid: true, files_read: false });
+  const read = proxy.seen
+    .filter(({ url }) => !url.includes('list-type=2'))
+    .map(({ url }) => url.split('/').at(-1));
+  t.ok(
+    read.every((name) => /^(manifest|\.publisher)\.json/.test(name ?? '')),
+    read.join(' '),
+  );
 
-    const gets = proxy.seen.length;
-    const whole = await waybill(['validate', '--config', config, '--pipeline', 'maps', '--format', 'json']);
-    t.equal(whole.status, 0, whole.stderr);
-    t.match(document(t, whole), { valid: true, files_read: true });
-    const fetched = proxy.seen.slice(gets).filter(({ url }) => !url.includes('list-type=2'));
-    t.ok(
-      fetched.some(({ url }) => !/(manifest|\.publisher)\.json/.test(url)),
-      'every file is read',
-    );
-    const dry = await waybill(['run', '--config', config, '--dry-run', '--format', 'json']);
-    t.equal(dry.status, 0, dry.stderr);
-    t.match(document(t, dry), { counters: { publish_new: 3 } });
-    t.same([await listing(source), await listing(target)], before);
-    // A dry run of a first publication also checks for releases with HEAD.
-    t.same([...new Set(proxy.seen.map(({ method }) => method))].sort(), ['GET', 'HEAD']);
-  },
-);
+  const gets = proxy.seen.length;
+  const whole = await waybill(['validate', '--config', config, '--pipeline', 'maps', '--format', 'json']);
+  t.equal(whole.status, 0, whole.stderr);
+  t.match(document(t, whole), { valid: true, files_read: true });
+  const fetched = proxy.seen.slice(gets).filter(({ url }) => !url.includes('list-type=2'));
+  t.ok(
+    fetched.some(({ url }) => !/(manifest|\.publisher)\.json/.test(url)),
+    'every file is read',
+  );
+  const dry = await waybill(['run', '--config', config, '--dry-run', '--format', 'json']);
+  t.equal(dry.status, 0, dry.stderr);
+  t.match(document(t, dry), { counters: { publish_new: 3 } });
+  t.same([await listing(source), await listing(target)], before);
+  // A dry run of a first publication also checks for releases with HEAD.
+  t.same([...new Set(proxy.seen.map(({ method }) => method))].sort(), ['GET', 'HEAD']);
+});
 
 t.test("inspect --probe shows the server's capabilities, and leaves no objects", async (t) => {
   const { config, target } = await layOut(t);

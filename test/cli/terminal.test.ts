@@ -149,7 +149,10 @@ for (const resumable of ['never', 'always --chunk-size 256KiB'])
     const lines = screenOf(seen);
     t.match(lines, [/^note {2}.*; trying again in/, /^note {2}accepted as site\./, /^succeeded/, /\+ web/]);
     t.equal(lines.length, 4, `the bar is removed:\n${lines.join('\n')}`);
-    t.ok(seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`), 'the cursor is visible again');
+    t.ok(
+      seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`),
+      'the cursor is visible again',
+    );
   });
 
 t.test('push shows no bar without a terminal, or with JSON', async (t) => {

@@ -71,29 +71,26 @@ t.test('an unreadable source gives every destination the action `error`', async 
   }
 });
 
-t.test(
-  'without permission to create it, run and dry run name the directory that denies it',
-  async (t) => {
-    const place = layOut(t, 'id: web, backend: local, path: closed/deep');
-    mkdirSync(path.join(place, 'closed'));
-    chmodSync(path.join(place, 'closed'), 0o555);
-    for (const args of [['run'], ['run', '--dry-run']]) {
-      const ended = waybill(place, args, { unprivileged: true });
-      t.equal(ended.status, 1, args.join(' '));
-      t.match(ended.stdout, `"${path.join(place, 'closed/deep')}" cannot be created`);
-      t.match(ended.stdout, `write access to "${path.join(place, 'closed')}"`);
-    }
-    mkdirSync(path.join(place, 'open'));
-    writeFileSync(
-      path.join(place, 'c.yml'),
-      configuration(['id: web, backend: local, path: open', 'id: fine, backend: local, path: fine']),
-    );
-    chmodSync(path.join(place, 'open'), 0o555);
-    const ended = waybill(place, ['run', '-d', 'web'], { unprivileged: true });
-    t.match(ended, { status: 1, stdout: /the directory "one" cannot be created/ });
-    t.match(ended.stdout, `write access to "${path.join(place, 'open')}"`);
-  },
-);
+t.test('without permission to create it, run and dry run name the directory that denies it', async (t) => {
+  const place = layOut(t, 'id: web, backend: local, path: closed/deep');
+  mkdirSync(path.join(place, 'closed'));
+  chmodSync(path.join(place, 'closed'), 0o555);
+  for (const args of [['run'], ['run', '--dry-run']]) {
+    const ended = waybill(place, args, { unprivileged: true });
+    t.equal(ended.status, 1, args.join(' '));
+    t.match(ended.stdout, `"${path.join(place, 'closed/deep')}" cannot be created`);
+    t.match(ended.stdout, `write access to "${path.join(place, 'closed')}"`);
+  }
+  mkdirSync(path.join(place, 'open'));
+  writeFileSync(
+    path.join(place, 'c.yml'),
+    configuration(['id: web, backend: local, path: open', 'id: fine, backend: local, path: fine']),
+  );
+  chmodSync(path.join(place, 'open'), 0o555);
+  const ended = waybill(place, ['run', '-d', 'web'], { unprivileged: true });
+  t.match(ended, { status: 1, stdout: /the directory "one" cannot be created/ });
+  t.match(ended.stdout, `write access to "${path.join(place, 'open')}"`);
+});
 
 t.test('SIGTERM ends a run within its grace period even if a server never answers', async (t) => {
   const server = net.createServer((socket) => socket.on('error', () => undefined));

@@ -26,9 +26,7 @@ export function upkeepSuite(t: Test, remote: Remote): void {
   t.test(`${remote.name}: files that differ are repaired from the source or another destination`, (t) =>
     repairs(t, remote),
   );
-  t.test(`${remote.name}: a plan file is executed exactly, or nothing changes`, (t) =>
-    plans(t, remote),
-  );
+  t.test(`${remote.name}: a plan file is executed exactly, or nothing changes`, (t) => plans(t, remote));
   t.test(`${remote.name}: orphans are reported or removed, and a bundle path is unpublished`, (t) =>
     orphans(t, remote),
   );

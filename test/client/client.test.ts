@@ -278,42 +278,39 @@ t.test('cancels a stalled connection, and stops everything on an abort signal', 
   t.equal(await shown.catch((error: unknown) => error), reason);
 });
 
-t.test(
-  'uploads a forgotten run again, and continues one stream after its last event',
-  async (t) => {
-    const accepted = (id: string): string => JSON.stringify({ run_id: id, status: 'accepted' });
-    const record = (more: object): string => JSON.stringify({ ...running, ...more });
-    const running = {
-      ...{ run_id: 'b', pipeline_id: 'p', status: 'running', accepted_at: '2026-11-20T00:00:00Z' },
-      ...{ finished_at: null, progress: null, error: null, destinations: [] },
-    };
-    const { url } = await scripted(t, [
-      says('202 Accepted', accepted('a')),
-      says('404 Not Found', ...problem('run_not_found', false)),
-      says('202 Accepted', accepted('b')),
-      says('200 OK', record({ status: 'succeeded', finished_at: 'now' })),
-    ]);
-    const upload: Upload = {
-      open: async function* () {
-        yield Buffer.from('bytes');
-      },
-      contentType: 'application/gzip',
-      idempotencyKey: 'key',
-    };
-    t.match(await connect({ url, ...quick }).push('p', upload), { runId: 'b', run: { status: 'succeeded' } });
+t.test('uploads a forgotten run again, and continues one stream after its last event', async (t) => {
+  const accepted = (id: string): string => JSON.stringify({ run_id: id, status: 'accepted' });
+  const record = (more: object): string => JSON.stringify({ ...running, ...more });
+  const running = {
+    ...{ run_id: 'b', pipeline_id: 'p', status: 'running', accepted_at: '2026-11-20T00:00:00Z' },
+    ...{ finished_at: null, progress: null, error: null, destinations: [] },
+  };
+  const { url } = await scripted(t, [
+    says('202 Accepted', accepted('a')),
+    says('404 Not Found', ...problem('run_not_found', false)),
+    says('202 Accepted', accepted('b')),
+    says('200 OK', record({ status: 'succeeded', finished_at: 'now' })),
+  ]);
+  const upload: Upload = {
+    open: async function* () {
+      yield Buffer.from('bytes');
+    },
+    contentType: 'application/gzip',
+    idempotencyKey: 'key',
+  };
+  t.match(await connect({ url, ...quick }).push('p', upload), { runId: 'b', run: { status: 'succeeded' } });
 
-    const events = (text: string): ((socket: net.Socket) => void) =>
-      says('200 OK', text, { 'content-type': 'text/event-stream' });
-    const stream = await scripted(t, [
-      events(`event: snapshot\nid: e-1\ndata: {"reason":"start","runs":[${record({})}]}\n\nevent: ru`),
-      events(
-        `event: run\nid: e-2\ndata: ${record({ status: 'succeeded' })}\n\nevent: end\ndata: {"reason":"finished"}\n\n`,
-      ),
-    ]);
-    const statuses: string[] = [];
-    for await (const run of connect({ url: stream.url, ...quick }).runs.follow({ runId: 'b' }))
-      statuses.push(run.status);
-    t.same(statuses, ['running', 'succeeded']);
-    t.equal(stream.heads[1]?.['last-event-id'], 'e-1');
-  },
-);
+  const events = (text: string): ((socket: net.Socket) => void) =>
+    says('200 OK', text, { 'content-type': 'text/event-stream' });
+  const stream = await scripted(t, [
+    events(`event: snapshot\nid: e-1\ndata: {"reason":"start","runs":[${record({})}]}\n\nevent: ru`),
+    events(
+      `event: run\nid: e-2\ndata: ${record({ status: 'succeeded' })}\n\nevent: end\ndata: {"reason":"finished"}\n\n`,
+    ),
+  ]);
+  const statuses: string[] = [];
+  for await (const run of connect({ url: stream.url, ...quick }).runs.follow({ runId: 'b' }))
+    statuses.push(run.status);
+  t.same(statuses, ['running', 'succeeded']);
+  t.equal(stream.heads[1]?.['last-event-id'], 'e-1');
+});

@@ -84,35 +84,38 @@ const failureOf = (work: Promise<unknown>): Promise<WaybillError> =>
 /** Bytes in addition to the archive that a push may take: headers, and polling the run. */
 const besides = 30_000;
 
-t.test('a connection cut many times transfers the archive once, and one more chunk for each cut', async (t) => {
-  const place = await layOut(t);
-  await started(t, place);
-  const proxy = await startCuttingProxy(t, place.port);
-  let [retries, sent] = [0, 0];
-  const client = clientAt(proxy.port, { onRetry: () => void (retries += 1) });
-  const cuts = 10;
-  let left = cuts;
-  const outcome = await client.push('maps', await tarOf(place), {
-    ...{ resumable: 'always', chunkBytes },
-    onSent(bytes) {
-      sent += bytes;
-      // The previous connection was accepted.
-      if (left === 0 || proxy.cuts() < cuts - left) return;
-      left -= 1;
-      proxy.cutAfter(Math.floor((chunkBytes * left) / cuts));
-    },
-  });
-  t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
-  t.equal(proxy.cuts(), cuts);
-  t.ok(retries >= cuts);
-  t.ok(
-    proxy.passed('to the server') <= size + (cuts + 1) * chunkBytes + besides,
-    `${proxy.passed('to the server')} bytes of ${size}`,
-  );
-  t.ok(sent >= size && sent < size + 5000, 'a resent byte counts once');
-  t.ok(wasPublished(place));
-  t.equal((await runsOf(client)).length, 1);
-});
+t.test(
+  'a connection cut many times transfers the archive once, and one more chunk for each cut',
+  async (t) => {
+    const place = await layOut(t);
+    await started(t, place);
+    const proxy = await startCuttingProxy(t, place.port);
+    let [retries, sent] = [0, 0];
+    const client = clientAt(proxy.port, { onRetry: () => void (retries += 1) });
+    const cuts = 10;
+    let left = cuts;
+    const outcome = await client.push('maps', await tarOf(place), {
+      ...{ resumable: 'always', chunkBytes },
+      onSent(bytes) {
+        sent += bytes;
+        // The previous connection was accepted.
+        if (left === 0 || proxy.cuts() < cuts - left) return;
+        left -= 1;
+        proxy.cutAfter(Math.floor((chunkBytes * left) / cuts));
+      },
+    });
+    t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
+    t.equal(proxy.cuts(), cuts);
+    t.ok(retries >= cuts);
+    t.ok(
+      proxy.passed('to the server') <= size + (cuts + 1) * chunkBytes + besides,
+      `${proxy.passed('to the server')} bytes of ${size}`,
+    );
+    t.ok(sent >= size && sent < size + 5000, 'a resent byte counts once');
+    t.ok(wasPublished(place));
+    t.equal((await runsOf(client)).length, 1);
+  },
+);
 
 t.test('lost answers and a restart in the middle and at the last byte lead to one publication', async (t) => {
   const place = await layOut(t, '  queue: {driver: embedded, directory: ./queue}');
@@ -162,7 +165,10 @@ for (const kind of ['directory', 'archive'] as const)
     t.ok(before > size / 3);
     let progressBytes = 0;
     const client = clientAt(proxy.port);
-    const outcome = await client.push('maps', bundle, { ...options, onSent: (bytes) => (progressBytes += bytes) });
+    const outcome = await client.push('maps', bundle, {
+      ...options,
+      onSent: (bytes) => (progressBytes += bytes),
+    });
     t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
     const after = proxy.passed('to the server') - before;
     t.ok(after < size - before + chunkBytes + besides, `${after} bytes of ${size} were sent the second time`);

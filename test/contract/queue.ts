@@ -117,7 +117,11 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     onProgress({ type: 'bytes', destinationId: 'web', count: 10 });
     workers.finish('maps.1', runResult('ok'));
     const done = await finished(queue, 'maps.1');
-    t.same(done.failed_deliveries, [first], 'an immediate delivery is not a failure; the end keeps recorded notes');
+    t.same(
+      done.failed_deliveries,
+      [first],
+      'an immediate delivery is not a failure; the end keeps recorded notes',
+    );
     await queue.noteDelivery('maps.1', { ...note, status: 'given_up', tries: 4, nextTryAt: null });
     const again = { ...note, status: 'delivered', tries: 2, isMore: true, nextTryAt: null } as const;
     await queue.noteDelivery('maps.1', { ...again, reason: null });
@@ -684,7 +688,11 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const other = await queue.reserve({ pipelineId: 'maps' });
     await t.rejects(queue.rerun('maps.1', 'maps.2'), { code: 'queue_full' });
     await Promise.all([held.release(), other.release()]);
-    t.match(await queue.rerun('maps.1', 'maps.2'), { replayed: false }, 'a refusal does not affect the bundle');
+    t.match(
+      await queue.rerun('maps.1', 'maps.2'),
+      { replayed: false },
+      'a refusal does not affect the bundle',
+    );
     await finished(queue, 'maps.2');
     queue.drain();
     await t.rejects(queue.rerun('maps.2', 'maps.3'), { code: 'shutting_down' });
@@ -698,11 +706,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'maps.1');
     t.match(await queue.find('maps.1'), { status: 'succeeded', rerunnable: true });
     t.match(await queue.rerun('maps.1', 'maps.2'), { replayed: false, record: { rerun_of: 'maps.1' } });
-    t.match(
-      await queue.find('maps.1'),
-      { rerunnable: false },
-      'only the latest rerun can be repeated',
-    );
+    t.match(await queue.find('maps.1'), { rerunnable: false }, 'only the latest rerun can be repeated');
     t.match(await finished(queue, 'maps.2'), { status: 'succeeded', rerun_of: 'maps.1', rerunnable: true });
     t.same(await queue.kept(), { bundles: 0, bytes: 0 });
   });
@@ -1167,43 +1171,46 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'maps.2');
   });
 
-  t.test('each page of a watch continues after the last one, even if a filter excluded its changes', async (t) => {
-    const { queue } = await start(t, { queueSize: 20 });
-    const watch = queue.watch(() => undefined);
-    const beginning = await watch.cursor();
-    const ids = Array.from({ length: 9 }, (_, index) => `${index % 3 === 2 ? 'docs' : 'maps'}.${index}`);
-    for (const id of ids) await submit(queue, id);
-    await until(
-      () => changesAfter(watch, beginning),
-      ({ length }) => length === ids.length,
-    );
-    for (const most of [1, 2, 6, 7]) {
-      const found: string[] = [];
-      let [cursor, isLast] = [beginning, false];
-      while (!isLast) {
-        const wants = ({ pipeline_id }: Readonly<RunRecord>): boolean => pipeline_id === 'maps';
-        const page = await watch.after(cursor, { limit: most, wants });
-        t.ok(page !== null && page.changes.length <= most);
-        found.push(...(page?.changes ?? []).map(({ record }) => record.run_id));
-        for (const change of page?.changes ?? []) {
-          const rest = await watch.after(change.cursor, { limit: 100, wants: () => true });
-          t.equal(
-            rest?.changes[0]?.record.run_id,
-            ids[ids.indexOf(change.record.run_id) + 1],
-            'the changes after a change follow its cursor',
-          );
-        }
-        [cursor, isLast] = [page?.cursor ?? '', page?.more !== true];
-      }
-      t.same(
-        found,
-        ids.filter((id) => id.startsWith('maps')),
-        `${most} a page`,
+  t.test(
+    'each page of a watch continues after the last one, even if a filter excluded its changes',
+    async (t) => {
+      const { queue } = await start(t, { queueSize: 20 });
+      const watch = queue.watch(() => undefined);
+      const beginning = await watch.cursor();
+      const ids = Array.from({ length: 9 }, (_, index) => `${index % 3 === 2 ? 'docs' : 'maps'}.${index}`);
+      for (const id of ids) await submit(queue, id);
+      await until(
+        () => changesAfter(watch, beginning),
+        ({ length }) => length === ids.length,
       );
-      t.equal(cursor, await watch.cursor());
-    }
-    watch.close();
-  });
+      for (const most of [1, 2, 6, 7]) {
+        const found: string[] = [];
+        let [cursor, isLast] = [beginning, false];
+        while (!isLast) {
+          const wants = ({ pipeline_id }: Readonly<RunRecord>): boolean => pipeline_id === 'maps';
+          const page = await watch.after(cursor, { limit: most, wants });
+          t.ok(page !== null && page.changes.length <= most);
+          found.push(...(page?.changes ?? []).map(({ record }) => record.run_id));
+          for (const change of page?.changes ?? []) {
+            const rest = await watch.after(change.cursor, { limit: 100, wants: () => true });
+            t.equal(
+              rest?.changes[0]?.record.run_id,
+              ids[ids.indexOf(change.record.run_id) + 1],
+              'the changes after a change follow its cursor',
+            );
+          }
+          [cursor, isLast] = [page?.cursor ?? '', page?.more !== true];
+        }
+        t.same(
+          found,
+          ids.filter((id) => id.startsWith('maps')),
+          `${most} a page`,
+        );
+        t.equal(cursor, await watch.cursor());
+      }
+      watch.close();
+    },
+  );
 
   t.test('a watch reports progress in few changes, with every stage', async (t) => {
     const { queue, elapse } = await start(t);
@@ -1320,15 +1327,18 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.find('maps.1'), { status: 'queued' });
   });
 
-  t.test('a draining queue rejects uploads, but accepts and runs those that already hold a slot', async (t) => {
-    const { queue } = await start(t);
-    const admission = await queue.reserve({ pipelineId: 'maps' });
-    queue.drain();
-    await t.rejects(queue.reserve({ pipelineId: 'maps' }), { code: 'shutting_down' });
-    await admission.accept(jobOf('maps.1'), digestOf('A'));
-    await queue.start(async () => runResult('ok'));
-    t.equal((await finished(queue, 'maps.1')).status, 'succeeded');
-  });
+  t.test(
+    'a draining queue rejects uploads, but accepts and runs those that already hold a slot',
+    async (t) => {
+      const { queue } = await start(t);
+      const admission = await queue.reserve({ pipelineId: 'maps' });
+      queue.drain();
+      await t.rejects(queue.reserve({ pipelineId: 'maps' }), { code: 'shutting_down' });
+      await admission.accept(jobOf('maps.1'), digestOf('A'));
+      await queue.start(async () => runResult('ok'));
+      t.equal((await finished(queue, 'maps.1')).status, 'succeeded');
+    },
+  );
 
   t.test('close waits for running jobs, and for waiting ones that would be lost', async (t) => {
     const { queue, waitingSurvives } = await start(t);

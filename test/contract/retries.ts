@@ -24,27 +24,24 @@ const settingsOf = (pauses: typeof soon, more: Partial<RetrySettings> = {}): Par
 
 /** The part of the `JobQueue` contract for retried runs. */
 export function retryContract(t: Test, start: Start): void {
-  t.test(
-    'a run that fails for a temporary cause is queued again, and succeeds when retried',
-    async (t) => {
-      const { queue, elapse } = await start(t, settingsOf(soon));
-      const workers = scripted({ 'maps.1': ['storage_transient', 'destination_busy'] });
-      const seen = observed();
-      await queue.start(workers.process, seen.observer);
-      await submit(queue, 'maps.1', 'session-1');
-      const record = await untilRecord(queue, elapse, 'maps.1', ({ status }) => status === 'succeeded');
-      t.match(record, {
-        attempt: 3,
-        next_try_at: null,
-        last_error: { code: 'destination_busy' },
-        error: null,
-      });
-      t.ok(Date.parse(record.retry_until ?? ''), 'reports the time limit of the retries');
-      t.same(workers.begun, ['maps.1', 'maps.1', 'maps.1']);
-      await until(() => seen.calls.length === 4, elapse);
-      t.same(seen.calls, ['started', 'retried 2', 'retried 3', 'finished true'], 'one run for the observer');
-    },
-  );
+  t.test('a run that fails for a temporary cause is queued again, and succeeds when retried', async (t) => {
+    const { queue, elapse } = await start(t, settingsOf(soon));
+    const workers = scripted({ 'maps.1': ['storage_transient', 'destination_busy'] });
+    const seen = observed();
+    await queue.start(workers.process, seen.observer);
+    await submit(queue, 'maps.1', 'session-1');
+    const record = await untilRecord(queue, elapse, 'maps.1', ({ status }) => status === 'succeeded');
+    t.match(record, {
+      attempt: 3,
+      next_try_at: null,
+      last_error: { code: 'destination_busy' },
+      error: null,
+    });
+    t.ok(Date.parse(record.retry_until ?? ''), 'reports the time limit of the retries');
+    t.same(workers.begun, ['maps.1', 'maps.1', 'maps.1']);
+    await until(() => seen.calls.length === 4, elapse);
+    t.same(seen.calls, ['started', 'retried 2', 'retried 3', 'finished true'], 'one run for the observer');
+  });
 
   t.test('a run that waits for a retry shows the cause, and holds no slot', async (t) => {
     const { queue, elapse } = await start(t, { ...settingsOf(late), queueSize: 1, maxConcurrency: 1 });
@@ -143,26 +140,33 @@ export function retryContract(t: Test, start: Start): void {
       error: { code: 'superseded', message: 'the newer run maps.3 replaced this run', retryable: false },
     });
     t.match(await untilEnd(queue, elapse, 'maps.3'), { status: 'succeeded' });
-    t.match(await queue.find('maps.2'), { status: 'queued' }, 'another path is not replaced, and was published in between');
+    t.match(
+      await queue.find('maps.2'),
+      { status: 'queued' },
+      'another path is not replaced, and was published in between',
+    );
     await untilRetrying(queue, elapse, 'maps.2');
     t.notOk(discarded.includes('maps.1'), 'its bundle stays for a rerun');
     t.same(workers.begun, ['maps.1', 'maps.2', 'maps.3']);
     t.equal(seen.calls.filter((call) => call === 'superseded').length, 1);
   });
 
-  t.test('a newer upload that arrives during an attempt replaces the run after the attempt fails', async (t) => {
-    const { queue, elapse } = await start(t, settingsOf(late));
-    let open = (): void => undefined;
-    const gate = new Promise<void>((resolve) => (open = resolve));
-    const workers = scripted({ 'maps.1': ['storage_transient'] }, gate);
-    await queue.start(workers.process);
-    await submit(queue, 'maps.1', 'session-1');
-    await until(() => workers.begun.length === 1, elapse);
-    await submit(queue, 'maps.2', 'session-1');
-    open();
-    t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } });
-    t.match(await untilEnd(queue, elapse, 'maps.2'), { status: 'succeeded' });
-  });
+  t.test(
+    'a newer upload that arrives during an attempt replaces the run after the attempt fails',
+    async (t) => {
+      const { queue, elapse } = await start(t, settingsOf(late));
+      let open = (): void => undefined;
+      const gate = new Promise<void>((resolve) => (open = resolve));
+      const workers = scripted({ 'maps.1': ['storage_transient'] }, gate);
+      await queue.start(workers.process);
+      await submit(queue, 'maps.1', 'session-1');
+      await until(() => workers.begun.length === 1, elapse);
+      await submit(queue, 'maps.2', 'session-1');
+      open();
+      t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } });
+      t.match(await untilEnd(queue, elapse, 'maps.2'), { status: 'succeeded' });
+    },
+  );
 
   t.test('an upload to another path replaces a run only if the destination path is fixed', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late, { hasOnePlace: true }));
@@ -222,7 +226,11 @@ export function retryContract(t: Test, start: Start): void {
     };
     t.match(await queue.triggers.decide(next), { outcome: 'coalesced' });
     await submit(queue, 'maps.3', null);
-    t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } }, 'a requested run does');
+    t.match(
+      await untilEnd(queue, elapse, 'maps.1'),
+      { error: { code: 'superseded' } },
+      'a requested run does',
+    );
   });
 }
 

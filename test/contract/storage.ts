@@ -276,27 +276,30 @@ export async function storageContract(
     await Promise.all(contenders.map((contender) => contender.close()));
   });
 
-  scenario('rename: moves scratch files into place, in order, and replaces existing ones', async (t, storage) => {
-    if (storage.rename === undefined) return;
-    await put(storage, 'x/old', 'old');
-    for (const index of [0, 1, 2])
-      await storage.write(key(`.publisher.tmp/1/output-${index}`), bytesBody(`new ${index}`), {
-        mode: 'scratch',
-      });
-    await storage.rename([
-      { from: key('.publisher.tmp/1/output-0'), to: key('x/old') },
-      { from: key('.publisher.tmp/1/output-1'), to: key('x/y/z/deep') },
-    ]);
-    t.equal(await get(storage, 'x/old'), 'new 0');
-    t.equal(await get(storage, 'x/y/z/deep'), 'new 1');
-    const moves = ['missing', 'output-2'].map((name) => ({
-      from: key(`.publisher.tmp/1/${name}`),
-      to: key(name),
-    }));
-    await rejectsWith(t, storage.rename(moves), 'storage_not_found');
-    t.equal(await storage.stat(key('output-2')), undefined, 'moves after a failed one are not executed');
-    t.equal(await get(storage, '.publisher.tmp/1/output-2'), 'new 2');
-  });
+  scenario(
+    'rename: moves scratch files into place, in order, and replaces existing ones',
+    async (t, storage) => {
+      if (storage.rename === undefined) return;
+      await put(storage, 'x/old', 'old');
+      for (const index of [0, 1, 2])
+        await storage.write(key(`.publisher.tmp/1/output-${index}`), bytesBody(`new ${index}`), {
+          mode: 'scratch',
+        });
+      await storage.rename([
+        { from: key('.publisher.tmp/1/output-0'), to: key('x/old') },
+        { from: key('.publisher.tmp/1/output-1'), to: key('x/y/z/deep') },
+      ]);
+      t.equal(await get(storage, 'x/old'), 'new 0');
+      t.equal(await get(storage, 'x/y/z/deep'), 'new 1');
+      const moves = ['missing', 'output-2'].map((name) => ({
+        from: key(`.publisher.tmp/1/${name}`),
+        to: key(name),
+      }));
+      await rejectsWith(t, storage.rename(moves), 'storage_not_found');
+      t.equal(await storage.stat(key('output-2')), undefined, 'moves after a failed one are not executed');
+      t.equal(await get(storage, '.publisher.tmp/1/output-2'), 'new 2');
+    },
+  );
 
   scenario('renames many files concurrently', async (t, storage) => {
     if (storage.rename === undefined) return;

@@ -73,19 +73,16 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     t.equal(await queue.find('maps.3'), undefined);
   });
 
-  t.test(
-    'records a tick of a paused pipeline, and a skipped one, without a run',
-    async (t) => {
-      const { queue } = await start();
-      await queue.pause('maps', null);
-      t.same(await queue.triggers.decide(tickJob('maps.1', 0)), { outcome: 'paused', previous: null });
-      await queue.resume('maps');
-      t.same(await queue.triggers.decide(tickJob('maps.2', 0)), { outcome: 'known' });
-      t.match(await queue.triggers.decide(tickJob('maps.3', 15), { passes: true }), { outcome: 'passed' });
-      t.same(await queue.triggers.decide(tickJob('maps.4', 15)), { outcome: 'known' });
-      t.same(await queue.depth(), { reserved: 0, queued: 0, running: 0 });
-    },
-  );
+  t.test('records a tick of a paused pipeline, and a skipped one, without a run', async (t) => {
+    const { queue } = await start();
+    await queue.pause('maps', null);
+    t.same(await queue.triggers.decide(tickJob('maps.1', 0)), { outcome: 'paused', previous: null });
+    await queue.resume('maps');
+    t.same(await queue.triggers.decide(tickJob('maps.2', 0)), { outcome: 'known' });
+    t.match(await queue.triggers.decide(tickJob('maps.3', 15), { passes: true }), { outcome: 'passed' });
+    t.same(await queue.triggers.decide(tickJob('maps.4', 15)), { outcome: 'known' });
+    t.same(await queue.depth(), { reserved: 0, queued: 0, running: 0 });
+  });
 
   t.test('starts one more run for a change during a run, and none while one waits', async (t) => {
     const { queue } = await start();

@@ -86,42 +86,45 @@ t.test('a dead link fails the build', async (t) => {
   t.match(stderr, 'docs/publish.md links to gone.md, which is not a file');
 });
 
-t.test('pages load nothing from other hosts, can be searched, and fit a phone in light and dark', async (t) => {
-  const origin = await serve(t, published);
-  const browser = await startChromium();
-  t.teardown(() => browser.close());
-  for (const colorScheme of ['light', 'dark'] as const) {
-    const page = await browser.newPage({ viewport: { width: 360, height: 780 }, colorScheme });
-    const elsewhere: string[] = [];
-    const failed: string[] = [];
-    page.on('request', (request) => {
-      if (!request.url().startsWith(origin) && !request.url().startsWith('data:'))
-        elsewhere.push(request.url());
-    });
-    page.on('response', (response) => {
-      if (response.status() >= 400) failed.push(response.url());
-    });
-    for (const name of [
-      '',
-      'installation.html',
-      'configuration.html',
-      'overview.html',
-      'tutorials/five-minute-tour.html',
-    ]) {
-      await page.goto(`${origin}${base}${name}`, { waitUntil: 'networkidle' });
-      t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${name} fits`);
-      t.same(await contrastProblems(page), [], `${name} in ${colorScheme} can be read`);
+t.test(
+  'pages load nothing from other hosts, can be searched, and fit a phone in light and dark',
+  async (t) => {
+    const origin = await serve(t, published);
+    const browser = await startChromium();
+    t.teardown(() => browser.close());
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const page = await browser.newPage({ viewport: { width: 360, height: 780 }, colorScheme });
+      const elsewhere: string[] = [];
+      const failed: string[] = [];
+      page.on('request', (request) => {
+        if (!request.url().startsWith(origin) && !request.url().startsWith('data:'))
+          elsewhere.push(request.url());
+      });
+      page.on('response', (response) => {
+        if (response.status() >= 400) failed.push(response.url());
+      });
+      for (const name of [
+        '',
+        'installation.html',
+        'configuration.html',
+        'overview.html',
+        'tutorials/five-minute-tour.html',
+      ]) {
+        await page.goto(`${origin}${base}${name}`, { waitUntil: 'networkidle' });
+        t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${name} fits`);
+        t.same(await contrastProblems(page), [], `${name} in ${colorScheme} can be read`);
+      }
+      t.equal(await page.locator('html.dark').count(), colorScheme === 'dark' ? 1 : 0);
+      await page.locator('#local-search button').click();
+      await page.locator('#localsearch-input').fill('idempotency key');
+      await page.locator('.results a').first().click();
+      await page.waitForURL(/\.html/);
+      t.same(elsewhere, []);
+      t.same(failed, []);
+      await page.close();
     }
-    t.equal(await page.locator('html.dark').count(), colorScheme === 'dark' ? 1 : 0);
-    await page.locator('#local-search button').click();
-    await page.locator('#localsearch-input').fill('idempotency key');
-    await page.locator('.results a').first().click();
-    await page.waitForURL(/\.html/);
-    t.same(elsewhere, []);
-    t.same(failed, []);
-    await page.close();
-  }
-});
+  },
+);
 
 t.test('schedules, rollback, previews and the comparison are at most two clicks away', async (t) => {
   const origin = await serve(t, published);

@@ -120,7 +120,11 @@ async function publishAll(publish: (n: number) => Promise<void>): Promise<void> 
   for (let n = 1; n <= generations; n += 1) await publish(n);
 }
 
-function reportReads(t: Test, how: string, { reads, mixed, missing, generations: seen, seconds }: Seen): void {
+function reportReads(
+  t: Test,
+  how: string,
+  { reads, mixed, missing, generations: seen, seconds }: Seen,
+): void {
   const rate = Math.round(reads / seconds);
   t.comment(
     `report: ${reads} reads of ${names.length} files ${how} (${rate} a second), of ${seen} of ${generations} generations: ${mixed} mixed, ${missing} not found`,

@@ -11,20 +11,17 @@ t.setTimeout(0);
 /** Two real processes on one directory, and real signals. */
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's' };
 
-t.test(
-  'a process suspended during publication does not commit after it lost its lease',
-  async (t) => {
-    const root = t.testdir();
-    const child = start(t, root);
-    await child.line('staging');
-    child.process.kill('SIGSTOP');
-    t.equal((await publish(root, overtaking)).error, null);
-    child.process.kill('SIGCONT');
-    child.process.stdin?.write('go on\n');
-    t.match(JSON.parse(await child.line('{')), { action: 'error', code: 'lease_lost' });
-    await check(t, root);
-  },
-);
+t.test('a process suspended during publication does not commit after it lost its lease', async (t) => {
+  const root = t.testdir();
+  const child = start(t, root);
+  await child.line('staging');
+  child.process.kill('SIGSTOP');
+  t.equal((await publish(root, overtaking)).error, null);
+  child.process.kill('SIGCONT');
+  child.process.stdin?.write('go on\n');
+  t.match(JSON.parse(await child.line('{')), { action: 'error', code: 'lease_lost' });
+  await check(t, root);
+});
 
 t.test('a publisher that waits for a live one continues when that one is done', async (t) => {
   const root = t.testdir();

@@ -26,28 +26,25 @@ async function smallDisk(t: Test, { root }: Place, name: string, mebibytes: numb
   return directory;
 }
 
-t.test(
-  'a full staging disk is 507, leaves no files, and recovers when there is space again',
-  async (t) => {
-    const place = layOut(t, {});
-    const staging = await smallDisk(t, place, 'staging', 24);
-    const daemon = await launchApi(t, place, ['serve']);
-    for (let attempt = 1; attempt <= 3; attempt += 1) {
-      const response = await upload(daemon.url, 'p1', bundle('large', 30 << 20));
-      t.equal(response.status, 507);
-      const body = (await response.json()) as Record<string, unknown>;
-      t.match(body, { code: 'insufficient_storage', retryable: true });
-      t.notMatch(JSON.stringify(body), place.root, 'names no path of the host');
-      t.same(stagedIn(staging), []);
-    }
-    const small = await acceptedId(await upload(daemon.url, 'p1', bundle('small', 1 << 20)));
-    t.equal((await follow(daemon.url, small)).status, 'succeeded');
-    execFileSync('mount', ['-o', 'remount,size=80m', staging]);
-    const large = await acceptedId(await upload(daemon.url, 'p1', bundle('large', 30 << 20)));
-    t.equal((await follow(daemon.url, large)).status, 'succeeded');
-    t.equal(await daemon.kill('SIGTERM'), 0);
-  },
-);
+t.test('a full staging disk is 507, leaves no files, and recovers when there is space again', async (t) => {
+  const place = layOut(t, {});
+  const staging = await smallDisk(t, place, 'staging', 24);
+  const daemon = await launchApi(t, place, ['serve']);
+  for (let attempt = 1; attempt <= 3; attempt += 1) {
+    const response = await upload(daemon.url, 'p1', bundle('large', 30 << 20));
+    t.equal(response.status, 507);
+    const body = (await response.json()) as Record<string, unknown>;
+    t.match(body, { code: 'insufficient_storage', retryable: true });
+    t.notMatch(JSON.stringify(body), place.root, 'names no path of the host');
+    t.same(stagedIn(staging), []);
+  }
+  const small = await acceptedId(await upload(daemon.url, 'p1', bundle('small', 1 << 20)));
+  t.equal((await follow(daemon.url, small)).status, 'succeeded');
+  execFileSync('mount', ['-o', 'remount,size=80m', staging]);
+  const large = await acceptedId(await upload(daemon.url, 'p1', bundle('large', 30 << 20)));
+  t.equal((await follow(daemon.url, large)).status, 'succeeded');
+  t.equal(await daemon.kill('SIGTERM'), 0);
+});
 
 t.test(
   'answers 507 below 16 MiB of space, publishes accepted uploads, and accepts more afterwards',
@@ -85,7 +82,8 @@ t.test(
     await daemon.kill('SIGKILL');
     daemon = await launchApi(t, place, ['serve']);
     await steer('resume');
-    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'with or without space');
+    for (const run of taken)
+      t.equal((await follow(daemon.url, run)).status, 'succeeded', 'with or without space');
     t.equal((await upload(daemon.url, 'p1', bundle('small'))).status, 507);
     rmSync(ballast);
     let again = await upload(daemon.url, 'p1', bundle('after'));
@@ -147,7 +145,8 @@ t.test(
     t.ok(taken.length >= 10);
     const health = await fetch(`${daemon.url}healthz`);
     t.match([health.status, await health.json()], [507, { code: 'insufficient_storage' }]);
-    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'the daemon continues');
+    for (const run of taken)
+      t.equal((await follow(daemon.url, run)).status, 'succeeded', 'the daemon continues');
     const key = { 'idempotency-key': `k${taken.length}` };
     rmSync(path.join(queue, 'ballast'));
     const again = await acceptedId(await upload(daemon.url, 'p1', bundle(`session-${taken.length}`), key));

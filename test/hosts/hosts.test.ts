@@ -380,31 +380,28 @@ t.test('the console shows the queues of all hosts, and replaces the previous boa
   t.strictSame(complaints, []);
 });
 
-t.test(
-  'stages bundles on an SFTP server between the API and a worker, and sweeps them there',
-  async (t) => {
-    const redis = await startRedis();
-    t.teardown(() => redis.close());
-    const sshd = await startSshd(t);
-    const staging = `{backend: sftp, host: ${sshd.host}, port: ${sshd.port}, user: ${sshd.user}, path: "${sshd.root}/staging", ssh_key_file: "${sshd.clientKeyFile}", known_hosts_file: "${sshd.knownHostsFile}"}`;
-    const place = layOut(t, { redisUrl: redis.url, pipelines: 2, http: 'retention: 10s', staging });
-    const api = await launchApi(t, place);
-    await launchWorker(t, place);
-    const names = Array.from({ length: 8 }, (_, index) => `b${index}`);
-    const followed = await Promise.all(
-      names.map(async (name, index) => {
-        const response = await upload(api.url, `p${(index % 2) + 1}`, bundle(name, 300_000));
-        return follow(api.url, await acceptedId(response));
-      }),
+t.test('stages bundles on an SFTP server between the API and a worker, and sweeps them there', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const sshd = await startSshd(t);
+  const staging = `{backend: sftp, host: ${sshd.host}, port: ${sshd.port}, user: ${sshd.user}, path: "${sshd.root}/staging", ssh_key_file: "${sshd.clientKeyFile}", known_hosts_file: "${sshd.knownHostsFile}"}`;
+  const place = layOut(t, { redisUrl: redis.url, pipelines: 2, http: 'retention: 10s', staging });
+  const api = await launchApi(t, place);
+  await launchWorker(t, place);
+  const names = Array.from({ length: 8 }, (_, index) => `b${index}`);
+  const followed = await Promise.all(
+    names.map(async (name, index) => {
+      const response = await upload(api.url, `p${(index % 2) + 1}`, bundle(name, 300_000));
+      return follow(api.url, await acceptedId(response));
+    }),
+  );
+  for (const { status } of followed) t.equal(status, 'succeeded');
+  for (const [index, name] of names.entries())
+    t.ok(
+      readFileSync(path.join(place.root, 'public', `p${(index % 2) + 1}`, name, 'data.bin')).equals(
+        Buffer.alloc(300_000, name),
+      ),
     );
-    for (const { status } of followed) t.equal(status, 'succeeded');
-    for (const [index, name] of names.entries())
-      t.ok(
-        readFileSync(path.join(place.root, 'public', `p${(index % 2) + 1}`, name, 'data.bin')).equals(
-          Buffer.alloc(300_000, name),
-        ),
-      );
-    while (stagedIn(path.join(sshd.root, 'staging')).length > 0) await systemClock.sleep(50);
-    t.pass('the archives are removed with the records of their runs');
-  },
-);
+  while (stagedIn(path.join(sshd.root, 'staging')).length > 0) await systemClock.sleep(50);
+  t.pass('the archives are removed with the records of their runs');
+});

@@ -118,7 +118,8 @@ for (const [number, mode] of modes.entries())
         if (mode === 'memory') {
           t.same(staged(place), [], 'staging is swept at the start');
           if (run !== undefined) t.equal((await fetch(`${next.url}runs/${run}`)).status, 404);
-        } else if (run !== undefined) t.equal((await follow(next.url, run)).status, 'succeeded', 'without a request');
+        } else if (run !== undefined)
+          t.equal((await follow(next.url, run)).status, 'succeeded', 'without a request');
         const again = await uploadedAgain(next);
         const replayed = again.headers.get('idempotency-replayed') === 'true';
         const id = await acceptedId(again);

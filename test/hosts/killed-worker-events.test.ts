@@ -61,25 +61,22 @@ async function placeWithHook(t: Test, pipelines: number): Promise<Hook> {
   return hook;
 }
 
-t.test(
-  'other workers deliver events of a worker killed before the receiver answered',
-  async (t) => {
-    const hook = await placeWithHook(t, 1);
-    hook.answers = () => false;
-    const api = await launchApi(t, hook.place);
-    const worker = await launchWorker(t, hook.place);
-    const run = await acceptedId(await upload(api.url, 'p1', bundle('one')));
-    t.match(await follow(api.url, run), { status: 'succeeded' });
-    await hook.until(1);
-    await worker.kill('SIGKILL');
-    hook.answers = () => true;
-    // Only an API without workers is left.
-    await hook.until(2);
-    const [first, second] = hook.received;
-    t.same(second, first, 'the same event, with its id');
-    t.match(first, { type: 'bundle.published', data: { run_id: run } });
-  },
-);
+t.test('other workers deliver events of a worker killed before the receiver answered', async (t) => {
+  const hook = await placeWithHook(t, 1);
+  hook.answers = () => false;
+  const api = await launchApi(t, hook.place);
+  const worker = await launchWorker(t, hook.place);
+  const run = await acceptedId(await upload(api.url, 'p1', bundle('one')));
+  t.match(await follow(api.url, run), { status: 'succeeded' });
+  await hook.until(1);
+  await worker.kill('SIGKILL');
+  hook.answers = () => true;
+  // Only an API without workers is left.
+  await hook.until(2);
+  const [first, second] = hook.received;
+  t.same(second, first, 'the same event, with its id');
+  t.match(first, { type: 'bundle.published', data: { run_id: run } });
+});
 
 const uploadsOfAll = 120;
 const uploads = howMany(uploadsOfAll, 24);

@@ -58,44 +58,41 @@ t.test('tries a read request in the page, and shows status, headers and body of 
   t.match(await answer.textContent(), /^401/);
 });
 
-t.test(
-  'a request with a body can be sent: typed JSON, and files, raw or in a form',
-  async (t) => {
-    const page = await open({}, '#validateSceneMap');
-    const validate = page.locator('#validateSceneMap');
-    await validate.getByLabel('Body', { exact: true }).fill('{"scenes": 7}');
-    await validate.getByRole('button', { name: 'Send' }).click();
-    const answer = validate.getByLabel('Answer', { exact: true });
-    await answer.getByText('"findings"').waitFor();
-    t.match(await answer.textContent(), '"/scenes"');
+t.test('a request with a body can be sent: typed JSON, and files, raw or in a form', async (t) => {
+  const page = await open({}, '#validateSceneMap');
+  const validate = page.locator('#validateSceneMap');
+  await validate.getByLabel('Body', { exact: true }).fill('{"scenes": 7}');
+  await validate.getByRole('button', { name: 'Send' }).click();
+  const answer = validate.getByLabel('Answer', { exact: true });
+  await answer.getByText('"findings"').waitFor();
+  t.match(await answer.textContent(), '"/scenes"');
 
-    await validate.getByLabel('Content-Type').selectOption('multipart/form-data');
-    t.equal(await validate.getByLabel('Body', { exact: true }).count(), 0);
-    await validate.getByLabel('file', { exact: true }).setInputFiles({
-      ...{ name: 'map.json', mimeType: 'application/json' },
-      buffer: await readFile('examples/scene-maps/session-42-findings.json'),
-    });
-    await validate.getByRole('button', { name: 'Send' }).click();
-    await answer.getByText('"valid": true').waitFor();
-    t.match(await answer.textContent(), /^200 OK/);
+  await validate.getByLabel('Content-Type').selectOption('multipart/form-data');
+  t.equal(await validate.getByLabel('Body', { exact: true }).count(), 0);
+  await validate.getByLabel('file', { exact: true }).setInputFiles({
+    ...{ name: 'map.json', mimeType: 'application/json' },
+    buffer: await readFile('examples/scene-maps/session-42-findings.json'),
+  });
+  await validate.getByRole('button', { name: 'Send' }).click();
+  await answer.getByText('"valid": true').waitFor();
+  t.match(await answer.textContent(), /^200 OK/);
 
-    await page.goto(`${url}#uploadBundle`);
-    const upload = page.locator('#uploadBundle');
-    await upload.getByLabel('pipeline_id (path)').fill('maps');
-    await upload.getByLabel('Token').fill(tokens.maps);
-    const seen = page.waitForRequest((request) => request.url().endsWith('/pipelines/maps/upload'));
-    await upload.getByLabel('Content-Type').selectOption('application/gzip');
-    await upload
-      .getByLabel('Body', { exact: true })
-      .setInputFiles({ name: 'a.tar.gz', mimeType: '', buffer: Buffer.from('no archive') });
-    await upload.getByRole('button', { name: 'Send' }).click();
-    t.equal(await (await seen).headerValue('content-type'), 'application/gzip');
-    const accepted = upload.getByLabel('Answer', { exact: true });
-    await accepted.getByText('x-request-id').waitFor();
-    // The bundle is staged by a stub, which accepts any bytes.
-    t.match(await accepted.textContent(), /^202 Accepted/);
-  },
-);
+  await page.goto(`${url}#uploadBundle`);
+  const upload = page.locator('#uploadBundle');
+  await upload.getByLabel('pipeline_id (path)').fill('maps');
+  await upload.getByLabel('Token').fill(tokens.maps);
+  const seen = page.waitForRequest((request) => request.url().endsWith('/pipelines/maps/upload'));
+  await upload.getByLabel('Content-Type').selectOption('application/gzip');
+  await upload
+    .getByLabel('Body', { exact: true })
+    .setInputFiles({ name: 'a.tar.gz', mimeType: '', buffer: Buffer.from('no archive') });
+  await upload.getByRole('button', { name: 'Send' }).click();
+  t.equal(await (await seen).headerValue('content-type'), 'application/gzip');
+  const accepted = upload.getByLabel('Answer', { exact: true });
+  await accepted.getByText('x-request-id').waitFor();
+  // The bundle is staged by a stub, which accepts any bytes.
+  t.match(await accepted.textContent(), /^202 Accepted/);
+});
 
 t.test('every request that ends can be tried, and axe accepts every form', async (t) => {
   const page = await open({ viewport: { width: 360, height: 900 } });

@@ -235,7 +235,10 @@ t.test('a run links to the page of its scene map', async (t) => {
   const link = page.getByRole('link', { name: 'Open the published page at web' });
   const address = new URL((await link.getAttribute('href')) ?? '', daemon.base).href;
   const redirect = await page.request.get(address, { maxRedirects: 0 });
-  t.match([redirect.status(), redirect.headers()['location']], [303, 'https://maps.example.org/mapped/maps/one.html']);
+  t.match(
+    [redirect.status(), redirect.headers()['location']],
+    [303, 'https://maps.example.org/mapped/maps/one.html'],
+  );
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web?path=mapped`);
   t.ok(await page.getByRole('link', { name: 'Scene map maps/one.html' }).isVisible());
   await page.goto(`${daemon.base}console/runs/${id}`);

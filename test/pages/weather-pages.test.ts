@@ -124,11 +124,7 @@ t.test('shows difficult data correctly: partial, across 180°, without a locatio
   t.match(shemya, /until <time [^>]*>Tue 20 Jan 20:00 HAST</);
   t.match(shemya, /Test, not a warning: Tsunami Warning/);
   t.notMatch(shemya, /may apply here/, 'an alert for zones of Mississippi cannot apply in Alaska');
-  t.match(
-    shemya,
-    /The outlook covers only the contiguous states/,
-    'SPC outlines only the contiguous states',
-  );
+  t.match(shemya, /The outlook covers only the contiguous states/, 'SPC outlines only the contiguous states');
   t.match(
     await page('weather/?day=1'),
     /High risk of severe storms today<.*in parts of Mississippi.*level 5 of 5.*The chances of tornado, wind and hail are not known yet\./s,

@@ -222,10 +222,7 @@ t.test(
 t.test('start_segment_id and end_segment_id name exact segment IDs.', async (t) => {
   const ids = Array.from({ length: 20 }, (_, index) => index + 1).filter((id) => id !== 10);
   world.write('t.jsonl', ids.map((id) => JSON.stringify({ segment_id: id, text: 'x' })).join('\n'));
-  t.notOk(
-    await isValid(unchanged, '--transcript', 't.jsonl'),
-    'the first scene ends at a missing segment',
-  );
+  t.notOk(await isValid(unchanged, '--transcript', 't.jsonl'), 'the first scene ends at a missing segment');
   t.ok(await isValid(({ scenes }) => (scenes[0]['end_segment_id'] = 9), '--transcript', 't.jsonl'));
 });
 

@@ -58,7 +58,10 @@ function pathTo(last: string, first: string, cameFrom: ReadonlyMap<string, strin
   return nodes;
 }
 
-function describeCycle(nodes: readonly string[], graph: ReadonlyMap<string, ReadonlyMap<string, Import>>): string[] {
+function describeCycle(
+  nodes: readonly string[],
+  graph: ReadonlyMap<string, ReadonlyMap<string, Import>>,
+): string[] {
   const arrows = nodes.map((node, index) => {
     const found = graph.get(node)?.get(nodes[(index + 1) % nodes.length] ?? '');
     return `${path.posix.relative('src', found?.from ?? '')} → ${path.posix.relative('src', found?.to ?? '')}`;

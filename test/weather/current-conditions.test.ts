@@ -53,18 +53,21 @@ t.test('the window excludes its start and extends five minutes ahead', async (t)
   t.equal(at(6), null);
 });
 
-t.test('each field has the newest usable value, and the order of stations has priority over age', async (t) => {
-  const rows = [
-    observation('B', -1, { temperatureC: 9, visibilityM: 9000 }),
-    observation('A', -60, { temperatureC: 1, altimeterPa: 101_000 }),
-    observation('A', -30, { temperatureC: 2 }),
-  ];
-  const found = currentConditions(rows, ['A', 'B'], window);
-  t.match(found?.values, { temperatureC: 2, altimeterPa: 101_000, visibilityM: 9000 });
-  t.equal(found?.station.stationId, 'A');
-  t.same(found?.observedAt, minutes(-1));
-  t.equal(currentConditions(rows, ['B', 'A'], window)?.values.temperatureC, 9);
-});
+t.test(
+  'each field has the newest usable value, and the order of stations has priority over age',
+  async (t) => {
+    const rows = [
+      observation('B', -1, { temperatureC: 9, visibilityM: 9000 }),
+      observation('A', -60, { temperatureC: 1, altimeterPa: 101_000 }),
+      observation('A', -30, { temperatureC: 2 }),
+    ];
+    const found = currentConditions(rows, ['A', 'B'], window);
+    t.match(found?.values, { temperatureC: 2, altimeterPa: 101_000, visibilityM: 9000 });
+    t.equal(found?.station.stationId, 'A');
+    t.same(found?.observedAt, minutes(-1));
+    t.equal(currentConditions(rows, ['B', 'A'], window)?.values.temperatureC, 9);
+  },
+);
 
 t.test('skips values that failed their checks or are impossible', async (t) => {
   const older = observation('A', -20, {

@@ -172,28 +172,31 @@ t.test('reports missing and changed tables', async (t) => {
   await owner.close();
 });
 
-t.test('a slow query is cancelled, and a read that waits too long for a connection is rejected', async (t) => {
-  const owner = await openServer(server.url());
-  await owner.run('begin; lock table observations in access exclusive mode');
-  const hasty = await open({ statementTimeoutMs: 100 });
-  await t.rejects(hasty.observations(observation), {
-    code: 'database_unavailable',
-    message: /did not answer a query in time/,
-    retryable: true,
-  });
-  const narrow = await open({ poolSize: 2, connectTimeoutMs: 1000, lockTimeoutMs: 5000 });
-  // Eight single statements share one connection.
-  const first = Promise.all(Array.from({ length: 8 }, () => narrow.observations(observation)));
-  await t.rejects(narrow.observations(observation), {
-    code: 'database_unavailable',
-    message: /no free connection/,
-  });
-  await owner.run('commit');
-  t.ok((await first).every(({ data }) => data !== null));
-  const late = await persist(() => hasty.observations(observation), 'database_unavailable');
-  t.ok(late.data, 'both continue');
-  await Promise.all([hasty.close(), narrow.close(), owner.close()]);
-});
+t.test(
+  'a slow query is cancelled, and a read that waits too long for a connection is rejected',
+  async (t) => {
+    const owner = await openServer(server.url());
+    await owner.run('begin; lock table observations in access exclusive mode');
+    const hasty = await open({ statementTimeoutMs: 100 });
+    await t.rejects(hasty.observations(observation), {
+      code: 'database_unavailable',
+      message: /did not answer a query in time/,
+      retryable: true,
+    });
+    const narrow = await open({ poolSize: 2, connectTimeoutMs: 1000, lockTimeoutMs: 5000 });
+    // Eight single statements share one connection.
+    const first = Promise.all(Array.from({ length: 8 }, () => narrow.observations(observation)));
+    await t.rejects(narrow.observations(observation), {
+      code: 'database_unavailable',
+      message: /no free connection/,
+    });
+    await owner.run('commit');
+    t.ok((await first).every(({ data }) => data !== null));
+    const late = await persist(() => hasty.observations(observation), 'database_unavailable');
+    t.ok(late.data, 'both continue');
+    await Promise.all([hasty.close(), narrow.close(), owner.close()]);
+  },
+);
 
 t.test('a locked table stops no other family', async (t) => {
   const owner = await openServer(server.url());

@@ -197,7 +197,8 @@ t.test('no page renders text from a bundle, a catalog or a request as markup', a
       const escapedPages = bodies.filter(([, body]) => escaped.test(body)).map(([path]) => path);
       for (const path of [`console/runs/${runId}`, place, `${place}/releases`, 'plan', 'verify'])
         if (!escapedPages.includes(path)) throw new Error(`the text is not on ${path}`);
-      if (!escapedPages.includes('console/admin of the admin')) throw new Error('the text is not for the admin');
+      if (!escapedPages.includes('console/admin of the admin'))
+        throw new Error('the text is not for the admin');
       await sleep(0);
     }),
     { numRuns: 15 },

@@ -120,7 +120,11 @@ t.test("an answer that does not belong to this browser's login is rejected", asy
   cookies.clear();
   cookies.set('waybill_login', attempt);
   const again = await browser.send(answer);
-  t.match(noticeIn(await again.text()), /last page was opened twice\. Log in again\./, 'the code cannot be used again');
+  t.match(
+    noticeIn(await again.text()),
+    /last page was opened twice\. Log in again\./,
+    'the code cannot be used again',
+  );
 
   provider.user = null;
   const denied = await new HttpBrowser().get(`${api.origin}/console/login/start`);
@@ -296,33 +300,36 @@ t.test('a session ends when its role is removed or changed, and never gains anot
   t.equal(await status(), 303, 'no login');
 });
 
-t.test('a global logout ends all sessions of the user, on all hosts, but none that begin later', async (t) => {
-  const endedSessions = endedSessionsBook({ clock: systemClock });
-  const { api, provider } = await startConsole(t, { ports: { endedSessions } });
-  const other = await startApi(t, { ports: { endedSessions } });
-  const { login } = api.ports.configured.get();
-  other.reconfigure((access) => ({ ...access, login }));
-  const [here, there, token] = [new HttpBrowser(), new HttpBrowser(), new HttpBrowser()];
-  const csrf = await here.logIn(api);
-  await there.logIn(api);
-  await token.send(`${api.origin}/console/login`, { token: 'token-of-the-pipeline-maps' });
-  provider.user = { id: 'grace', claims: { groups: ['admins'] } };
-  const grace = new HttpBrowser();
-  await grace.logIn(api);
-  const statuses = async (): Promise<number[]> =>
-    Promise.all(
-      [here, there, token, grace].map(async (one) => (await one.send(`${other.origin}/console`)).status),
-    );
-  t.same(await statuses(), [200, 200, 200, 200]);
-  const events = await fetch(`${other.origin}/console/events`, {
-    headers: { cookie: `waybill_session=${there.cookies.get('waybill_session') ?? ''}` },
-  });
-  const end = await here.send(`${api.origin}/console/logout`, { csrf, everywhere: 'yes' });
-  t.match(end.headers.get('location'), /done=logged_out_everywhere/);
-  t.same(await statuses(), [303, 303, 200, 200]);
-  t.match(await events.text(), /event: end\n[^]*"reason":"token_revoked"/, 'an open page ends');
-  provider.user = { id: 'ada', claims: { groups: ['publishers'] } };
-  const later = new HttpBrowser();
-  t.not(csrfIn(await later.logIn(api)), csrf);
-  t.equal((await later.send(`${other.origin}/console`)).status, 200, 'a later login');
-});
+t.test(
+  'a global logout ends all sessions of the user, on all hosts, but none that begin later',
+  async (t) => {
+    const endedSessions = endedSessionsBook({ clock: systemClock });
+    const { api, provider } = await startConsole(t, { ports: { endedSessions } });
+    const other = await startApi(t, { ports: { endedSessions } });
+    const { login } = api.ports.configured.get();
+    other.reconfigure((access) => ({ ...access, login }));
+    const [here, there, token] = [new HttpBrowser(), new HttpBrowser(), new HttpBrowser()];
+    const csrf = await here.logIn(api);
+    await there.logIn(api);
+    await token.send(`${api.origin}/console/login`, { token: 'token-of-the-pipeline-maps' });
+    provider.user = { id: 'grace', claims: { groups: ['admins'] } };
+    const grace = new HttpBrowser();
+    await grace.logIn(api);
+    const statuses = async (): Promise<number[]> =>
+      Promise.all(
+        [here, there, token, grace].map(async (one) => (await one.send(`${other.origin}/console`)).status),
+      );
+    t.same(await statuses(), [200, 200, 200, 200]);
+    const events = await fetch(`${other.origin}/console/events`, {
+      headers: { cookie: `waybill_session=${there.cookies.get('waybill_session') ?? ''}` },
+    });
+    const end = await here.send(`${api.origin}/console/logout`, { csrf, everywhere: 'yes' });
+    t.match(end.headers.get('location'), /done=logged_out_everywhere/);
+    t.same(await statuses(), [303, 303, 200, 200]);
+    t.match(await events.text(), /event: end\n[^]*"reason":"token_revoked"/, 'an open page ends');
+    provider.user = { id: 'ada', claims: { groups: ['publishers'] } };
+    const later = new HttpBrowser();
+    t.not(csrfIn(await later.logIn(api)), csrf);
+    t.equal((await later.send(`${other.origin}/console`)).status, 200, 'a later login');
+  },
+);

@@ -219,45 +219,54 @@ t.test('a session ends with its token, and at logout', async (t) => {
   t.equal(await status(), 303, 'a copied cookie is not accepted');
 });
 
-t.test('a logout ends the session on other hosts and after a restart, and closes its open pages', async (t) => {
-  const endedSessions = endedSessionsBook({ clock: systemClock });
-  const [one, other] = await Promise.all([1, 2].map(() => startApi(t, { ports: { endedSessions } })));
-  if (one === undefined || other === undefined) throw new TypeError('there are two');
-  const { cookie, csrf } = await logIn(one, tokens.maps);
-  const page = await fetch(`${other.origin}/console/events`, { headers: { cookie } });
-  t.equal(page.status, 200);
-  t.equal((await post(one, 'console/logout', { csrf }, { cookie })).status, 303);
-  for (const api of [one, other, await startApi(t, { ports: { endedSessions } })])
-    t.equal((await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status, 303);
-  t.match(await page.text(), /event: end\n[^]*"reason":"token_revoked"/);
-});
+t.test(
+  'a logout ends the session on other hosts and after a restart, and closes its open pages',
+  async (t) => {
+    const endedSessions = endedSessionsBook({ clock: systemClock });
+    const [one, other] = await Promise.all([1, 2].map(() => startApi(t, { ports: { endedSessions } })));
+    if (one === undefined || other === undefined) throw new TypeError('there are two');
+    const { cookie, csrf } = await logIn(one, tokens.maps);
+    const page = await fetch(`${other.origin}/console/events`, { headers: { cookie } });
+    t.equal(page.status, 200);
+    t.equal((await post(one, 'console/logout', { csrf }, { cookie })).status, 303);
+    for (const api of [one, other, await startApi(t, { ports: { endedSessions } })])
+      t.equal(
+        (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status,
+        303,
+      );
+    t.match(await page.text(), /event: end\n[^]*"reason":"token_revoked"/);
+  },
+);
 
-t.test('a clock that was ahead neither extends a session nor blocks later ones after a global logout', async (t) => {
-  let aheadMs = 365 * 86_400_000;
-  const clock = {
-    ...systemClock,
-    now: () => new Date(Date.now() + aheadMs),
-    // Without timers, only a new session checks for logouts.
-    timeout: () => ({ cancel: () => undefined }),
-  };
-  const api = await startApi(t, { ports: { clock, endedSessions: endedSessionsBook({ clock }) } });
-  const statusOf = async (cookie: string): Promise<number> =>
-    (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
-  const kept = await logIn(api, tokens.maps);
-  const ended = await logIn(api, tokens.maps);
-  t.equal(await statusOf(kept.cookie), 200);
-  t.equal(
-    (await post(api, 'console/logout', { csrf: ended.csrf, everywhere: 'yes' }, { cookie: ended.cookie }))
-      .status,
-    303,
-  );
-  const admin = await logIn(api, tokens.admin);
-  aheadMs = 0;
-  t.equal(await statusOf(admin.cookie), 303, 'its start is in the future');
-  // The first request of the session detects that the logout is in the future, and treats it as current.
-  t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 303);
-  t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 200);
-});
+t.test(
+  'a clock that was ahead neither extends a session nor blocks later ones after a global logout',
+  async (t) => {
+    let aheadMs = 365 * 86_400_000;
+    const clock = {
+      ...systemClock,
+      now: () => new Date(Date.now() + aheadMs),
+      // Without timers, only a new session checks for logouts.
+      timeout: () => ({ cancel: () => undefined }),
+    };
+    const api = await startApi(t, { ports: { clock, endedSessions: endedSessionsBook({ clock }) } });
+    const statusOf = async (cookie: string): Promise<number> =>
+      (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
+    const kept = await logIn(api, tokens.maps);
+    const ended = await logIn(api, tokens.maps);
+    t.equal(await statusOf(kept.cookie), 200);
+    t.equal(
+      (await post(api, 'console/logout', { csrf: ended.csrf, everywhere: 'yes' }, { cookie: ended.cookie }))
+        .status,
+      303,
+    );
+    const admin = await logIn(api, tokens.admin);
+    aheadMs = 0;
+    t.equal(await statusOf(admin.cookie), 303, 'its start is in the future');
+    // The first request of the session detects that the logout is in the future, and treats it as current.
+    t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 303);
+    t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 200);
+  },
+);
 
 t.test(
   'a logout that cannot be stored is 503, and no cookie is accepted while logouts are unknown',

@@ -116,7 +116,11 @@ t.test('a reload limits the rights of tokens that were issued before', async (t)
   };
   t.equal(await statusWith({ scopes: ['read'] }), 403);
   t.equal(await statusWith({ pipelines: ['docs'] }), 403, 'old tokens do not apply to a new pipeline');
-  t.equal(await statusWith({ claims: { repository_id: '12345' } }), 401, 'other rules require another exchange');
+  t.equal(
+    await statusWith({ claims: { repository_id: '12345' } }),
+    401,
+    'other rules require another exchange',
+  );
   t.equal(await statusWith({ audience: 'https://other.example.org' }), 401);
   t.equal(await statusWith({ maxLifetimeMs: 60_000 }), 202);
 });

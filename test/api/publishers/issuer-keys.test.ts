@@ -125,36 +125,39 @@ t.test('an ID token with a malformed key is rejected', async (t) => {
   t.match({ status, body }, { status: 400, body: { code: 'id_token_refused' } });
 });
 
-t.test('keys are refreshed at most once a minute, and stay in use while the issuer is unreachable', async (t) => {
-  const issuer = await startIssuer(t);
-  const clock = manualClock();
-  const fetch: typeof fetchJson = (url) => fetchJson(url, manualClock());
-  const keys = new IssuerKeys(clock, fetch);
-  const [first] = await Promise.all([1, 2, 3].map(() => keys.find(issuer.url, 'key-1')));
-  t.ok(first?.ids.has('key-1'));
-  t.equal(issuer.requests(), 1, 'concurrent exchanges share a request');
+t.test(
+  'keys are refreshed at most once a minute, and stay in use while the issuer is unreachable',
+  async (t) => {
+    const issuer = await startIssuer(t);
+    const clock = manualClock();
+    const fetch: typeof fetchJson = (url) => fetchJson(url, manualClock());
+    const keys = new IssuerKeys(clock, fetch);
+    const [first] = await Promise.all([1, 2, 3].map(() => keys.find(issuer.url, 'key-1')));
+    t.ok(first?.ids.has('key-1'));
+    t.equal(issuer.requests(), 1, 'concurrent exchanges share a request');
 
-  const second = await issuer.rotate();
-  await t.rejects(keys.find(issuer.url, second), { code: 'issuer_unavailable', retryAfterSeconds: 60 });
-  t.ok((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'the known key works meanwhile');
-  await clock.advance(60_000);
-  t.ok((await keys.find(issuer.url, second)).ids.has(second), 'the new key is found after a minute');
-  t.equal(issuer.requests(), 2);
+    const second = await issuer.rotate();
+    await t.rejects(keys.find(issuer.url, second), { code: 'issuer_unavailable', retryAfterSeconds: 60 });
+    t.ok((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'the known key works meanwhile');
+    await clock.advance(60_000);
+    t.ok((await keys.find(issuer.url, second)).ids.has(second), 'the new key is found after a minute');
+    t.equal(issuer.requests(), 2);
 
-  issuer.answer = (_req, res) => res.writeHead(500).end();
-  await clock.advance(3_600_000);
-  t.ok(
-    (await keys.find(issuer.url, second)).ids.has(second),
-    'the cached key works while the issuer is down',
-  );
-  t.equal(issuer.requests(), 3);
-  await clock.advance(60_000);
-  await t.rejects(keys.find(issuer.url, 'key-9'), { code: 'issuer_unavailable', message: /answered 500/ });
-  issuer.answer = null;
-  issuer.keys.shift();
-  await clock.advance(60_000);
-  t.notOk((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'a removed key is forgotten');
-});
+    issuer.answer = (_req, res) => res.writeHead(500).end();
+    await clock.advance(3_600_000);
+    t.ok(
+      (await keys.find(issuer.url, second)).ids.has(second),
+      'the cached key works while the issuer is down',
+    );
+    t.equal(issuer.requests(), 3);
+    await clock.advance(60_000);
+    await t.rejects(keys.find(issuer.url, 'key-9'), { code: 'issuer_unavailable', message: /answered 500/ });
+    issuer.answer = null;
+    issuer.keys.shift();
+    await clock.advance(60_000);
+    t.notOk((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'a removed key is forgotten');
+  },
+);
 
 t.test('a discovery document of another issuer is rejected', async (t) => {
   const issuer = await startIssuer(t);
@@ -198,7 +201,11 @@ t.test('rotation during many exchanges loses no ID token that the client repeats
   t.same(await statuses(old), [200, 200, 200]);
   await issuer.rotate();
   const fresh = await Promise.all([1, 2, 3].map(() => issuer.sign(claims)));
-  t.same(await statuses(fresh), [503, 503, 503], 'clients that repeat the request can still use their ID tokens');
+  t.same(
+    await statuses(fresh),
+    [503, 503, 503],
+    'clients that repeat the request can still use their ID tokens',
+  );
   await clock.advance(60_000);
   t.same(await statuses(fresh), [200, 200, 200]);
   async function statuses(tokens: string[]): Promise<number[]> {

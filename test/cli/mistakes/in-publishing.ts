@@ -123,12 +123,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
     publish('a destination inside', ['site', 'site/www'], 'site/www', 'outside of that directory'),
     publish('a destination around', ['site', '.'], '"."', 'that does not contain'),
     publish('a destination twice', ['site', 'www', './www/'], './www/', 'once'),
-    publish(
-      'two nested destinations',
-      ['site', 'www', 'www/docs'],
-      'www/docs',
-      'separate directories',
-    ),
+    publish('two nested destinations', ['site', 'www', 'www/docs'], 'www/docs', 'separate directories'),
     {
       ...publish('foreign content', ['site', 'www'], 'the destination root', '--force'),
       files: { ...site, 'www/theirs.txt': 'theirs' },
@@ -194,12 +189,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       ),
       env: key,
     }),
-    publish(
-      'an unknown choice',
-      ['site', 'www', '--links', 'yes'],
-      '--links',
-      'refuse, follow, skip',
-    ),
+    publish('an unknown choice', ['site', 'www', '--links', 'yes'], '--links', 'refuse, follow, skip'),
     publish('a rate in words', ['site', 'www', '--max-rate', 'fast'], '"fast"', '2MiB/s'),
     publish('an option of rsync', ['site', 'www', '--delete'], '--delete', 'leave it out'),
     offline(

@@ -42,7 +42,12 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
       '90s',
     ),
     typed('only the directory', ['push', 'site'], '--to <url>', 'push site --to <url>'),
-    typed('releases without a destination', ['releases', 'list'], '--config <file> or --to <url>', 'WAYBILL_URL'),
+    typed(
+      'releases without a destination',
+      ['releases', 'list'],
+      '--config <file> or --to <url>',
+      'WAYBILL_URL',
+    ),
     typed(
       'a host without a scheme',
       ['push', 'site', '--to', `localhost:${pages}`, '-p', 'maps'],
@@ -66,7 +71,12 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
     typed('a bundle that does not exist', ['validate', 'sit'], 'sit', 'path'),
     typed('a scene map that does not exist', ['scene-map', 'validate', 'map.json'], 'map.json', 'path'),
     typed('a plan that does not exist', ['run', '-c', 'c.yml', '--plan', 'p.json'], 'p.json', '--plan'),
-    typed('a directory that is not a destination', ['promote', 'elsewhere', 'www'], '"elsewhere"', 'the first argument'),
+    typed(
+      'a directory that is not a destination',
+      ['promote', 'elsewhere', 'www'],
+      '"elsewhere"',
+      'the first argument',
+    ),
     typed('a URL of a file', ['publish', 'site', 'file:///srv/www'], 'file:///srv/www', '/srv/www'),
     typed('a bucket without slashes', ['publish', 'site', 's3:bucket'], 's3:bucket', 's3://bucket'),
     typed('a port in letters', ['publish', 'site', 'sftp://web1:ssh/srv'], 'sftp://web1:ssh/srv', 'sftp://'),

@@ -200,27 +200,24 @@ t.test('an archive truncated at any byte is malformed, plain or compressed', asy
   );
 });
 
-t.test(
-  'damage anywhere never causes a crash, a leftover directory or other bytes (property)',
-  async () => {
-    const archive = bundleTar({ 'a/b': 'hello', c: 'x'.repeat(600) });
-    await fc.assert(
-      fc.asyncProperty(
-        fc.nat(archive.length - 1),
-        fc.integer({ min: 1, max: 255 }),
-        fc.boolean(),
-        async (at, flip, isCompressed) => {
-          const bytes = Buffer.from(isCompressed ? gzipSync(archive) : archive);
-          bytes[at % bytes.length] = (bytes[at % bytes.length] ?? 0) ^ flip;
-          const { error, directory, staged } = await stage(bytes, { chunk: 100 });
-          if (error !== undefined) return error.code !== 'internal_error' && !existsSync(directory);
-          return staged !== undefined;
-        },
-      ),
-      { numRuns: 400 },
-    );
-  },
-);
+t.test('damage anywhere never causes a crash, a leftover directory or other bytes (property)', async () => {
+  const archive = bundleTar({ 'a/b': 'hello', c: 'x'.repeat(600) });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.nat(archive.length - 1),
+      fc.integer({ min: 1, max: 255 }),
+      fc.boolean(),
+      async (at, flip, isCompressed) => {
+        const bytes = Buffer.from(isCompressed ? gzipSync(archive) : archive);
+        bytes[at % bytes.length] = (bytes[at % bytes.length] ?? 0) ^ flip;
+        const { error, directory, staged } = await stage(bytes, { chunk: 100 });
+        if (error !== undefined) return error.code !== 'internal_error' && !existsSync(directory);
+        return staged !== undefined;
+      },
+    ),
+    { numRuns: 400 },
+  );
+});
 
 t.test(
   'never extracts different bytes or touches other files when blocks are moved, doubled, lost or forged (property)',
@@ -460,27 +457,30 @@ t.test('directories count towards the limit of entries', async (t) => {
   });
 });
 
-t.test('an archive without a manifest, or with two, is an invalid bundle, and the error says so', async (t) => {
-  const plain = { path: 'manifest.json', body: '{}' };
-  for (const [archive, code, message] of [
-    [tar(file('a')), 'manifest_missing', /^the archive has no manifest.json at its root$/],
-    [
-      tar(file('a'), { ...plain, path: 'x/manifest.json' }),
-      'manifest_missing',
-      /^the archive has no manifest.json at its root, only "x\/manifest.json"; make it inside/,
-    ],
-    [tar(plain, plain), 'manifest_twice', /^the archive has it twice$/],
-    [
-      tar(plain, { ...plain, path: 'Manifest.json' }),
-      'manifest_twice',
-      /^the archive has "manifest.json" and "Manifest.json"$/,
-    ],
-  ] as const)
-    await t.rejects(extract(archive), {
-      code: 'invalid_bundle',
-      findings: [{ severity: 'error', code, message, file: 'manifest.json' }],
-    });
-});
+t.test(
+  'an archive without a manifest, or with two, is an invalid bundle, and the error says so',
+  async (t) => {
+    const plain = { path: 'manifest.json', body: '{}' };
+    for (const [archive, code, message] of [
+      [tar(file('a')), 'manifest_missing', /^the archive has no manifest.json at its root$/],
+      [
+        tar(file('a'), { ...plain, path: 'x/manifest.json' }),
+        'manifest_missing',
+        /^the archive has no manifest.json at its root, only "x\/manifest.json"; make it inside/,
+      ],
+      [tar(plain, plain), 'manifest_twice', /^the archive has it twice$/],
+      [
+        tar(plain, { ...plain, path: 'Manifest.json' }),
+        'manifest_twice',
+        /^the archive has "manifest.json" and "Manifest.json"$/,
+      ],
+    ] as const)
+      await t.rejects(extract(archive), {
+        code: 'invalid_bundle',
+        findings: [{ severity: 'error', code, message, file: 'manifest.json' }],
+      });
+  },
+);
 
 t.test('reports the first hundred of 130,000 missing listed files', async (t) => {
   const names = Array.from({ length: 130_000 }, (_, index) => `f${index}`);

@@ -268,30 +268,33 @@ t.test('equivalent manifests have one digest, and others have another', async (t
     );
 });
 
-t.test('a content digest includes measured digests of files for which the manifest declares none', async (t) => {
-  const [one, other] = [digestOf('one'), digestOf('other')];
-  const bare = valid({ created, files: ['a', { path: 'b', size: 1 }] });
-  t.not(
-    contentDigest(bare, () => one),
-    contentDigest(bare, () => other),
-  );
-  const declared = valid({
-    created,
-    files: [
-      { path: 'a', digest: one },
-      { path: 'b', size: 1, digest: one },
-    ],
-  });
-  const unasked = (): never => {
-    throw new Error('every digest is declared');
-  };
-  t.equal(contentDigest(declared, unasked), manifestDigest(declared), 'declared digests count as before');
-  t.equal(
-    contentDigest(bare, () => one),
-    contentDigest(declared, unasked),
-    'a measured digest has the same effect as a declared one',
-  );
-});
+t.test(
+  'a content digest includes measured digests of files for which the manifest declares none',
+  async (t) => {
+    const [one, other] = [digestOf('one'), digestOf('other')];
+    const bare = valid({ created, files: ['a', { path: 'b', size: 1 }] });
+    t.not(
+      contentDigest(bare, () => one),
+      contentDigest(bare, () => other),
+    );
+    const declared = valid({
+      created,
+      files: [
+        { path: 'a', digest: one },
+        { path: 'b', size: 1, digest: one },
+      ],
+    });
+    const unasked = (): never => {
+      throw new Error('every digest is declared');
+    };
+    t.equal(contentDigest(declared, unasked), manifestDigest(declared), 'declared digests count as before');
+    t.equal(
+      contentDigest(bare, () => one),
+      contentDigest(declared, unasked),
+      'a measured digest has the same effect as a declared one',
+    );
+  },
+);
 
 t.test('the path of an upload is its name, or its time and digest', async (t) => {
   const named = valid({ created, name: 'a/b', files: ['x'] });
@@ -319,20 +322,17 @@ t.test('the order of files and of keys does not matter (property)', async () => 
   );
 });
 
-t.test(
-  'any bytes give a manifest or an error finding, but never an exception (property)',
-  async () => {
-    fc.assert(
-      fc.property(
-        fc.oneof(
-          fc.uint8Array(),
-          fc.json().map((text) => Buffer.from(text)),
-        ),
-        (bytes) => {
-          const { manifest, findings } = parseManifest(bytes, 'm');
-          return (manifest === null) === findings.some(({ severity }) => severity === 'error');
-        },
+t.test('any bytes give a manifest or an error finding, but never an exception (property)', async () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.uint8Array(),
+        fc.json().map((text) => Buffer.from(text)),
       ),
-    );
-  },
-);
+      (bytes) => {
+        const { manifest, findings } = parseManifest(bytes, 'm');
+        return (manifest === null) === findings.some(({ severity }) => severity === 'error');
+      },
+    ),
+  );
+});

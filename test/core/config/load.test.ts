@@ -415,23 +415,26 @@ t.test('tracing is enabled by its section', async (t) => {
   ]);
 });
 
-t.test('parses followed links, and the directories outside of the source that they may refer to', async (t) => {
-  const withSource = (source: string): string =>
-    minimal.replace(/source: \{[^}]*\}/, `source: { ${source} }`);
-  const followed = (source: string): unknown => parse(withSource(source)).config.pipelines[0]?.followLinks;
-  t.equal(followed('backend: local, path: in, links: skip'), undefined);
-  t.same(followed('backend: local, path: in, links: follow'), { linksTo: [] });
-  t.same(followed('backend: local, path: in, links: follow, links_to: [shared, /srv]'), {
-    linksTo: ['/etc/waybill/shared', '/srv'],
-  });
-  t.same(followed('backend: sftp, host: h, user: u, path: /x, links: follow'), { linksTo: [] });
-  t.match(complaintsOf(withSource('backend: local, path: in, links_to: [/srv]')), [
-    /source\.links_to: links are not followed here; expected links: follow/,
-  ]);
-  t.match(complaintsOf(withSource('backend: sftp, host: h, user: u, path: /x, links_to: [/srv]')), [
-    /links_to: unknown key/,
-  ]);
-});
+t.test(
+  'parses followed links, and the directories outside of the source that they may refer to',
+  async (t) => {
+    const withSource = (source: string): string =>
+      minimal.replace(/source: \{[^}]*\}/, `source: { ${source} }`);
+    const followed = (source: string): unknown => parse(withSource(source)).config.pipelines[0]?.followLinks;
+    t.equal(followed('backend: local, path: in, links: skip'), undefined);
+    t.same(followed('backend: local, path: in, links: follow'), { linksTo: [] });
+    t.same(followed('backend: local, path: in, links: follow, links_to: [shared, /srv]'), {
+      linksTo: ['/etc/waybill/shared', '/srv'],
+    });
+    t.same(followed('backend: sftp, host: h, user: u, path: /x, links: follow'), { linksTo: [] });
+    t.match(complaintsOf(withSource('backend: local, path: in, links_to: [/srv]')), [
+      /source\.links_to: links are not followed here; expected links: follow/,
+    ]);
+    t.match(complaintsOf(withSource('backend: sftp, host: h, user: u, path: /x, links_to: [/srv]')), [
+      /links_to: unknown key/,
+    ]);
+  },
+);
 
 t.test('each invalid value is rejected at its key', async (t) => {
   const local = 'backend: local, path: x';

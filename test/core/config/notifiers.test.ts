@@ -104,28 +104,25 @@ t.test('names each invalid setting with its location', async (t) => {
   }
 });
 
-t.test(
-  'a forbidden webhook address is rejected before anything is sent, in every spelling',
-  async (t) => {
-    for (const host of [
-      '169.254.169.254',
-      '2852039166',
-      '0xa9.0xfe.0xa9.0xfe',
-      '[fe80::1]',
-      '[fd00:ec2::254]',
-      '[::ffff:a9fe:a9fe]',
-      '0.0.0.0',
-    ])
-      t.match(
-        complaintsOf(withNotifiers(hook(`url: "http://${host}/"`))).join(),
-        /the host of the webhook is/,
-        host,
-      );
-    t.ok(parse(withNotifiers(hook('url: "http://169.254.10.1/", allow_addresses: [169.254.10.0/24]'))));
-    for (const host of ['127.0.0.1:9000', 'localhost', '10.1.2.3', '[::1]:80', 'hooks.internal'])
-      t.ok(parse(withNotifiers(hook(`url: "http://${host}/"`))), host);
-  },
-);
+t.test('a forbidden webhook address is rejected before anything is sent, in every spelling', async (t) => {
+  for (const host of [
+    '169.254.169.254',
+    '2852039166',
+    '0xa9.0xfe.0xa9.0xfe',
+    '[fe80::1]',
+    '[fd00:ec2::254]',
+    '[::ffff:a9fe:a9fe]',
+    '0.0.0.0',
+  ])
+    t.match(
+      complaintsOf(withNotifiers(hook(`url: "http://${host}/"`))).join(),
+      /the host of the webhook is/,
+      host,
+    );
+  t.ok(parse(withNotifiers(hook('url: "http://169.254.10.1/", allow_addresses: [169.254.10.0/24]'))));
+  for (const host of ['127.0.0.1:9000', 'localhost', '10.1.2.3', '[::1]:80', 'hooks.internal'])
+    t.ok(parse(withNotifiers(hook(`url: "http://${host}/"`))), host);
+});
 
 t.test('only commands that use a secret require it', async (t) => {
   const { config } = parse(

@@ -12,12 +12,15 @@ import {
 } from '../../../src/core/lib/paths.ts';
 import { foldedPath, printableAscii } from '../../../src/core/lib/text.ts';
 
-t.test('lists the ancestors of a path from the outermost, without the root and the path itself', async (t) => {
-  t.same([...ancestorsOf('a/b/c.txt')], ['a', 'a/b']);
-  t.same([...ancestorsOf('a/b')], ['a']);
-  t.same([...ancestorsOf('a')], []);
-  t.same([...ancestorsOf('')], []);
-});
+t.test(
+  'lists the ancestors of a path from the outermost, without the root and the path itself',
+  async (t) => {
+    t.same([...ancestorsOf('a/b/c.txt')], ['a', 'a/b']);
+    t.same([...ancestorsOf('a/b')], ['a']);
+    t.same([...ancestorsOf('a')], []);
+    t.same([...ancestorsOf('')], []);
+  },
+);
 
 t.test('a walk through ancestors may stop early', async (t) => {
   for (const ancestor of ancestorsOf('a/b/c/d')) {

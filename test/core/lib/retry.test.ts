@@ -33,20 +33,23 @@ t.test('a call is retried for at least a minute and then fails with the last cau
   }
 });
 
-t.test('calls to one server share the retry time of an outage, and have it again after an answer', async (t) => {
-  const { clock, pauses } = sleepingClock();
-  const outage = {};
-  const call = (work: () => Promise<unknown>): Promise<unknown> =>
-    retry({ policy: defaultRetryPolicy, clock, outage, random: () => 0.5 }, work);
-  const fail = (): Promise<never> => Promise.reject(away);
-  await t.rejects(call(fail), away);
-  t.ok(sum(pauses.splice(0)) >= 60_000, 'the first call waits for a minute');
-  await t.rejects(call(fail), away);
-  t.equal(pauses.splice(0).length, 3, 'a later call is retried briefly');
-  t.equal(await call(async () => 'answer'), 'answer');
-  await t.rejects(call(fail), away);
-  t.ok(sum(pauses) >= 60_000, 'after an answer, the next outage counts from its own start');
-});
+t.test(
+  'calls to one server share the retry time of an outage, and have it again after an answer',
+  async (t) => {
+    const { clock, pauses } = sleepingClock();
+    const outage = {};
+    const call = (work: () => Promise<unknown>): Promise<unknown> =>
+      retry({ policy: defaultRetryPolicy, clock, outage, random: () => 0.5 }, work);
+    const fail = (): Promise<never> => Promise.reject(away);
+    await t.rejects(call(fail), away);
+    t.ok(sum(pauses.splice(0)) >= 60_000, 'the first call waits for a minute');
+    await t.rejects(call(fail), away);
+    t.equal(pauses.splice(0).length, 3, 'a later call is retried briefly');
+    t.equal(await call(async () => 'answer'), 'answer');
+    await t.rejects(call(fail), away);
+    t.ok(sum(pauses) >= 60_000, 'after an answer, the next outage counts from its own start');
+  },
+);
 
 t.test('survives an outage of ten seconds', async (t) => {
   const { clock } = sleepingClock();
@@ -70,23 +73,20 @@ t.test('an attempt that takes longer than a minute is repeated once', async (t) 
   t.equal(attempts, 2);
 });
 
-t.test(
-  'waits as long as a server requests, but fails if that is more than a minute',
-  async (t) => {
-    const asking = (retryAfterSeconds: number): WaybillError =>
-      new WaybillError('storage_transient', 'slow down', { retryAfterSeconds });
-    const { clock, pauses } = sleepingClock();
-    await retry({ policy: defaultRetryPolicy, clock }, async (attempt) => {
-      if (attempt === 1) throw asking(7);
-    });
-    t.same(pauses, [7_000]);
-    await t.rejects(
-      retry({ policy: defaultRetryPolicy, clock }, () => Promise.reject(asking(61))),
-      { message: 'slow down' },
-    );
-    t.same(pauses, [7_000]);
-  },
-);
+t.test('waits as long as a server requests, but fails if that is more than a minute', async (t) => {
+  const asking = (retryAfterSeconds: number): WaybillError =>
+    new WaybillError('storage_transient', 'slow down', { retryAfterSeconds });
+  const { clock, pauses } = sleepingClock();
+  await retry({ policy: defaultRetryPolicy, clock }, async (attempt) => {
+    if (attempt === 1) throw asking(7);
+  });
+  t.same(pauses, [7_000]);
+  await t.rejects(
+    retry({ policy: defaultRetryPolicy, clock }, () => Promise.reject(asking(61))),
+    { message: 'slow down' },
+  );
+  t.same(pauses, [7_000]);
+});
 
 t.test('a signal ends the pause, and later calls are retried briefly', async (t) => {
   const { clock, pauses } = sleepingClock();

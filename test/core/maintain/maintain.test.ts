@@ -172,7 +172,11 @@ t.test('prune by age with a clock 40 days ahead of the storage removes nothing',
     t.same(removed, []);
     t.same(await snapshot(inner), before, 'the temporary file is removed');
     const dry = await prune(fast, behind, { ...options, dryRun: true });
-    t.equal(dry.refused?.code ?? null, isReported ? 'clock_ahead' : null, 'a dry run does not write to read the clock');
+    t.equal(
+      dry.refused?.code ?? null,
+      isReported ? 'clock_ahead' : null,
+      'a dry run does not write to read the clock',
+    );
     t.same(await snapshot(inner), before);
     const right = withClock(inner, '2026-12-29T23:58:00Z', isReported);
     t.match(await prune(fast, right, options), { refused: null, removed: { length: 2 } });
@@ -241,55 +245,52 @@ t.test('verify reads every output and names missing or different ones', async (t
   );
 });
 
-t.test(
-  'verify: differing sizes and digests are shown, sorted, if the catalog is valid',
-  async (t) => {
-    const storage = memoryStorage({ flavour: 'files' });
-    await publishTo(storage, { files: { a: 'a', b: 'b', c: 'c' } });
-    await publishTo(within(storage, listedKey('x')), { files: { a: 'a' } });
-    await put(storage, 'x/bundle/.publisher.json', 'nonsense');
-    const text = (await snapshot(storage)).get('bundle/.publisher.json') ?? '';
-    const parsed = JSON.parse(text) as { outputs: { path: string }[] };
-    const pending = {
-      ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
-      ...{ owner: { pipeline_id: 'maps', destination_id: 'web' }, holder: null, renewals: 0 },
-      ...{ outputs: parsed.outputs.filter(({ path }) => path === 'b'), removes: [] },
-    };
-    await put(storage, 'bundle/c', 'longer');
-    await put(storage, 'bundle/a', 'A');
-    await put(storage, 'bundle/b', 'B');
-    const slow: Storage = {
-      ...storage,
-      // The first is read last.
-      async *read(key) {
-        if (key === 'bundle/a') await new Promise((resolve) => setTimeout(resolve, 5));
-        yield* storage.read(key);
-      },
-    };
-    const a = { path: 'a', problem: 'digest', expected: digestOf('a'), found: digestOf('A') };
-    const c = { path: 'c', problem: 'size', expected: '1', found: '6' };
-    const b = { path: 'b', problem: 'digest', expected: digestOf('b'), found: digestOf('B') };
-    const whole = { skipped: 0, unfinishedRelease: null, error: null, destinationPath: 'bundle' };
-    const invalid = {
-      ...{
-        destinationPath: 'x/bundle',
-        verified: 0,
-        skipped: 0,
-        bytes: 0,
-        differing: [],
-        interrupted: false,
-      },
-      error: { code: 'state_conflict' },
-    };
-    const reports = await verify(slow, { concurrency: 3 });
-    t.same(reports[0], { ...whole, verified: 3, bytes: 8, differing: [a, b, c], interrupted: false });
-    t.match(reports[1], invalid);
-    t.same(reports[1]?.differing, []);
-    await put(storage, 'bundle/.publisher.json', JSON.stringify({ ...parsed, pending }));
-    const [interrupted] = await verify(slow, { concurrency: 3 });
-    t.same(interrupted, { ...whole, verified: 2, bytes: 7, differing: [a, c], interrupted: true });
-  },
-);
+t.test('verify: differing sizes and digests are shown, sorted, if the catalog is valid', async (t) => {
+  const storage = memoryStorage({ flavour: 'files' });
+  await publishTo(storage, { files: { a: 'a', b: 'b', c: 'c' } });
+  await publishTo(within(storage, listedKey('x')), { files: { a: 'a' } });
+  await put(storage, 'x/bundle/.publisher.json', 'nonsense');
+  const text = (await snapshot(storage)).get('bundle/.publisher.json') ?? '';
+  const parsed = JSON.parse(text) as { outputs: { path: string }[] };
+  const pending = {
+    ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
+    ...{ owner: { pipeline_id: 'maps', destination_id: 'web' }, holder: null, renewals: 0 },
+    ...{ outputs: parsed.outputs.filter(({ path }) => path === 'b'), removes: [] },
+  };
+  await put(storage, 'bundle/c', 'longer');
+  await put(storage, 'bundle/a', 'A');
+  await put(storage, 'bundle/b', 'B');
+  const slow: Storage = {
+    ...storage,
+    // The first is read last.
+    async *read(key) {
+      if (key === 'bundle/a') await new Promise((resolve) => setTimeout(resolve, 5));
+      yield* storage.read(key);
+    },
+  };
+  const a = { path: 'a', problem: 'digest', expected: digestOf('a'), found: digestOf('A') };
+  const c = { path: 'c', problem: 'size', expected: '1', found: '6' };
+  const b = { path: 'b', problem: 'digest', expected: digestOf('b'), found: digestOf('B') };
+  const whole = { skipped: 0, unfinishedRelease: null, error: null, destinationPath: 'bundle' };
+  const invalid = {
+    ...{
+      destinationPath: 'x/bundle',
+      verified: 0,
+      skipped: 0,
+      bytes: 0,
+      differing: [],
+      interrupted: false,
+    },
+    error: { code: 'state_conflict' },
+  };
+  const reports = await verify(slow, { concurrency: 3 });
+  t.same(reports[0], { ...whole, verified: 3, bytes: 8, differing: [a, b, c], interrupted: false });
+  t.match(reports[1], invalid);
+  t.same(reports[1]?.differing, []);
+  await put(storage, 'bundle/.publisher.json', JSON.stringify({ ...parsed, pending }));
+  const [interrupted] = await verify(slow, { concurrency: 3 });
+  t.same(interrupted, { ...whole, verified: 2, bytes: 7, differing: [a, c], interrupted: true });
+});
 
 t.test('reconcile: an unreadable catalog is reported, and the others are repaired', async (t) => {
   const storage = await published();
@@ -309,22 +310,25 @@ t.test('reconcile: an unreadable catalog is reported, and the others are repaire
   t.match(await stateOf(storage), { catalog: { generation: 3, outputs: { length: 2 } } });
 });
 
-t.test('reconcile: strays are sorted, and a file that reappears before the lease keeps its record', async (t) => {
-  const storage = await published();
-  for (const name of ['z', 'a', 'm']) await put(storage, `bundle/${name}`, 's');
-  await storage.remove(listedKey('bundle/a.txt'));
-  const returning: Storage = {
-    ...storage,
-    async write(key, body, options) {
-      if (key.endsWith('.publisher.lock')) await put(storage, 'bundle/a.txt', 'a');
-      return storage.write(key, body, options);
-    },
-  };
-  const [report] = await reconcile(context, returning, { owner, dryRun: false, allOwners: false });
-  t.match(report, { missing: [{ path: 'a.txt', repaired: true }], unmanaged: ['a', 'm', 'z'] });
-  t.same(await recorded(storage), ['a.txt', 'b.txt', 'theirs.txt']);
-  t.match(await stateOf(storage), { catalog: { generation: 2 } }, 'nothing was written');
-});
+t.test(
+  'reconcile: strays are sorted, and a file that reappears before the lease keeps its record',
+  async (t) => {
+    const storage = await published();
+    for (const name of ['z', 'a', 'm']) await put(storage, `bundle/${name}`, 's');
+    await storage.remove(listedKey('bundle/a.txt'));
+    const returning: Storage = {
+      ...storage,
+      async write(key, body, options) {
+        if (key.endsWith('.publisher.lock')) await put(storage, 'bundle/a.txt', 'a');
+        return storage.write(key, body, options);
+      },
+    };
+    const [report] = await reconcile(context, returning, { owner, dryRun: false, allOwners: false });
+    t.match(report, { missing: [{ path: 'a.txt', repaired: true }], unmanaged: ['a', 'm', 'z'] });
+    t.same(await recorded(storage), ['a.txt', 'b.txt', 'theirs.txt']);
+    t.match(await stateOf(storage), { catalog: { generation: 2 } }, 'nothing was written');
+  },
+);
 
 t.test('reconcile: sweeps files of a dead publisher, but not in a dry run', async (t) => {
   const storage = await published();

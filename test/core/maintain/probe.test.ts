@@ -56,16 +56,13 @@ t.test(
   },
 );
 
-t.test(
-  'a storage that overwrites on exclusive creation does not have it, whatever it reports',
-  async (t) => {
-    const honest = memoryStorage({ flavour: 'files' });
-    const liar: Storage = delegate(honest, {
-      write: (key, body, options) => honest.write(key, body, { ...options, mode: 'replace' }),
-    });
-    t.equal((await probeStorage(liar, testClock(), { write: true })).conditionalWrites, 'none');
-  },
-);
+t.test('a storage that overwrites on exclusive creation does not have it, whatever it reports', async (t) => {
+  const honest = memoryStorage({ flavour: 'files' });
+  const liar: Storage = delegate(honest, {
+    write: (key, body, options) => honest.write(key, body, { ...options, mode: 'replace' }),
+  });
+  t.equal((await probeStorage(liar, testClock(), { write: true })).conditionalWrites, 'none');
+});
 
 t.test('reports no latency for an unresponsive storage, and the listing reports why', async (t) => {
   const gone = new WaybillError('storage_transient', 'connection lost');
@@ -102,7 +99,8 @@ t.test('a storage that cannot remove directories has no permission to remove', a
 /** A storage that reports each call, without the random part of names. */
 function withCalls(inner: Storage): { storage: Storage; calls: string[] } {
   const calls: string[] = [];
-  const record = (call: string): void => void calls.push(call.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID'));
+  const record = (call: string): void =>
+    void calls.push(call.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID'));
   const storage: Storage = delegate(inner, {
     stat: async (key) => (record(`stat ${key}`), inner.stat(key)),
     list(directory, options) {

@@ -48,7 +48,10 @@ interface RecordedStorage {
 }
 
 /** A storage that reports writes and removals. `removing` may fail or act before a removal. */
-function withChanges(root: Storage, removing: (key: Key) => Promise<void> = async () => undefined): RecordedStorage {
+function withChanges(
+  root: Storage,
+  removing: (key: Key) => Promise<void> = async () => undefined,
+): RecordedStorage {
   const steps: RecordedStorage['steps'] = [];
   const remember = async (): Promise<void> => {
     const text = (await snapshot(root)).get(`${bundlePath}/${state}`);
@@ -270,49 +273,46 @@ t.test('if suspended past its lease between two files, removes no more, and the 
   t.ok((await snapshot(root)).has('bundle/c'));
 });
 
-t.test(
-  'reads the clock of the storage with a temporary file, and tolerates five minutes',
-  async (t) => {
-    const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
-    const inner = memoryStorage({ flavour: 'files' });
-    const written: string[] = [];
-    const withTime = (modifiedAt: Date | null | undefined, offsetMs: number | null = null): Storage => ({
-      ...inner,
-      facts: { ...inner.facts, clockOffsetMs: offsetMs },
-      async write(key, body, options) {
-        written.push(`${options.mode} ${body.size} ${key.replace(/-[0-9a-f-]{36}\//, '-UUID/')}`);
-        return inner.write(key, body, options);
-      },
-      stat: async () =>
-        modifiedAt === undefined ? undefined : { type: 'file', size: 1, version: null, modifiedAt },
-    });
-    const asked = async (storage: Storage, mayWrite = true): Promise<string | null> =>
-      refuseClockAhead(storage, clock, { mayWrite }).then(
-        () => null,
-        (error: unknown) => (error as WaybillError).message,
-      );
-    const behind = (ms: number): Date => new Date(clock.now().getTime() - ms);
-    t.equal(await asked(withTime(behind(300_000))), null);
-    t.match(
-      await asked(withTime(behind(300_001))),
-      /^the clock of this machine is .* ahead of the clock of memory/,
+t.test('reads the clock of the storage with a temporary file, and tolerates five minutes', async (t) => {
+  const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
+  const inner = memoryStorage({ flavour: 'files' });
+  const written: string[] = [];
+  const withTime = (modifiedAt: Date | null | undefined, offsetMs: number | null = null): Storage => ({
+    ...inner,
+    facts: { ...inner.facts, clockOffsetMs: offsetMs },
+    async write(key, body, options) {
+      written.push(`${options.mode} ${body.size} ${key.replace(/-[0-9a-f-]{36}\//, '-UUID/')}`);
+      return inner.write(key, body, options);
+    },
+    stat: async () =>
+      modifiedAt === undefined ? undefined : { type: 'file', size: 1, version: null, modifiedAt },
+  });
+  const asked = async (storage: Storage, mayWrite = true): Promise<string | null> =>
+    refuseClockAhead(storage, clock, { mayWrite }).then(
+      () => null,
+      (error: unknown) => (error as WaybillError).message,
     );
-    t.same(written, Array(2).fill('replace 1 .publisher-probe-UUID/clock'));
-    t.equal((await snapshot(inner)).size, 0);
-    t.equal(await asked(withTime(behind(-900_000))), null, 'if our clock is behind, outputs seem younger');
-    t.equal(await asked(withTime(null)), null, 'a storage that reports no times');
-    t.equal(await asked(withTime(undefined)), null, 'or lost the file');
-    t.equal(await asked(withTime(behind(900_000)), false), null, 'not requested');
-    t.equal(await asked(withTime(null, -300_000)), null, 'reported');
-    t.match(await asked(withTime(null, -300_001), false), /ahead/);
-    await t.rejects(
-      refuseClockAhead(
-        { ...withTime(null), write: async () => Promise.reject(new WaybillError('storage_denied', 'no')) },
-        clock,
-        { mayWrite: true },
-      ),
-      { code: 'storage_denied' },
-    );
-    t.equal(await inner.stat(listedKey('.publisher-probe')), undefined);
-  },
-);
+  const behind = (ms: number): Date => new Date(clock.now().getTime() - ms);
+  t.equal(await asked(withTime(behind(300_000))), null);
+  t.match(
+    await asked(withTime(behind(300_001))),
+    /^the clock of this machine is .* ahead of the clock of memory/,
+  );
+  t.same(written, Array(2).fill('replace 1 .publisher-probe-UUID/clock'));
+  t.equal((await snapshot(inner)).size, 0);
+  t.equal(await asked(withTime(behind(-900_000))), null, 'if our clock is behind, outputs seem younger');
+  t.equal(await asked(withTime(null)), null, 'a storage that reports no times');
+  t.equal(await asked(withTime(undefined)), null, 'or lost the file');
+  t.equal(await asked(withTime(behind(900_000)), false), null, 'not requested');
+  t.equal(await asked(withTime(null, -300_000)), null, 'reported');
+  t.match(await asked(withTime(null, -300_001), false), /ahead/);
+  await t.rejects(
+    refuseClockAhead(
+      { ...withTime(null), write: async () => Promise.reject(new WaybillError('storage_denied', 'no')) },
+      clock,
+      { mayWrite: true },
+    ),
+    { code: 'storage_denied' },
+  );
+  t.equal(await inner.stat(listedKey('.publisher-probe')), undefined);
+});

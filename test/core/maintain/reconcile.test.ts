@@ -40,28 +40,31 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(await snapshot(root), before, 'nothing is changed');
   });
 
-  t.test(`${flavour}: a managed root is reported once, without the files of managed paths below it`, async (t) => {
-    const root = await destination(flavour, 1);
-    await put(
-      root,
-      '.publisher.json',
-      (await snapshot(root)).get(`session-1/${bundlePath}/.publisher.json`) ?? '',
-    );
-    await put(root, 'stray', 's');
-    const [first, second, ...more] = await reconcile(context, root, {
-      owner,
-      dryRun: true,
-      allOwners: false,
-    });
-    t.match(first, { destinationPath: '.', unmanaged: ['stray'] });
-    t.equal(first?.missing.length, 3);
-    t.match(second, {
-      destinationPath: `session-1/${bundlePath}`,
-      missing: { length: 0 },
-      unmanaged: { length: 0 },
-    });
-    t.same(more, []);
-  });
+  t.test(
+    `${flavour}: a managed root is reported once, without the files of managed paths below it`,
+    async (t) => {
+      const root = await destination(flavour, 1);
+      await put(
+        root,
+        '.publisher.json',
+        (await snapshot(root)).get(`session-1/${bundlePath}/.publisher.json`) ?? '',
+      );
+      await put(root, 'stray', 's');
+      const [first, second, ...more] = await reconcile(context, root, {
+        owner,
+        dryRun: true,
+        allOwners: false,
+      });
+      t.match(first, { destinationPath: '.', unmanaged: ['stray'] });
+      t.equal(first?.missing.length, 3);
+      t.match(second, {
+        destinationPath: `session-1/${bundlePath}`,
+        missing: { length: 0 },
+        unmanaged: { length: 0 },
+      });
+      t.same(more, []);
+    },
+  );
 }
 
 t.test('one listing covers a whole destination, however many bundles it has', async (t) => {

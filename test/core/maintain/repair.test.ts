@@ -308,33 +308,30 @@ t.test('a repair that finds no matching bytes, or is stopped, writes nothing', a
   t.equal(await generation(), before + 1);
 });
 
-t.test(
-  'uses no bytes of another destination if its catalog is invalid or announces the file',
-  async (t) => {
-    const { places, web, runRepair } = await layOut('files');
-    const mirror = places['/mirror']!;
-    const text = (await snapshot(mirror)).get('bundle/.publisher.json') ?? '';
-    const announced = JSON.parse(text) as { outputs: { path: string }[]; pending: unknown };
-    await places['/source']!.remove(listedKey('bundle/manifest.json'));
-    await put(web, 'bundle/a.txt', 'A');
-    const outputs = announced.outputs.filter(({ path }) => path === 'a.txt');
-    const pending = {
-      ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
-      ...{ owner: { pipeline_id: 'maps', destination_id: 'mirror' }, holder: null, renewals: 0 },
-      ...{ outputs, removes: [] },
-    };
-    for (const state of ['nonsense', JSON.stringify({ ...announced, pending })]) {
-      await put(mirror, 'bundle/.publisher.json', state);
-      t.match(
-        await runRepair(),
-        [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }] }],
-        state.slice(0, 20),
-      );
-    }
-    await put(mirror, 'bundle/.publisher.json', text);
-    t.match(await runRepair(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
-  },
-);
+t.test('uses no bytes of another destination if its catalog is invalid or announces the file', async (t) => {
+  const { places, web, runRepair } = await layOut('files');
+  const mirror = places['/mirror']!;
+  const text = (await snapshot(mirror)).get('bundle/.publisher.json') ?? '';
+  const announced = JSON.parse(text) as { outputs: { path: string }[]; pending: unknown };
+  await places['/source']!.remove(listedKey('bundle/manifest.json'));
+  await put(web, 'bundle/a.txt', 'A');
+  const outputs = announced.outputs.filter(({ path }) => path === 'a.txt');
+  const pending = {
+    ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
+    ...{ owner: { pipeline_id: 'maps', destination_id: 'mirror' }, holder: null, renewals: 0 },
+    ...{ outputs, removes: [] },
+  };
+  for (const state of ['nonsense', JSON.stringify({ ...announced, pending })]) {
+    await put(mirror, 'bundle/.publisher.json', state);
+    t.match(
+      await runRepair(),
+      [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }] }],
+      state.slice(0, 20),
+    );
+  }
+  await put(mirror, 'bundle/.publisher.json', text);
+  t.match(await runRepair(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
+});
 
 t.test('does not overwrite files that were published again after the damage was found', async (t) => {
   const { places, web, check } = await layOut('files');
@@ -435,5 +432,7 @@ t.test('does not repair a catalog that does not record which bundle was publishe
   delete older.bundles;
   await put(web, 'bundle/.publisher.json', JSON.stringify(older));
   await put(web, 'bundle/a.txt', 'A');
-  t.match(await runRepair(), [{ error: { code: 'state_conflict', message: /does not record which bundle/ } }]);
+  t.match(await runRepair(), [
+    { error: { code: 'state_conflict', message: /does not record which bundle/ } },
+  ]);
 });

@@ -438,30 +438,27 @@ function heldSink(
   };
 }
 
-t.test(
-  'a replaced notifier keeps waiting events, in order, and closes the old sink',
-  async (t) => {
-    const log: string[] = [];
-    const [first, second] = [heldSink('first', log), heldSink('second', log)];
-    const { notifier, outcomes } = open({ n: first.sink });
-    for (let index = 0; index < 3; index += 1) notifier.notify(published);
-    notifier.replace([{ config: config({ pipelines: ['maps'] }), sink: second.sink }]);
-    notifier.notify(published);
-    t.equal(log.length, 1, 'the event in flight is claimed');
-    for (const one of [first, second, second, second]) await one.release();
-    await notifier.close(60_000);
-    const ids = outcomes.map(({ event }) => event.id);
-    t.same(log, [
-      `first ${ids[0]}`,
-      'first closed',
-      `second ${ids[1]}`,
-      `second ${ids[2]}`,
-      `second ${ids[3]}`,
-      'second closed',
-    ]);
-    t.ok(outcomes.every(({ delivered }) => delivered));
-  },
-);
+t.test('a replaced notifier keeps waiting events, in order, and closes the old sink', async (t) => {
+  const log: string[] = [];
+  const [first, second] = [heldSink('first', log), heldSink('second', log)];
+  const { notifier, outcomes } = open({ n: first.sink });
+  for (let index = 0; index < 3; index += 1) notifier.notify(published);
+  notifier.replace([{ config: config({ pipelines: ['maps'] }), sink: second.sink }]);
+  notifier.notify(published);
+  t.equal(log.length, 1, 'the event in flight is claimed');
+  for (const one of [first, second, second, second]) await one.release();
+  await notifier.close(60_000);
+  const ids = outcomes.map(({ event }) => event.id);
+  t.same(log, [
+    `first ${ids[0]}`,
+    'first closed',
+    `second ${ids[1]}`,
+    `second ${ids[2]}`,
+    `second ${ids[3]}`,
+    'second closed',
+  ]);
+  t.ok(outcomes.every(({ delivered }) => delivered));
+});
 
 t.test('a sink with a lower concurrency than the previous one gets no more than its limit', async (t) => {
   const log: string[] = [];

@@ -182,11 +182,7 @@ t.test('keeps events of a removed notifier until it is configured again', async 
   const { world, notifier, sink, giveUp } = opened;
   const events = await giveUp(2);
   notifier.replace([]);
-  t.same(
-    idsOf((await notifier.undelivered('n'))!.map(({ event }) => event)),
-    idsOf(events),
-    'it is listed',
-  );
+  t.same(idsOf((await notifier.undelivered('n'))!.map(({ event }) => event)), idsOf(events), 'it is listed');
   await t.rejects(notifier.redeliver('n'), { code: 'notifier_not_found' });
   t.equal(await notifier.undelivered('none'), null);
   notifier.replace([{ config: config('n'), sink }]);

@@ -147,24 +147,27 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
     },
   );
 
-  t.test(`${kind}: a managed bundle path with colliding records does not count as unmanaged either`, async (t) => {
-    const storage = await newWorld(kind, t).open();
-    await publishAt(storage, 'sub/b', { 'ours.txt': 'x' });
-    await put(storage, 'sub/b/one.txt', '1');
-    // Catalogs of older versions may overlap: both record files of one directory.
-    const { storage: seen } = countingStates(storage);
-    const state = (await snapshot(seen)).get('sub/b/.publisher.json') ?? '';
-    await put(
-      storage,
-      '.publisher.json',
-      state.replaceAll('ours.txt', 'sub/b/one.txt').replaceAll('"maps"', '"other"'),
-    );
-    const refused = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' });
-    t.match(refused, { action: 'fail_unmanaged', error: { message: /records for other\/web/ } });
-    const forced = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' }, { force: true });
-    t.match(forced, { action: 'error', error: { code: 'nested_managed_path', message: /for other\/web/ } });
-    t.equal((await snapshot(storage)).get('sub/b/one.txt'), '1');
-  });
+  t.test(
+    `${kind}: a managed bundle path with colliding records does not count as unmanaged either`,
+    async (t) => {
+      const storage = await newWorld(kind, t).open();
+      await publishAt(storage, 'sub/b', { 'ours.txt': 'x' });
+      await put(storage, 'sub/b/one.txt', '1');
+      // Catalogs of older versions may overlap: both record files of one directory.
+      const { storage: seen } = countingStates(storage);
+      const state = (await snapshot(seen)).get('sub/b/.publisher.json') ?? '';
+      await put(
+        storage,
+        '.publisher.json',
+        state.replaceAll('ours.txt', 'sub/b/one.txt').replaceAll('"maps"', '"other"'),
+      );
+      const refused = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' });
+      t.match(refused, { action: 'fail_unmanaged', error: { message: /records for other\/web/ } });
+      const forced = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' }, { force: true });
+      t.match(forced, { action: 'error', error: { code: 'nested_managed_path', message: /for other\/web/ } });
+      t.equal((await snapshot(storage)).get('sub/b/one.txt'), '1');
+    },
+  );
 
   t.test(`${kind}: an invalid state above prevents force from deleting below it`, async (t) => {
     const storage = await newWorld(kind, t).open();

@@ -75,7 +75,11 @@ t.test(
     await publish(third.root, { a: 'new', b: 'b', e: 'e' });
     const after = await third.decideOn(await readState(third.storage));
     t.same([before.writes.map(({ path }) => path), before.removes], [['a', 'c/d'], []]);
-    t.same([after.writes.map(({ path }) => path), after.removes], [['c/d'], ['e']], 'another publisher has published');
+    t.same(
+      [after.writes.map(({ path }) => path), after.removes],
+      [['c/d'], ['e']],
+      'another publisher has published',
+    );
   },
 );
 
@@ -136,77 +140,65 @@ t.test('only refusals and clearing depend on unrecorded files', (t) => {
   t.end();
 });
 
-t.test(
-  'without the lease, a refusal is final if the state did not change during the check',
-  async (t) => {
-    /** Publishes something else during each of the first checks. Returns the states that were checked. */
-    const looks = async (changes: number, action: string): Promise<number[]> => {
-      const { root, storage } = await layOut();
-      const generations: number[] = [];
-      const plan = await decideOnLatest(storage, await readState(storage), async ({ state }) => {
-        generations.push(state.kind === 'valid' ? state.catalog.generation : 0);
-        if (generations.length <= changes) await publish(root, { a: `version ${generations.length}` });
-        return { action, clears: false, look: generations.length } as unknown as Awaited<
-          ReturnType<DecideOn>
-        >;
-      });
-      t.match(plan, { look: generations.length }, 'the last one counts');
-      return generations;
-    };
-    t.same(await looks(0, 'fail_conflict'), [1]);
-    t.same(await looks(2, 'fail_conflict'), [1, 2, 3], 'each with the current state');
-    t.same(await looks(20, 'fail_conflict'), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 'but not forever');
-    t.same(await looks(2, 'publish_new'), [1], 'the recorded state alone decides');
-  },
-);
+t.test('without the lease, a refusal is final if the state did not change during the check', async (t) => {
+  /** Publishes something else during each of the first checks. Returns the states that were checked. */
+  const looks = async (changes: number, action: string): Promise<number[]> => {
+    const { root, storage } = await layOut();
+    const generations: number[] = [];
+    const plan = await decideOnLatest(storage, await readState(storage), async ({ state }) => {
+      generations.push(state.kind === 'valid' ? state.catalog.generation : 0);
+      if (generations.length <= changes) await publish(root, { a: `version ${generations.length}` });
+      return { action, clears: false, look: generations.length } as unknown as Awaited<ReturnType<DecideOn>>;
+    });
+    t.match(plan, { look: generations.length }, 'the last one counts');
+    return generations;
+  };
+  t.same(await looks(0, 'fail_conflict'), [1]);
+  t.same(await looks(2, 'fail_conflict'), [1, 2, 3], 'each with the current state');
+  t.same(await looks(20, 'fail_conflict'), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 'but not forever');
+  t.same(await looks(2, 'publish_new'), [1], 'the recorded state alone decides');
+});
 
-t.test(
-  'limits: none, not reached, exceeded, lifted',
-  async (t) => {
-    const { storage, root } = await layOut();
-    const bundle = bundleOf({ a: 'new' });
-    const { identity: source, created } = bundle;
-    const decided = async (
-      maxRemoved: { count: number } | null,
-      files: Record<string, string>,
-      allowRemovals: boolean,
-    ): Promise<string> => {
-      const planned = await planOutputs(bundleOf(files), {
-        owner,
-        destination,
-        destinationPath,
-        recorded: [],
-      });
-      const seen: unknown[] = [];
-      const decideOn = decider(
-        { storage, root },
-        { ...destination, limits: { maxRemoved } },
-        {
-          ...{ owner, bundle: { source, created }, workflow: 'replacement', force: false },
-          ...{ destinationPath, planned },
-        },
-        { allowRemovals, onDecided: (one) => void seen.push(one) },
-      );
-      const stored = await readState(storage);
-      return decideOn(stored).then(
-        (plan) => {
-          t.same(seen, [{ plan, planned, stored }], 'callers get it');
-          return plan.action;
-        },
-        (error: unknown) => {
-          t.same(seen, []);
-          return (error as { code: string }).code;
-        },
-      );
-    };
-    t.equal(await decided(null, { a: 'new' }, false), 'replace_catalog');
-    t.equal(await decided({ count: 0 }, { a: 'new' }, false), 'too_many_removals');
-    t.equal(await decided({ count: 0 }, { a: 'new' }, true), 'replace_catalog');
-    t.equal(await decided({ count: 1 }, { a: 'new' }, false), 'replace_catalog');
-    t.equal(
-      await decided({ count: 0 }, { a: 'new', b: 'b' }, false),
-      'replace_catalog',
-      'it removes nothing',
+t.test('limits: none, not reached, exceeded, lifted', async (t) => {
+  const { storage, root } = await layOut();
+  const bundle = bundleOf({ a: 'new' });
+  const { identity: source, created } = bundle;
+  const decided = async (
+    maxRemoved: { count: number } | null,
+    files: Record<string, string>,
+    allowRemovals: boolean,
+  ): Promise<string> => {
+    const planned = await planOutputs(bundleOf(files), {
+      owner,
+      destination,
+      destinationPath,
+      recorded: [],
+    });
+    const seen: unknown[] = [];
+    const decideOn = decider(
+      { storage, root },
+      { ...destination, limits: { maxRemoved } },
+      {
+        ...{ owner, bundle: { source, created }, workflow: 'replacement', force: false },
+        ...{ destinationPath, planned },
+      },
+      { allowRemovals, onDecided: (one) => void seen.push(one) },
     );
-  },
-);
+    const stored = await readState(storage);
+    return decideOn(stored).then(
+      (plan) => {
+        t.same(seen, [{ plan, planned, stored }], 'callers get it');
+        return plan.action;
+      },
+      (error: unknown) => {
+        t.same(seen, []);
+        return (error as { code: string }).code;
+      },
+    );
+  };
+  t.equal(await decided(null, { a: 'new' }, false), 'replace_catalog');
+  t.equal(await decided({ count: 0 }, { a: 'new' }, false), 'too_many_removals');
+  t.equal(await decided({ count: 0 }, { a: 'new' }, true), 'replace_catalog');
+  t.equal(await decided({ count: 1 }, { a: 'new' }, false), 'replace_catalog');
+  t.equal(await decided({ count: 0 }, { a: 'new', b: 'b' }, false), 'replace_catalog', 'it removes nothing');
+});

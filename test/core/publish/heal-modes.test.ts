@@ -126,27 +126,30 @@ for (const [name, lay] of [
   ['local', locally],
   ['SFTP', overSftp],
 ] as const)
-  t.test(`${name}: a private file never gets more permissions through a name in the destination`, async (t) => {
-    const { stand, root } = await lay(t);
-    const secret = path.join(root, '../secret');
-    writeFileSync(secret, '<p>page</p>', { mode: 0o600 });
-    t.teardown(() => rmSync(secret, { force: true }));
-    const page = path.join(root, 'one/a/page.html');
-    rmSync(page);
-    symlinkSync(secret, page);
-    t.match(await stand.run(), {
-      destinations: [{ actions: [{ action: 'skip_same' }], warnings: { length: 0 } }],
-    });
-    t.equal(statSync(secret).mode & 0o777, 0o600, 'a link is not followed');
-    if (name === 'SFTP') return;
-    rmSync(page);
-    linkSync(secret, page);
-    await stand.run();
-    t.equal(statSync(secret).mode & 0o777, 0o600, 'a hard-linked file never gets more permissions');
-    chmodSync(secret, 0o666);
-    await stand.run();
-    t.equal(statSync(secret).mode & 0o777, 0o644, 'but it loses permissions');
-  });
+  t.test(
+    `${name}: a private file never gets more permissions through a name in the destination`,
+    async (t) => {
+      const { stand, root } = await lay(t);
+      const secret = path.join(root, '../secret');
+      writeFileSync(secret, '<p>page</p>', { mode: 0o600 });
+      t.teardown(() => rmSync(secret, { force: true }));
+      const page = path.join(root, 'one/a/page.html');
+      rmSync(page);
+      symlinkSync(secret, page);
+      t.match(await stand.run(), {
+        destinations: [{ actions: [{ action: 'skip_same' }], warnings: { length: 0 } }],
+      });
+      t.equal(statSync(secret).mode & 0o777, 0o600, 'a link is not followed');
+      if (name === 'SFTP') return;
+      rmSync(page);
+      linkSync(secret, page);
+      await stand.run();
+      t.equal(statSync(secret).mode & 0o777, 0o600, 'a hard-linked file never gets more permissions');
+      chmodSync(secret, 0o666);
+      await stand.run();
+      t.equal(statSync(secret).mode & 0o777, 0o644, 'but it loses permissions');
+    },
+  );
 
 t.test('a file of another size is not the published one', async (t) => {
   const { root } = await locally(t);

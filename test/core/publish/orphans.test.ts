@@ -194,7 +194,11 @@ t.test('a bundle of another source, pipeline or path is not an orphan', async (t
   const result = await stand.run();
   t.match(result, { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
   t.ok((await snapshot(web)).has('old/x/a.txt'));
-  t.same(orphansOf(await stand.run({}, 'elsewhere')), [{ ...gone, action: 'unpublish' }], 'only from that source');
+  t.same(
+    orphansOf(await stand.run({}, 'elsewhere')),
+    [{ ...gone, action: 'unpublish' }],
+    'only from that source',
+  );
 });
 
 t.test('protects invalid bundles, and directories that discovery skipped or did not search', (t) => {
@@ -257,34 +261,31 @@ t.test('an empty source removes nothing, unless removals are allowed', async (t)
   t.same([...(await snapshot(web)).keys()], []);
 });
 
-t.test(
-  'checks the second listing of the source: it may be empty or have the bundle again',
-  async (t) => {
-    const web = memoryStorage({ flavour: 'files' });
-    const stand = new Stand(web, { orphans: 'remove' });
-    await stand.add('new', 'old/x');
-    await stand.run();
-    await stand.drop('old/x');
-    /** Acts between the publications and the removals. */
-    const meanwhile = (act: () => Promise<void>): void => {
-      stand.places['/web'] = {
-        ...web,
-        async *list(directory, options) {
-          if (directory === '' && options.recursive) await act();
-          yield* web.list(directory, options);
-        },
-      };
+t.test('checks the second listing of the source: it may be empty or have the bundle again', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('old/x');
+  /** Acts between the publications and the removals. */
+  const meanwhile = (act: () => Promise<void>): void => {
+    stand.places['/web'] = {
+      ...web,
+      async *list(directory, options) {
+        if (directory === '' && options.recursive) await act();
+        yield* web.list(directory, options);
+      },
     };
-    meanwhile(async () => stand.drop('new'));
-    t.match(await stand.run(), {
-      destinations: [{ error: { code: 'too_many_removals' }, orphans: { length: 0 } }],
-    });
-    await stand.add('new');
-    meanwhile(async () => stand.add('old/x'));
-    t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
-    t.ok((await snapshot(web)).has('old/x/a.txt'));
-  },
-);
+  };
+  meanwhile(async () => stand.drop('new'));
+  t.match(await stand.run(), {
+    destinations: [{ error: { code: 'too_many_removals' }, orphans: { length: 0 } }],
+  });
+  await stand.add('new');
+  meanwhile(async () => stand.add('old/x'));
+  t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
+  t.ok((await snapshot(web)).has('old/x/a.txt'));
+});
 
 t.test('limits.max_removed counts over the whole destination', async (t) => {
   const web = memoryStorage({ flavour: 'files' });

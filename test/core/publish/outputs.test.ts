@@ -83,28 +83,25 @@ t.test('URLs are percent-encoded below the base, and cache control is passed on'
   t.equal(atRoot?.url, 'https://maps.example.org/live/%C3%BC%20%23%3F%25%2B.txt');
 });
 
-t.test(
-  'planning reads no bytes if digests are declared and generated outputs are recorded',
-  async (t) => {
-    const files = [
-      { path: 'a', digest: digestOf('A') },
-      { path: 'b', digest: digestOf('B') },
-    ];
-    let reads = 0;
-    const bundle = await bundleOf({ a: 'A', b: 'B' }, { files }, (storage) =>
-      delegate(storage, {
-        read: (key) => ((reads += 1), storage.read(key)),
-      }),
-    );
-    const first = await planOutputs(bundle, options(everything));
-    t.ok(reads > 0, 'the archive is created once to compute its digest');
-    reads = 0;
-    const second = await planOutputs(bundle, options(everything, { recorded: first.map(recordOf) }));
-    t.same(second.map(recordOf), first.map(recordOf));
-    t.equal(reads, 0);
-    t.ok((await bytesOf(find(second, '42.tar.gz'))).length > 0, 'its bytes are still available');
-  },
-);
+t.test('planning reads no bytes if digests are declared and generated outputs are recorded', async (t) => {
+  const files = [
+    { path: 'a', digest: digestOf('A') },
+    { path: 'b', digest: digestOf('B') },
+  ];
+  let reads = 0;
+  const bundle = await bundleOf({ a: 'A', b: 'B' }, { files }, (storage) =>
+    delegate(storage, {
+      read: (key) => ((reads += 1), storage.read(key)),
+    }),
+  );
+  const first = await planOutputs(bundle, options(everything));
+  t.ok(reads > 0, 'the archive is created once to compute its digest');
+  reads = 0;
+  const second = await planOutputs(bundle, options(everything, { recorded: first.map(recordOf) }));
+  t.same(second.map(recordOf), first.map(recordOf));
+  t.equal(reads, 0);
+  t.ok((await bytesOf(find(second, '42.tar.gz'))).length > 0, 'its bytes are still available');
+});
 
 t.test('reuses the record of a generated output only for equal inputs and version', async (t) => {
   const bundle = await bundleOf({ a: 'A' });
@@ -154,28 +151,31 @@ t.test('the archive has the name of the path or the bundle, or else is called bu
   t.equal(await nameFor({ path: 'x'.repeat(250) }), 'bundle.tar.gz');
 });
 
-t.test('the index escapes everything, loads nothing from elsewhere, and links only below itself', async (t) => {
-  const nasty = `<img src=x onerror=alert(1)>&"'`;
-  const bundle = await bundleOf({ [nasty]: 'x', 'javascript:alert(1)': 'y' }, { name: nasty });
-  const page = (
-    await bytesOf(find(await planOutputs(bundle, options({ ...everything })), 'index.html'))
-  ).toString();
-  t.notMatch(page, '<img');
-  t.notMatch(page, /<script|https?:|src=x[^ ]*>/i);
-  t.match(page, /Content-Security-Policy" content="default-src 'none'/);
-  t.match(page, '&lt;img src=x onerror=alert(1)&gt;&amp;&#34;&#39;');
-  t.same(
-    [...page.matchAll(/href="([^"]*)"/g)].filter(([, href]) => !href!.startsWith('./')),
-    [],
-  );
-  t.match(page, 'href="./42.tar.gz"');
-  const { destination } = options(everything);
-  const listed = await planOutputs(
-    bundle,
-    options(everything, { destination: { ...destination, rootIndex: true } }),
-  );
-  t.match((await bytesOf(find(listed, 'index.html'))).toString(), 'href="../../index.html"');
-});
+t.test(
+  'the index escapes everything, loads nothing from elsewhere, and links only below itself',
+  async (t) => {
+    const nasty = `<img src=x onerror=alert(1)>&"'`;
+    const bundle = await bundleOf({ [nasty]: 'x', 'javascript:alert(1)': 'y' }, { name: nasty });
+    const page = (
+      await bytesOf(find(await planOutputs(bundle, options({ ...everything })), 'index.html'))
+    ).toString();
+    t.notMatch(page, '<img');
+    t.notMatch(page, /<script|https?:|src=x[^ ]*>/i);
+    t.match(page, /Content-Security-Policy" content="default-src 'none'/);
+    t.match(page, '&lt;img src=x onerror=alert(1)&gt;&amp;&#34;&#39;');
+    t.same(
+      [...page.matchAll(/href="([^"]*)"/g)].filter(([, href]) => !href!.startsWith('./')),
+      [],
+    );
+    t.match(page, 'href="./42.tar.gz"');
+    const { destination } = options(everything);
+    const listed = await planOutputs(
+      bundle,
+      options(everything, { destination: { ...destination, rootIndex: true } }),
+    );
+    t.match((await bytesOf(find(listed, 'index.html'))).toString(), 'href="../../index.html"');
+  },
+);
 
 t.test(
   'the index starts with the scene map and the archive, and shows images that are not large',
@@ -284,21 +284,18 @@ t.test('each scene map gets a page next to it, which is reused', async (t) => {
   t.match((await bytesOf(find(both, 'maps/scenes.html'))).toString(), 'href="../index.html"');
 });
 
-t.test(
-  'planning is deterministic, whatever the order of the manifest (property)',
-  async () => {
-    const content = fc.dictionary(fc.stringMatching(/^[a-z]{1,5}$/), fc.string(), { minKeys: 1, maxKeys: 6 });
-    await fc.assert(
-      fc.asyncProperty(content, async (files) => {
-        const bundle = await bundleOf(files);
-        const reversed: SourceBundle = { ...bundle, files: [...bundle.files].reverse() };
-        const [one, other] = await Promise.all([
-          planOutputs(bundle, options(everything)),
-          planOutputs(reversed, options(everything)),
-        ]);
-        return JSON.stringify(one.map(recordOf)) === JSON.stringify(other.map(recordOf));
-      }),
-      { numRuns: 40 },
-    );
-  },
-);
+t.test('planning is deterministic, whatever the order of the manifest (property)', async () => {
+  const content = fc.dictionary(fc.stringMatching(/^[a-z]{1,5}$/), fc.string(), { minKeys: 1, maxKeys: 6 });
+  await fc.assert(
+    fc.asyncProperty(content, async (files) => {
+      const bundle = await bundleOf(files);
+      const reversed: SourceBundle = { ...bundle, files: [...bundle.files].reverse() };
+      const [one, other] = await Promise.all([
+        planOutputs(bundle, options(everything)),
+        planOutputs(reversed, options(everything)),
+      ]);
+      return JSON.stringify(one.map(recordOf)) === JSON.stringify(other.map(recordOf));
+    }),
+    { numRuns: 40 },
+  );
+});

@@ -334,20 +334,17 @@ t.test('fixed: an error during a new selection fails the bundle', async (t) => {
   }
 });
 
-t.test(
-  'preserve_relative: an older bundle replaces a newer one, without a new selection',
-  async (t) => {
-    const stand = new Stand();
-    await stand.add('b', { 'which.txt': 'new' }, newer);
-    await stand.run();
-    await stand.add('b', { 'which.txt': 'old' }, oldest);
-    t.match(await stand.run(), {
-      destinations: [{ status: 'ok', actions: [{ action: 'replace_catalog' }] }],
-    });
-    t.equal((await snapshot(stand.web)).get('b/which.txt'), 'old');
-    t.equal(stand.opened.filter(([place]) => place === '/source').length, 2);
-  },
-);
+t.test('preserve_relative: an older bundle replaces a newer one, without a new selection', async (t) => {
+  const stand = new Stand();
+  await stand.add('b', { 'which.txt': 'new' }, newer);
+  await stand.run();
+  await stand.add('b', { 'which.txt': 'old' }, oldest);
+  t.match(await stand.run(), {
+    destinations: [{ status: 'ok', actions: [{ action: 'replace_catalog' }] }],
+  });
+  t.equal((await snapshot(stand.web)).get('b/which.txt'), 'old');
+  t.equal(stand.opened.filter(([place]) => place === '/source').length, 2);
+});
 
 t.test('preserve_relative: several older bundles each replace their own path', async (t) => {
   const stand = new Stand();

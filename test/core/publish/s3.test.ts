@@ -115,41 +115,38 @@ t.test('a dry run leaves no trace', async (t) => {
   t.same(changing(proxy.seen), []);
 });
 
-t.test(
-  'a replacement and the cleanup of a failure delete only recorded objects',
-  async (t) => {
-    const location = locationOf(proxy.endpoint, await server.newBucket(), 'p/');
-    t.equal((await publish(location, { a: '1', b: '1' })).error, null);
-    const storage = await open(location);
-    for (const name of ['bundle/guest', 'bundle-2/x', 'sibling']) await put(storage, name, 'guest');
-    proxy.seen.length = 0;
-    t.equal((await publish(location, { a: '2', c: '2' })).error, null);
-    t.same(requests('DELETE'), ['p/bundle/b']);
-    const copies = proxy.seen.filter(({ method, url }) => method === 'DELETE' && url.includes('/kept-'));
-    t.equal(copies.length, 2, 'and its own copies of replaced and removed files');
+t.test('a replacement and the cleanup of a failure delete only recorded objects', async (t) => {
+  const location = locationOf(proxy.endpoint, await server.newBucket(), 'p/');
+  t.equal((await publish(location, { a: '1', b: '1' })).error, null);
+  const storage = await open(location);
+  for (const name of ['bundle/guest', 'bundle-2/x', 'sibling']) await put(storage, name, 'guest');
+  proxy.seen.length = 0;
+  t.equal((await publish(location, { a: '2', c: '2' })).error, null);
+  t.same(requests('DELETE'), ['p/bundle/b']);
+  const copies = proxy.seen.filter(({ method, url }) => method === 'DELETE' && url.includes('/kept-'));
+  t.equal(copies.length, 2, 'and its own copies of replaced and removed files');
 
-    proxy.seen.length = 0;
-    proxy.judge = ({ method, url }) =>
-      method === 'PUT' && url.includes('/bundle/e') ? { status: 400, code: 'InvalidRequest' } : 'pass';
-    t.match(await publish(location, { a: '2', c: '2', d: '3', e: '3' }), { action: 'error' });
-    t.same(requests('DELETE').sort(), ['p/bundle/d', 'p/bundle/e'], 'objects that it created, or may have created');
-    t.same(await untruths(storage), []);
-    proxy.judge = () => 'pass';
-    t.equal((await publish(location, { a: '2', c: '2', d: '3', e: '3' })).error, null);
+  proxy.seen.length = 0;
+  proxy.judge = ({ method, url }) =>
+    method === 'PUT' && url.includes('/bundle/e') ? { status: 400, code: 'InvalidRequest' } : 'pass';
+  t.match(await publish(location, { a: '2', c: '2', d: '3', e: '3' }), { action: 'error' });
+  t.same(
+    requests('DELETE').sort(),
+    ['p/bundle/d', 'p/bundle/e'],
+    'objects that it created, or may have created',
+  );
+  t.same(await untruths(storage), []);
+  proxy.judge = () => 'pass';
+  t.equal((await publish(location, { a: '2', c: '2', d: '3', e: '3' })).error, null);
 
-    proxy.seen.length = 0;
-    proxy.judge = ({ method, url }) =>
-      method === 'PUT' && url.endsWith('/fresh/b') ? { status: 400, code: 'InvalidRequest' } : 'pass';
-    t.match(await publish(location, { a: '1', b: '1' }, { destinationPath: 'fresh' }), { action: 'error' });
-    t.same(
-      requests('DELETE'),
-      ['p/fresh/.publisher.json', 'p/fresh/a', 'p/fresh/b'],
-      'the state object, too',
-    );
-    for (const name of ['bundle/guest', 'bundle-2/x', 'sibling'])
-      t.equal((await snapshot(storage)).get(name), 'guest');
-  },
-);
+  proxy.seen.length = 0;
+  proxy.judge = ({ method, url }) =>
+    method === 'PUT' && url.endsWith('/fresh/b') ? { status: 400, code: 'InvalidRequest' } : 'pass';
+  t.match(await publish(location, { a: '1', b: '1' }, { destinationPath: 'fresh' }), { action: 'error' });
+  t.same(requests('DELETE'), ['p/fresh/.publisher.json', 'p/fresh/a', 'p/fresh/b'], 'the state object, too');
+  for (const name of ['bundle/guest', 'bundle-2/x', 'sibling'])
+    t.equal((await snapshot(storage)).get(name), 'guest');
+});
 
 t.test('force deletes only below the prefix of the bundle', async (t) => {
   const bucket = await server.newBucket();

@@ -83,23 +83,20 @@ for (const kind of worldKinds)
     },
   );
 
-t.test(
-  'removes only its own outputs from a shared catalog, and rejects one without any',
-  async (t) => {
-    const root = memoryStorage({ flavour: 'files' });
-    await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
-    await t.rejects(remove(root), {
-      code: 'not_owned',
-      message: /published by other\/web/,
-      hint: /--pipeline other --destination web/,
-    });
-    await publishTo(root, { files: { 'ours.txt': 'o' } });
-    t.match(await remove(root), { outputs: ['ours.txt'], staying: [otherOwner] });
-    const state = await stateOf(root);
-    t.match(state, { kind: 'valid', catalog: { bundles: [{ owner: otherOwner }], pending: null } });
-    t.match(await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner }), { action: 'skip_same' });
-  },
-);
+t.test('removes only its own outputs from a shared catalog, and rejects one without any', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
+  await t.rejects(remove(root), {
+    code: 'not_owned',
+    message: /published by other\/web/,
+    hint: /--pipeline other --destination web/,
+  });
+  await publishTo(root, { files: { 'ours.txt': 'o' } });
+  t.match(await remove(root), { outputs: ['ours.txt'], staying: [otherOwner] });
+  const state = await stateOf(root);
+  t.match(state, { kind: 'valid', catalog: { bundles: [{ owner: otherOwner }], pending: null } });
+  t.match(await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner }), { action: 'skip_same' });
+});
 
 t.test('removes a catalog whose last output was pruned', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
@@ -190,21 +187,18 @@ t.test('removes files of a killed publication, too', async (t) => {
   t.same([...(await snapshot(root)).keys()], []);
 });
 
-t.test(
-  'a state with an attempt of an unknown version is invalid',
-  async (t) => {
-    const root = memoryStorage({ flavour: 'files' });
-    await publishTo(root, { files: { 'a.txt': 'a' } });
-    const log: FaultLog = { operations: [], fired: false, mutations: 0 };
-    await t.rejects(remove(withFaults(root, { kind: 'crash', at: 14, code: 'storage_permanent' }, log)));
-    const text = (await snapshot(within(root, listedKey('bundle')))).get('.publisher.json') ?? '';
-    t.equal(parseState(Buffer.from(text), ['local']).kind, 'valid');
-    t.match(parseState(Buffer.from(text.replace('"unpublish"', '"unheard_of"')), ['local']), {
-      kind: 'invalid',
-      reason: /pending\.action is not one of/,
-    });
-  },
-);
+t.test('a state with an attempt of an unknown version is invalid', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { 'a.txt': 'a' } });
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  await t.rejects(remove(withFaults(root, { kind: 'crash', at: 14, code: 'storage_permanent' }, log)));
+  const text = (await snapshot(within(root, listedKey('bundle')))).get('.publisher.json') ?? '';
+  t.equal(parseState(Buffer.from(text), ['local']).kind, 'valid');
+  t.match(parseState(Buffer.from(text.replace('"unpublish"', '"unheard_of"')), ['local']), {
+    kind: 'invalid',
+    reason: /pending\.action is not one of/,
+  });
+});
 
 t.test('sweeps files of an attempt that was killed after its commit, but not in a dry run', async (t) => {
   const root = memoryStorage({ flavour: 'files' });

@@ -48,22 +48,29 @@ t.test('a rollback goes to the last good release and skips rolled back ones', as
   t.same(new Set(rolledBack(further)), new Set([b, c]));
   t.equal(lastGood(further), null);
   t.same(rolledBack({ ...further, ledger: resumed(further.ledger) }), []);
-  t.equal(lastGood({ ...third, ledger: announcing(third.ledger, [b]) }), a, 'not a release that is being removed');
+  t.equal(
+    lastGood({ ...third, ledger: announcing(third.ledger, [b]) }),
+    a,
+    'not a release that is being removed',
+  );
 });
 
-t.test('a rollback never selects a release that was rolled back before, or skipped by a rollback', async (t) => {
-  const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
-  const again = wentBack(switched(back, c, 4), a, 5);
-  t.equal(lastGood(again), null, 'b was rolled back before c was published');
-  const passed = wentBack(switched(switched(switched(start, a, 1), b, 2), c, 3), a, 4);
-  t.equal(lastGood({ ...passed, ledger: resumed(passed.ledger) }), null, 'b became current after a');
-  t.equal(lastGood(switched(passed, d, 5)), a);
-  const promoted = switched(switched(back, b, 4), c, 5);
-  t.equal(lastGood(promoted), b, 'a promotion makes a release good again');
-  const first = switched(switched(start, a, 1), b, 2);
-  const killed = { ...first, ledger: beforeSwitch(first, a, at(3), rollbackTo(first, a)) };
-  t.equal(lastGood(switched(killed, c, 4)), b, 'a rollback killed before its switch leaves b good');
-});
+t.test(
+  'a rollback never selects a release that was rolled back before, or skipped by a rollback',
+  async (t) => {
+    const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
+    const again = wentBack(switched(back, c, 4), a, 5);
+    t.equal(lastGood(again), null, 'b was rolled back before c was published');
+    const passed = wentBack(switched(switched(switched(start, a, 1), b, 2), c, 3), a, 4);
+    t.equal(lastGood({ ...passed, ledger: resumed(passed.ledger) }), null, 'b became current after a');
+    t.equal(lastGood(switched(passed, d, 5)), a);
+    const promoted = switched(switched(back, b, 4), c, 5);
+    t.equal(lastGood(promoted), b, 'a promotion makes a release good again');
+    const first = switched(switched(start, a, 1), b, 2);
+    const killed = { ...first, ledger: beforeSwitch(first, a, at(3), rollbackTo(first, a)) };
+    t.equal(lastGood(switched(killed, c, 4)), b, 'a rollback killed before its switch leaves b good');
+  },
+);
 
 t.test('a release that was never current is not a target of a rollback', async (t) => {
   const first = switched(start, a, 1);
@@ -167,7 +174,8 @@ t.test('retention keeps current, last good, unfinished and unreadable releases',
           t.notOk(channelTargets(releases).includes(id), 'no channel points to it');
           t.ok(['complete', 'abandoned'].includes(byId.get(id)?.state ?? ''));
           for (const used of [byId.get(id)?.writtenAt, left.get(id), leftByChannels.get(id)])
-            if (used != null) t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'its linger time has passed');
+            if (used != null)
+              t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'its linger time has passed');
         }
         const isKept = ({ id, state }: StoredRelease): boolean =>
           state === 'complete' && !inUse.has(id) && !retiredNow.includes(id);
@@ -198,7 +206,11 @@ t.test('retention removes old releases, and none if the pointer is foreign', asy
     'the last good one stays',
   );
   t.same(retired(releases, stored, rule, new Date(at(3))), [a, b]);
-  t.same(retired(releases, stored, { ...rule, lingerMs: 120_000 }, new Date(at(3))), [a], 'b was just replaced');
+  t.same(
+    retired(releases, stored, { ...rule, lingerMs: 120_000 }, new Date(at(3))),
+    [a],
+    'b was just replaced',
+  );
   const foreign = { ...releases, current: null, foreignTarget: '/srv/other' };
   t.same(retired(foreign, stored, rule, new Date(at(60))), []);
 });

@@ -126,7 +126,11 @@ t.test('reports each rule by name, with its message', async (t) => {
     findingsAfter((map) => (map.scenes[1]!.end_segment_id = 5)).map(([code]) => code),
     ['scene_reversed', 'gap'],
   );
-  t.ok(findingsAfter((map) => (map.session_scope.first_segment_id = 99)).some(([code]) => code === 'scope_reversed'));
+  t.ok(
+    findingsAfter((map) => (map.session_scope.first_segment_id = 99)).some(
+      ([code]) => code === 'scope_reversed',
+    ),
+  );
   t.match(
     findingsAfter((map) => (map.scenes[2]!.scene_id = 'S1')),
     [['duplicate_scene_id', /"S1" of scene 3 is used by scene 1/]],
@@ -156,7 +160,11 @@ t.test('reports each rule by name, with its message', async (t) => {
     findingsAfter((map) => (map.boundary_caveats = ['\n'])),
     [['empty_string', /caveat/]],
   );
-  t.ok(findingsAfter((map) => (map.scenes[3]!.end_segment_id = 2 ** 53)).some(([code]) => code === 'unsafe_integer'));
+  t.ok(
+    findingsAfter((map) => (map.scenes[3]!.end_segment_id = 2 ** 53)).some(
+      ([code]) => code === 'unsafe_integer',
+    ),
+  );
 });
 
 t.test(

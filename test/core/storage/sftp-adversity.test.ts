@@ -42,21 +42,18 @@ const here = (changes: Partial<SftpLocation> = {}): SftpLocation => ({
   ...changes,
 });
 
-t.test(
-  'an unreachable agent is ignored if there is a key file, and reported if there is none',
-  async (t) => {
-    const sshAgentSocket = path.join(openSsh.root, 'no-agent');
-    const warnings: string[] = [];
-    const storage = await sftpStorage(here({ sshAgentSocket }), { ...options, log: logTo(warnings) });
-    await storage.close();
-    t.match(warnings, [/agent did not answer; trying only the key file/]);
-    await t.rejects(sftpStorage(here({ sshAgentSocket, sshKeyFile: null }), options), {
-      code: 'ssh_key_invalid',
-      message: /agent at ".*no-agent" does not answer/,
-      hint: /ssh_key_file/,
-    });
-  },
-);
+t.test('an unreachable agent is ignored if there is a key file, and reported if there is none', async (t) => {
+  const sshAgentSocket = path.join(openSsh.root, 'no-agent');
+  const warnings: string[] = [];
+  const storage = await sftpStorage(here({ sshAgentSocket }), { ...options, log: logTo(warnings) });
+  await storage.close();
+  t.match(warnings, [/agent did not answer; trying only the key file/]);
+  await t.rejects(sftpStorage(here({ sshAgentSocket, sshKeyFile: null }), options), {
+    code: 'ssh_key_invalid',
+    message: /agent at ".*no-agent" does not answer/,
+    hint: /ssh_key_file/,
+  });
+});
 
 t.test('reports an agent with more keys than the server accepts', async (t) => {
   // The path of a socket may have about a hundred characters, and paths of test directories are longer.
@@ -130,23 +127,20 @@ async function cutAtEach(
 const tenths = Array.from({ length: 10 }, (_, index) => (index + 0.5) / 11);
 
 for (const direction of ['to the server', 'from the server'] as const) {
-  t.test(
-    `a removal whose connection breaks ${direction}, at any byte, is finished by a retry`,
-    async (t) => {
-      await cutAtEach(
-        t,
-        { server: openSsh, direction, shares: sampleOf(tenths, 3, t.name) },
-        async (storage, place) => {
-          mkdirSync(path.join(place, 'a/b'), { recursive: true });
-          for (let index = 0; index < 30; index += 1) writeFileSync(path.join(place, 'a/b', `${index}`), '');
-          return async (at) => {
-            await storage.removeTree(key('a'));
-            t.same(readdirSync(place), [], at);
-          };
-        },
-      );
-    },
-  );
+  t.test(`a removal whose connection breaks ${direction}, at any byte, is finished by a retry`, async (t) => {
+    await cutAtEach(
+      t,
+      { server: openSsh, direction, shares: sampleOf(tenths, 3, t.name) },
+      async (storage, place) => {
+        mkdirSync(path.join(place, 'a/b'), { recursive: true });
+        for (let index = 0; index < 30; index += 1) writeFileSync(path.join(place, 'a/b', `${index}`), '');
+        return async (at) => {
+          await storage.removeTree(key('a'));
+          t.same(readdirSync(place), [], at);
+        };
+      },
+    );
+  });
 
   for (const [name, server] of [
     ['OpenSSH', openSsh],
@@ -258,21 +252,18 @@ t.test('reports a server without SFTP, with the missing subsystem', async (t) =>
   });
 });
 
-t.test(
-  'accepts a server with a banner and one session per connection',
-  async (t) => {
-    const banner = path.join(t.testdir({ banner: 'Authorised use only.\n'.repeat(40) }), 'banner');
-    const server = await startSshd(t, { settings: [`Banner ${banner}`], limits: { MaxSessions: 1 } });
-    const port = await startTalkativeProxy(t, server.port);
-    const storage = await opened(t, { ...sftpLocationOf(server, server.root), port });
-    await Promise.all(
-      Array.from({ length: 50 }, (_, index) =>
-        storage.write(key(`many/${index}`), bytesBody('x'), { mode: 'replace' }),
-      ),
-    );
-    t.equal(readdirSync(path.join(server.root, 'many')).length, 50);
-  },
-);
+t.test('accepts a server with a banner and one session per connection', async (t) => {
+  const banner = path.join(t.testdir({ banner: 'Authorised use only.\n'.repeat(40) }), 'banner');
+  const server = await startSshd(t, { settings: [`Banner ${banner}`], limits: { MaxSessions: 1 } });
+  const port = await startTalkativeProxy(t, server.port);
+  const storage = await opened(t, { ...sftpLocationOf(server, server.root), port });
+  await Promise.all(
+    Array.from({ length: 50 }, (_, index) =>
+      storage.write(key(`many/${index}`), bytesBody('x'), { mode: 'replace' }),
+    ),
+  );
+  t.equal(readdirSync(path.join(server.root, 'many')).length, 50);
+});
 
 t.test('retries a server that rejects connections while others log in', async (t) => {
   const server = await startSshd(t, { limits: { MaxStartups: 1 } });

@@ -121,30 +121,33 @@ t.test('a listing of an S3 server must stay below its prefix and is limited', as
   t.equal(asked, maxEmptyPages + 1);
 });
 
-t.test('rejects names of an S3 server without a size, in another encoding, or above the maximum length', async (t) => {
-  for (const size of [-1, 1.5, Number.NaN, Infinity, 2 ** 60]) {
-    const list = async (): Promise<ListPage> => ({
-      objects: [{ key: 'site/a', size, version: null, modifiedAt: null }],
-      prefixes: [],
-      next: null,
-    });
-    const entries = listEntries({ ...storage, client: { list }, pageSize: null }, 'site/', '', {
-      recursive: true,
-    });
+t.test(
+  'rejects names of an S3 server without a size, in another encoding, or above the maximum length',
+  async (t) => {
+    for (const size of [-1, 1.5, Number.NaN, Infinity, 2 ** 60]) {
+      const list = async (): Promise<ListPage> => ({
+        objects: [{ key: 'site/a', size, version: null, modifiedAt: null }],
+        prefixes: [],
+        next: null,
+      });
+      const entries = listEntries({ ...storage, client: { list }, pageSize: null }, 'site/', '', {
+        recursive: true,
+      });
+      await t.rejects(
+        async () => {
+          for await (const { size: listed } of entries) t.fail(`listed with the size ${listed}`);
+        },
+        { code: 'storage_permanent', message: `"site/a" has the size ${size}` },
+      );
+    }
     await t.rejects(
-      async () => {
-        for await (const { size: listed } of entries) t.fail(`listed with the size ${listed}`);
-      },
-      { code: 'storage_permanent', message: `"site/a" has the size ${size}` },
+      pagesFrom(() => ({ prefixes: [`site/${'x'.repeat(maxNameUnits)}/`] })),
+      { code: 'storage_permanent', message: `more than ${maxNameUnits} characters` },
     );
-  }
-  await t.rejects(
-    pagesFrom(() => ({ prefixes: [`site/${'x'.repeat(maxNameUnits)}/`] })),
-    { code: 'storage_permanent', message: `more than ${maxNameUnits} characters` },
-  );
-  const malformed = new WaybillError('storage_permanent', 'malformed');
-  t.throws(() => nameDecoder('url', () => malformed)('%zz'), malformed);
-});
+    const malformed = new WaybillError('storage_permanent', 'malformed');
+    t.throws(() => nameDecoder('url', () => malformed)('%zz'), malformed);
+  },
+);
 
 t.test('limits the unfinished uploads of an S3 server, below its prefix', async (t) => {
   const uploadsFrom = async (answer: (page: number) => UploadPage['uploads']): Promise<number> => {

@@ -56,7 +56,11 @@ t.test('an invalid traceparent drops the whole trace', async (t) => {
   t.same(receivedTrace(undefined, 'a=1'), {});
   t.same(receivedTrace('nonsense', 'a=1'), {});
   t.same(receivedTrace(traceparent, undefined), { traceparent });
-  t.same(receivedTrace(traceparent, 'no list'), { traceparent }, 'a traceparent without a valid tracestate stays');
+  t.same(
+    receivedTrace(traceparent, 'no list'),
+    { traceparent },
+    'a traceparent without a valid tracestate stays',
+  );
   fc.assert(
     fc.property(fc.string(), (text) => {
       const { tracestate = '' } = receivedTrace(traceparent, text);

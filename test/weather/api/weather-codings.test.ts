@@ -107,7 +107,10 @@ t.test('gives HEAD and 304 the headers of the coding, and each coding its own ET
         t.equal(sentHeaders.etag, get.headers.etag);
         t.equal(sentHeaders.vary, 'Accept, Accept-Encoding');
         if (status !== 304) continue;
-        t.same([body.length, sentHeaders['content-encoding'], sentHeaders['content-length']], [0, undefined, undefined]);
+        t.same(
+          [body.length, sentHeaders['content-encoding'], sentHeaders['content-length']],
+          [0, undefined, undefined],
+        );
         t.equal(sentHeaders['cache-control'], get.headers['cache-control']);
       }
       const since = { ...accept, 'if-modified-since': get.headers['last-modified'] ?? '' };

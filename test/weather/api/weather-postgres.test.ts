@@ -20,26 +20,23 @@ t.test('every family works over HTTP from a server', (t) =>
   }),
 );
 
-t.test(
-  'reads are 503 while the database is unreachable, and 200 afterwards without a restart',
-  async (t) => {
-    const clock = clockAt('2026-01-20T18:00:00Z');
-    const reader = await openWeatherDatabases({ databases: [primary], secrets, clock });
-    t.teardown(() => reader.close());
-    const url = await startWeather(t, { reader, clock });
-    const read = (): Promise<Response> => fetch(`${url}/observations?station=KNYC`);
-    t.equal((await read()).status, 200);
-    await server.stop();
-    const away = await read();
-    t.equal(away.status, 503);
-    t.match(away.headers.get('retry-after'), /^\d+$/);
-    t.match(await away.json(), { code: 'database_unavailable', retryable: true });
-    await server.start();
-    const seen = new Set<number>();
-    for (let back = await read(); back.status !== 200; back = await read()) seen.add(back.status);
-    t.ok(seen.size === 0 || (seen.size === 1 && seen.has(503)), 'only 503 until it is back');
-  },
-);
+t.test('reads are 503 while the database is unreachable, and 200 afterwards without a restart', async (t) => {
+  const clock = clockAt('2026-01-20T18:00:00Z');
+  const reader = await openWeatherDatabases({ databases: [primary], secrets, clock });
+  t.teardown(() => reader.close());
+  const url = await startWeather(t, { reader, clock });
+  const read = (): Promise<Response> => fetch(`${url}/observations?station=KNYC`);
+  t.equal((await read()).status, 200);
+  await server.stop();
+  const away = await read();
+  t.equal(away.status, 503);
+  t.match(away.headers.get('retry-after'), /^\d+$/);
+  t.match(await away.json(), { code: 'database_unavailable', retryable: true });
+  await server.start();
+  const seen = new Set<number>();
+  for (let back = await read(); back.status !== 200; back = await read()) seen.add(back.status);
+  t.ok(seen.size === 0 || (seen.size === 1 && seen.has(503)), 'only 503 until it is back');
+});
 
 t.test('reports tables with other columns by name, without SQL', async (t) => {
   const clock = clockAt('2026-01-20T18:00:00Z');

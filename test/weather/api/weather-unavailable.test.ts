@@ -125,28 +125,31 @@ t.test('a read that is 503 is one log line with the cause', async (t) => {
     });
 });
 
-t.test('rejects a request that would time out on a locked table immediately, with a Retry-After', async (t) => {
-  const { url, lines } = await served({ lockTimeoutMs: 1000 });
-  await whileLocked(async () => {
-    // Each is a separate query. They are sent as fast as they are answered.
-    let limit = 0;
-    const first = Array.from({ length: 24 }, () => fetch(`${url}/alerts?limit=${(limit += 1)}`));
-    for (const { status } of await Promise.all(first)) t.equal(status, 503);
-    const crowd = Array.from({ length: 64 }, async () => {
-      const response = await fetch(`${url}/alerts?limit=${(limit += 1)}`);
-      t.equal(response.status, 503);
-      return Number(response.headers.get('retry-after'));
+t.test(
+  'rejects a request that would time out on a locked table immediately, with a Retry-After',
+  async (t) => {
+    const { url, lines } = await served({ lockTimeoutMs: 1000 });
+    await whileLocked(async () => {
+      // Each is a separate query. They are sent as fast as they are answered.
+      let limit = 0;
+      const first = Array.from({ length: 24 }, () => fetch(`${url}/alerts?limit=${(limit += 1)}`));
+      for (const { status } of await Promise.all(first)) t.equal(status, 503);
+      const crowd = Array.from({ length: 64 }, async () => {
+        const response = await fetch(`${url}/alerts?limit=${(limit += 1)}`);
+        t.equal(response.status, 503);
+        return Number(response.headers.get('retry-after'));
+      });
+      const others = await fetch(`${url}/weather-stories`);
+      t.equal(others.status, 200, 'another family is still served');
+      const retries = await Promise.all(crowd);
+      t.ok(retries.every((seconds) => seconds >= 1 && seconds <= 30));
     });
-    const others = await fetch(`${url}/weather-stories`);
-    t.equal(others.status, 200, 'another family is still served');
-    const retries = await Promise.all(crowd);
-    t.ok(retries.every((seconds) => seconds >= 1 && seconds <= 30));
-  });
-  const shed = (await logged(lines, 88)).filter(({ reason }) => reason?.includes('(POOL_FULL)'));
-  t.ok(shed.length >= 32, `${shed.length} of 64 did not wait`);
-  const back = await fetch(`${url}/alerts`);
-  t.equal(back.status, 200, 'it continues once the lock is released');
-});
+    const shed = (await logged(lines, 88)).filter(({ reason }) => reason?.includes('(POOL_FULL)'));
+    t.ok(shed.length >= 32, `${shed.length} of 64 did not wait`);
+    const back = await fetch(`${url}/alerts`);
+    t.equal(back.status, 200, 'it continues once the lock is released');
+  },
+);
 
 t.test('logs the use of a last good answer with the cause', async (t) => {
   const owner = await openServer(server.url());

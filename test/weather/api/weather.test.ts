@@ -583,7 +583,11 @@ t.test('an answer with different bytes is never 304, whatever the clock and the 
         return last === undefined || isSame ? [] : [last.etag];
       });
       if (others.length > 0)
-        t.equal((await ask(path, { 'if-none-match': others.join() })).status, 200, `${path}: no other format`);
+        t.equal(
+          (await ask(path, { 'if-none-match': others.join() })).status,
+          200,
+          `${path}: no other format`,
+        );
       t.equal(response.headers.get('vary'), 'Accept, Accept-Encoding');
       const { headers } = response;
       history.push({ body, etag: headers.get('etag') ?? '', modified: headers.get('last-modified') ?? '' });
@@ -653,49 +657,52 @@ t.test('a refusal because of a missing template names the file in the log', asyn
   t.match(lines.at(-1), { reason: /observations\.txt\.tmpl: it is not a regular file/ });
 });
 
-t.test('an invalid record is named once in the log, counted once, and reported with every answer', async (t) => {
-  const target = await shared.openTarget();
-  await target.run(
-    "insert into observations (station_id, observed_at, temperature_c) values ('KNYC', '2026-01-20T18:05Z', 'NaN')",
-  );
-  const dirty = await shared.openReader(clock);
-  const lines: object[] = [];
-  const warn = (fields: object): void => void lines.push(fields);
-  const none = (): void => undefined;
-  const counted: unknown[] = [];
-  const weatherMetrics = {
-    weatherAnswered: none,
-    weatherStoodIn: none,
-    weatherRejected: (...what: unknown[]) => void counted.push(what),
-  };
-  const log = { debug: none, info: none, error: none, warn };
-  const url = await startWeather(t, { reader: dirty, clock, log, weatherMetrics });
-  const path = `${url}/observations?station=KNYC`;
-  for (let time = 0; time < 3; time++)
-    t.match(await (await fetch(path)).json(), {
-      data: { temperature: null },
-      meta: { rejected: [{ field: 'observations.temperature_c', reason: 'not_finite', count: 1 }] },
-    });
-  t.match(
-    await (await fetch(`${url}/current-conditions?station=KNYC`)).json(),
-    {
-      data: { temperature: -7.2 },
-    },
-    'the older valid value counts',
-  );
-  const record = 'KNYC 2026-01-20T18:05:00Z';
-  const fault = { field: 'observations.temperature_c', reason: 'not_finite', record };
-  t.same(lines, [
-    { family: 'observations', ...fault },
-    { family: 'currentConditions', ...fault },
-  ]);
-  t.same(counted, [
-    ['observations', 'not_finite'],
-    ['currentConditions', 'not_finite'],
-  ]);
-  await (await shared.openTarget()).run("delete from observations where observed_at = '2026-01-20T18:05Z'");
-  await shared.openReader(clock);
-});
+t.test(
+  'an invalid record is named once in the log, counted once, and reported with every answer',
+  async (t) => {
+    const target = await shared.openTarget();
+    await target.run(
+      "insert into observations (station_id, observed_at, temperature_c) values ('KNYC', '2026-01-20T18:05Z', 'NaN')",
+    );
+    const dirty = await shared.openReader(clock);
+    const lines: object[] = [];
+    const warn = (fields: object): void => void lines.push(fields);
+    const none = (): void => undefined;
+    const counted: unknown[] = [];
+    const weatherMetrics = {
+      weatherAnswered: none,
+      weatherStoodIn: none,
+      weatherRejected: (...what: unknown[]) => void counted.push(what),
+    };
+    const log = { debug: none, info: none, error: none, warn };
+    const url = await startWeather(t, { reader: dirty, clock, log, weatherMetrics });
+    const path = `${url}/observations?station=KNYC`;
+    for (let time = 0; time < 3; time++)
+      t.match(await (await fetch(path)).json(), {
+        data: { temperature: null },
+        meta: { rejected: [{ field: 'observations.temperature_c', reason: 'not_finite', count: 1 }] },
+      });
+    t.match(
+      await (await fetch(`${url}/current-conditions?station=KNYC`)).json(),
+      {
+        data: { temperature: -7.2 },
+      },
+      'the older valid value counts',
+    );
+    const record = 'KNYC 2026-01-20T18:05:00Z';
+    const fault = { field: 'observations.temperature_c', reason: 'not_finite', record };
+    t.same(lines, [
+      { family: 'observations', ...fault },
+      { family: 'currentConditions', ...fault },
+    ]);
+    t.same(counted, [
+      ['observations', 'not_finite'],
+      ['currentConditions', 'not_finite'],
+    ]);
+    await (await shared.openTarget()).run("delete from observations where observed_at = '2026-01-20T18:05Z'");
+    await shared.openReader(clock);
+  },
+);
 
 t.test('the reader alone serves the document and the page that its refusals link', async (t) => {
   const response = await fetch(`${url}/openapi.json`);

@@ -114,34 +114,31 @@ t.test('an invalid field of an alert is noted, and an invalid end is omitted', a
   t.throws(() => recognise(none, 'alerts.json'), BrokenDocument);
 });
 
-t.test(
-  'every SAME code of an alert is assigned to one of its areas, its own if it is named',
-  async (t) => {
-    const of = (ugcs: string[], codes: string[]): object => Object.fromEntries(sameByUgc(ugcs, codes));
-    t.same(of(['ALC013', 'ALC129'], ['001129', '001013']), { ALC013: '001013', ALC129: '001129' });
-    t.same(of(['LMZ740', 'LMZ741'], ['092740']), { LMZ740: '092740', LMZ741: null }, 'marine zones');
-    t.same(
-      of(['MTZ030', 'MTZ307', 'IDZ001'], ['030030', '016001', '030073', '030073']),
-      { MTZ030: '030030 030073', MTZ307: null, IDZ001: '016001' },
-      'the number of a land zone is not a county',
-    );
-    t.same(of(['ALZ051'], ['128153', 'LMZ740', '12345']), { ALZ051: '128153' }, 'of another state, or none');
-    t.same(of(['NYC061', 'NYZ072'], ['136061']), { NYC061: '136061', NYZ072: null }, 'a part of a county');
-    t.same(of([], ['036061']), {});
-    for (const file of [alertsFile, 'alerts/MOB_chain_alert_update_cancel_20251125.json']) {
-      const text = readFileSync(`${samples}/${file}`, 'utf8');
-      const codes = (JSON.parse(text) as Tree)['features'] as unknown as Tree[];
-      const [record] = recognise(text, 'alerts.json').records;
-      if (record?.family !== 'alerts') throw new Error('no alerts');
-      t.ok(codes.length > 5 && codes.length === record.alerts.length);
-      for (const [index, { areas }] of record.alerts.entries()) {
-        const said = codes[index]?.['properties']?.['geocode']?.['SAME'] as unknown as string[];
-        const stored = areas.flatMap(({ same }) => (typeof same === 'string' ? same.split(' ') : []));
-        t.same(stored.sort(), [...new Set(said)].sort());
-      }
+t.test('every SAME code of an alert is assigned to one of its areas, its own if it is named', async (t) => {
+  const of = (ugcs: string[], codes: string[]): object => Object.fromEntries(sameByUgc(ugcs, codes));
+  t.same(of(['ALC013', 'ALC129'], ['001129', '001013']), { ALC013: '001013', ALC129: '001129' });
+  t.same(of(['LMZ740', 'LMZ741'], ['092740']), { LMZ740: '092740', LMZ741: null }, 'marine zones');
+  t.same(
+    of(['MTZ030', 'MTZ307', 'IDZ001'], ['030030', '016001', '030073', '030073']),
+    { MTZ030: '030030 030073', MTZ307: null, IDZ001: '016001' },
+    'the number of a land zone is not a county',
+  );
+  t.same(of(['ALZ051'], ['128153', 'LMZ740', '12345']), { ALZ051: '128153' }, 'of another state, or none');
+  t.same(of(['NYC061', 'NYZ072'], ['136061']), { NYC061: '136061', NYZ072: null }, 'a part of a county');
+  t.same(of([], ['036061']), {});
+  for (const file of [alertsFile, 'alerts/MOB_chain_alert_update_cancel_20251125.json']) {
+    const text = readFileSync(`${samples}/${file}`, 'utf8');
+    const codes = (JSON.parse(text) as Tree)['features'] as unknown as Tree[];
+    const [record] = recognise(text, 'alerts.json').records;
+    if (record?.family !== 'alerts') throw new Error('no alerts');
+    t.ok(codes.length > 5 && codes.length === record.alerts.length);
+    for (const [index, { areas }] of record.alerts.entries()) {
+      const said = codes[index]?.['properties']?.['geocode']?.['SAME'] as unknown as string[];
+      const stored = areas.flatMap(({ same }) => (typeof same === 'string' ? same.split(' ') : []));
+      t.same(stored.sort(), [...new Set(said)].sort());
     }
-  },
-);
+  }
+});
 
 t.test('a partial list of alerts does not count as a poll', async (t) => {
   const text = readFileSync(`${samples}/alerts/MOB_chain_alert_update_cancel_20251125.json`, 'utf8');

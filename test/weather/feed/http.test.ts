@@ -120,18 +120,23 @@ t.test('reports errors immediately that a retry cannot fix', async (t) => {
   t.same(clock.pauses, []);
 });
 
-t.test('a request without an answer is abandoned after a timeout, and errors do not name its address', async (t) => {
-  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  t.teardown(() => silent.closeAllConnections());
-  t.teardown(() => silent.close());
-  const { get: getBriefly } = await served(t, { timeoutMs: 20 });
-  const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
-  await t.rejects(getBriefly(url, null), { message: 'no answer within 20 ms' });
-  const { get } = await served(t);
-  await t.rejects(get('http://127.0.0.1:1/', null), { message: /cannot be reached/ });
-  await t.rejects(get('http://nowhere.invalid/', null), { message: /^the name of the server is not known/ });
-});
+t.test(
+  'a request without an answer is abandoned after a timeout, and errors do not name its address',
+  async (t) => {
+    const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    t.teardown(() => silent.closeAllConnections());
+    t.teardown(() => silent.close());
+    const { get: getBriefly } = await served(t, { timeoutMs: 20 });
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
+    await t.rejects(getBriefly(url, null), { message: 'no answer within 20 ms' });
+    const { get } = await served(t);
+    await t.rejects(get('http://127.0.0.1:1/', null), { message: /cannot be reached/ });
+    await t.rejects(get('http://nowhere.invalid/', null), {
+      message: /^the name of the server is not known/,
+    });
+  },
+);
 
 t.test('limits concurrent requests, and sends none after the end', async (t) => {
   const stopping = new AbortController();

@@ -75,11 +75,7 @@ t.test(
     t.equal(await text(), 'back');
     await rm(file);
     await promisify(execFile)('mkfifo', [file]);
-    await t.rejects(
-      text(),
-      { code: 'unsupported_format', cause: /regular file/ },
-      'a pipe does not block',
-    );
+    await t.rejects(text(), { code: 'unsupported_format', cause: /regular file/ }, 'a pipe does not block');
   },
 );
 

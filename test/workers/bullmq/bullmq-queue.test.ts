@@ -426,36 +426,39 @@ t.test('a run cancelled while it waits has no ticket any more', async (t) => {
   t.equal(await board?.getWaitingCount(), 0);
 });
 
-t.test('a watch shows changes of other hosts even if messages are lost, and notices replaced data', async (t) => {
-  const [api, worker] = [await openHost('watched'), await openHost('watched')];
-  t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
-  let ring: () => void = () => undefined;
-  const watch = api.watch(() => ring());
-  const rung = (): Promise<void> => new Promise((resolve) => (ring = resolve));
-  const beginning = await watch.cursor();
-  const query = { limit: 100, wants: () => true };
-  const cut = (): Promise<string> => redis.cli('client', 'kill', 'type', 'pubsub');
-  for (let run = 1; run <= 20; run++) {
-    await submit(worker, `maps.${run}`);
-    if (run % 4 === 0) await cut();
-  }
-  await worker.start(async () => runResult('ok'));
-  await cut();
-  for (;;) {
+t.test(
+  'a watch shows changes of other hosts even if messages are lost, and notices replaced data',
+  async (t) => {
+    const [api, worker] = [await openHost('watched'), await openHost('watched')];
+    t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
+    let ring: () => void = () => undefined;
+    const watch = api.watch(() => ring());
+    const rung = (): Promise<void> => new Promise((resolve) => (ring = resolve));
+    const beginning = await watch.cursor();
+    const query = { limit: 100, wants: () => true };
+    const cut = (): Promise<string> => redis.cli('client', 'kill', 'type', 'pubsub');
+    for (let run = 1; run <= 20; run++) {
+      await submit(worker, `maps.${run}`);
+      if (run % 4 === 0) await cut();
+    }
+    await worker.start(async () => runResult('ok'));
+    await cut();
+    for (;;) {
+      const changed = rung();
+      const page = await watch.after(beginning, query);
+      const done = page?.changes.filter(({ record }) => record.status === 'succeeded') ?? [];
+      if (done.length === 20) break;
+      await changed;
+    }
+    await redis.cli('del', ...['epoch', 'revision', 'changed'].map((key) => `watched:${key}`));
     const changed = rung();
-    const page = await watch.after(beginning, query);
-    const done = page?.changes.filter(({ record }) => record.status === 'succeeded') ?? [];
-    if (done.length === 20) break;
+    await cut();
     await changed;
-  }
-  await redis.cli('del', ...['epoch', 'revision', 'changed'].map((key) => `watched:${key}`));
-  const changed = rung();
-  await cut();
-  await changed;
-  t.equal(await watch.after(beginning, query), null, 'a cursor of deleted data');
-  t.match(await watch.after(await watch.cursor(), query), { changes: { length: 0 }, more: false });
-  watch.close();
-});
+    t.equal(await watch.after(beginning, query), null, 'a cursor of deleted data');
+    t.match(await watch.after(await watch.cursor(), query), { changes: { length: 0 }, more: false });
+    watch.close();
+  },
+);
 
 t.test('lets any host rerun a failed run, once, with the archive of the last one', async (t) => {
   const removed: string[] = [];
@@ -505,73 +508,68 @@ t.test('lets any host rerun a failed run, once, with the archive of the last one
   t.same(removed, []);
 });
 
-t.test(
-  'three hosts start one run per tick, and catch up on missed ones once or not at all',
-  async (t) => {
-    const most = howMany(1_000, 40);
-    t.comment(`${share(most, 1_000)} ticks`);
-    for (const catchUp of ['none', 'once'] as const) {
-      const hosts = await Promise.all([1, 2, 3].map(() => openHost(`ticks-${catchUp}`)));
-      t.teardown(() => Promise.all(hosts.map((host) => host.close(0))));
-      const ticks: string[] = [];
-      for (const host of hosts)
-        await host.start(async (job) => {
-          if (job.staged === null && job.trigger?.kind === 'schedule') ticks.push(job.trigger.tick);
-          return runResult('ok');
-        });
-      const queue: JobQueue = hosts[0]!;
-      const idle = () =>
-        until(
-          () => queue.depth(),
-          ({ queued, running }) => queued + running === 0,
-        );
-      const clock = manualClock(new Date('2026-11-22T15:00:30Z'));
-      const tally = newTally();
-      const openAll = () =>
-        hosts.map((host) =>
-          openScheduler(host, clock, [scheduled('*/5 * * * *', { catchUp, jitterMs: 20_000 })], tally),
-        );
-      let schedulers = openAll();
-      await until(
-        () => queue.triggers.last('maps', 'schedule'),
-        (last) => last !== null,
+t.test('three hosts start one run per tick, and catch up on missed ones once or not at all', async (t) => {
+  const most = howMany(1_000, 40);
+  t.comment(`${share(most, 1_000)} ticks`);
+  for (const catchUp of ['none', 'once'] as const) {
+    const hosts = await Promise.all([1, 2, 3].map(() => openHost(`ticks-${catchUp}`)));
+    t.teardown(() => Promise.all(hosts.map((host) => host.close(0))));
+    const ticks: string[] = [];
+    for (const host of hosts)
+      await host.start(async (job) => {
+        if (job.staged === null && job.trigger?.kind === 'schedule') ticks.push(job.trigger.tick);
+        return runResult('ok');
+      });
+    const queue: JobQueue = hosts[0]!;
+    const idle = () =>
+      until(
+        () => queue.depth(),
+        ({ queued, running }) => queued + running === 0,
       );
-      const ticked = catchUp === 'none' ? most : 5;
-      for (let tick = 1; tick <= ticked; tick++) {
-        await clock.advance(300_000);
-        await until(
-          () => ticks.length,
-          (count) => count >= tick,
-        );
-        await idle();
-      }
-      t.equal(ticks.length, ticked);
-      t.equal(new Set(ticks).size, ticked, 'none twice');
-      t.equal(
-        Date.parse(ticks.at(-1) ?? '') - Date.parse(ticks[0] ?? ''),
-        (ticked - 1) * 300_000,
-        'none omitted',
+    const clock = manualClock(new Date('2026-11-22T15:00:30Z'));
+    const tally = newTally();
+    const openAll = () =>
+      hosts.map((host) =>
+        openScheduler(host, clock, [scheduled('*/5 * * * *', { catchUp, jitterMs: 20_000 })], tally),
       );
-      t.same(tally.counts, { started: ticked }, 'each is counted by one host');
-
-      await Promise.all(schedulers.map((scheduler) => scheduler.close()));
-      await clock.advance(10 * 300_000 + 150_000);
-      schedulers = openAll();
-      const expected =
-        catchUp === 'none'
-          ? { started: ticked, 'missed down': 10 }
-          : { started: ticked + 1, 'missed down': 9 };
+    let schedulers = openAll();
+    await until(
+      () => queue.triggers.last('maps', 'schedule'),
+      (last) => last !== null,
+    );
+    const ticked = catchUp === 'none' ? most : 5;
+    for (let tick = 1; tick <= ticked; tick++) {
+      await clock.advance(300_000);
       await until(
-        () => tally.counts,
-        (counts) => Object.keys(counts).length === 2,
+        () => ticks.length,
+        (count) => count >= tick,
       );
       await idle();
-      await clock.advance(1_000);
-      t.match(tally.counts, expected, catchUp);
-      await Promise.all(schedulers.map((scheduler) => scheduler.close()));
     }
-  },
-);
+    t.equal(ticks.length, ticked);
+    t.equal(new Set(ticks).size, ticked, 'none twice');
+    t.equal(
+      Date.parse(ticks.at(-1) ?? '') - Date.parse(ticks[0] ?? ''),
+      (ticked - 1) * 300_000,
+      'none omitted',
+    );
+    t.same(tally.counts, { started: ticked }, 'each is counted by one host');
+
+    await Promise.all(schedulers.map((scheduler) => scheduler.close()));
+    await clock.advance(10 * 300_000 + 150_000);
+    schedulers = openAll();
+    const expected =
+      catchUp === 'none' ? { started: ticked, 'missed down': 10 } : { started: ticked + 1, 'missed down': 9 };
+    await until(
+      () => tally.counts,
+      (counts) => Object.keys(counts).length === 2,
+    );
+    await idle();
+    await clock.advance(1_000);
+    t.match(tally.counts, expected, catchUp);
+    await Promise.all(schedulers.map((scheduler) => scheduler.close()));
+  }
+});
 
 t.test('a worker finds a run without receiving a message', async (t) => {
   const [api, worker] = [await openHost('no-messages'), await openHost('no-messages')];
@@ -599,7 +597,9 @@ t.test('the end of a run wakes other hosts only if another run waits in its pipe
     await Promise.all([api.close(0), worker.close(0)]);
   });
   const received: string[] = [];
-  listener.on('pmessage', (_pattern: string, _channel: string, pipelineId: string) => received.push(pipelineId));
+  listener.on('pmessage', (_pattern: string, _channel: string, pipelineId: string) =>
+    received.push(pipelineId),
+  );
   await listener.psubscribe('*heard*:wake');
   const other = new Redis(redis.url);
   t.teardown(() => other.disconnect());

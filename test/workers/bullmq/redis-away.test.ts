@@ -283,77 +283,71 @@ t.test(
   },
 );
 
-t.test(
-  "a run that is retried because of a dead worker's lease, or is taken over, counts once",
-  async (t) => {
-    const redis = await service(t);
-    const slept: number[] = [];
-    const sleep = (ms: number, signal?: AbortSignal): Promise<void> => {
-      slept.push(ms);
-      return systemClock.sleep(ms === 5_000 ? 1 : ms, signal);
-    };
-    const queue = await host(t, redis, { clock: { ...systemClock, sleep } });
-    await submit(queue, 'maps.1');
-    await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '1');
-    const busy = runResult('failed');
-    busy.run.pipelines[0]!.error = errorRecord(
-      new WaybillError('destination_busy', 'the lease of a dead worker'),
-    );
-    const results = [busy, busy, runResult('ok')];
-    const counts: string[] = [];
-    await queue.start(async () => results.shift()!, counter(counts));
-    await submit(queue, 'docs.1');
-    results.push(runResult('ok'));
-    await until(
-      async () => counts.length,
-      (length) => length >= 3,
-    );
-    t.same(results, []);
-    t.equal(slept.filter((ms) => ms === 5_000).length, 2, 'it was attempted three times');
-    t.same(counts.toSorted(), ['docs started', 'docs succeeded', 'maps succeeded']);
+t.test("a run that is retried because of a dead worker's lease, or is taken over, counts once", async (t) => {
+  const redis = await service(t);
+  const slept: number[] = [];
+  const sleep = (ms: number, signal?: AbortSignal): Promise<void> => {
+    slept.push(ms);
+    return systemClock.sleep(ms === 5_000 ? 1 : ms, signal);
+  };
+  const queue = await host(t, redis, { clock: { ...systemClock, sleep } });
+  await submit(queue, 'maps.1');
+  await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '1');
+  const busy = runResult('failed');
+  busy.run.pipelines[0]!.error = errorRecord(
+    new WaybillError('destination_busy', 'the lease of a dead worker'),
+  );
+  const results = [busy, busy, runResult('ok')];
+  const counts: string[] = [];
+  await queue.start(async () => results.shift()!, counter(counts));
+  await submit(queue, 'docs.1');
+  results.push(runResult('ok'));
+  await until(
+    async () => counts.length,
+    (length) => length >= 3,
+  );
+  t.same(results, []);
+  t.equal(slept.filter((ms) => ms === 5_000).length, 2, 'it was attempted three times');
+  t.same(counts.toSorted(), ['docs started', 'docs succeeded', 'maps succeeded']);
 
-    await submit(queue, 'maps.2');
-    const [other, stolen] = [gate(), [] as string[]];
-    await queue.close(10_000);
-    const slow = await host(t, redis);
-    await slow.start(other.process, counter(stolen));
-    await other.began;
-    await redis.cli('HSET', 'waybill:run:maps.2', 'owner', 'another');
-    other.open();
-    await slow.close(10_000);
-    t.same(stolen, ['maps started'], 'the outcome of a worker that lost the run is dropped, and not counted');
-  },
-);
+  await submit(queue, 'maps.2');
+  const [other, stolen] = [gate(), [] as string[]];
+  await queue.close(10_000);
+  const slow = await host(t, redis);
+  await slow.start(other.process, counter(stolen));
+  await other.began;
+  await redis.cli('HSET', 'waybill:run:maps.2', 'owner', 'another');
+  other.open();
+  await slow.close(10_000);
+  t.same(stolen, ['maps started'], 'the outcome of a worker that lost the run is dropped, and not counted');
+});
 
-t.test(
-  'a run that crashes several workers fails finally, and the next one starts',
-  async (t) => {
-    const redis = await service(t);
-    const queue = await host(t, redis);
-    await submit(queue, 'maps.1');
-    await submit(queue, 'maps.2');
-    await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '5');
-    const runs: string[] = [];
-    const counts: string[] = [];
-    await queue.start(async ({ runId }) => {
-      runs.push(runId);
-      return runResult('ok');
-    }, counter(counts));
-    const over = (id: string) =>
-      until(
-        () => queue.find(id),
-        (record) => record?.finished_at != null,
-      );
-    t.match(await over('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
-    t.match(await over('maps.2'), { status: 'succeeded' });
-    t.same(runs, ['maps.2']);
-    await until(
-      async () => counts.length,
-      (length) => length >= 3,
+t.test('a run that crashes several workers fails finally, and the next one starts', async (t) => {
+  const redis = await service(t);
+  const queue = await host(t, redis);
+  await submit(queue, 'maps.1');
+  await submit(queue, 'maps.2');
+  await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '5');
+  const runs: string[] = [];
+  const counts: string[] = [];
+  await queue.start(async ({ runId }) => {
+    runs.push(runId);
+    return runResult('ok');
+  }, counter(counts));
+  const over = (id: string) =>
+    until(
+      () => queue.find(id),
+      (record) => record?.finished_at != null,
     );
-    t.same(counts, ['maps failed, no result', 'maps started', 'maps succeeded']);
-  },
-);
+  t.match(await over('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
+  t.match(await over('maps.2'), { status: 'succeeded' });
+  t.same(runs, ['maps.2']);
+  await until(
+    async () => counts.length,
+    (length) => length >= 3,
+  );
+  t.same(counts, ['maps failed, no result', 'maps started', 'maps succeeded']);
+});
 
 t.test('takes over the run of a dead worker even if some calls keep failing', async (t) => {
   const redis = await service(t);

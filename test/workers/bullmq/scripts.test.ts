@@ -49,23 +49,20 @@ t.test('sends a script again that Redis has lost', async (t) => {
   t.same(await Promise.all([run('depth', {}), run('find', {}, ['none'])]), [[2, 0, 0], ['']]);
 });
 
-t.test(
-  'a reservation with a lost response can be repeated, but no other upload gets its key',
-  async (t) => {
-    const redis = await startRedis();
-    const connection = new Redis(redis.url);
-    t.teardown(async () => {
-      connection.disconnect();
-      await redis.close();
-    });
-    const run = defineScripts(connection, 'waybill');
-    const slot = { queueSize: 3, lifeMs: 60_000, key: 'k', rerunFailed: 0, pipeline: 'maps', maxWaiting: '' };
-    t.equal(await run('reserve', { slot: 'a', ...slot }), 'ok');
-    t.equal(await run('reserve', { slot: 'a', ...slot }), 'ok');
-    t.equal(await run('reserve', { slot: 'b', ...slot }), 'busy');
-    t.same(await run('depth', {}), [1, 0, 0]);
-  },
-);
+t.test('a reservation with a lost response can be repeated, but no other upload gets its key', async (t) => {
+  const redis = await startRedis();
+  const connection = new Redis(redis.url);
+  t.teardown(async () => {
+    connection.disconnect();
+    await redis.close();
+  });
+  const run = defineScripts(connection, 'waybill');
+  const slot = { queueSize: 3, lifeMs: 60_000, key: 'k', rerunFailed: 0, pipeline: 'maps', maxWaiting: '' };
+  t.equal(await run('reserve', { slot: 'a', ...slot }), 'ok');
+  t.equal(await run('reserve', { slot: 'a', ...slot }), 'ok');
+  t.equal(await run('reserve', { slot: 'b', ...slot }), 'busy');
+  t.same(await run('depth', {}), [1, 0, 0]);
+});
 
 t.test('a Redis clock that was a year ahead extends no slot and no run of a dead process', async (t) => {
   const redis = await startRedis();

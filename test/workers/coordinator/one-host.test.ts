@@ -168,7 +168,11 @@ t.test('a run keeps the settings of its start', async (t) => {
   await queue.cancel('maps.2');
   await untilBegun(4);
   await queue.untilFinished('maps.3', new AbortController().signal);
-  t.match(await queue.find('maps.3'), { status: 'succeeded' }, 'although its pipeline is no longer configured');
+  t.match(
+    await queue.find('maps.3'),
+    { status: 'succeeded' },
+    'although its pipeline is no longer configured',
+  );
   t.same(began, [
     ['maps.1', [['maps', 'web']]],
     ['maps.2', [['maps', 'mirror']]],

@@ -145,29 +145,32 @@ t.test('an upload that cannot become durable does not reject the others', async 
   t.equal(await writes.close(1_000), true);
 });
 
-t.test('a disk that does not answer causes a rejection in time, and rejected entries are reverted', async (t) => {
-  const { clock, commit, commits, health, add, writes } = harness();
-  const first = add('a');
-  const one = await commit(1);
-  const second = add('b');
-  await Promise.all([
-    t.rejects(first, { code: 'queue_unavailable', message: /not answered for 10 s/ }),
-    t.rejects(second, { code: 'queue_unavailable' }),
-    clock.advance(10_000),
-  ]);
-  t.equal(writes.failure?.code, 'queue_unavailable');
-  for (const key of ['a', 'b']) writes.set(key, null);
-  const closing = writes.close(5_000);
-  await clock.advance(5_000);
-  t.equal(await closing, false, 'close does not wait for it');
-  t.equal(commits.length, 1);
-  one.done();
-  const two = await commit(2);
-  t.same(new Map(two.entries), new Map(Object.entries({ a: null, b: null })), 'once it answers again');
-  two.done();
-  await new Promise((resolve) => setImmediate(resolve));
-  t.same(health, ['queue_unavailable', null]);
-});
+t.test(
+  'a disk that does not answer causes a rejection in time, and rejected entries are reverted',
+  async (t) => {
+    const { clock, commit, commits, health, add, writes } = harness();
+    const first = add('a');
+    const one = await commit(1);
+    const second = add('b');
+    await Promise.all([
+      t.rejects(first, { code: 'queue_unavailable', message: /not answered for 10 s/ }),
+      t.rejects(second, { code: 'queue_unavailable' }),
+      clock.advance(10_000),
+    ]);
+    t.equal(writes.failure?.code, 'queue_unavailable');
+    for (const key of ['a', 'b']) writes.set(key, null);
+    const closing = writes.close(5_000);
+    await clock.advance(5_000);
+    t.equal(await closing, false, 'close does not wait for it');
+    t.equal(commits.length, 1);
+    one.done();
+    const two = await commit(2);
+    t.same(new Map(two.entries), new Map(Object.entries({ a: null, b: null })), 'once it answers again');
+    two.done();
+    await new Promise((resolve) => setImmediate(resolve));
+    t.same(health, ['queue_unavailable', null]);
+  },
+);
 
 t.test('writes entries that are set or added during another write', async (t) => {
   const { commit, add, writes } = harness();

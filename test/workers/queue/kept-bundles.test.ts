@@ -26,7 +26,11 @@ t.test('removes the oldest bundles until the others are within the limits', asyn
   t.same(idsBeyond(bundles(1, 1, 1), 2, 100), ['maps.1']);
   t.same(idsBeyond(bundles(5, 1, 1), 100, 2), ['maps.1']);
   t.same(idsBeyond(bundles(1, 5, 1), 100, 2), ['maps.1', 'maps.2']);
-  t.same(idsBeyond(bundles(1, 1, 9), 100, 2), ['maps.1', 'maps.2', 'maps.3'], 'one that exceeds the limit alone is not stored');
+  t.same(
+    idsBeyond(bundles(1, 1, 9), 100, 2),
+    ['maps.1', 'maps.2', 'maps.3'],
+    'one that exceeds the limit alone is not stored',
+  );
   t.same(idsBeyond(bundles(0), 0, 100), ['maps.1']);
   t.same(idsBeyond([], 0, 0), []);
   function* one(): Generator<KeptBundle> {
@@ -37,26 +41,21 @@ t.test('removes the oldest bundles until the others are within the limits', asyn
   t.same(beyondLimits(one(), { bundles: 100_000, bytes: 100 }, limits), []);
 });
 
-t.test(
-  'keeps as many of the newest bundles as the limits allow (property)',
-  async (t) => {
-    fc.assert(
-      fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, maxBytes) => {
-        const kept = bundles(...sizes);
-        const gone = beyondLimits(kept, sumOf(kept), { maxBundles: most, maxBytes });
-        const fits = (some: KeptBundle[]): boolean =>
-          some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= maxBytes;
-        const isOldest = gone.every((bundle, index) => bundle === kept[index]);
-        return (
-          isOldest &&
-          fits(kept.slice(gone.length)) &&
-          (gone.length === 0 || !fits(kept.slice(gone.length - 1)))
-        );
-      }),
-    );
-    t.pass('no counterexample');
-  },
-);
+t.test('keeps as many of the newest bundles as the limits allow (property)', async (t) => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, maxBytes) => {
+      const kept = bundles(...sizes);
+      const gone = beyondLimits(kept, sumOf(kept), { maxBundles: most, maxBytes });
+      const fits = (some: KeptBundle[]): boolean =>
+        some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= maxBytes;
+      const isOldest = gone.every((bundle, index) => bundle === kept[index]);
+      return (
+        isOldest && fits(kept.slice(gone.length)) && (gone.length === 0 || !fits(kept.slice(gone.length - 1)))
+      );
+    }),
+  );
+  t.pass('no counterexample');
+});
 
 t.test('a run needs its bundle until its record expires, unless it was cancelled', async (t) => {
   const at = new Date();

@@ -58,10 +58,7 @@ t.test('every record of a run matches the schema at every stage', async (t) => {
   ]) {
     t.ok(validate(record), `${record.status}: ${ajv.errorsText(validate.errors)}`);
   }
-  t.notOk(
-    validate({ ...running, staged: '/staging/x' }),
-    'an unknown field is removed',
-  );
+  t.notOk(validate({ ...running, staged: '/staging/x' }), 'an unknown field is removed');
 });
 
 t.test(

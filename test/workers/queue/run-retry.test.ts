@@ -46,19 +46,16 @@ t.test('pauses double up to five minutes, with full jitter', async (t) => {
   t.same(pauses(0.5), [5, 10, 20, 40, 80, 150, 150]);
 });
 
-t.test(
-  'the retry time begins with the first attempt, and the last attempt is at its end',
-  async (t) => {
-    const first = afterFailure(failed('storage_transient'), at(10), withJitter(0.5));
-    t.equal(first.retry_until, at(1_801).toISOString());
-    const late = failed('destination_busy', first, at(1_800));
-    const second = afterFailure(late, at(1_800), withJitter(0.99));
-    t.match(second, { next_try_at: at(1_801).toISOString(), retry_until: first.retry_until, attempt: 3 });
-    const last = failed('destination_busy', second, at(1_801));
-    t.equal(afterFailure(last, at(1_801), withJitter(0.5)), last);
-    t.match(last, { status: 'failed', error: { code: 'destination_busy' }, attempt: 3 });
-  },
-);
+t.test('the retry time begins with the first attempt, and the last attempt is at its end', async (t) => {
+  const first = afterFailure(failed('storage_transient'), at(10), withJitter(0.5));
+  t.equal(first.retry_until, at(1_801).toISOString());
+  const late = failed('destination_busy', first, at(1_800));
+  const second = afterFailure(late, at(1_800), withJitter(0.99));
+  t.match(second, { next_try_at: at(1_801).toISOString(), retry_until: first.retry_until, attempt: 3 });
+  const last = failed('destination_busy', second, at(1_801));
+  t.equal(afterFailure(last, at(1_801), withJitter(0.5)), last);
+  t.match(last, { status: 'failed', error: { code: 'destination_busy' }, attempt: 3 });
+});
 
 t.test('a permanent cause is not retried, nor anything if retries are disabled', async (t) => {
   const denied = failed('storage_denied');

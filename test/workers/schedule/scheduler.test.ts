@@ -157,34 +157,37 @@ t.test('uncountable ticks count as a thousand', async (t) => {
   await second.close();
 });
 
-t.test('combines a tick during a run with the next one, and counts one of a paused pipeline as missed', async (t) => {
-  const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
-  const { queue, ticks } = openQueue(t, clock);
-  let release: () => void = () => undefined;
-  const gate = new Promise<void>((resolve) => (release = resolve));
-  await queue.start(async (job, context) => {
-    await gate;
-    return noting(ticks)(job, context);
-  });
-  const tally = newTally();
-  const scheduler = openScheduler(queue, clock, [scheduled('*/15 * * * *', { catchUp: 'once' })], tally);
-  await clock.advance(45 * minute);
-  t.same(tally.counts, { started: 1, coalesced: 2 });
-  release();
-  await until(
-    () => queue.depth(),
-    ({ running }) => running === 0,
-  );
-  await queue.pause('maps', 'the disk is replaced');
-  await clock.advance(30 * minute);
-  t.same(tally.counts, { started: 1, coalesced: 2, 'missed paused': 2 });
-  await queue.resume('maps');
-  await clock.advance(5 * minute);
-  t.equal(ticks.length, 1, 'ticks during a pause are not caught up');
-  await clock.advance(5 * minute);
-  t.same(ticks, ['maps 2026-11-22T15:15:00.000Z', 'maps 2026-11-22T16:30:00.000Z']);
-  await scheduler.close();
-});
+t.test(
+  'combines a tick during a run with the next one, and counts one of a paused pipeline as missed',
+  async (t) => {
+    const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
+    const { queue, ticks } = openQueue(t, clock);
+    let release: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => (release = resolve));
+    await queue.start(async (job, context) => {
+      await gate;
+      return noting(ticks)(job, context);
+    });
+    const tally = newTally();
+    const scheduler = openScheduler(queue, clock, [scheduled('*/15 * * * *', { catchUp: 'once' })], tally);
+    await clock.advance(45 * minute);
+    t.same(tally.counts, { started: 1, coalesced: 2 });
+    release();
+    await until(
+      () => queue.depth(),
+      ({ running }) => running === 0,
+    );
+    await queue.pause('maps', 'the disk is replaced');
+    await clock.advance(30 * minute);
+    t.same(tally.counts, { started: 1, coalesced: 2, 'missed paused': 2 });
+    await queue.resume('maps');
+    await clock.advance(5 * minute);
+    t.equal(ticks.length, 1, 'ticks during a pause are not caught up');
+    await clock.advance(5 * minute);
+    t.same(ticks, ['maps 2026-11-22T15:15:00.000Z', 'maps 2026-11-22T16:30:00.000Z']);
+    await scheduler.close();
+  },
+);
 
 t.test('a new list of pipelines takes effect immediately, and does not affect unchanged ones', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));

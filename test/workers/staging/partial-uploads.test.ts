@@ -33,29 +33,32 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-t.test('an upload is kept for the retention after its last bytes, and its result as long again', async (t) => {
-  const staging = t.testdir();
-  const clock = manualClock(new Date());
-  const uploads = await open(staging, clock);
-  t.teardown(() => uploads.close());
-  const files = (): string[] =>
-    readdirSync(path.join(staging, 'partial')).filter((name) => !name.endsWith('.sock'));
-  const [one, other] = [await uploads.create(wanted), await uploads.create(wanted)];
-  await clock.advance(settings.retentionMs - 1);
-  await uploads.write(one.id, 0, chunks('a', 'b'));
-  await clock.advance(60_000);
-  await until(() => files().length === 2);
-  t.equal(uploads.find(other.id), undefined, 'the other one received nothing');
-  t.match(uploads.find(one.id), { received: 2 });
-  await uploads.write(one.id, 2, chunks('cd'));
-  await uploads.end(one.id, { runId: 'maps.1', position: 1, replayed: false });
-  t.equal(files().length, 1, 'the bytes are gone');
-  await clock.advance(settings.retentionMs - 60_000);
-  t.match(uploads.find(one.id), { outcome: { runId: 'maps.1' } });
-  await clock.advance(120_000);
-  await until(() => files().length === 0);
-  t.equal(uploads.find(one.id), undefined);
-});
+t.test(
+  'an upload is kept for the retention after its last bytes, and its result as long again',
+  async (t) => {
+    const staging = t.testdir();
+    const clock = manualClock(new Date());
+    const uploads = await open(staging, clock);
+    t.teardown(() => uploads.close());
+    const files = (): string[] =>
+      readdirSync(path.join(staging, 'partial')).filter((name) => !name.endsWith('.sock'));
+    const [one, other] = [await uploads.create(wanted), await uploads.create(wanted)];
+    await clock.advance(settings.retentionMs - 1);
+    await uploads.write(one.id, 0, chunks('a', 'b'));
+    await clock.advance(60_000);
+    await until(() => files().length === 2);
+    t.equal(uploads.find(other.id), undefined, 'the other one received nothing');
+    t.match(uploads.find(one.id), { received: 2 });
+    await uploads.write(one.id, 2, chunks('cd'));
+    await uploads.end(one.id, { runId: 'maps.1', position: 1, replayed: false });
+    t.equal(files().length, 1, 'the bytes are gone');
+    await clock.advance(settings.retentionMs - 60_000);
+    t.match(uploads.find(one.id), { outcome: { runId: 'maps.1' } });
+    await clock.advance(120_000);
+    await until(() => files().length === 0);
+    t.equal(uploads.find(one.id), undefined);
+  },
+);
 
 t.test('does not sweep an upload that is being sent', async (t) => {
   const clock = manualClock(new Date());

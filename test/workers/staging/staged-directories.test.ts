@@ -8,18 +8,15 @@ import {
   uploadDirectories,
 } from '../../../src/workers/staging/staged-directories.ts';
 
-t.test(
-  'an upload directory is private and new, and any path in it removes all of it',
-  async (t) => {
-    const staging = t.testdir();
-    const directory = await newUploadDirectory(staging);
-    t.equal(statSync(directory).mode & 0o777, 0o700);
-    t.not(await newUploadDirectory(staging), directory);
-    mkdirSync(path.join(directory, 'bundle/maps'), { recursive: true });
-    await removeUploadDirectory(staging, path.join(directory, 'bundle'));
-    t.notOk(existsSync(directory));
-  },
-);
+t.test('an upload directory is private and new, and any path in it removes all of it', async (t) => {
+  const staging = t.testdir();
+  const directory = await newUploadDirectory(staging);
+  t.equal(statSync(directory).mode & 0o777, 0o700);
+  t.not(await newUploadDirectory(staging), directory);
+  mkdirSync(path.join(directory, 'bundle/maps'), { recursive: true });
+  await removeUploadDirectory(staging, path.join(directory, 'bundle'));
+  t.notOk(existsSync(directory));
+});
 
 t.test('upload directories are created and removed in their turn of the event loop', async (t) => {
   const staging = t.testdir();
@@ -38,30 +35,27 @@ t.test('upload directories are created and removed in their turn of the event lo
   t.notOk(existsSync(directory));
 });
 
-t.test(
-  'any upload directory is removed whole; a missing one is not a failure',
-  async (t) => {
-    const staging = t.testdir();
-    const bundles: Record<string, string[]> = {
-      few: ['files/a.txt', 'staged.json'],
-      many: Array.from({ length: 100 }, (_, index) => `files/${index}.txt`),
-      deep: Array.from({ length: 40 }, (_, index) => `files/${'d/'.repeat(index)}a.txt`),
-    };
-    for (const [name, files] of Object.entries(bundles)) {
-      const directory = await newUploadDirectory(staging);
-      for (const file of files) {
-        mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
-        writeFileSync(path.join(directory, file), 'x');
-      }
-      symlinkSync(staging, path.join(directory, 'link'));
-      const other = await newUploadDirectory(staging);
-      await removeUploadDirectory(staging, directory);
-      t.notOk(existsSync(directory), name);
-      t.ok(existsSync(other), 'and nothing behind a link');
-      await removeUploadDirectory(staging, directory);
+t.test('any upload directory is removed whole; a missing one is not a failure', async (t) => {
+  const staging = t.testdir();
+  const bundles: Record<string, string[]> = {
+    few: ['files/a.txt', 'staged.json'],
+    many: Array.from({ length: 100 }, (_, index) => `files/${index}.txt`),
+    deep: Array.from({ length: 40 }, (_, index) => `files/${'d/'.repeat(index)}a.txt`),
+  };
+  for (const [name, files] of Object.entries(bundles)) {
+    const directory = await newUploadDirectory(staging);
+    for (const file of files) {
+      mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
+      writeFileSync(path.join(directory, file), 'x');
     }
-  },
-);
+    symlinkSync(staging, path.join(directory, 'link'));
+    const other = await newUploadDirectory(staging);
+    await removeUploadDirectory(staging, directory);
+    t.notOk(existsSync(directory), name);
+    t.ok(existsSync(other), 'and nothing behind a link');
+    await removeUploadDirectory(staging, directory);
+  }
+});
 
 t.test('removes nothing but upload directories', async (t) => {
   const staging = t.testdir({ keep: {}, 'upload-notes': { 'a.txt': 'a' } });

@@ -42,19 +42,16 @@ const jobOf = (bundlePath: string, pipelineId = 'maps'): PublishJob => ({
   bundlePath,
 });
 
-t.test(
-  'a thread gets its data and environment; its progress and log arrive before the answer',
-  async (t) => {
-    const lines: object[] = [];
-    const log = { ...silentLog, info: (fields: object) => void lines.push(fields) };
-    const pool = open(t, { worker: 'well-behaved', data: { answer: 42 }, env: { SEEN: 'yes' }, log });
-    const progress: JobProgress[] = [];
-    const result = await pool.process(jobOf('.'), { signal: never, onProgress: (one) => progress.push(one) });
-    t.same(result, published);
-    t.equal(progress.length, 100);
-    t.same(lines, [{ run_id: 'maps.1', pipeline_id: 'maps', saw: { answer: 42 }, env: 'yes' }]);
-  },
-);
+t.test('a thread gets its data and environment; its progress and log arrive before the answer', async (t) => {
+  const lines: object[] = [];
+  const log = { ...silentLog, info: (fields: object) => void lines.push(fields) };
+  const pool = open(t, { worker: 'well-behaved', data: { answer: 42 }, env: { SEEN: 'yes' }, log });
+  const progress: JobProgress[] = [];
+  const result = await pool.process(jobOf('.'), { signal: never, onProgress: (one) => progress.push(one) });
+  t.same(result, published);
+  t.equal(progress.length, 100);
+  t.same(lines, [{ run_id: 'maps.1', pipeline_id: 'maps', saw: { answer: 42 }, env: 'yes' }]);
+});
 
 for (const [fault, message] of [
   ['throw', /thrown by the worker/],
@@ -88,14 +85,11 @@ for (const [fault, message] of [
   );
 }
 
-t.test(
-  'a worker module that cannot be loaded, or has no publish, fails the run',
-  async (t) => {
-    for (const worker of ['unloadable', 'nothing-exported']) {
-      await t.rejects(open(t, { worker }).process(jobOf('.'), quiet), { code: 'worker_failed' }, worker);
-    }
-  },
-);
+t.test('a worker module that cannot be loaded, or has no publish, fails the run', async (t) => {
+  for (const worker of ['unloadable', 'nothing-exported']) {
+    await t.rejects(open(t, { worker }).process(jobOf('.'), quiet), { code: 'worker_failed' }, worker);
+  }
+});
 
 t.test('invalid messages are logged and ignored', async (t) => {
   const warnings: string[] = [];
@@ -150,16 +144,19 @@ t.test('an abort reaches the thread as a message, so that it can finish the publ
   t.same(await pool.process(jobOf('.'), quiet), published, 'the thread continues');
 });
 
-t.test('a thread that ignores an abort is terminated after the grace period, and the next run works', async (t) => {
-  const pool = open(t, { worker: 'misbehaving', graceMs: 10 });
-  const abort = new AbortController();
-  const onProgress = (): void => abort.abort(new WaybillError('aborted', 'the daemon stops'));
-  await t.rejects(pool.process(jobOf('hang'), { signal: abort.signal, onProgress }), {
-    code: 'aborted',
-    message: /did not stop within 10 ms/,
-  });
-  t.same(await pool.process(jobOf('.'), quiet), published);
-});
+t.test(
+  'a thread that ignores an abort is terminated after the grace period, and the next run works',
+  async (t) => {
+    const pool = open(t, { worker: 'misbehaving', graceMs: 10 });
+    const abort = new AbortController();
+    const onProgress = (): void => abort.abort(new WaybillError('aborted', 'the daemon stops'));
+    await t.rejects(pool.process(jobOf('hang'), { signal: abort.signal, onProgress }), {
+      code: 'aborted',
+      message: /did not stop within 10 ms/,
+    });
+    t.same(await pool.process(jobOf('.'), quiet), published);
+  },
+);
 
 t.test('a stopped publication fails with the code of the reason', async (t) => {
   const pool = open(t, { worker: 'misbehaving', graceMs: 10 });

@@ -234,21 +234,18 @@ t.test('assets become visible before pages, feeds and listings', async (t) => {
   }
 });
 
-t.test(
-  'checks the lease before every write, every kept file, the renames and every removal',
-  async (t) => {
-    for (const flavour of ['files', 'objects'] as const) {
-      const { storage, lease, calls } = await layOut(flavour);
-      await apply(planOf({}), { ...options, storage, lease });
-      const unchecked = calls.filter(
-        (call, index) => /^(write|keep|remove) /.test(call) && calls[index - 1] !== 'check',
-      );
-      t.same(unchecked, [], flavour);
-      if (flavour === 'files')
-        t.equal(calls[calls.findIndex((call) => call.startsWith('rename')) - 1], 'check');
-    }
-  },
-);
+t.test('checks the lease before every write, every kept file, the renames and every removal', async (t) => {
+  for (const flavour of ['files', 'objects'] as const) {
+    const { storage, lease, calls } = await layOut(flavour);
+    await apply(planOf({}), { ...options, storage, lease });
+    const unchecked = calls.filter(
+      (call, index) => /^(write|keep|remove) /.test(call) && calls[index - 1] !== 'check',
+    );
+    t.same(unchecked, [], flavour);
+    if (flavour === 'files')
+      t.equal(calls[calls.findIndex((call) => call.startsWith('rename')) - 1], 'check');
+  }
+});
 
 for (const flavour of ['files', 'objects'] as const)
   t.test(`${flavour}: an attempt that is fenced off removes nothing and commits nothing`, async (t) => {
@@ -301,16 +298,19 @@ t.test('reports a wrong body by its file name, not by its staged name', async (t
   }
 });
 
-t.test('after a visible change, restores everything and removes files that the attempt created', async (t) => {
-  const { storage, bare, lease, calls } = await layOut('objects');
-  const wrong = { ...output('c', 'c'), digest: digestOf('something else') };
-  const plan = planOf({ writes: [output('a', 'new'), output('b', 'b'), wrong] });
-  await t.rejects(apply(plan, { ...options, storage, lease }), { code: 'body_mismatch' });
-  t.same(steps(calls).slice(-2), ['restore', 'removeTree .publisher.tmp/attempt']);
-  t.ok(calls.includes('remove b') && calls.includes('remove c'));
-  t.notOk(calls.includes('remove a'), 'an overwritten file is not removed');
-  t.same(Object.fromEntries(await snapshot(bare)), { a: 'old', gone: 'gone' });
-});
+t.test(
+  'after a visible change, restores everything and removes files that the attempt created',
+  async (t) => {
+    const { storage, bare, lease, calls } = await layOut('objects');
+    const wrong = { ...output('c', 'c'), digest: digestOf('something else') };
+    const plan = planOf({ writes: [output('a', 'new'), output('b', 'b'), wrong] });
+    await t.rejects(apply(plan, { ...options, storage, lease }), { code: 'body_mismatch' });
+    t.same(steps(calls).slice(-2), ['restore', 'removeTree .publisher.tmp/attempt']);
+    t.ok(calls.includes('remove b') && calls.includes('remove c'));
+    t.notOk(calls.includes('remove a'), 'an overwritten file is not removed');
+    t.same(Object.fromEntries(await snapshot(bare)), { a: 'old', gone: 'gone' });
+  },
+);
 
 const keepings: MemoryOptions[] = [
   { flavour: 'files' },
@@ -436,36 +436,33 @@ t.test('staged files that are missing because the lease was lost are reported as
   await t.rejects(apply(planOf({}), { ...options, storage, lease }), { code: 'lease_lost' });
 });
 
-t.test(
-  'records files of an interrupted attempt unchanged, and sweeps its unfinished files',
-  async (t) => {
-    const interrupted: Pending = {
-      attemptId: 'before',
-      owner,
-      action: 'upsert_additive',
-      startedAt: '2026-11-20T00:00:00.000Z',
-      holder: null,
-      renewals: 0,
-      outputs: [record('left', 'left'), record('never', 'never')],
-      removes: [],
-    };
-    const found = catalogOf([record('left', 'older')], interrupted);
-    const { storage, lease, calls, written } = await layOut('objects', found);
-    await put(storage, 'left', 'left');
-    calls.length = 0;
-    await apply(planOf({ writes: [output('a', 'new')], removes: [] }), { ...options, storage, lease });
-    t.same(
-      written.at(-1)?.outputs.map(({ path, digest }) => [path, digest]),
-      [
-        ['left', digestOf('left')],
-        ['a', digestOf('new')],
-      ],
-    );
-    const sequence = steps(calls);
-    t.ok(sequence.indexOf('remove never') > sequence.indexOf('intent'), 'swept after the intent');
-    t.ok(sequence.indexOf('remove never') < sequence.indexOf('write a'), 'and before the first output');
-  },
-);
+t.test('records files of an interrupted attempt unchanged, and sweeps its unfinished files', async (t) => {
+  const interrupted: Pending = {
+    attemptId: 'before',
+    owner,
+    action: 'upsert_additive',
+    startedAt: '2026-11-20T00:00:00.000Z',
+    holder: null,
+    renewals: 0,
+    outputs: [record('left', 'left'), record('never', 'never')],
+    removes: [],
+  };
+  const found = catalogOf([record('left', 'older')], interrupted);
+  const { storage, lease, calls, written } = await layOut('objects', found);
+  await put(storage, 'left', 'left');
+  calls.length = 0;
+  await apply(planOf({ writes: [output('a', 'new')], removes: [] }), { ...options, storage, lease });
+  t.same(
+    written.at(-1)?.outputs.map(({ path, digest }) => [path, digest]),
+    [
+      ['left', digestOf('left')],
+      ['a', digestOf('new')],
+    ],
+  );
+  const sequence = steps(calls);
+  t.ok(sequence.indexOf('remove never') > sequence.indexOf('intent'), 'swept after the intent');
+  t.ok(sequence.indexOf('remove never') < sequence.indexOf('write a'), 'and before the first output');
+});
 
 t.test('a forced replacement removes files as planned, and announces that', async (t) => {
   const { storage, bare, lease, written } = await layOut('files');
@@ -580,40 +577,43 @@ t.test('does not check the lease again after it was reported lost', async (t) =>
   t.notOk(calls.some((call) => /^(remove|restore)/.test(call)));
 });
 
-t.test('on an object store, staging has only copies that may have been created, and only they are removed', async (t) => {
-  const refused = new WaybillError('storage_denied', 'no');
-  const emptied = (calls: readonly string[]): number =>
-    calls.filter((call) => call === 'removeTree .publisher.tmp/attempt').length;
-  const first = planOf({ action: 'publish_new', writes: [output('b', 'b')], removes: [] });
-  const nothing = await layOut('objects');
-  await apply(first, { ...options, ...nothing });
-  t.equal(emptied(nothing.calls), 0, 'there were none');
+t.test(
+  'on an object store, staging has only copies that may have been created, and only they are removed',
+  async (t) => {
+    const refused = new WaybillError('storage_denied', 'no');
+    const emptied = (calls: readonly string[]): number =>
+      calls.filter((call) => call === 'removeTree .publisher.tmp/attempt').length;
+    const first = planOf({ action: 'publish_new', writes: [output('b', 'b')], removes: [] });
+    const nothing = await layOut('objects');
+    await apply(first, { ...options, ...nothing });
+    t.equal(emptied(nothing.calls), 0, 'there were none');
 
-  const failed = await layOut('objects');
-  const broken = failing(failed.storage, 'write', 'b', refused);
-  await t.rejects(apply(first, { ...options, ...failed, storage: broken }), refused);
-  t.equal(emptied(failed.calls), 0, 'nor after a failure');
+    const failed = await layOut('objects');
+    const broken = failing(failed.storage, 'write', 'b', refused);
+    await t.rejects(apply(first, { ...options, ...failed, storage: broken }), refused);
+    t.equal(emptied(failed.calls), 0, 'nor after a failure');
 
-  const unkept = await layOut('objects', undefined, {}, { keepBy: 'nothing' });
-  await apply(planOf({}), { ...options, ...unkept });
-  t.equal(emptied(unkept.calls), 0, 'nothing was kept');
+    const unkept = await layOut('objects', undefined, {}, { keepBy: 'nothing' });
+    await apply(planOf({}), { ...options, ...unkept });
+    t.equal(emptied(unkept.calls), 0, 'nothing was kept');
 
-  const lost = await layOut('objects');
-  const late: Storage = {
-    ...lost.storage,
-    keep: async (key, aside) => {
-      await lost.storage.keep!(key, aside);
-      throw refused;
-    },
-  };
-  await t.rejects(apply(planOf({}), { ...options, ...lost, storage: late }), refused);
-  t.equal(emptied(lost.calls), 1, 'a copy with a lost response counts as created');
-  t.same(Object.fromEntries(await snapshot(lost.bare)), before);
+    const lost = await layOut('objects');
+    const late: Storage = {
+      ...lost.storage,
+      keep: async (key, aside) => {
+        await lost.storage.keep!(key, aside);
+        throw refused;
+      },
+    };
+    await t.rejects(apply(planOf({}), { ...options, ...lost, storage: late }), refused);
+    t.equal(emptied(lost.calls), 1, 'a copy with a lost response counts as created');
+    t.same(Object.fromEntries(await snapshot(lost.bare)), before);
 
-  const files = await layOut('files', undefined, {}, { keepBy: 'copy' });
-  await apply(planOf({}), { ...options, ...files });
-  t.equal(emptied(files.calls), 0, 'on a file system, the release does it');
-});
+    const files = await layOut('files', undefined, {}, { keepBy: 'copy' });
+    await apply(planOf({}), { ...options, ...files });
+    t.equal(emptied(files.calls), 0, 'on a file system, the release does it');
+  },
+);
 
 t.test('a recorded but missing file is created, and removed again if the attempt fails', async (t) => {
   for (const flavour of ['files', 'objects'] as const) {
@@ -627,22 +627,19 @@ t.test('a recorded but missing file is created, and removed again if the attempt
   }
 });
 
-t.test(
-  'a failure with an unknown result leaves the intent, except on a local disk',
-  async (t) => {
-    for (const [error, files, isRestored] of [
-      [new Error('socket hang up'), undefined, false],
-      [new WaybillError('storage_transient', 'no answer'), localFiles, true],
-      [new WaybillError('storage_denied', 'no'), undefined, true],
-    ] as const) {
-      const { storage, bare, lease, calls } = await layOut('files');
-      const broken = failing({ ...storage, localFiles: files }, 'rename', 'b', error);
-      await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), error);
-      t.equal(calls.includes('restore'), isRestored, error.message);
-      t.same(Object.fromEntries(await snapshot(bare)), before);
-    }
-  },
-);
+t.test('a failure with an unknown result leaves the intent, except on a local disk', async (t) => {
+  for (const [error, files, isRestored] of [
+    [new Error('socket hang up'), undefined, false],
+    [new WaybillError('storage_transient', 'no answer'), localFiles, true],
+    [new WaybillError('storage_denied', 'no'), undefined, true],
+  ] as const) {
+    const { storage, bare, lease, calls } = await layOut('files');
+    const broken = failing({ ...storage, localFiles: files }, 'rename', 'b', error);
+    await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), error);
+    t.equal(calls.includes('restore'), isRestored, error.message);
+    t.same(Object.fromEntries(await snapshot(bare)), before);
+  }
+});
 
 t.test('a removal that failed halfway and cannot be undone leaves the intent', async (t) => {
   const { storage, lease, calls } = await layOut('files');
@@ -833,23 +830,20 @@ t.test('a forced replacement takes over nothing from an interrupted attempt', as
   );
 });
 
-t.test(
-  'records outside of the plan are kept as planned, unless they were interrupted',
-  async (t) => {
-    const untouched = [record('same', 'same')];
-    const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
-    const invalid = { found: { state: { kind: 'invalid' as const, reason: 'x' }, raw: asFound } };
-    for (const overrides of [{}, absent, invalid]) {
-      const { storage, lease, calls, written } = await layOut('files', undefined, overrides);
-      await apply(planOf({ untouched }), { ...options, storage, lease });
-      t.same(
-        written.at(-1)?.outputs.map(({ path }) => path),
-        ['same', 'a', 'b'],
-      );
-      t.notOk(calls.some((call) => call.startsWith('read ')));
-    }
-  },
-);
+t.test('records outside of the plan are kept as planned, unless they were interrupted', async (t) => {
+  const untouched = [record('same', 'same')];
+  const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
+  const invalid = { found: { state: { kind: 'invalid' as const, reason: 'x' }, raw: asFound } };
+  for (const overrides of [{}, absent, invalid]) {
+    const { storage, lease, calls, written } = await layOut('files', undefined, overrides);
+    await apply(planOf({ untouched }), { ...options, storage, lease });
+    t.same(
+      written.at(-1)?.outputs.map(({ path }) => path),
+      ['same', 'a', 'b'],
+    );
+    t.notOk(calls.some((call) => call.startsWith('read ')));
+  }
+});
 
 t.test('removes obstacles of a file before the renames', async (t) => {
   const { storage, bare, lease, calls } = await layOut('files');

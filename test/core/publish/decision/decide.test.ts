@@ -72,8 +72,11 @@ t.test('a superseded state manages all files at planned paths', async (t) => {
   t.match(decided(catalog([]), [output('a')], { observed }), { reason: { code: 'path_unrecorded' } });
 });
 
-t.test('an output announced by an unfinished attempt can block a path even if all outputs are recorded', async (t) => {
-  const announced = { outputs: [record('a', { owner: otherOwner })] };
-  const state = catalog([record('a/b')], intent({ owner: otherOwner, ...announced }));
-  t.match(decided(state, [output('a/b')]), { reason: { code: 'path_blocked' } });
-});
+t.test(
+  'an output announced by an unfinished attempt can block a path even if all outputs are recorded',
+  async (t) => {
+    const announced = { outputs: [record('a', { owner: otherOwner })] };
+    const state = catalog([record('a/b')], intent({ owner: otherOwner, ...announced }));
+    t.match(decided(state, [output('a/b')]), { reason: { code: 'path_blocked' } });
+  },
+);

@@ -40,43 +40,40 @@ export interface Place {
 
 /** Tests of incremental publication that need a whole run, on a real destination. */
 export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promise<Place>): void {
-  t.test(
-    `${name}: one changed file of ${many} is written with its dependents, and no other`,
-    async (t) => {
-      const { storage, writtenMarks, writes } = await open(t);
-      const files = manyFiles(many);
-      t.match(await publish(storage, { files }), {
-        action: 'publish_new',
-        outputsWritten: many + 2,
-        error: null,
-      });
-      const before = await writtenMarks();
-      const first = await updatedAt(storage);
-      const changed = { ...files, 'd7/f7.txt': 'something else' };
-      const predicted = await publish(storage, { files: changed, dryRun: true });
-      t.same(await writtenMarks(), before, 'the dry run wrote nothing');
-      const writesBefore = writes?.() ?? 0;
-      const done = await publish(storage, { files: changed });
-      if (writes !== undefined) t.equal(writes() - writesBefore, 5, 'three outputs, and the state twice');
-      t.match(done, { action: 'upsert_additive', outputsWritten: 3, outputsKept: many - 1, error: null });
-      t.same(done.changes, predicted.changes, 'as in the dry run');
-      const expected = ['SHA256SUMS', 'd7/f7.txt', 'index.html'];
-      t.same(pathsOf(done, 'change'), expected);
-      t.equal(done.bytesWritten, sizesOf(done, expected));
-      const after = await writtenMarks();
-      t.same(
-        [...after]
-          .filter(([path, mark]) => before.get(path) !== mark)
-          .map(([path]) => path)
-          .sort(),
-        expected,
-      );
-      t.equal(after.size, before.size);
-      t.ok((await updatedAt(storage)) > first, 'every record has the time of the publication');
-      t.match(await publish(storage, { files: changed }), { action: 'skip_same', outputsKept: many + 2 });
-      t.same(await writtenMarks(), after);
-    },
-  );
+  t.test(`${name}: one changed file of ${many} is written with its dependents, and no other`, async (t) => {
+    const { storage, writtenMarks, writes } = await open(t);
+    const files = manyFiles(many);
+    t.match(await publish(storage, { files }), {
+      action: 'publish_new',
+      outputsWritten: many + 2,
+      error: null,
+    });
+    const before = await writtenMarks();
+    const first = await updatedAt(storage);
+    const changed = { ...files, 'd7/f7.txt': 'something else' };
+    const predicted = await publish(storage, { files: changed, dryRun: true });
+    t.same(await writtenMarks(), before, 'the dry run wrote nothing');
+    const writesBefore = writes?.() ?? 0;
+    const done = await publish(storage, { files: changed });
+    if (writes !== undefined) t.equal(writes() - writesBefore, 5, 'three outputs, and the state twice');
+    t.match(done, { action: 'upsert_additive', outputsWritten: 3, outputsKept: many - 1, error: null });
+    t.same(done.changes, predicted.changes, 'as in the dry run');
+    const expected = ['SHA256SUMS', 'd7/f7.txt', 'index.html'];
+    t.same(pathsOf(done, 'change'), expected);
+    t.equal(done.bytesWritten, sizesOf(done, expected));
+    const after = await writtenMarks();
+    t.same(
+      [...after]
+        .filter(([path, mark]) => before.get(path) !== mark)
+        .map(([path]) => path)
+        .sort(),
+      expected,
+    );
+    t.equal(after.size, before.size);
+    t.ok((await updatedAt(storage)) > first, 'every record has the time of the publication');
+    t.match(await publish(storage, { files: changed }), { action: 'skip_same', outputsKept: many + 2 });
+    t.same(await writtenMarks(), after);
+  });
 
   t.test(`${name}: rewrites files that were deleted or truncated by hand`, async (t) => {
     const { storage } = await open(t);
@@ -103,48 +100,51 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
     t.equal((await snapshot(inside)).get('d2/f2.txt'), files['d2/f2.txt']);
   });
 
-  t.test(`${name}: another source or address updates records, and generates and writes nothing`, async (t) => {
-    const { storage, writtenMarks } = await open(t);
-    const files = manyFiles(20);
-    await publish(storage, { files, archive: true });
-    const before = await writtenMarks();
-    let opened = 0;
-    const moved = countingOpens({
-      ...bundleOf(files),
-      identity: { backend: 'local', id: '/moved', path: '.' },
-    });
-    const settings = { bundle: moved, archive: true, publicBaseUrl: 'https://example.org/' };
-    const done = await publish(storage, { files, ...settings });
-    t.match(done, {
-      action: 'upsert_additive',
-      outputsWritten: 0,
-      outputsKept: 23,
-      bytesWritten: 0,
-      error: null,
-    });
-    t.equal(pathsOf(done, 'refresh').length, 23);
-    t.equal(opened, 0, 'no file of the bundle was opened, so no archive was created');
-    t.same(await writtenMarks(), before);
-    const state = await stateOf(storage);
-    const record =
-      state.kind === 'valid' ? state.catalog.outputs.find(({ path }) => path === 'd1/f1.txt') : null;
-    t.match(record, { source: { id: '/moved' }, url: 'https://example.org/bundle/d1/f1.txt' });
-    t.match(await publish(storage, { files, ...settings }), { action: 'skip_same' });
+  t.test(
+    `${name}: another source or address updates records, and generates and writes nothing`,
+    async (t) => {
+      const { storage, writtenMarks } = await open(t);
+      const files = manyFiles(20);
+      await publish(storage, { files, archive: true });
+      const before = await writtenMarks();
+      let opened = 0;
+      const moved = countingOpens({
+        ...bundleOf(files),
+        identity: { backend: 'local', id: '/moved', path: '.' },
+      });
+      const settings = { bundle: moved, archive: true, publicBaseUrl: 'https://example.org/' };
+      const done = await publish(storage, { files, ...settings });
+      t.match(done, {
+        action: 'upsert_additive',
+        outputsWritten: 0,
+        outputsKept: 23,
+        bytesWritten: 0,
+        error: null,
+      });
+      t.equal(pathsOf(done, 'refresh').length, 23);
+      t.equal(opened, 0, 'no file of the bundle was opened, so no archive was created');
+      t.same(await writtenMarks(), before);
+      const state = await stateOf(storage);
+      const record =
+        state.kind === 'valid' ? state.catalog.outputs.find(({ path }) => path === 'd1/f1.txt') : null;
+      t.match(record, { source: { id: '/moved' }, url: 'https://example.org/bundle/d1/f1.txt' });
+      t.match(await publish(storage, { files, ...settings }), { action: 'skip_same' });
 
-    function countingOpens(bundle: SourceBundle): SourceBundle {
-      const counted = bundle.files.map((file) => ({
-        ...file,
-        body: {
-          size: file.size,
-          open: () => {
-            opened += 1;
-            return file.body.open();
+      function countingOpens(bundle: SourceBundle): SourceBundle {
+        const counted = bundle.files.map((file) => ({
+          ...file,
+          body: {
+            size: file.size,
+            open: () => {
+              opened += 1;
+              return file.body.open();
+            },
           },
-        },
-      }));
-      return { ...bundle, manifestFile: bundleWithManifest(bundle).manifestFile, files: counted };
-    }
-  });
+        }));
+        return { ...bundle, manifestFile: bundleWithManifest(bundle).manifestFile, files: counted };
+      }
+    },
+  );
 
   t.test(`${name}: rewrites changed headers only if the storage keeps them`, async (t) => {
     const { storage, writtenMarks } = await open(t);

@@ -67,7 +67,11 @@ for (const flavour of flavours) {
         [action, error, release, channel, changes],
         ['replace_catalog', null, shown, 'preview', done.changes],
       );
-    t.same([done.outputsWritten, done.outputsLinked], [3, 1], 'unchanged files come from the current release');
+    t.same(
+      [done.outputsWritten, done.outputsLinked],
+      [3, 1],
+      'unchanged files come from the current release',
+    );
     const look = await lookAtReleases(root);
     t.same([look.current, look.wrong, await previewOf(root)], [current, [], shown]);
     t.same(await filesIn(root, shown), filesOf(1));
@@ -189,7 +193,11 @@ for (const flavour of flavours) {
     const root = await published(flavour, 5);
     const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
     const more = { stale: 'refuse', limits } as const;
-    t.equal((await toPreview(root, 3, { more })).error, null, 'older than the current one, and without one file');
+    t.equal(
+      (await toPreview(root, 3, { more })).error,
+      null,
+      'older than the current one, and without one file',
+    );
     t.equal((await toPreview(root, 2, { more })).error?.code, 'stale_bundle');
     t.equal((await toPreview(root, 4, { more })).error?.code, 'too_many_removals');
     t.equal(await previewOf(root), await releaseIdFor(3));

@@ -350,7 +350,11 @@ for (const flavour of flavours) {
       const decided: Decided[] = [];
       await inPlace(root, 1, {
         request: {
-          ...{ dryRun, onProgress: (one) => void reported.push(one), onDecided: (one) => void decided.push(one) },
+          ...{
+            dryRun,
+            onProgress: (one) => void reported.push(one),
+            onDecided: (one) => void decided.push(one),
+          },
         },
       });
       const planned = reported.filter(({ type }) => type === 'planned');
@@ -571,22 +575,19 @@ for (const flavour of flavours) {
     t.same([again.error, again.warnings, again.outputsWritten], [null, [], 4], 'or emptied');
   });
 
-  t.test(
-    `${flavour}: assumes that a release without a recorded bundle has the current one`,
-    async (t) => {
-      const root = await published(flavour, 0);
-      const file = `site/${releaseKey(await releaseIdFor(0))}/.publisher.json`;
-      const catalog = JSON.parse((await snapshot(root)).get(file)!) as object;
-      await put(root, file, JSON.stringify({ ...catalog, bundles: [] }));
-      const recorded: unknown[] = [];
-      const look = async (): Promise<void> => {
-        const { state } = await readState(siteOf(root));
-        if (state.kind === 'valid') recorded.push(...state.catalog.bundles.map(({ created }) => created));
-      };
-      t.equal((await inPlace(once(root, isMoved(root), look), 1)).error, null);
-      t.same(recorded, [bundleFor(1).created]);
-    },
-  );
+  t.test(`${flavour}: assumes that a release without a recorded bundle has the current one`, async (t) => {
+    const root = await published(flavour, 0);
+    const file = `site/${releaseKey(await releaseIdFor(0))}/.publisher.json`;
+    const catalog = JSON.parse((await snapshot(root)).get(file)!) as object;
+    await put(root, file, JSON.stringify({ ...catalog, bundles: [] }));
+    const recorded: unknown[] = [];
+    const look = async (): Promise<void> => {
+      const { state } = await readState(siteOf(root));
+      if (state.kind === 'valid') recorded.push(...state.catalog.bundles.map(({ created }) => created));
+    };
+    t.equal((await inPlace(once(root, isMoved(root), look), 1)).error, null);
+    t.same(recorded, [bundleFor(1).created]);
+  });
 
   t.test(`${flavour}: the pointer of a channel does not count as existing content`, async (t) => {
     const root = await published(flavour, 0);

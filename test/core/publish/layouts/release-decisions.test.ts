@@ -133,7 +133,9 @@ for (const flavour of flavours) {
     const root = await published(flavour, 0, 1);
     await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
     const decisions: Decided[] = [];
-    const result = await publish(root, 1, { request: { onDecided: (decided) => void decisions.push(decided) } });
+    const result = await publish(root, 1, {
+      request: { onDecided: (decided) => void decisions.push(decided) },
+    });
     const id = await releaseIdFor(1);
     const reason = {
       code: 'rolled_back',

@@ -40,7 +40,11 @@ t.test('checks single files, and finds missing ones, wrong sizes and non-files',
   const { storage, asked } = await damagedPlace();
   t.same(await found(storage, outputs, false), damage);
   t.equal(asked.length, outputs.length);
-  t.same(await found(storage, outputs.slice(0, 16), true), damage, 'also on a remote storage if there are few');
+  t.same(
+    await found(storage, outputs.slice(0, 16), true),
+    damage,
+    'also on a remote storage if there are few',
+  );
   t.notOk(asked.some((question) => question.startsWith('list')));
 });
 

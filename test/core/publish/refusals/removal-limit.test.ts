@@ -114,31 +114,28 @@ function replace(root: Storage, { files, limit, ...request }: Replacement): Prom
 }
 
 for (const flavour of ['files', 'objects'] as const)
-  t.test(
-    `${flavour}: rejects a replacement that removes more than its limit before any write`,
-    async (t) => {
-      const root = memoryStorage({ flavour });
-      await publishTo(root, { files: { ...tenFiles } });
-      await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
-      const before = await snapshot(root);
-      for (const dryRun of [true, false]) {
-        const refused = await replace(root, { files: of(7), limit: '20%', dryRun });
-        t.match(refused, {
-          action: 'error',
-          error: { code: 'too_many_removals', message: /"bundle": 3 of 10 published outputs/ },
-        });
-        t.same(await snapshot(root), before, 'nothing is written, not even a lease');
-      }
-      const foreseen = await replace(root, { files: of(7), limit: 2, dryRun: true, allowRemovals: true });
-      t.equal(foreseen.changes.filter(({ fate }) => fate === 'remove').length, 3);
-      t.match(await replace(root, { files: of(8), limit: '20%' }), {
-        action: 'replace_catalog',
-        error: null,
+  t.test(`${flavour}: rejects a replacement that removes more than its limit before any write`, async (t) => {
+    const root = memoryStorage({ flavour });
+    await publishTo(root, { files: { ...tenFiles } });
+    await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
+    const before = await snapshot(root);
+    for (const dryRun of [true, false]) {
+      const refused = await replace(root, { files: of(7), limit: '20%', dryRun });
+      t.match(refused, {
+        action: 'error',
+        error: { code: 'too_many_removals', message: /"bundle": 3 of 10 published outputs/ },
       });
-      t.match(await replace(root, { files: of(1), limit: 0, allowRemovals: true }), { outputsRemoved: 7 });
-      t.ok((await snapshot(root)).has('bundle/theirs.txt'));
-    },
-  );
+      t.same(await snapshot(root), before, 'nothing is written, not even a lease');
+    }
+    const foreseen = await replace(root, { files: of(7), limit: 2, dryRun: true, allowRemovals: true });
+    t.equal(foreseen.changes.filter(({ fate }) => fate === 'remove').length, 3);
+    t.match(await replace(root, { files: of(8), limit: '20%' }), {
+      action: 'replace_catalog',
+      error: null,
+    });
+    t.match(await replace(root, { files: of(1), limit: 0, allowRemovals: true }), { outputsRemoved: 7 });
+    t.ok((await snapshot(root)).has('bundle/theirs.txt'));
+  });
 
 t.test('does not count removals of an interrupted attempt again', async (t) => {
   const root = memoryStorage({ flavour: 'files' });

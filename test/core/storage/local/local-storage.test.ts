@@ -175,12 +175,14 @@ t.test('reports a root that is a file, also for an exclusive create', async (t) 
     await rejectsWith(t, storage.write(key('bundle/x'), bytesBody('x'), { mode }), 'storage_permanent');
 });
 
-t.test('no write fails while writers of other processes create and remove files in the same directory', async (t) => {
-  const root = t.testdir();
-  const storage = await localStorage(root);
-  // Creates the staging directory, uses it and removes it, like another writer, in a separate thread.
-  const neighbour = new Worker(
-    `const { mkdirSync, rmdirSync, unlinkSync, writeFileSync } = require('node:fs');
+t.test(
+  'no write fails while writers of other processes create and remove files in the same directory',
+  async (t) => {
+    const root = t.testdir();
+    const storage = await localStorage(root);
+    // Creates the staging directory, uses it and removes it, like another writer, in a separate thread.
+    const neighbour = new Worker(
+      `const { mkdirSync, rmdirSync, unlinkSync, writeFileSync } = require('node:fs');
     const { workerData: { directory}, parentPort } = require('node:worker_threads');
     const quietly = (work) => { try { work(); } catch {} };
     for (let turn = 0; ; turn += 1) {
@@ -190,17 +192,18 @@ t.test('no write fails while writers of other processes create and remove files 
       quietly(() => rmdirSync(directory));
       if (turn === 0) parentPort.postMessage('at work');
     }`,
-    { eval: true, workerData: { directory: path.join(root, '.publisher.tmp') } },
-  );
-  await once(neighbour, 'message');
-  const failed: unknown[] = [];
-  for (let index = 0; index < 400; index += 1)
-    await storage
-      .write(key(`f${index % 50}`), bytesBody('x'), { mode: 'replace' })
-      .catch((error: unknown) => {
-        failed.push(error);
-      });
-  await neighbour.terminate();
-  t.same(failed.map(String), []);
-  t.equal(readdirSync(root).filter((name) => name.startsWith('f')).length, 50);
-});
+      { eval: true, workerData: { directory: path.join(root, '.publisher.tmp') } },
+    );
+    await once(neighbour, 'message');
+    const failed: unknown[] = [];
+    for (let index = 0; index < 400; index += 1)
+      await storage
+        .write(key(`f${index % 50}`), bytesBody('x'), { mode: 'replace' })
+        .catch((error: unknown) => {
+          failed.push(error);
+        });
+    await neighbour.terminate();
+    t.same(failed.map(String), []);
+    t.equal(readdirSync(root).filter((name) => name.startsWith('f')).length, 50);
+  },
+);

@@ -260,42 +260,39 @@ async function putKeys(location: S3Location, keys: readonly string[], body = 'x'
     await client.send(new PutObjectCommand({ Bucket: bucket, Key: location.prefix + name, Body: body }));
 }
 
-t.test(
-  'names the keys of a source that map to no path, and ignores them as bundles',
-  async (t) => {
-    const location = place();
-    const created = '2026-11-20T01:02:03Z';
-    const text = (...files: string[]): string =>
-      JSON.stringify({ created, files: files.map((each) => ({ path: each })) });
-    await putKeys(
-      location,
-      ['/old/manifest.json', 'site//backup/manifest.json', 'site/../manifest.json'],
-      text('one'),
-    );
-    await putKeys(location, [
-      '/old/one',
-      'site//backup/one',
-      'site/../one',
-      'site/a',
-      'site/b',
-      'other//manifest.json',
-    ]);
-    await putKeys(location, ['site/manifest.json'], text('a', 'b'));
-    const storage = await open(location);
-    const found = await discoverBundles(storage);
-    t.match(found.candidates, [{ path: 'site', manifest: { files: { length: 2 } } }]);
-    t.same(found.invalid, []);
-    const skipped = found.warnings.map(({ code, file }) => `${code} ${file}`);
-    t.same(skipped, ['key_skipped /', 'key_skipped other//']);
-    const { warnings } = await loadBundle(storage, found.candidates[0]!, { backend: 's3', id: 'x' });
-    t.match(warnings, [{ code: 'unsafe_path', severity: 'warning', message: /, like 3 more/ }]);
-    const selected = await selectFiles(storage, { exclude: ['manifest.json'] });
-    t.same(
-      selected.files.map(({ path }) => path),
-      ['site/a', 'site/b'],
-    );
-  },
-);
+t.test('names the keys of a source that map to no path, and ignores them as bundles', async (t) => {
+  const location = place();
+  const created = '2026-11-20T01:02:03Z';
+  const text = (...files: string[]): string =>
+    JSON.stringify({ created, files: files.map((each) => ({ path: each })) });
+  await putKeys(
+    location,
+    ['/old/manifest.json', 'site//backup/manifest.json', 'site/../manifest.json'],
+    text('one'),
+  );
+  await putKeys(location, [
+    '/old/one',
+    'site//backup/one',
+    'site/../one',
+    'site/a',
+    'site/b',
+    'other//manifest.json',
+  ]);
+  await putKeys(location, ['site/manifest.json'], text('a', 'b'));
+  const storage = await open(location);
+  const found = await discoverBundles(storage);
+  t.match(found.candidates, [{ path: 'site', manifest: { files: { length: 2 } } }]);
+  t.same(found.invalid, []);
+  const skipped = found.warnings.map(({ code, file }) => `${code} ${file}`);
+  t.same(skipped, ['key_skipped /', 'key_skipped other//']);
+  const { warnings } = await loadBundle(storage, found.candidates[0]!, { backend: 's3', id: 'x' });
+  t.match(warnings, [{ code: 'unsafe_path', severity: 'warning', message: /, like 3 more/ }]);
+  const selected = await selectFiles(storage, { exclude: ['manifest.json'] });
+  t.same(
+    selected.files.map(({ path }) => path),
+    ['site/a', 'site/b'],
+  );
+});
 
 t.test('does not assign a catalog under an unmapped key to a bundle path', async (t) => {
   const location = place();

@@ -40,7 +40,11 @@ t.test('reads plain names, several to a line, ports in brackets, and comments', 
   t.same(judgeHostKey(file, 'SFTP.example.org', 22, ed), { kind: 'known' }, 'names are case-insensitive');
   t.same(judgeHostKey(file, '192.0.2.7', 22, ed), { kind: 'known' });
   t.same(judgeHostKey(file, 'sftp.example.org', 2222, rsa), { kind: 'known' });
-  t.same(judgeHostKey(file, 'sftp.example.org', 2223, rsa), { kind: 'unknown' }, 'another port is another host');
+  t.same(
+    judgeHostKey(file, 'sftp.example.org', 2223, rsa),
+    { kind: 'unknown' },
+    'another port is another host',
+  );
   t.same(judgeHostKey(file, 'example.org', 22, ed), { kind: 'unknown' });
   t.same(judgeHostKey('', 'sftp.example.org', 22, ed), { kind: 'unknown' });
 });
@@ -94,21 +98,24 @@ t.test('reads hosts hashed by ssh-keygen, which finds hosts that waybill added',
   t.ok(listed.includes(fingerprint(key)), listed);
 });
 
-t.test('appends with owner-only modes, completes a truncated line, and loses no concurrent append', async (t) => {
-  const file = path.join(t.testdir(), 'deep', 'known');
-  t.equal(await readKnownHosts(file), '');
-  await appendKnownHost(file, 'one', 22, ed);
-  t.equal(statSync(file).mode & 0o777, 0o600);
-  t.equal(statSync(path.dirname(file)).mode & 0o777, 0o700);
-  writeFileSync(file, `one ${text(ed)}`);
-  await Promise.all(
-    Array.from({ length: 20 }, (_, index) => appendKnownHost(file, `host-${index}`, 2222, otherEd)),
-  );
-  const after = await readKnownHosts(file);
-  t.equal(judgeHostKey(after, 'one', 22, ed).kind, 'known');
-  for (let index = 0; index < 20; index += 1)
-    t.equal(judgeHostKey(after, `host-${index}`, 2222, otherEd).kind, 'known');
-});
+t.test(
+  'appends with owner-only modes, completes a truncated line, and loses no concurrent append',
+  async (t) => {
+    const file = path.join(t.testdir(), 'deep', 'known');
+    t.equal(await readKnownHosts(file), '');
+    await appendKnownHost(file, 'one', 22, ed);
+    t.equal(statSync(file).mode & 0o777, 0o600);
+    t.equal(statSync(path.dirname(file)).mode & 0o777, 0o700);
+    writeFileSync(file, `one ${text(ed)}`);
+    await Promise.all(
+      Array.from({ length: 20 }, (_, index) => appendKnownHost(file, `host-${index}`, 2222, otherEd)),
+    );
+    const after = await readKnownHosts(file);
+    t.equal(judgeHostKey(after, 'one', 22, ed).kind, 'known');
+    for (let index = 0; index < 20; index += 1)
+      t.equal(judgeHostKey(after, `host-${index}`, 2222, otherEd).kind, 'known');
+  },
+);
 
 t.test('reports an unusable file by name', async (t) => {
   const directory = t.testdir({ file: '' });

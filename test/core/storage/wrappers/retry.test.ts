@@ -65,7 +65,11 @@ t.test('a move that the server makes during the next attempt counts as done', as
   await storage.rename!(moves);
   for (const { from, to } of moves) t.equal((await readAll(storage, to, 1)).toString(), from);
   t.equal(calls, 4);
-  await t.rejects(storage.rename!(moves), { code: 'storage_not_found' }, 'but a missing file is not invented');
+  await t.rejects(
+    storage.rename!(moves),
+    { code: 'storage_not_found' },
+    'but a missing file is not invented',
+  );
 });
 
 t.test('a creation that the lost attempt may have made fails with the earlier error', async (t) => {
