@@ -493,6 +493,23 @@ t.test('lint rejects words that make texts hard to read, in comments and texts o
   t.equal(found('// Whoever reads this.'), 1);
   t.equal(found("const text = 'the server is away';"), 1);
   t.equal(found('const text = `${a} is no directory`;'), 1);
+  for (const sentence of [
+    'what is published stays',
+    'The catalog is wrong: what has changed is not in it.',
+    'a list of what is staged',
+    'who waits too long is rejected',
+    'of two requests one is rejected',
+    'a caller is told the reason',
+    'a manifest that is none',
+    'a pipeline that there is not',
+    'the run stands still',
+    'an upload is under way',
+  ]) {
+    t.equal(found(`t.test('${sentence}', () => {});`), 1, sentence);
+    t.equal(found(`/** ${sentence} */`), 1, sentence);
+  }
+  for (const sentence of ['Reports what the server requires.', 'The token decides who may publish.'])
+    t.equal(found(`const text = '${sentence}';`), 0, sentence);
   t.equal(found("// The client reads this.\nconst beside = 'beside';"), 0);
   t.equal(found('Whoever reads this.\n\n```\nthe server is away\n```\n', 'markdown/gfm'), 1);
   t.equal(found('`whoever` reads', 'markdown/gfm'), 0);

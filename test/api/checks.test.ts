@@ -223,12 +223,12 @@ t.test('a refusal by staging is answered, and its directory is removed', async (
   for (const code of codes) {
     const { origin, staged } = await startApi(t, {
       stage: async () => {
-        throw new WaybillError(code, 'the archive is not right');
+        throw new WaybillError(code, 'the archive is invalid');
       },
     });
     const response = await upload(origin);
     t.equal(response.status, statusOf[code], code);
-    t.match(await problem(response), { code, detail: 'the archive is not right' });
+    t.match(await problem(response), { code, detail: 'the archive is invalid' });
     t.same(await staged(), []);
   }
 });

@@ -145,13 +145,13 @@ t.test('a reload applies tokens, pipelines, notifiers, secrets and the log level
     http: 'queue_size: 5',
     more: [
       'log: {level: warn, requests: none}',
-      'notifiers: [{id: told, kind: file, path: ./events.jsonl, events: [bundle.published]}]',
+      'notifiers: [{id: file, kind: file, path: ./events.jsonl, events: [bundle.published]}]',
     ].join('\n'),
   });
   t.same(await reload(served), {
     status: 200,
     body: {
-      added: ['upload_tokens.next', 'pipelines.docs', 'notifiers.told'],
+      added: ['upload_tokens.next', 'pipelines.docs', 'notifiers.file'],
       changed: ['log', 'pipelines.maps'],
       removed: ['upload_tokens.ci'],
       restart_needed: ['server.http.queue_size'],

@@ -40,7 +40,7 @@ const env = {
   WAYBILL_TOKEN: 'a-token-of-sixteen-or-more',
 };
 
-/** Runs commands on a terminal with this number of columns, or with a pipe if there is no number. */
+/** Runs commands on a terminal with this number of columns, or with a pipe without one. */
 async function shown(lines: readonly string[], columns?: number): Promise<string[]> {
   const waybill = `"${process.execPath}" "${program}"`;
   const commands = lines.map((line) => `${waybill} ${line}`);

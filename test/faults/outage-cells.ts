@@ -62,7 +62,7 @@ export const bytesBefore = 100_000;
 export async function openStage(t: Test, root: string): Promise<Stage> {
   const [hosts, resolver] = [path.join(root, 'hosts'), path.join(root, 'resolv.conf')];
   writeFileSync(hosts, '127.0.0.1 localhost\n');
-  // There is no name server, so an unknown name fails immediately.
+  // Without a name server, an unknown name fails immediately.
   writeFileSync(resolver, 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
   const namespace = await openMountNamespace(t, {
     what: 'a storage of the test',

@@ -9,7 +9,7 @@ import { litter, otherOwner, publishTo, snapshot, testClock, untruths } from './
  * lease at the same moment.
  */
 
-t.test('of two concurrent writes of the state, one continues and the other follows it', async (t) => {
+t.test('if two publishers write the state concurrently, one continues and the other follows it', async (t) => {
   const disk: MemoryDisk = new Map();
   const both = meeting(2);
   const open = (): Storage => {

@@ -73,7 +73,7 @@ export async function publishThere(t: Test, { settings, env, stranger }: Destina
   const probed = foundIn(t, await call('inspect', '-c', 'c.yml', '-p', 'maps', '--probe'));
   t.same(await actions('the same again'), ['skip_same'], 'nothing is sent twice');
   site(place, 'second');
-  t.same(await actions('what changed'), ['upsert_additive']);
+  t.same(await actions('the changes'), ['upsert_additive']);
   const verified = await call('verify', '-c', 'c.yml', '-p', 'maps', '-d', 'there');
   t.equal(verified.status, 0, `every byte matches the catalog: ${verified.stdout}`);
   const pruned = await call('prune', '-c', 'c.yml', '-p', 'maps', '-d', 'there', '--apply');

@@ -23,7 +23,7 @@ async function publishedFiles(): Promise<Map<string, Buffer>> {
   const example = await readFile('examples/scene-maps/session-42-findings.json');
   const files = {
     'maps/session-42.json': example,
-    'notes/readme.txt': 'What happened on the stair, told twice.\n'.repeat(40),
+    'notes/readme.txt': 'What happened on the stair, seen twice.\n'.repeat(40),
     'notes/a-rather-long-name-of-a-file-that-has-to-fit-into-the-width-of-a-telephone.txt': 'x'.repeat(3000),
     'pictures/harbour.svg': pictureOf(200),
     'pictures/stair.svg': pictureOf(20),

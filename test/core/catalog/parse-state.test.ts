@@ -187,7 +187,7 @@ t.test('a malformed state is invalid, with the place in the reason', async (t) =
     ],
     ['a short digest', { ...base, outputs: [{ ...first, digest: 'sha256:00' }] }, /digest/],
     ['a fractional size', { ...base, outputs: [{ ...first, size: 1.5 }] }, /size/],
-    ['a url that is none', { ...base, outputs: [{ ...first, url: 'nowhere' }] }, /url/],
+    ['an invalid url', { ...base, outputs: [{ ...first, url: 'nowhere' }] }, /url/],
     ['an escaping removal', { ...base, pending: intent({ removes: ['../x'] }) }, /pending\.removes\[0\]/],
     ['bundles that are no list', { ...base, bundles: {} }, /bundles is not an array/],
     ['a bundle without an owner', { ...base, bundles: [{ ...bundle, owner: {} }] }, /bundles\[0\]\.owner/],

@@ -144,7 +144,7 @@ t.test('redelivers events in chronological order, whatever the order of their fa
   t.same(idsOf(world.received), ['msg_a', 'msg_b1', 'msg_b2', 'msg_c']);
 });
 
-t.test('of two concurrent redeliveries one is rejected, and no event is sent twice', async (t) => {
+t.test('one of two concurrent redeliveries is rejected, and no event is sent twice', async (t) => {
   const opened = open();
   close(t, opened);
   const { world, notifier, giveUp } = opened;

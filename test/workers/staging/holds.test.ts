@@ -3,7 +3,7 @@ import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { createHolds } from '../../../src/workers/staging/partial-upload.ts';
 
-t.test('of two requests that wait for an upload, one gets it and the other waits for that one', async (t) => {
+t.test('if two requests wait for an upload, one gets it and the other waits for that one', async (t) => {
   const holds = createHolds(systemClock, 60_000);
   const first = await holds.take('u');
   const waiting = [holds.take('u'), holds.take('u')];
