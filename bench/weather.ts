@@ -20,7 +20,7 @@ import type { WritableDatabase } from '../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../test/services/postgres.ts';
 import { goal } from './measure.ts';
 import { fillAlerts, fillObservations, fillStations, stations } from './weather-data.ts';
-import { load, type Measured, medianOf, requireWrk, printLoad } from './weather-load.ts';
+import { load, type Measured, medianOf, printLoad, requireWrk } from './weather-load.ts';
 import { besideALock } from './weather-lock.ts';
 import { openServers, type Served, type Servers } from './weather-servers.ts';
 

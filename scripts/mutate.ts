@@ -17,11 +17,11 @@ import { bundleTests, bundleWorker } from './mutate/bundle.ts';
 import { instrument, type SourceMutant } from './mutate/instrument.ts';
 import {
   type Acceptance,
+  describeMutant,
   isListed,
   isNoticed,
   type Judged,
   summarise,
-  describeMutant,
 } from './mutate/report.ts';
 import { Results } from './mutate/results.ts';
 import { Runner } from './mutate/runner.ts';

@@ -116,7 +116,7 @@ t.test('a demo that does not publish everything exits with 1 and reports the cau
     cpSync(directory, path.join(root, directory), { recursive: true });
   writeFileSync(
     path.join(root, 'examples/demo/bundles/session-42/notes/recap.txt'),
-    'not what the manifest says',
+    'not the bytes of the manifest',
   );
   const { demo, output } = startDemo(t, ['--once'], path.join(root, 'examples/demo/demo.ts'));
   t.equal(await exitCode(demo), 1);

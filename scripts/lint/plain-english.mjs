@@ -13,8 +13,14 @@ export const foreignWords = [
   [/\btold\b/i, 'programs report, print, notify or log'],
   [/\bknock(s|ed|ing)?\b/i, 'write "connect" or "request"'],
   [/\bbreath(e|es|ed|ing|less)?\b/i, 'write "yield"'],
-  [/(^[\s*]*|[.;:(]\s[\s*]*)what (is|are|was|were|has|have|had|goes|went|came|comes|stands|runs|waits|stays)\b/i, noun],
-  [/\b(of|by|from|to|for|with|in|on) (what|whom|that which) (is|are|was|were|has|have|had|goes|came|may)\b/i, noun],
+  [
+    /(^[\s*]*|[.;:(]\s[\s*]*)what (is|are|was|were|has|have|had|goes|went|came|comes|stands|runs|waits|stays)\b/i,
+    noun,
+  ],
+  [
+    /\b(of|by|from|to|for|with|in|on) (what|whom|that which) (is|are|was|were|has|have|had|goes|came|may)\b/i,
+    noun,
+  ],
   [/^[\s*]*of (two|several|many)\b/i, 'begin with the subject: "one of two …"'],
   [/\banew\b/i, 'write "again"'],
   [/\bmend(s|ed|ing)?\b/i, 'write "fix"'],

@@ -191,7 +191,7 @@ const away =
   (call: Call): Call =>
   (api) => {
     const fail = async (): Promise<never> => {
-      throw new WaybillError('queue_unavailable', 'away by the will of the test');
+      throw new WaybillError('queue_unavailable', 'unreachable in this test');
     };
     const { queue } = api.ports;
     Object.assign(queue, {
@@ -387,7 +387,7 @@ const ofSending = (): Record<string, Provocation> => {
     quota_exceeded: [noUploads, whole()],
     pipeline_full: [{ maxWaiting: 1 }, whole((api) => void api.ports.queue.reserve({ pipelineId: 'maps' }))],
     queue_unavailable: whole((api) => {
-      const gone = new WaybillError('queue_unavailable', 'away by the will of the test');
+      const gone = new WaybillError('queue_unavailable', 'unreachable in this test');
       Object.assign(api.ports.queue, { reserve: () => Promise.reject(gone) });
     }),
     idempotency_in_progress: whole((api) => void api.ports.queue.reserve(keyInUse('ci', 'maps')), key),
@@ -593,7 +593,7 @@ const reloads = (): Record<string, Provocation> => {
     invalid_request: send({ headers: json, body: '{"force": true}' }),
     unsupported_media_type: send({ headers: { 'content-type': 'text/plain' }, body: '{}' }),
     reload_refused: failing(new WaybillError('reload_refused', 'nothing was changed: it has an error')),
-    queue_unavailable: failing(new WaybillError('queue_unavailable', 'away by the will of the test')),
+    queue_unavailable: failing(new WaybillError('queue_unavailable', 'unreachable in this test')),
     upload_timeout: stalled(uploadHead({ ...head, 'Content-Length': 2 }, '/v1/reload')),
     shutting_down: stopping(send({ headers: json, body: '{}' })),
     internal_error: failing(new Error('by the will of the test')),
@@ -664,7 +664,7 @@ const ofUndelivered = (): Record<string, Provocation> => {
     forbidden: get(path(), authorized(tokens.maps)),
     notifier_not_found: get(path('none'), authorized(tokens.admin)),
     invalid_request: get(`${path()}?all=1`, authorized(tokens.admin)),
-    queue_unavailable: failing(new WaybillError('queue_unavailable', 'away by the will of the test')),
+    queue_unavailable: failing(new WaybillError('queue_unavailable', 'unreachable in this test')),
     internal_error: failing(new Error('by the will of the test')),
   };
 };
@@ -691,7 +691,7 @@ const redeliveries = (): Record<string, Provocation> => {
     invalid_request: send({ headers: json, body: '{"force": true}' }),
     unsupported_media_type: send({ headers: { 'content-type': 'text/plain' }, body: '{}' }),
     redelivery_running: failing(new WaybillError('redelivery_running', 'by the will of the test')),
-    queue_unavailable: failing(new WaybillError('queue_unavailable', 'away by the will of the test')),
+    queue_unavailable: failing(new WaybillError('queue_unavailable', 'unreachable in this test')),
     upload_timeout: stalled(uploadHead({ ...head, 'Content-Length': 2 }, '/v1/notifiers/hook/redeliver')),
     shutting_down: stopping(send({ headers: json, body: '{}' })),
     internal_error: failing(new Error('by the will of the test')),

@@ -197,7 +197,7 @@ async function wrongAfter(
   // A publisher that had not begun to take the lease counts as started later.
   const isLast = !frozen.hadBegun && !hadCommitted && !otherIsMidway && error === null;
   if (!isLeftBy(left, isLast ? scenario.frozen : scenario.other))
-    wrong.push(`what ${isLast ? 'it' : 'the other one'} did is not there, or the state has an intent`);
+    wrong.push(`the result of ${isLast ? 'it' : 'the other one'} is missing, or the state has an intent`);
   wrong.push(...left.untruths);
   const next = await scenario.other.act(stoppable(await world.open()));
   // There may be nothing left to unpublish.

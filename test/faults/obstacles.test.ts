@@ -171,7 +171,7 @@ obstacles.push(
     isHidden: true,
   },
   {
-    name: 'a link where nothing but what goes was published, to files of the same names',
+    name: 'a link at the path of removed files only, to files with the same names',
     put: replacing('old', (place) => symlinkSync('../bundle-aside', place)),
     remove: restoring('old'),
     code: 'storage_permanent',
@@ -299,7 +299,7 @@ const [server, unprivileged] = await Promise.all([
 let worlds = 0;
 const sees = new Set([
   'another file system below the destination',
-  'a link where nothing but what goes was published, to files of the same names',
+  'a link at the path of removed files only, to files with the same names',
 ]);
 
 for (const obstacle of obstacles) {

@@ -129,14 +129,14 @@ export const releaseScenarios: readonly ReleaseScenario[] = [
     ...{ between: [0], current: 0, held: [], stored: [0], preview: { between: [1, null], end: null } },
   },
   {
-    ...{ name: 'a bundle path with a channel is taken down', published: 1, activated: 1 },
+    ...{ name: 'a bundle path with a channel is unpublished', published: 1, activated: 1 },
     prepare: async (root) => publishAsRelease(root, 1, { channel }),
     work: async (root) => takeDown(root),
     ...{ between: [0, null], current: null, held: [], stored: [] },
     preview: { between: [1, null], end: null },
   },
   {
-    ...{ name: 'a bundle path is taken down', published: 3, activated: 2 },
+    ...{ name: 'a bundle path is unpublished', published: 3, activated: 2 },
     work: async (root) => takeDown(root),
     ...{ between: [1, null], current: null, held: [], stored: [] },
   },

@@ -137,8 +137,8 @@ export async function lookAtReleases(root: Storage): Promise<ReleasesLook> {
   const wrong: string[] = [];
   for (const shown of new Set([...(current === null ? [] : [current]), ...channels.values()])) {
     const obstacle = await unusable(storage, shown);
-    if (obstacle !== null) wrong.push(`what readers have is ${JSON.stringify(obstacle)}`);
-    if (ledger.removing.includes(shown)) wrong.push('what readers have is being removed');
+    if (obstacle !== null) wrong.push(`the release of readers is ${JSON.stringify(obstacle)}`);
+    if (ledger.removing.includes(shown)) wrong.push('the release of readers is being removed');
   }
   const stored = (await surveyReleases(storage)).stored.map(({ id }) => id);
   return { ...releases, stored, rolledBack: rolledBack(releases), wrong };

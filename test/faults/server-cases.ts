@@ -25,7 +25,7 @@ const releasesOnServers: ReadonlySet<string> = new Set([
   'a rollback',
   'a publication, most of it linked, with retention',
   'in-place content becomes releases',
-  'a bundle path with a channel is taken down',
+  'a bundle path with a channel is unpublished',
 ]);
 /** Freezes of a scenario in which the other publisher is still active. */
 const maxMidway = 60;

@@ -323,7 +323,7 @@ function untruthsIn(state: CatalogState, files: ReadonlyMap<string, string>): st
     if (text === undefined) return [`${record.path} is recorded and missing`];
     return digestOf(text) === record.digest
       ? []
-      : [`${record.path} holds ${JSON.stringify(text)}, not what is recorded`];
+      : [`${record.path} holds ${JSON.stringify(text)}, not the recorded bytes`];
   });
 }
 

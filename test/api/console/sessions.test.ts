@@ -276,7 +276,7 @@ t.test(
   'a logout that cannot be stored is 503, and no cookie is accepted while logouts are unknown',
   async (t) => {
     const away = async (): Promise<never> => {
-      throw new WaybillError('queue_unavailable', 'away by the will of the test');
+      throw new WaybillError('queue_unavailable', 'unreachable in this test');
     };
     const endedSessions = { add: away, addOnce: away, among: async () => new Map<string, Date>() };
     const api = await startApi(t, { ports: { identity: { endedSessions } } });

@@ -275,7 +275,7 @@ t.test('streams wait while the queue is unreachable, and none starts', async (t)
   const watch = queue.watch.bind(queue);
   let isAway = false;
   const orAway = async <T>(work: () => Promise<T>): Promise<T> => {
-    if (isAway) throw new WaybillError('queue_unavailable', 'away by the will of the test');
+    if (isAway) throw new WaybillError('queue_unavailable', 'unreachable in this test');
     return work();
   };
   Object.assign(queue, {

@@ -5,13 +5,13 @@ import type { Inode, NameChange, Recording, Step } from './record.ts';
 /*
  * The disk after a power loss, by the weakest guarantees of a local file system with a journal:
  *
- * - fsync of a file makes its content, size and mode durable, fdatasync its content and size, but neither its
- *   name. fsync of a directory makes its entries durable, but neither its own name nor the content of its
- *   files. A sync covers the calls that returned before it began, once it has returned. ext4 with data=ordered
- *   guarantees more: the names of a synced file, and the order of renames.
- * - Each other change of a name may be present or missing, in any combination: a later one without an earlier
- *   one, and the name of a file without its content. A rename is never lost halfway. If only its new directory
- *   is synced, the old name of a file may reappear as well.
+ * - fsync of a file makes its content, size and mode durable, fdatasync its content and size, but neither
+ *   its name. fsync of a directory makes its entries durable, but neither its own name nor the content of
+ *   its files. A sync covers the calls that returned before it began, once it has returned. ext4 with
+ *   data=ordered guarantees more: the names of a synced file, and the order of renames.
+ * - Each other change of a name may be present or missing, in any combination: a later one without an
+ *   earlier one, and the name of a file without its content. A rename is never lost halfway. If only its
+ *   new directory is synced, the old name of a file may reappear as well.
  * - An unsynced write may be missing, present, present as zeros up to its end, or torn: each sector of 512
  *   bytes separately. A write through O_DSYNC is durable when it returns.
  */

@@ -164,7 +164,7 @@ t.test('serves the last good answer in every encoding', async (t) => {
   let now = 0;
   const reader = readerThat(() =>
     away
-      ? Promise.reject(new WaybillError('database_unavailable', 'away by the will of the test'))
+      ? Promise.reject(new WaybillError('database_unavailable', 'unreachable in this test'))
       : Promise.resolve({ data: long, lastModified: null, asOf: clock.now() }),
   );
   const ticking = { ...clock, monotonic: () => now };

@@ -61,11 +61,11 @@ const places: Record<string, (queries: Queries, cut: () => Promise<void>) => Pro
     await Promise.all([queries.execute(seven), queries.execute(long), queries.execute(seven)]);
   },
   'before the end': (_, cut) => cut(),
-  'before it fails by itself': async (queries, cut) => {
+  'before a statement that fails': async (queries, cut) => {
     await cut();
     await queries.execute(failed);
   },
-  'and what follows catches that, and goes on': async (queries, cut) => {
+  'before statements that catch the error': async (queries, cut) => {
     await cut();
     for (let statement = 0; statement < 3; statement += 1)
       await queries.execute(seven).catch(() => undefined);

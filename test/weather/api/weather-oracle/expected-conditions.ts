@@ -1,4 +1,5 @@
 import {
+  converted,
   good,
   measured,
   newestFirst,
@@ -6,7 +7,6 @@ import {
   partsOf,
   stationData,
   stationOf,
-  converted,
   type UnitSystem,
 } from './expected-observations.ts';
 import { instantOf, momentOf, type Row, type Tables, textOf } from './rows.ts';

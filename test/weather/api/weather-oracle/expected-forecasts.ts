@@ -1,4 +1,4 @@
-import { type Quantity, converted, type UnitSystem } from './expected-observations.ts';
+import { converted, type Quantity, type UnitSystem } from './expected-observations.ts';
 import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
 /** The expected forecasts. */
