@@ -15,7 +15,7 @@ const pages: Record<string, string> = {
   overview: 'console',
   pipeline: 'console/pipelines/maps',
   search: 'console/runs?q=published',
-  'search in vain': 'console/runs?q=no+run+has+this',
+  'search without results': 'console/runs?q=no+run+has+this',
   trends: 'console/pipelines/maps/trends',
 };
 

@@ -95,7 +95,7 @@ async function ours(world: World, published: string): Promise<boolean> {
 
   const again = sample.sent - (mib << 20);
   console.log(`\n${mib} MiB through nginx over a line that was cut ${sample.cuts} times`);
-  tell('waybill push, daemon killed', sample);
+  printCut('waybill push, daemon killed', sample);
   const reached = [
     goal(`${sample.cuts} cuts (goal ${cuts})`, sample.cuts === cuts),
     goal(
@@ -120,7 +120,7 @@ async function theirs({ archive, line }: World): Promise<void> {
     ...['-H', `Authorization: Bearer ${token}`, '-H', 'Content-Type: application/x-tar'],
     `http://127.0.0.1:${line.port}/v1/pipelines/p1/upload`,
   ];
-  tell('curl --retry', await overCuts(line, curl));
+  printCut('curl --retry', await overCuts(line, curl));
 }
 
 interface Cut extends Sample {
@@ -155,7 +155,7 @@ async function overCuts(
   return { ...sample, sent: line.passed('to the server') - before, cuts: line.cuts() - cutBefore };
 }
 
-function tell(name: string, { seconds, cpuSeconds, sent, cuts: made }: Cut): void {
+function printCut(name: string, { seconds, cpuSeconds, sent, cuts: made }: Cut): void {
   console.log(
     `  ${name.padEnd(28)} ${seconds.toFixed(1).padStart(8)} s ${cpuSeconds.toFixed(1).padStart(8)} s CPU ${(sent / 2 ** 20).toFixed(1).padStart(8)} MiB sent, ${made} cuts`,
   );

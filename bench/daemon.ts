@@ -117,7 +117,7 @@ ${ids
   const addWorkers = async (count: number): Promise<number[]> => {
     const added = Array.from({ length: count }, () => start('worker'));
     workers.push(...added);
-    await Promise.all(added.map((worker) => told(worker, /"msg":"working"/)));
+    await Promise.all(added.map((worker) => logLine(worker, /"msg":"working"/)));
     return added.map(({ pid }) => pid!);
   };
   const [first, ...others] = await Promise.all(apis.map(answering));
@@ -133,7 +133,7 @@ ${ids
 
 /** Waits until a process listens. */
 async function answering(child: ChildProcess): Promise<ApiProcess> {
-  const url = (await told(child, /"url":"([^"]+)"/))[1]!;
+  const url = (await logLine(child, /"url":"([^"]+)"/))[1]!;
   const pid = child.pid!;
   return {
     url,
@@ -145,7 +145,7 @@ async function answering(child: ChildProcess): Promise<ApiProcess> {
 }
 
 /** Waits for a log line that matches, and returns the match. Rejects if the process exits before that. */
-function told(child: ChildProcess, form: RegExp): Promise<RegExpExecArray> {
+function logLine(child: ChildProcess, form: RegExp): Promise<RegExpExecArray> {
   return new Promise((resolve, reject) => {
     let last = '';
     createInterface({ input: child.stderr! }).on('line', (line) => {

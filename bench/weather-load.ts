@@ -42,19 +42,19 @@ export function load({ url, pid, clients, seconds, databasePids = [], script = n
   const inDatabase = (): number => databasePids.reduce((sum, each) => sum + cpuSeconds(each), 0);
   const before = cpuSeconds(pid);
   const databaseBefore = inDatabase();
-  const told = execFileSync('wrk', [...options, ...(script === null ? [] : ['-s', script]), url], {
+  const output = execFileSync('wrk', [...options, ...(script === null ? [] : ['-s', script]), url], {
     encoding: 'utf8',
   });
   const used = cpuSeconds(pid) - before;
   const usedInDatabase = inDatabase() - databaseBefore;
-  if (/Non-2xx|Socket errors/.test(told)) throw new Error(told);
+  if (/Non-2xx|Socket errors/.test(output)) throw new Error(output);
   const milliseconds = (percent: string): number => {
-    const [, value = 'NaN', unit = ''] = new RegExp(`${percent}%\\s+([\\d.]+)(us|ms|s)`).exec(told) ?? [];
+    const [, value = 'NaN', unit = ''] = new RegExp(`${percent}%\\s+([\\d.]+)(us|ms|s)`).exec(output) ?? [];
     return Number(value) * ({ us: 0.001, ms: 1, s: 1000 }[unit] ?? NaN);
   };
-  const requests = Number(/(\d+) requests in/.exec(told)?.[1]);
+  const requests = Number(/(\d+) requests in/.exec(output)?.[1]);
   return {
-    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(told)?.[1]),
+    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(output)?.[1]),
     p50Ms: milliseconds('50'),
     p99Ms: milliseconds('99'),
     cpuMicroseconds: (used * 1e6) / requests,
@@ -82,7 +82,7 @@ export function medianOf(measured: readonly Measured[]): Measured {
   };
 }
 
-export function tell(name: string, measured: Measured): void {
+export function printLoad(name: string, measured: Measured): void {
   const { perSecond, p50Ms, p99Ms, cpuMicroseconds, databaseMicroseconds } = measured;
   const columns = [
     `${Math.round(perSecond)}/s`.padStart(9),

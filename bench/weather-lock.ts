@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import postgres from 'postgres';
 import { goal } from './measure.ts';
-import { type Load, load, type Measured, medianOf, tell } from './weather-load.ts';
+import { type Load, load, type Measured, medianOf, printLoad } from './weather-load.ts';
 import type { Served } from './weather-servers.ts';
 
 const crowd = 64;
@@ -51,8 +51,8 @@ export async function besideALock(options: BesideLock): Promise<boolean> {
   });
   await sql.end();
   console.log(`\n8 clients, any station, cache: 0s`);
-  tell('nothing else', quiet);
-  tell(`with ${crowd} clients of a locked table`, locked);
+  printLoad('nothing else', quiet);
+  printLoad(`with ${crowd} clients of a locked table`, locked);
   const factor = locked.p99Ms / quiet.p99Ms;
   return goal(`p99 next to a locked table / alone: ${factor.toFixed(2)}, aim < 3`, factor < 3);
 }

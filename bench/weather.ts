@@ -20,7 +20,7 @@ import type { WritableDatabase } from '../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../test/services/postgres.ts';
 import { goal } from './measure.ts';
 import { fillAlerts, fillObservations, fillStations, stations } from './weather-data.ts';
-import { load, type Measured, medianOf, requireWrk, tell } from './weather-load.ts';
+import { load, type Measured, medianOf, requireWrk, printLoad } from './weather-load.ts';
 import { besideALock } from './weather-lock.ts';
 import { openServers, type Served, type Servers } from './weather-servers.ts';
 
@@ -120,7 +120,7 @@ function inTurns(
       if (round > 0) taken[name]?.push(measured);
     }
   const medians = contenders.map((name) => [name, medianOf(taken[name] ?? [])] as const);
-  for (const [name, median] of medians) tell(names[name], median);
+  for (const [name, median] of medians) printLoad(names[name], median);
   return Object.fromEntries(medians) as Record<keyof typeof names, Measured>;
 }
 
@@ -206,8 +206,8 @@ async function amongManyRows(servers: Servers, owner: WritableDatabase): Promise
     const [before, after] = [few[index], many[index]];
     if (before === undefined || after === undefined) throw new Error('not measured');
     console.log(`  ${target}`);
-    tell(`among ${fewRows}`, before);
-    tell(`among ${manyRows}`, after);
+    printLoad(`among ${fewRows}`, before);
+    printLoad(`among ${manyRows}`, after);
     // Compare the processor time, because what else the machine is doing may have changed in the meantime.
     const factor = costOf(after) / costOf(before);
     return goal(
@@ -254,7 +254,7 @@ async function amongAlerts(servers: Servers, owner: WritableDatabase, alerts: nu
       console.log(`  ${target.padEnd(44)} answers ${answer.status}`);
       continue;
     }
-    tell(`${target}, the first ${firstMs} ms`, load({ ...reader, url, clients: 1, seconds }));
+    printLoad(`${target}, the first ${firstMs} ms`, load({ ...reader, url, clients: 1, seconds }));
   }
 }
 
@@ -265,10 +265,10 @@ function pgbench(port: number, directory: string): number {
     "select * from weather.observations where station_id = 'K0007' order by observed_at desc limit 1;\n",
   );
   const options = ['-n', '-M', 'prepared', '-c8', '-j1', `-T${seconds}`, '-f', file];
-  const told = execFileSync(
+  const output = execFileSync(
     'pgbench',
     [...options, '-h', '127.0.0.1', '-p', String(port), '-U', 'weather_reader', 'postgres'],
     { encoding: 'utf8' },
   );
-  return Number(/tps = ([\d.]+)/.exec(told)?.[1]);
+  return Number(/tps = ([\d.]+)/.exec(output)?.[1]);
 }

@@ -116,7 +116,7 @@ function titleOf(command: Command): string {
   return pathOf(command).replaceAll(' ', '-');
 }
 
-/** Escapes text for roff, so that nothing in it is taken for a command. */
+/** Escapes text for roff, so that no text is parsed as a command. */
 function plain(text: string): string {
   return text
     .replaceAll('\\', '\\e')

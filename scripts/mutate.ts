@@ -15,7 +15,14 @@ import { parseArgs } from 'node:util';
 import { needsOf } from '../test/services/needs.ts';
 import { bundleTests, bundleWorker } from './mutate/bundle.ts';
 import { instrument, type SourceMutant } from './mutate/instrument.ts';
-import { type Acceptance, isListed, isNoticed, type Judged, summarise, told } from './mutate/report.ts';
+import {
+  type Acceptance,
+  isListed,
+  isNoticed,
+  type Judged,
+  summarise,
+  describeMutant,
+} from './mutate/report.ts';
 import { Results } from './mutate/results.ts';
 import { Runner } from './mutate/runner.ts';
 import { Chances, tryOut, type Verdict, withReached } from './mutate/trial.ts';
@@ -160,7 +167,7 @@ function conclude(): number {
     replacement,
   }));
   writeFileSync(path.join(directory, 'survivors.json'), JSON.stringify(unnamed, undefined, 2));
-  for (const [mutant, verdict] of unexplained) console.log(`\n${told(mutant, verdict)}`);
+  for (const [mutant, verdict] of unexplained) console.log(`\n${describeMutant(mutant, verdict)}`);
   for (const { file, context } of outdated)
     console.log(`\nlisted, but does not survive: ${file}: ${context}`);
   console.log(`\n${table.join('\n')}`);

@@ -276,7 +276,7 @@ function summarize(): { passed: number; failed: number; skipped: number } {
     for (const { name, detail } of skipped) console.log(`SKIPPED  ${file} › ${name}: ${detail}`);
   if (isVerbose) {
     console.log(`\n${maxExpensive(ended)}\n`);
-    for (const line of ended.flatMap(({ told }) => told).sort()) console.log(line);
+    for (const line of ended.flatMap(({ reports }) => reports).sort()) console.log(line);
   }
   if (mode === 'exhaustive') console.log(`\n${results.table()}`);
   for (const table of foundTables()) console.log(`\n${table}`);

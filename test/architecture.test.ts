@@ -8,10 +8,10 @@ import ts from 'typescript';
 import { plainEnglish } from '../scripts/lint/plain-english.mjs';
 import { folderCycles, type Import } from './support/folder-cycles.ts';
 
-// Reading the whole of src takes seconds, and many times that on a busy machine.
+// Reading all of src takes seconds, and many times that on a busy machine.
 t.setTimeout(0);
 
-/** Files in which deciding is done: functions of values. */
+/** Files with decisions, which are functions of values. */
 const pureFiles = [
   'lib/paths.ts',
   'catalog/parse.ts',
@@ -39,8 +39,8 @@ const pureFiles = [
   .map((file) => `src/${file}`);
 
 /**
- * Which files may import a package, as a pattern for the whole path; packages that are not here may be
- * imported anywhere.
+ * The files that may import a package, as a pattern for the whole path. Other packages may be imported
+ * anywhere.
  */
 const homes: Record<string, string> = {
   '@noble/hashes': 'src/core/signing/secret-key\\.ts',
@@ -113,7 +113,7 @@ const rules: Rule[] = [
     from: { path: `^src/(${layers.slice(0, index + 1).join('|')})/` },
     to: { path: `^src/${layer}/` },
   })),
-  // The weather reader and its feeder have nothing to do with runs; only its routes and pages know HTTP.
+  // The weather reader and its feeder do not use runs. Only its routes and pages use HTTP.
   {
     name: 'weather-does-not-import-workers',
     severity: 'error',
@@ -132,7 +132,7 @@ const rules: Rule[] = [
     from: { path: '^src/cli/', pathNot: '^src/cli/(daemon|commands/daemon)/' },
     to: { path: '^src/workers/' },
   },
-  // What a producer installs the package for: nothing of the daemon, and no import path to it.
+  // The producer's part of the package: it has no code of the daemon, and no import path to it.
   {
     name: 'client-imports-only-core',
     severity: 'error',
@@ -145,7 +145,7 @@ const rules: Rule[] = [
     from: { path: '^src/(core|workers|api|weather)/' },
     to: { path: '^src/client/' },
   },
-  // What runs in browsers: it is compiled apart, and nothing of Node.js is there.
+  // Code for browsers, which is compiled separately and must not use Node.js.
   {
     name: 'browser-imports-only-core',
     severity: 'error',
@@ -179,7 +179,7 @@ async function imports(root: string): Promise<ICruiseResult> {
     baseDir: path.resolve(root),
     ruleSet: { forbidden: rules },
     validate: true,
-    // Imports of types count too: a cycle of types is a cycle of thoughts.
+    // Type imports count, too: a cycle of types is also a design problem.
     tsPreCompilationDeps: true,
     tsConfig: { fileName: path.resolve('tsconfig.json') },
     doNotFollow: { path: 'node_modules' },
@@ -204,8 +204,8 @@ function violations({ summary }: ICruiseResult): string[] {
 }
 
 /**
- * What code uses of its surroundings without an import: `process.argv` (and `process` with it), `Date.now`,
- * `new Date()`, `fetch()`. Names of properties and parameters are not uses.
+ * The globals that code uses without an import: `process.argv` (and `process`), `Date.now`, `new Date()`,
+ * `fetch()`. Names of properties and parameters do not count.
  */
 function ambientUses(text: string): Set<string> {
   const uses = new Set<string>();
@@ -254,9 +254,7 @@ function usesIn(file: string, names: readonly string[]): string[] {
   return names.filter((name) => uses.has(name)).map((name) => `${file}: ${name}`);
 }
 
-/**
- * The files that run when one of these is called: what they import, and what that imports, types left out.
- */
+/** The files that run when one of these is called: all direct and indirect imports except types. */
 function closureOf(files: readonly string[], { modules }: ICruiseResult): string[] {
   const bySource = new Map(modules.map((module) => [module.source, module]));
   const reached = new Set(files);
@@ -268,7 +266,7 @@ function closureOf(files: readonly string[], { modules }: ICruiseResult): string
 
 const outside = /^(node:)?(fs|os|process|child_process|net|http|timers|perf_hooks|worker_threads)(\/|$)/;
 
-/** What these files import, directly or not, of the world outside the program. */
+/** Everything outside the program that these files import, directly or indirectly. */
 function outsideOf(files: readonly string[], result: ICruiseResult): string[] {
   const closure = new Set(closureOf(files, result));
   return result.modules
@@ -300,11 +298,14 @@ t.test('code that sends e-mail is loaded only for a notifier that needs it', asy
   );
 });
 
-t.test('imports follow the arrows, without a cycle, and each package stays at home', async (t) => {
-  const result = await wholeSource();
-  t.ok(result.summary.totalCruised > 100, 'the whole of src was read');
-  t.same(violations(result), []);
-});
+t.test(
+  'imports follow the arrows, without a cycle, and each package is imported only by its wrappers',
+  async (t) => {
+    const result = await wholeSource();
+    t.ok(result.summary.totalCruised > 100, 'all of src was read');
+    t.same(violations(result), []);
+  },
+);
 
 function importsBetweenFiles({ modules }: ICruiseResult): Import[] {
   return modules
@@ -316,7 +317,7 @@ function importsBetweenFiles({ modules }: ICruiseResult): Import[] {
     );
 }
 
-t.test('no two folders need each other', async (t) => {
+t.test('no two folders import each other', async (t) => {
   t.same(folderCycles(importsBetweenFiles(await wholeSource())), []);
 });
 
@@ -353,19 +354,19 @@ t.test('a cycle of folders is found without a cycle of files', async (t) => {
       { from: 'src/core/storage/s3/s3-backend.ts', to: 'src/core/storage/backend.ts' },
     ]),
     [],
-    'a list of folders that share an interface is none',
+    'a list of folders that share an interface is not one',
   );
   t.same(folderCycles(across.slice(1)), []);
 });
 
-t.test('deciding is pure, and so is everything that it calls', async (t) => {
+t.test('decisions are pure, with everything that they call', async (t) => {
   const result = await wholeSource();
   t.same(outsideOf(pureFiles, result), []);
   const known = new Set(result.modules.map(({ source }) => source));
   t.same(
     pureFiles.filter((file) => !known.has(file)),
     [],
-    'the pure files are where this test looks for them',
+    'the pure files exist',
   );
   const closure = closureOf(pureFiles, result);
   t.ok(closure.length > pureFiles.length);
@@ -402,13 +403,13 @@ function makesTimers(text: string): boolean {
   return uses.has('setTimeout()') || uses.has('setInterval()') || imports;
 }
 
-t.test('every wait for a signal goes through onAbort, which registers one listener', async (t) => {
+t.test('every wait for a signal uses onAbort, which registers one listener', async (t) => {
   const listens = (text: string): boolean => /\.addEventListener\(\s*'abort'|\bsetMaxListeners\(/.test(text);
   const files = folders.flatMap(filesIn).filter((file) => listens(readFileSync(file, 'utf8')));
   t.same(files, ['src/core/lib/on-abort.ts']);
 });
 
-t.test('only the command line knows arguments, environment, standard streams and exit codes', async (t) => {
+t.test('only the command line uses arguments, environment, standard streams and exit codes', async (t) => {
   const files = ['core', 'workers', 'api', 'weather', 'client'].flatMap(filesIn);
   t.ok(files.length > 90);
   t.same(
@@ -417,7 +418,7 @@ t.test('only the command line knows arguments, environment, standard streams and
   );
 });
 
-t.test('every rule refuses what it is for', async (t) => {
+t.test('every rule rejects its violation', async (t) => {
   const at: Record<string, string> = {
     'nothing-below-imports-workers': 'core/up.ts',
     'nothing-below-imports-api': 'workers/up.ts',
@@ -492,6 +493,23 @@ t.test('lint rejects words that make texts hard to read, in comments and texts o
   t.equal(found('// Whoever reads this.'), 1);
   t.equal(found("const text = 'the server is away';"), 1);
   t.equal(found('const text = `${a} is no directory`;'), 1);
+  for (const sentence of [
+    'what is published stays',
+    'The catalog is wrong: what has changed is not in it.',
+    'a list of what is staged',
+    'who waits too long is rejected',
+    'of two requests one is rejected',
+    'a caller is told the reason',
+    'a manifest that is none',
+    'a pipeline that there is not',
+    'the run stands still',
+    'an upload is under way',
+  ]) {
+    t.equal(found(`t.test('${sentence}', () => {});`), 1, sentence);
+    t.equal(found(`/** ${sentence} */`), 1, sentence);
+  }
+  for (const sentence of ['Reports what the server requires.', 'The token decides who may publish.'])
+    t.equal(found(`const text = '${sentence}';`), 0, sentence);
   t.equal(found("// The client reads this.\nconst beside = 'beside';"), 0);
   t.equal(found('Whoever reads this.\n\n```\nthe server is away\n```\n', 'markdown/gfm'), 1);
   t.equal(found('`whoever` reads', 'markdown/gfm'), 0);

@@ -12,8 +12,8 @@ import { startCollector } from './services/collector.ts';
 import { startIssuer } from './services/issuer.ts';
 
 /*
- * Canaries as the secrets of a console login, of signed outputs and of access tokens. Log lines are searched
- * before the logger replaces the secrets of the configuration.
+ * Uses canaries as the secrets of a console login, of signed outputs and of access tokens. Log lines are
+ * searched before the logger redacts the secrets of the configuration.
  */
 
 const canary = 'canary4b8e21';
@@ -26,7 +26,7 @@ const env = {
   HOOK: secret('hook'),
 };
 
-t.test('no secret of a login, a signing key or an access token is found anywhere', async (t) => {
+t.test('no secret of a login, a signing key or an access token appears anywhere', async (t) => {
   const issuer = await startIssuer(t);
   const collector = await startCollector(t);
   const receiver = await startReceiver(t);
@@ -146,7 +146,7 @@ pipelines:
   for (const form of [/"type":"user"/, /"result":"refused"/, /"act":"token\.exchange"/]) t.match(trail, form);
   const found = {
     ...{ answers, disk },
-    // The logger redacts each JWT, such as the one that a client put into a path.
+    // The logger redacts every JWT, such as one that a client sent in a path.
     lines: newRedaction().clean(JSON.stringify(lines)),
     traces: [collector.spans, collector.requests],
     events: receiver.received.map(({ body, path: at }) => [body, at]),
@@ -155,7 +155,7 @@ pipelines:
     const text = JSON.stringify(parts, (_key, value: unknown) =>
       typeof value === 'bigint' ? String(value) : value,
     );
-    t.ok(text.length > 100, `${name}: there is something to search`);
+    t.ok(text.length > 100, `${name}: there is output to search`);
     t.same(
       hidden.filter((one) => text.includes(one)),
       [],

@@ -12,7 +12,7 @@ import { manifest, program } from './cli/process.ts';
 import { deadPort, startReceiver } from './core/notify/receiver.ts';
 import { startIssuer } from './services/issuer.ts';
 
-/** A canary in every place of a secret; then everything that waybill writes anywhere is searched for it. */
+/** Uses a canary for every secret, then searches everything that waybill writes for it. */
 
 const canary = 'canary7f3a9c';
 const secrets = {
@@ -41,7 +41,7 @@ async function layOut(t: Test): Promise<Place> {
   const events: string[] = [];
   const receiver = await startReceiver(t, (response, attempt, { body, headers, path: at }) => {
     events.push(body, JSON.stringify(headers), at ?? '');
-    // Responses of every kind, including the ones that are logged as warnings.
+    // Responses of every kind, including those that are logged as warnings.
     response.writeHead([204, 400, 302][attempt % 3] ?? 204, { location: `/${attempt}` }).end();
   });
   const dead = await deadPort();
@@ -108,11 +108,11 @@ async function waybill(
 }
 
 function clean(t: Test, text: string, what: string): void {
-  t.ok(text.length > 0, `${what}: there is something to search`);
+  t.ok(text.length > 0, `${what}: there is output to search`);
   for (const form of forms) if (text.includes(form)) t.fail(`${what} holds a secret`, { form, text });
 }
 
-/** Every file that waybill wrote, the configuration apart, which holds no secret anyway. */
+/** Every file that waybill wrote. The configuration is excluded, because it has no secrets. */
 function written(directory: string): string {
   return readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .map((name) => path.join(directory, name))
@@ -121,7 +121,7 @@ function written(directory: string): string {
     .join('\n');
 }
 
-t.test('reveals no secret in any command, whatever fails', async (t) => {
+t.test('no command reveals a secret, whatever fails', async (t) => {
   const place = await layOut(t);
   const on = ['-c', 'c.yml', '-p', 'maps'];
   for (const args of [
@@ -143,7 +143,7 @@ t.test('reveals no secret in any command, whatever fails', async (t) => {
   clean(t, place.events.join('\n'), 'the events');
 });
 
-t.test('secrets of the wrong form are refused without being shown', async (t) => {
+t.test('malformed secrets are rejected without being printed', async (t) => {
   const place = await layOut(t);
   for (const [name, value] of [
     ['HOOK', `whsec_${canary}!`],
@@ -154,9 +154,9 @@ t.test('secrets of the wrong form are refused without being shown', async (t) =>
   ] as const) {
     const broken = { ...place, env: { ...place.env, [name]: value } };
     for (const args of [['run'], ['notify', 'test'], ['serve']]) {
-      const told = await waybill(broken, [...args, '-c', 'c.yml']);
-      t.match(told, new RegExp(name));
-      clean(t, told, `${args.join(' ')} with a bad ${name}`);
+      const ended = await waybill(broken, [...args, '-c', 'c.yml']);
+      t.match(ended, new RegExp(name));
+      clean(t, ended, `${args.join(' ')} with a bad ${name}`);
     }
   }
 });
@@ -198,7 +198,7 @@ t.test("reveals no secret in the daemon's log, run records, problems, states and
     await cutOff(url, secrets.TOKEN);
   });
   t.ok(answers.some((text) => text.includes('"succeeded"')));
-  t.match(log, /runs\/\[secret\]/, 'a token that a client put into a path is cleaned away');
+  t.match(log, /runs\/\[secret\]/, 'a token in a path is redacted');
   clean(t, log, 'the log');
   clean(t, answers.join('\n'), 'the answers');
   clean(t, written(place.directory), 'files on disk');
@@ -221,7 +221,7 @@ t.test(
     };
     const processes: string[] = [];
     const github = createServer((_req, res) => {
-      // The push waits for its ID token now.
+      // The push is waiting for its ID token now.
       processes.push(...commandLines());
       void signed().then((value) => res.end(JSON.stringify({ value })));
     });
@@ -303,7 +303,7 @@ t.test('redacts a signed JWT in the log, whatever its issuer', (t) => {
   t.end();
 });
 
-t.test('what a library says is cleaned on its way into the log', async (t) => {
+t.test('text from libraries is redacted in the log', async (t) => {
   const redaction = newRedaction();
   redaction.add(['redis://u:p%40ss-word@h:1/', 'a"quoted\nsecret', 'short', '$(regular).expr*']);
   t.equal(
@@ -332,7 +332,7 @@ async function archive(directory: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(Buffer.concat(chunks));
 }
 
-/** A client that leaves in the midst of its upload. */
+/** A client that disconnects during its upload. */
 async function cutOff(url: string, token: string): Promise<void> {
   const { hostname, port } = new URL(url);
   const socket = createConnection({ host: hostname, port: Number(port) });

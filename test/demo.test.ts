@@ -20,7 +20,7 @@ import { document, waybill } from './cli/process.ts';
 import { ensureInstalled } from './services/debian.ts';
 import { stagedIn } from './support/staged.ts';
 
-/** `npm test` has bundled it: what it does is the same, and it need not be compiled for each test. */
+/** The bundle of `npm test`, which does the same and is not compiled again for each test. */
 const program = fileURLToPath(new URL('../examples/demo/demo.ts', import.meta.url));
 
 /** Starts the demo with its data in a directory of the test. */
@@ -66,8 +66,8 @@ function assertPublished(t: Test, directory: string): void {
   t.equal(catalog.outputs.length, lines.length + 1, 'each file in the list and the list itself are recorded');
 }
 
-t.test('npm run demo -- --once publishes everything, says where, and exits 0', async (t) => {
-  // As package.json has it, from source.
+t.test('npm run demo -- --once publishes everything, prints where, and exits with 0', async (t) => {
+  // As in package.json, from source.
   const { demo, temporary, output } = startDemo(t, ['--once'], path.join('examples', 'demo', 'demo.ts'));
   t.equal(await exitCode(demo), 0, output());
   const [name = ''] = demoDirectories(temporary);
@@ -79,11 +79,11 @@ t.test('npm run demo -- --once publishes everything, says where, and exits 0', a
   t.match(
     stagedIn(path.join(directory, 'staging')),
     [/^upload-\w+$/],
-    'what the daemon staged stays as long as its queue keeps the run',
+    'staged files stay as long as the queue keeps the run',
   );
 
-  for (const told of [directory, '202 Accepted', 'skip_same=3', 'preserve_relative', 'fixed', 'daemon.log'])
-    t.match(output(), told);
+  for (const text of [directory, '202 Accepted', 'skip_same=3', 'preserve_relative', 'fixed', 'daemon.log'])
+    t.match(output(), text);
   t.notOk(output().includes('\u001B'), 'no colors without a terminal');
 });
 
@@ -110,7 +110,7 @@ t.test('every command that the demo shows works, and Ctrl-C ends it', async (t) 
   await t.rejects(fetch(page), { message: 'fetch failed' }, 'nothing listens any more');
 });
 
-t.test('a demo that does not publish everything exits 1 and says why', async (t) => {
+t.test('a demo that does not publish everything exits with 1 and reports the cause', async (t) => {
   const root = t.testdir({ src: t.fixture('symlink', path.resolve('src')) });
   for (const directory of ['examples', 'templates', 'test/fixtures/weather'])
     cpSync(directory, path.join(root, directory), { recursive: true });
@@ -123,7 +123,7 @@ t.test('a demo that does not publish everything exits 1 and says why', async (t)
   t.match(output(), /failed.*422.*invalid_bundle.*notes\/recap\.txt/);
 });
 
-t.test('an argument that the demo does not know ends it before it begins', async (t) => {
+t.test('rejects an unknown argument before the demo begins', async (t) => {
   const { demo, temporary, output } = startDemo(t, ['--nonsense']);
   t.equal(await exitCode(demo), 2);
   t.match(output(), '--nonsense');
@@ -160,7 +160,7 @@ t.test('the demo configuration publishes, then skips, and its checksums hold', a
   t.match(waybill(['verify', '--config', config]), { status: 0, stdout: /clean/ });
 });
 
-t.test('the samples of the weather are as of now', (t) => {
+t.test('shifts the times of the weather samples to now', (t) => {
   const sample = `{"validTimes": "2026-01-20T00:00:00+00:00/P8D", "updateTime": "2026-01-20T06:07:29+00:00", "name": "Today",
     "startTime": "2026-01-20T06:00:00-05:00"}, {"name": "Tuesday Night", "startTime": "2026-01-20T18:00:00-05:00"},
     "VALID": "202601201200", "/O.NEW.KLOT.SC.Y.0114.260120T1600Z-000000T0000Z/", "KNYC 201751Z AUTO"`;

@@ -32,7 +32,7 @@ const dashboard = JSON.parse(readFileSync('deploy/grafana/waybill.json', 'utf8')
   templating: { list: { name: string; definition?: string }[] };
 };
 
-/** What Grafana puts in place of its variables while everything is chosen. */
+/** The values of Grafana's variables while everything is selected. */
 const asAsked = (expr: string): string =>
   expr.replaceAll('$__rate_interval', '1m').replaceAll(/\$(pipeline|instance)\b/g, '.*');
 
@@ -40,7 +40,7 @@ const panelQueries = dashboard.panels.flatMap(({ title, targets = [] }) =>
   targets.map(({ expr }) => ({ title, expr: asAsked(expr) })),
 );
 
-t.test("passes Prometheus's validation of the alert rules, and fires each for its condition", async (t) => {
+t.test('alert rules pass the validation of Prometheus, and each fires on its condition', async (t) => {
   await ensureInstalled('prometheus');
   t.match(await promtool('check', 'rules', rulesFile), `${rules.length} rules found`);
   await t.resolves(promtool('test', 'rules', 'deploy/prometheus/waybill.rules.test.yml'));
@@ -48,7 +48,7 @@ t.test("passes Prometheus's validation of the alert rules, and fires each for it
   for (const { alert } of rules) t.match(tested, new RegExp(`\\b${alert}\\b`), `${alert} is tested`);
 });
 
-t.test('every query of rules and dashboard finds its series in the metrics of a daemon', async (t) => {
+t.test('every query of rules and dashboard matches series of a daemon', async (t) => {
   await ensureInstalled('prometheus');
   const targets = [await daemon(t), await weatherApi(t)];
   const prometheus = await startPrometheus(t, { targets, rules: rulesFile });
@@ -84,7 +84,7 @@ async function valuesOf(prometheus: Prometheus, query: string): Promise<unknown[
   return ((await prometheus.ask('query', { query })) as { result: unknown[] }).result;
 }
 
-/** Rates need two scrapes of each, and alerts one evaluation. */
+/** Rates need two scrapes of each daemon, and alerts need one evaluation. */
 async function untilScraped(prometheus: Prometheus, targets: number): Promise<void> {
   const isDone = async (): Promise<boolean> => {
     const scraped = await valuesOf(prometheus, 'count_over_time(process_cpu_seconds_total[1m]) >= 3');
@@ -95,7 +95,7 @@ async function untilScraped(prometheus: Prometheus, targets: number): Promise<vo
   while (!(await isDone())) await systemClock.sleep(100);
 }
 
-/** A daemon that has published something, and has a notifier. */
+/** A daemon with a publication and a notifier. */
 async function daemon(t: Test): Promise<string> {
   const root = t.testdir({});
   mkdirSync(path.join(root, 'public'));
@@ -133,7 +133,7 @@ pipelines:
   return new URL(served.url).host;
 }
 
-/** The metrics of weather, which the daemon above does not serve. */
+/** Weather metrics, which the daemon above does not have. */
 async function weatherApi(t: Test): Promise<string> {
   const { origin, ports } = await startApi(t);
   ports.metrics?.weatherAnswered('alerts', { stale: false, asOf: new Date() });

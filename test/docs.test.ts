@@ -21,7 +21,7 @@ const pages = [
     .map((name) => `docs/${name}`),
 ];
 
-t.test('every relative link leads to a file, and to a heading that is there', async (t) => {
+t.test('every relative link has an existing file and heading', async (t) => {
   let followed = 0;
   for (const page of pages) {
     for (const link of linksOf(readFileSync(page, 'utf8'))) {
@@ -39,7 +39,7 @@ t.test('every relative link leads to a file, and to a heading that is there', as
 
 t.test('docs/README.md lists every page of docs/', async (t) => {
   t.ok(linksOf(readFileSync('README.md', 'utf8')).includes('docs/README.md'));
-  // Decisions have a list of their own.
+  // Decision records have their own list.
   const listed = ['docs', 'docs/decisions'].flatMap((folder) =>
     linksOf(readFileSync(`${folder}/README.md`, 'utf8')).map((link) => path.join(folder, link)),
   );
@@ -47,7 +47,7 @@ t.test('docs/README.md lists every page of docs/', async (t) => {
     t.ok(listed.includes(page), `docs/README.md lists ${page}`);
 });
 
-t.test('every page that a Markdown file links to is a page of the site', async (t) => {
+t.test('every page linked from a Markdown file is a page of the site', async (t) => {
   const { pageOf } = await import('../docs/.vitepress/pages.ts');
   for (const page of pages) {
     t.type(pageOf(page), 'string', page);
@@ -76,7 +76,7 @@ t.test('every error code is documented', async (t) => {
   for (const code of Object.keys(errorTable)) t.match(text, `\`${code}\``, code);
 });
 
-t.test('the catalog page shows catalogs that waybill reads', async (t) => {
+t.test('waybill can read the catalogs of the catalog page', async (t) => {
   const { parseState } = await import('../src/core/catalog/canonical-reader.ts');
   const { sourceBackends } = await import('../src/core/storage/backends.ts');
   const examples = blocksOf(readFileSync('docs/catalog-format.md', 'utf8'), 'json');
@@ -118,12 +118,12 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
   const clone = makeClone(t);
   // Each block reports when it starts, so that a failure shows its location.
   const script = blocks.map((block, index) => `echo "block ${index}"\n${block}`).join('\n');
-  // A comment for each keeps a slow machine from being taken for one that hangs.
-  const told = (text: string): void =>
+  // A comment for each, so that a slow run does not count as hanging.
+  const reportOutput = (text: string): void =>
     [...text.matchAll(/^block \d+$/gm)].forEach(([line]) => t.comment(line));
   const { status, output } = await bash(script.replaceAll('8080', String(port)), {
     cwd: clone,
-    onOutput: told,
+    onOutput: reportOutput,
   });
   t.equal(status, 0, output);
   for (const seen of [
@@ -137,11 +137,11 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
     '"status":"accepted"',
     '"status":"succeeded"',
   ])
-    t.ok(output.includes(seen), `${seen} is seen`);
-  t.notOk(existsSync(path.join(clone, 'demo-run')), 'the tour tidies up');
+    t.ok(output.includes(seen), `${seen} is printed`);
+  t.notOk(existsSync(path.join(clone, 'demo-run')), 'the tour cleans up');
 });
 
-/** What a fresh clone holds after `npm ci`. A copy, since the tour writes to it. */
+/** A fresh clone after `npm ci`. It is a copy, because the tour writes to it. */
 function makeClone(t: Test): string {
   const clone = mkdtempSync(path.join(tmpdir(), 'waybill-tour-'));
   t.teardown(() => rmSync(clone, { recursive: true, force: true }));
@@ -160,7 +160,7 @@ function linksOf(markdown: string): string[] {
   return [...withoutCode(markdown).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
 }
 
-/** As code forges make anchors of headings. */
+/** Creates anchors of headings like code forges. */
 function headingsOf(markdown: string): string[] {
   return [...markdown.replaceAll(/^```.*?^```$/gms, '').matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
     title

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 
-t.test('every file that is made from code is up to date', async (t) => {
+t.test('every generated file is up to date', async (t) => {
   const { status, stderr } = spawnSync(process.execPath, ['--import=tsx', 'scripts/generate.ts', '--check'], {
     encoding: 'utf8',
   });

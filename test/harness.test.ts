@@ -16,7 +16,7 @@ import { ensureInstalled } from './services/debian.ts';
 import { nameLocalhost } from './services/localhost.ts';
 import { emptyPatterns } from './support/empty-patterns.ts';
 
-t.test('an error that nothing awaits fails the test that it comes from', async (t) => {
+t.test('an unhandled error fails the test that caused it', async (t) => {
   for (const args of [[], [quietDomains]]) {
     const { status, stdout } = spawnSync(
       process.execPath,
@@ -24,9 +24,9 @@ t.test('an error that nothing awaits fails the test that it comes from', async (
       { encoding: 'utf8', env: { PATH: process.env['PATH'], TAP: '1' } },
     );
     t.equal(status, 1);
-    const told = stdout.match(/^ *(not )?ok .*?(?= #|$)|tapCaught: .*/gm)?.map((line) => line.trim());
+    const results = stdout.match(/^ *(not )?ok .*?(?= #|$)|tapCaught: .*/gm)?.map((line) => line.trim());
     t.same(
-      told,
+      results,
       [
         'not ok 1 - unhandled',
         'tapCaught: unhandledRejection',
@@ -63,7 +63,7 @@ for (const how of ['throw', 'SIGKILL'] as const)
     if (how === 'throw') t.strictSame(leftDirectories([directory]), []);
   });
 
-t.test('a failure names its place in the source, and shows it', async (t) => {
+t.test('a failure shows its location in the source', async (t) => {
   const file = 'test/fixtures/harness/failing.ts';
   mkdirSync('.tap', { recursive: true });
   const directory = mkdtempSync('.tap/bundles-');
@@ -79,24 +79,21 @@ t.test('a failure names its place in the source, and shows it', async (t) => {
   t.match(failure, "t.equal(1, 2, 'not the same');\n  ----^");
   t.match(exception, `${file}:9:9`);
   t.match(exception, 'throw new Error(thrown);\n  --------^');
-  t.notMatch(`${failure}${exception}`, /bundles-|node_modules/, 'and nothing of what runs it');
+  t.notMatch(`${failure}${exception}`, /bundles-|node_modules/, 'and no frames of the runner');
 });
 
-t.test(
-  'a file is not taken for a silent one after its end, though its last output comes later',
-  async (t) => {
-    let silences = 0;
-    const silence = watchSilence(1, () => (silences += 1));
-    silence.end();
-    silence.heard();
-    await sleep(20);
-    t.equal(silences, 0);
-    watchSilence(1, () => (silences += 1)).heard();
-    while (silences === 0) await sleep(1);
-  },
-);
+t.test('a file that has ended does not count as silent, even if its last output arrives later', async (t) => {
+  let silences = 0;
+  const silence = watchSilence(1, () => (silences += 1));
+  silence.end();
+  silence.refresh();
+  await sleep(20);
+  t.equal(silences, 0);
+  watchSilence(1, () => (silences += 1)).refresh();
+  while (silences === 0) await sleep(1);
+});
 
-t.test('no test expects an empty list in a way that any list fulfils', async (t) => {
+t.test('no test compares with an empty list by a pattern that matches any list', async (t) => {
   const files = readdirSync('test', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts'))
     .map((file) => path.join('test', file));
@@ -111,7 +108,7 @@ t.test('no test expects an empty list in a way that any list fulfils', async (t)
   );
 });
 
-t.test('an interrupt ends the tests and all processes that they started, and says so', async (t) => {
+t.test('an interrupt ends the tests and all their processes, and reports it', async (t) => {
   const pidFile = path.join(t.testdir({}), 'pids');
   const run = spawn(
     process.execPath,
@@ -133,7 +130,7 @@ t.test('an interrupt ends the tests and all processes that they started, and say
       return true;
     }
   };
-  t.same(pids().map(hasEnded), [false, false], 'both processes run');
+  t.same(pids().map(hasEnded), [false, false], 'both processes are running');
   run.kill('SIGINT');
   await once(run, 'close');
   t.equal(run.exitCode, 130);
@@ -142,7 +139,7 @@ t.test('an interrupt ends the tests and all processes that they started, and say
   t.same(pids().map(hasEnded), [true, true], 'both processes are gone');
 });
 
-t.test('a failed file runs again alone, and is reported as flaky if it passes then', async (t) => {
+t.test('a failed file runs again alone, and is reported as flaky if it then passes', async (t) => {
   const run = (...args: string[]): { status: number | null; stdout: string } =>
     spawnSync(process.execPath, ['--import=tsx', 'scripts/test.ts', ...args], {
       encoding: 'utf8',
@@ -165,7 +162,7 @@ t.test('a failed file runs again alone, and is reported as flaky if it passes th
 });
 
 t.test(
-  'a run leaves out slow tests, a whole run has them, and CI adds the matrix suite that the commit chooses',
+  'a run omits slow tests, a full run has them, and CI adds the matrix suite selected by the commit',
   async (t) => {
     const select = (mode: Mode, isWhole: boolean, matrixTurn?: number): string[] =>
       selectFiles({ mode, names: [], isWhole, matrixTurn });
@@ -183,7 +180,7 @@ t.test(
       [],
       'each recorded cost belongs to a file',
     );
-    t.ok(quick.includes('test/spec/bundle-cli.test.ts'), 'the specification is never left out');
+    t.ok(quick.includes('test/spec/bundle-cli.test.ts'), 'the specification is never omitted');
     t.ok(all.every((file) => !file.startsWith('test/matrix/')));
     const chosen = matrix.map((_, turn) =>
       select('tests', true, matrix.length * 7 + turn).filter((file) => !all.includes(file)),
@@ -210,12 +207,12 @@ t.test('a test is selected by its file, its directory or its short name', async 
   t.same(named('core/lib/paths'), ['test/core/lib/paths.test.ts']);
   t.same(named('core/catalog/lease'), named('test/core/catalog/lease'));
   t.ok(named('core/catalog/lease').length > 1);
-  t.same(named('cli/mistakes'), ['test/cli/mistakes.test.ts'], 'and not the directory of that name');
+  t.same(named('cli/mistakes'), ['test/cli/mistakes.test.ts'], 'and not the directory with that name');
   t.throws(() => named('core/absent'), new SelectionError('no test file or directory is called core/absent'));
   t.throws(() => named('test/fixtures'), new SelectionError('no test file is below test/fixtures'));
 });
 
-t.test('each commit has its own seed, and always the same one', async (t) => {
+t.test('each commit has its own constant seed', async (t) => {
   t.equal(seedOf('0000010aaaa'), 16);
   t.not(seedOf('0123456789'), seedOf('1123456789'));
 });
@@ -232,7 +229,7 @@ t.test('an exhaustive suite is resumed only if it passed on the same sources', a
       stderr: '',
       exit: '',
     },
-    ...{ ms: 1500, processorMs: 900, told: ['12 points walked', '3 kills'] },
+    ...{ ms: 1500, processorMs: 900, reports: ['12 points walked', '3 kills'] },
   };
   const results = exhaustiveResults(file, { commit: 'abc', label: 'abc' });
   t.notOk(results.hasPassed(result.file));
@@ -248,14 +245,14 @@ t.test('an exhaustive suite is resumed only if it passed on the same sources', a
   t.match(results.table(), /1 FAILED/);
 });
 
-t.test('a machine without /etc/hosts gets one that names localhost', async (t) => {
+t.test('a machine without /etc/hosts gets one with localhost', async (t) => {
   const hosts = path.join(t.testdir({}), 'hosts');
   const said: string[] = [];
   const name = (file: string): void => nameLocalhost(file, (line) => said.push(line));
   name(hosts);
   t.equal(readFileSync(hosts, 'utf8'), '127.0.0.1 localhost\n');
   name(hosts);
-  t.equal(said.length, 1, 'one that is there stays');
+  t.equal(said.length, 1, 'an existing one stays');
   name(path.join(hosts, 'in-a-file'));
   t.match(said, [/^wrote .*hosts, which was missing/, /missing, so tests cannot connect.*as root/]);
 });

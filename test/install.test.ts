@@ -22,13 +22,13 @@ import { manifest } from './cli/process.ts';
 import { startNpmRegistry } from './services/npm-registry.ts';
 
 /*
- * The package without a clone: packed, installed from a registry into an empty prefix, used from there, and
- * uninstalled. All in a directory of its own.
+ * The package without a clone: packed, installed from a registry into an empty prefix, used, and
+ * uninstalled, all in a separate directory.
  */
 
 const run = promisify(execFile);
 const token = 'a-token-of-this-test-alone';
-// Not below the clone, whose packages Node.js would find.
+// Not below the clone, because Node.js would find its packages.
 const place = realpathSync(mkdtempSync(path.join(tmpdir(), 'waybill-install-')));
 t.teardown(() => rmSync(place, { recursive: true, force: true }));
 const prefix = path.join(place, 'prefix');
@@ -37,7 +37,7 @@ const installed = path.join(prefix, 'node_modules', 'waybill');
 const tarball = packWaybill(place);
 const registry = await startNpmRegistry(t, tarball);
 
-/** The configuration that `waybill init` wrote, with weather and scene maps, on a free port. */
+/** The configuration from `waybill init`, with weather and scene maps, on a free port. */
 function completed(text: string): string {
   return `${text
     .replace('127.0.0.1:8080', '127.0.0.1:0')
@@ -59,7 +59,7 @@ function filesIn(directory: string): string[] {
     .map((entry) => path.relative(directory, path.join(entry.parentPath, entry.name)));
 }
 
-/** Whether there is what a link in a packed file names, without the place in it. */
+/** Whether the target of a link in a packed file exists, without checking anchors. */
 function leadsIn(file: string, target: string): boolean {
   return existsSync(path.join(installed, path.dirname(file), target.replace(/#.*/, '')));
 }
@@ -83,7 +83,7 @@ t.test('npm installs one package, without a warning', async (t) => {
   t.ok(size < 40_000_000, `${size} bytes`);
 });
 
-t.test('it publishes a directory right after the installation', async (t) => {
+t.test('the installed program publishes a directory', async (t) => {
   const site = path.join(place, 'first');
   mkdirSync(site);
   writeFileSync(path.join(site, 'index.html'), '<p>first</p>');
@@ -92,7 +92,7 @@ t.test('it publishes a directory right after the installation', async (t) => {
   t.equal(readFileSync(path.join(place, 'www/index.html'), 'utf8'), '<p>first</p>');
 });
 
-t.test('the package has the files that users need, and its links lead to files in it', async (t) => {
+t.test('the package has the files that users need, and all its links work', async (t) => {
   const files = filesIn(installed);
   t.same(
     files.filter((file) =>
@@ -104,7 +104,7 @@ t.test('the package has the files that users need, and its links lead to files i
   for (const file of files.filter((name) => name.endsWith('.md'))) {
     const text = readFileSync(path.join(installed, file), 'utf8').replaceAll(/```.*?```/gs, '');
     for (const [, target = ''] of text.matchAll(/\]\(([^()\s]+)\)/g))
-      if (!/^(?:[a-z]+:|#)/.test(target)) t.ok(leadsIn(file, target), `${file}: ${target} leads somewhere`);
+      if (!/^(?:[a-z]+:|#)/.test(target)) t.ok(leadsIn(file, target), `${file}: the target ${target} exists`);
   }
 });
 
@@ -113,7 +113,7 @@ t.test('the notices and the bill of materials list every bundled package', async
   const modules = path.join(installed, 'dist/bundle/modules');
   for (const file of filesIn(modules)) {
     const text = readFileSync(path.join(modules, file), 'utf8');
-    // esbuild names each file before its code.
+    // esbuild prints the name of each file before its code.
     for (const [, name = ''] of text.matchAll(/^\/\/ (?:.*\/)?node_modules\/((?:@[^/]+\/)?[^/]+)\/\S+$/gm))
       bundled.add(name);
   }
@@ -135,7 +135,7 @@ t.test('the notices and the bill of materials list every bundled package', async
   t.match(notices, 'Apache License');
 });
 
-t.test('a setting that needs an optional package names the command that installs it', async (t) => {
+t.test('a setting that requires an optional package names the command that installs it', async (t) => {
   await waybill('init', 'uploads', '--out', 'optional.yml');
   const file = path.join(place, 'optional.yml');
   const text = readFileSync(file, 'utf8').replace('# queue:', 'queue:');
@@ -153,7 +153,7 @@ t.test('a setting that needs an optional package names the command that installs
   ] as const) {
     const failed = await waybill(...command, '--config', file).catch((error: unknown) => error);
     const { code, stderr } = failed as { code: number; stderr: string };
-    // The weather reader has a form and an exit code of its own.
+    // The weather reader has its own output format and exit code.
     t.equal(code, command[0] === 'weather' && command.length === 1 ? 1 : 2, command.join(' '));
     t.match(stderr, /needs the package (?:lmdb|@electric-sql\/pglite).* not installed/);
     t.match(stderr, ` npm install --ignore-scripts --prefix ${prefix} ${wanted}\n`);
@@ -203,7 +203,7 @@ t.test('it publishes, serves weather in three formats, and shows a scene map', a
   t.equal(daemon.exitCode, 0);
 });
 
-t.test('nothing of it is left once it is uninstalled', async (t) => {
+t.test('uninstalling leaves no files', async (t) => {
   await npm('uninstall', 'waybill');
   t.notOk(existsSync(installed));
   t.notOk(existsSync(bin));

@@ -10,11 +10,11 @@ import { ensureInstalled, pathOf } from './services/debian.ts';
 const pages = readdirSync('man').map((name) => path.join('man', name));
 const run = promisify(execFile);
 
-t.test('every page is what it should be to a formatter, and says what it is for', async (t) => {
+t.test('every page passes the linter, and describes its command', async (t) => {
   await ensureInstalled('mandoc');
   t.ok(pages.length > 15, `${pages.length} pages`);
   for (const page of pages) {
-    // Without a date on purpose, and lines of the help are longer than a page is wide.
+    // The date is omitted on purpose, and some lines of the help are wider than a page.
     const linted = await run(pathOf('mandoc') ?? '', ['-T', 'lint', '-W', 'warning', page]).catch(
       (error: unknown) => error as { stdout: string },
     );

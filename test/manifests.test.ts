@@ -8,11 +8,11 @@ import { loadConfig } from '../src/core/config/load-config.ts';
 import { referencedSecrets } from '../src/core/config/secret-references.ts';
 import { ensureInstalled, pathOf } from './services/debian.ts';
 
-/** What ships for containers, against the schemas of those who read it. */
+/** Checks the container files against the schemas of the programs that read them. */
 
 const pinned = /^[\w./-]+(?::[\w.-]+)?@sha256:[0-9a-f]{64}$/;
 
-t.test('the compose file is as its schema says, and pins every image', async (t) => {
+t.test('the compose file matches its schema, and pins every image', async (t) => {
   const ajv = new Ajv({ strict: false, formats: { duration: true } });
   const schema = JSON.parse(
     readFileSync('node_modules/dclint/schemas/compose.schema.json', 'utf8'),
@@ -22,7 +22,10 @@ t.test('the compose file is as its schema says, and pins every image', async (t)
     services: Record<string, { image?: string; build?: string; read_only?: boolean; profiles?: string[] }>;
   };
   t.ok(validate(compose), JSON.stringify(validate.errors));
-  t.notOk(validate({ ...compose, services: { waybill: { build: '.', readonly: true } } }), 'a typo is one');
+  t.notOk(
+    validate({ ...compose, services: { waybill: { build: '.', readonly: true } } }),
+    'a typo is an error',
+  );
   for (const [name, { image, build, read_only: isReadOnly }] of Object.entries(compose.services))
     if (build === undefined) t.match(image, pinned, name);
     else t.equal(isReadOnly, true, name);
@@ -35,7 +38,7 @@ t.test('the compose file is as its schema says, and pins every image', async (t)
     );
 });
 
-t.test('the image is made of a base that is pinned, and runs as a number', async (t) => {
+t.test('the image has a pinned base, and runs as a numeric user', async (t) => {
   const text = readFileSync('Dockerfile', 'utf8');
   const [, base = ''] = /^ARG NODE_IMAGE=(.*)$/m.exec(text) ?? [];
   t.match(base, pinned);
@@ -70,7 +73,8 @@ function built(t: Test, overlay: string): Manifest[] {
   const place = path.join(copy, 'kubernetes/overlays', overlay);
   const kubectl = pathOf('kubectl') ?? '';
   const version = execFileSync(kubectl, ['version', '--client', '--output', 'json'], { encoding: 'utf8' });
-  // Before 1.21 a directory has a key of its own, which later versions call deprecated. Debian 12 has 1.20.
+  // Before version 1.21, directories have a separate key, which later versions deprecate. Debian 12 has
+  // 1.20.
   if (Number(/"minor": "(\d+)/.exec(version)?.[1]) < 21) nameBases(path.join(place, 'kustomization.yaml'));
   const text = execFileSync(kubectl, ['kustomize', place], { encoding: 'utf8' });
   return parseAllDocuments(text).map((each) => each.toJS() as Manifest);
@@ -87,7 +91,7 @@ function nameBases(file: string): void {
   writeFileSync(file, stringify(kustomization));
 }
 
-/** What Kubernetes' own schema says against a manifest, and keys that it does not know. */
+/** Errors of Kubernetes' own schema for a manifest, and unknown keys. */
 async function objections(manifest: Manifest): Promise<string[]> {
   const [group = '', version = group] = manifest.apiVersion.split('/');
   const place = group === version ? version : `${group}/${version}`;
@@ -99,7 +103,7 @@ async function objections(manifest: Manifest): Promise<string[]> {
   if (Model === undefined) return [`there is no ${manifest.apiVersion} ${manifest.kind}`];
   const unread = new Set<string>();
   try {
-    // Its constructor would copy, and so read, all that it is given.
+    // Its constructor would copy, and therefore read, all of its input.
     Model.prototype.validate.call(watched(manifest, '', unread));
   } catch (error) {
     return [error instanceof Error ? error.message : String(error)];
@@ -107,7 +111,7 @@ async function objections(manifest: Manifest): Promise<string[]> {
   return [...unread];
 }
 
-/** The schema's code reads each key that it knows, so that those it does not read are none of it. */
+/** The schema's code reads each key that it knows, so all unread keys are unknown. */
 function watched<T extends object>(value: T, place: string, unread: Set<string>): T {
   const keys = Array.isArray(value) ? [] : Object.keys(value);
   for (const key of keys) unread.add(`${place}/${key}`);
@@ -122,7 +126,7 @@ function watched<T extends object>(value: T, place: string, unread: Set<string>)
 }
 
 for (const overlay of overlays)
-  t.test(`the overlay ${overlay} is as Kubernetes and waybill want it`, async (t) => {
+  t.test(`the overlay ${overlay} is valid for Kubernetes and waybill`, async (t) => {
     await ensureInstalled('kubectl');
     const manifests = built(t, overlay);
     t.ok(manifests.length >= 4, `${manifests.length} manifests`);
@@ -136,10 +140,10 @@ for (const overlay of overlays)
     expectPods(t, manifests, config.server.http.port);
     const page = readFileSync('docs/containers.md', 'utf8');
     for (const { name } of referencedSecrets(config))
-      t.match(page, name, 'the page says which secrets it needs');
+      t.match(page, name, 'the page lists the required secrets');
   });
 
-/** Pods that the restricted level lets run, each at the port that its command listens on. */
+/** Pods that the restricted level admits, each with the port that its command listens on. */
 function expectPods(t: Test, manifests: readonly Manifest[], portOfHttp: number): void {
   const configMap = manifests.find(({ kind }) => kind === 'ConfigMap')?.metadata.name;
   for (const { spec, metadata } of manifests) {
@@ -168,7 +172,7 @@ function expectPods(t: Test, manifests: readonly Manifest[], portOfHttp: number)
   }
 }
 
-t.test('a key that Kubernetes does not know, or a value that it does not take, is seen', async (t) => {
+t.test('detects an unknown Kubernetes key and an invalid value', async (t) => {
   const service = (more: object): Manifest =>
     ({
       apiVersion: 'v1',

@@ -19,14 +19,14 @@ const source = `
   }
 `;
 
-t.test('a statement is taken out, and words for a person are left alone', async (t) => {
+t.test('removes statements, but does not change text for users', async (t) => {
   const file = `${t.testdir()}/commit.ts`;
   writeFileSync(file, source);
   const { sources, mutants } = await instrument([file]);
   t.match(sources.get(file), /stryMutAct/);
-  const told = (one: SourceMutant): string =>
+  const describe = (one: SourceMutant): string =>
     `${one.line} ${one.mutator}: ${one.original} → ${one.replacement}`;
-  const run = mutants.filter(({ ignored }) => ignored === undefined).map(told);
+  const run = mutants.filter(({ ignored }) => ignored === undefined).map(describe);
   t.ok(run.includes('3 StatementRemoval: await lease.fence(); → ;'), run.join('\n'));
   t.ok(run.includes('6 EqualityOperator: count > 2 → count >= 2'));
   t.ok(run.includes('7 StringLiteral: \'done\' → ""'));
@@ -58,7 +58,7 @@ const mutant = (file: string, original: string): SourceMutant => ({
   replacement: 'true',
 });
 
-t.test('a survivor needs a reason, and a reason a survivor', async (t) => {
+t.test('a survivor needs a reason, and a reason needs a survivor', async (t) => {
   const judged = (
     [
       ['src/core/a/x.ts', 'one', 'killed'],
@@ -98,7 +98,7 @@ t.test('a survivor needs a reason, and a reason a survivor', async (t) => {
   t.match(summary.table.at(-1), /^all +4 +1 +1 +2 +1 +50\.0$/);
 });
 
-t.test('a survivor on a long line is found on the list, whole or cut as it was printed', async (t) => {
+t.test('matches a survivor on a long line with the list, whole or shortened as printed', async (t) => {
   const file = `${t.testdir()}/long.ts`;
   const line = `export const long = (count: number): boolean => count > 2 || '${'x'.repeat(90)}' === '';`;
   writeFileSync(file, line);
@@ -128,7 +128,7 @@ const measuredFile = (
   reached: units.map(({ reached = [] }) => new Set(reached)),
 });
 
-t.test('runs a mutant with the tests that reach it, and those that mirror its file first', async (t) => {
+t.test('runs a mutant with the tests that reach it, beginning with those that mirror its file', async (t) => {
   const measured = [
     measuredFile('test/slow.test.ts', [{ ms: 500, hits: { m: 2 } }]),
     measuredFile('test/core/a/x.test.ts', [
@@ -162,7 +162,7 @@ t.test('runs a mutant with the tests that reach it, and those that mirror its fi
   );
 });
 
-t.test('what acts while modules are loaded is run with whatever reaches its file', async (t) => {
+t.test('a mutant of module code runs with all tests that reach its file', async (t) => {
   const near = [
     measuredFile('test/far.test.ts', [{ ms: 1, hits: { b: 1 }, reached: ['src/core/b.ts'] }], ['m']),
     measuredFile(
@@ -174,10 +174,14 @@ t.test('what acts while modules are loaded is run with whatever reaches its file
       ['m'],
     ),
   ];
-  const told = (measured: Reaching[]) =>
+  const describe = (measured: Reaching[]) =>
     stepsFor(mutant('src/core/a/x.ts', 'm'), measured).map(({ test, only, reload }) => [test, only, reload]);
-  t.same(told(near), [['test/near.test.ts', [1], true]]);
-  t.same(told(near.slice(0, 1)), [['test/far.test.ts', undefined, true]], 'and with all where none does');
+  t.same(describe(near), [['test/near.test.ts', [1], true]]);
+  t.same(
+    describe(near.slice(0, 1)),
+    [['test/far.test.ts', undefined, true]],
+    'and with all tests if no test reaches it',
+  );
 });
 
 t.test('keeps the result of a mutant for each test file until the file changes', async (t) => {
@@ -211,7 +215,7 @@ t.test('keeps the result of a mutant for each test file until the file changes',
   t.same(known(), [false, false, undefined]);
 });
 
-/** Made by hand, since what is bundled with `tap` as it is here would ask this very process for its tests. */
+/** Written by hand: a bundle with the real `tap` would run its tests in this process. */
 const spoiling = `
   const t = globalThis.testOfMutants;
   const namespace = globalThis.__stryker__;
@@ -254,7 +258,7 @@ async function inOneProcess(t: Test) {
   };
 }
 
-t.test('no mutant fails for what an earlier one has done to the data of a test', async (t) => {
+t.test('a mutant does not fail because of an earlier one that changed test data', async (t) => {
   const run = await inOneProcess(t);
   for (const [name, status] of [
     ['harmless', 'survived'],
@@ -266,7 +270,7 @@ t.test('no mutant fails for what an earlier one has done to the data of a test',
     t.equal(await run(name, 'spoiling.mjs'), status, name);
 });
 
-t.test('a file that is reached late has the mutant that is on then', async (t) => {
+t.test('a module that is loaded late uses the active mutant', async (t) => {
   const run = await inOneProcess(t);
   t.equal(await run('fails', 'asking.mjs', 0), 'survived');
   t.equal(await run('harmless', 'spoiling.mjs'), 'survived');

@@ -14,7 +14,7 @@ const ready = {
   changes: [],
 };
 
-t.test('reports everything that prevents a release at once', (t) => {
+t.test('reports all obstacles to a release together', (t) => {
   t.same(releaseProblems(ready), []);
   t.match(releaseProblems({ ...ready, changelog: '## [Unreleased] 1.2.3\n' }), [/CHANGELOG.*\[Unreleased\]/]);
   t.match(releaseProblems({ ...ready, changelog: '## [1.2.30] - 2026-11-25\n' }), [/CHANGELOG/]);
@@ -22,7 +22,7 @@ t.test('reports everything that prevents a release at once', (t) => {
   const repository = { problem: 'no repository is known' };
   t.match(releaseProblems({ ...ready, repository }), [/provenance.*no repository is known/]);
   const manifest = { version: '1.2.3' };
-  t.same(releaseProblems({ ...ready, manifest, repository }), [], 'of provenance alone');
+  t.same(releaseProblems({ ...ready, manifest, repository }), [], 'only the provenance');
   t.match(releaseProblems({ ...ready, tags: ['v1.2.2'], changes: ['src/a.ts'] }), [
     /no tag v1\.2\.3/,
     /src\/a/,
@@ -30,7 +30,7 @@ t.test('reports everything that prevents a release at once', (t) => {
   t.end();
 });
 
-t.test('a repository is known by whatever git calls it, if others can reach it', (t) => {
+t.test('recognizes a repository by any git address, if it is public', (t) => {
   for (const [address, expected] of [
     ['https://github.com/Someone/waybill.git', 'https://github.com/Someone/waybill'],
     ['https://github.com/Someone/waybill/', 'https://github.com/Someone/waybill'],
@@ -64,7 +64,7 @@ t.test('a repository is known by whatever git calls it, if others can reach it',
   t.end();
 });
 
-t.test('the option comes before the manifest, and that before the remote', (t) => {
+t.test('the option has priority over the manifest, and the manifest over the remote', (t) => {
   const [option, url, origin] = ['https://a.org/a/a', 'git+https://b.org/b/b.git', 'git@c.org:c/c.git'];
   const manifest = { repository: { url } };
   t.same(chosenRepository({ option, manifest, origin }), { address: 'https://a.org/a/a' });
@@ -78,7 +78,7 @@ t.test('the option comes before the manifest, and that before the remote', (t) =
   t.end();
 });
 
-t.test('issues are where a host is known to keep them', (t) => {
+t.test('the URL for issues is set for known hosts', (t) => {
   t.same(repositoryKeys('https://github.com/a/b'), {
     repository: { type: 'git', url: 'git+https://github.com/a/b.git' },
     homepage: 'https://github.com/a/b#readme',
@@ -89,7 +89,7 @@ t.test('issues are where a host is known to keep them', (t) => {
   t.end();
 });
 
-t.test('a clone at its tag is packed with its repository, and one that names none is refused', (t) => {
+t.test('packs a clone at its tag with its repository, and rejects one without a repository', (t) => {
   const clone = cloneAtItsTag(t);
   const pack = (...args: string[]): SpawnSyncReturns<string> => packIn(clone, ...args);
   const none = pack('--release', '..');
@@ -146,7 +146,7 @@ t.test('package:deb rejects wrong arguments in one line', (t) => {
   t.end();
 });
 
-t.test('the job of CONTRIBUTING.md may ask for an identity, and packs what it publishes', (t) => {
+t.test('the job of CONTRIBUTING.md may request an identity token, and publishes the packed file', (t) => {
   const text = readFileSync('CONTRIBUTING.md', 'utf8');
   const [, block = ''] = /^```yaml\n(.*?)^```$/ms.exec(text) ?? [];
   const workflow = parse(block) as {
@@ -162,7 +162,7 @@ t.test('the job of CONTRIBUTING.md may ask for an identity, and packs what it pu
   t.end();
 });
 
-/** All that is packed, in a repository of its own without a remote, with a dated CHANGELOG, and tagged. */
+/** All packed files in a separate repository without a remote, with a dated CHANGELOG, and tagged. */
 function cloneAtItsTag(t: Test): string {
   const clone = path.join(t.testdir({ clone: {} }), 'clone');
   const files = [

@@ -21,7 +21,7 @@ const costs: Costs = {
   clientMs: 0,
   unhurried: { acceptedMs: [2], ranMs: [9] },
 };
-t.test('the plan counts what a load takes', async (t) => {
+t.test('the plan adds up the costs of a load', async (t) => {
   const needs = needsOf({ name: 'any', runsPerSecond: 1000, dashboards: 6000 }, costs);
   t.match(needs, { apis: 4, workers: 4, pipelines: 15, weatherReaders: 1, lookingShare: 0 });
   t.equal(needs.redis.toFixed(2), '1.67', 'one Redis works 1 s in each second, and 0.6 s is its limit');
@@ -29,7 +29,7 @@ t.test('the plan counts what a load takes', async (t) => {
   t.equal(needs.s3RequestsPerSecond, 20_000);
   const looking = { ...costs, idle: { ...costs.idle, pipeline: { ...nothing, redisMs: 10 } } };
   const more = needsOf({ name: 'any', runsPerSecond: 1000, dashboards: 0 }, looking);
-  t.ok(Math.abs(more.lookingShare - 0.6 / 1.6) < 0.01, 'four workers look at 15 pipelines for 10 ms');
+  t.ok(Math.abs(more.lookingShare - 0.6 / 1.6) < 0.01, 'four workers poll 15 pipelines for 10 ms');
   t.match(needsTable(costs), /\| one Redis is busy \| 10 % \| 100 % \|/);
   let before = 0;
   for (const load of loads.slice(0, 4)) {

@@ -21,7 +21,7 @@ import { startRadosgw } from './services/radosgw.ts';
 import { startSshd } from './services/sshd.ts';
 
 /*
- * From an empty directory to a published site in three commands: install, look, publish. The times are
+ * From an empty directory to a published site in three commands: install, inspect, publish. The times are
  * printed and not asserted.
  */
 
@@ -29,9 +29,9 @@ const run = promisify(execFile);
 const registry = await startNpmRegistry(t, packWaybill(t.testdir({})));
 const page = '<p>home</p>';
 
-/** An empty directory, apart from the site. */
+/** An empty directory, except for the site. */
 function emptyPlace(t: Pick<Test, 'teardown'>): string {
-  // Not below the clone, whose packages Node.js would find.
+  // Not below the clone, because Node.js would find its packages.
   const home = realpathSync(mkdtempSync(path.join(tmpdir(), 'waybill-stopwatch-')));
   t.teardown(() => rmSync(home, { recursive: true, force: true }));
   mkdirSync(path.join(home, 'site'));
@@ -39,7 +39,7 @@ function emptyPlace(t: Pick<Test, 'teardown'>): string {
   return home;
 }
 
-/** The three commands, as they are typed there. */
+/** The three commands as users type them. */
 async function publishFrom(
   t: Test,
   home: string,
@@ -60,16 +60,16 @@ async function publishFrom(
   t.match(await type('npx', 'waybill', 'publish', './site', destination), /publish_new=1/);
 }
 
-t.test('a path, served by nginx', async (t) => {
+t.test('reads a local path served by nginx', async (t) => {
   const home = emptyPlace(t);
-  // nginx runs as another user where the test is root.
+  // nginx runs as another user if the test is root.
   chmodSync(home, 0o755);
   await publishFrom(t, home, './www');
   const port = await startNginx(t, { server: `root ${home}/www;` });
   t.equal(await (await fetch(`http://127.0.0.1:${port}/`)).text(), page);
 });
 
-t.test('a server over SFTP', async (t) => {
+t.test('reads from an SFTP server', async (t) => {
   const server = await startSshd(t);
   const home = emptyPlace(t);
   mkdirSync(path.join(home, '.ssh'), { mode: 0o700 });
@@ -79,7 +79,7 @@ t.test('a server over SFTP', async (t) => {
   t.equal(readFileSync(path.join(root, 'www/index.html'), 'utf8'), page);
 });
 
-t.test('a bucket', async (t) => {
+t.test('reads from a bucket', async (t) => {
   const server = await startRadosgw(t);
   const bucket = await server.newBucket();
   const { accessKeyId, secretAccessKey } = server.user;

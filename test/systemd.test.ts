@@ -10,7 +10,7 @@ import { program, waybill } from './cli/process.ts';
 import { ensureInstalled, pathOf } from './services/debian.ts';
 import { freePort } from './services/free-port.ts';
 
-/** The units in deploy/ and those that `waybill init` writes, as systemd judges them. */
+/** The units in deploy/ and those from `waybill init`, checked by systemd. */
 
 const run = promisify(execFile);
 const shipped = readdirSync('deploy/systemd').filter((name) => name.endsWith('.service'));
@@ -18,7 +18,7 @@ const shipped = readdirSync('deploy/systemd').filter((name) => name.endsWith('.s
 const analyze = async (...args: string[]): Promise<{ stdout: string; stderr: string }> =>
   run(pathOf('systemd-analyze') ?? '', args, { env: { ...process.env, SYSTEMD_COLORS: '0' } });
 
-/** All units below one directory, those of `init` named for their situation. */
+/** All units in one directory, with the situation in the names of those from `init`. */
 function allUnits(t: Test): string[] {
   const place = t.testdir({});
   for (const name of shipped)
@@ -32,13 +32,13 @@ function allUnits(t: Test): string[] {
   return units.map((name) => path.join(place, name));
 }
 
-t.test('systemd takes every line of them', async (t) => {
+t.test('systemd accepts every line of the units', async (t) => {
   await ensureInstalled('systemd');
   for (const unit of allUnits(t)) {
     const command = path.join(path.dirname(unit), 'waybill');
     writeFileSync(command, '#!/bin/sh\n');
     chmodSync(command, 0o755);
-    // It is not installed here, and a command that is not there is an error.
+    // It is not installed here, and a missing command is an error.
     const text = readFileSync(unit, 'utf8');
     t.match(text, /^ExecStart=waybill /m);
     writeFileSync(unit, text.replace('ExecStart=waybill ', `ExecStart=${command} `));
@@ -50,7 +50,7 @@ t.test('systemd takes every line of them', async (t) => {
   }
 });
 
-t.test('the socket goes with the daemon, at the address of its configuration', async (t) => {
+t.test('the socket stops with the daemon, and has the address of its configuration', async (t) => {
   await ensureInstalled('systemd');
   const place = t.testdir({ waybill: '#!/bin/sh\n' });
   chmodSync(path.join(place, 'waybill'), 0o755);
@@ -90,7 +90,7 @@ t.test('restarts while a database is unreachable, but not for an invalid configu
   }
 });
 
-t.test('users and directories are made as systemd makes them', async (t) => {
+t.test('users and directories match those that systemd creates', async (t) => {
   await ensureInstalled('systemd');
   const root = t.testdir({});
   const users = await run(pathOf('systemd-sysusers') ?? '', [
@@ -108,7 +108,7 @@ t.test('users and directories are made as systemd makes them', async (t) => {
   t.equal(statSync(path.join(root, 'etc/waybill/secrets')).mode & 0o777, 0o700);
 });
 
-t.test('no call of a daemon that publishes is one that the units forbid', async (t) => {
+t.test('the units forbid no system call of a publishing daemon', async (t) => {
   await ensureInstalled('systemd');
   await ensureInstalled('strace');
   const place = t.testdir({ talk: { 'page.html': 'x' } });
@@ -147,7 +147,7 @@ t.test('no call of a daemon that publishes is one that the units forbid', async 
   );
 });
 
-/** The calls of one of systemd's sets, and of those within it. */
+/** The system calls of a systemd set, including its nested sets. */
 async function callsIn(set: string, found = new Set<string>()): Promise<Set<string>> {
   const { stdout } = await analyze('syscall-filter', set);
   for (const [, name = ''] of stdout.matchAll(/^ +(@?[\w-]+)$/gm))

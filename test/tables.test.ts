@@ -11,7 +11,7 @@ import {
 
 const names = Object.keys(matrices) as MatrixName[];
 
-t.test('a table has a column for all that any of its rows found', async (t) => {
+t.test('a table has a column for every value in its rows', async (t) => {
   const rows: MatrixRow[] = [
     { subject: 'a', version: '1.0', found: { reads: 'yes', 'a|b': 'no' } },
     { subject: 'long', version: '2', found: { writes: 'über' } },
@@ -27,7 +27,7 @@ t.test('a table has a column for all that any of its rows found', async (t) => {
   );
 });
 
-t.test('shows only stored results in a page, and no manual edits', async (t) => {
+t.test('a page shows only stored results, and no manual edits', async (t) => {
   for (const name of names.filter((each) => keptRows(each).length > 0)) {
     const { page } = matrices[name];
     const text = readFileSync(page, 'utf8');

@@ -182,17 +182,17 @@ function turnaround(runs: readonly Times[]): number {
 async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle: Usage): Promise<Usage> {
   const redis = new Redis(cluster.redis.url);
   try {
-    const tell = async (runs: number): Promise<void> => {
+    const notify = async (runs: number): Promise<void> => {
       for (let index = 0; index < runs; index += 1) {
         await redis.publish('waybill:wake', `p${index % cluster.pipelines}`);
         // Leave some time in between. Otherwise, the worker would handle several notifications at once.
         await pause(0.002);
       }
     };
-    await tell(uploads / 4);
+    await notify(uploads / 4);
     const before = await usageOf(workers, cluster.redis);
     const since = performance.now();
-    await tell(uploads);
+    await notify(uploads);
     const seconds = (performance.now() - since) / 1000;
     return usedFor(before, without(await usageOf(workers, cluster.redis), idle, seconds), uploads);
   } finally {

@@ -32,13 +32,13 @@ export interface Usage extends ThreadTimes {
 /** Measures the usage of these processes and Redis. */
 export async function usageOf(pids: readonly number[], redis: RedisService): Promise<Usage> {
   const times = pids.map(threadTimes);
-  const told = await toldBy(redis);
+  const redisUsage = await redisUsageOf(redis);
   return {
     mainMs: sum(times.map(({ mainMs }) => mainMs)),
     otherMs: sum(times.map(({ otherMs }) => otherMs)),
-    redisMs: told.ms,
-    redisCommands: told.commands,
-    redisBytes: told.bytes,
+    redisMs: redisUsage.ms,
+    redisCommands: redisUsage.commands,
+    redisBytes: redisUsage.bytes,
   };
 }
 
@@ -67,7 +67,7 @@ function usageBy(of: (key: keyof Usage) => number): Usage {
   };
 }
 
-async function toldBy(redis: RedisService): Promise<{ ms: number; commands: number; bytes: number }> {
+async function redisUsageOf(redis: RedisService): Promise<{ ms: number; commands: number; bytes: number }> {
   const info = await redis.cli('info', 'everything');
   const number = (name: string): number => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1]);
   const { mainMs, otherMs } = threadTimes(number('process_id'));

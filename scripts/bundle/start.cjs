@@ -15,7 +15,7 @@ const vm = require('node:vm');
  */
 const parts = new Map();
 const modules = new Map();
-/** The files that have been loaded, and whether the optimizing compiler had been postponed by then. */
+/** The files that have been loaded, and whether the optimizing compiler was already postponed. */
 const scripts = new Map();
 let isPostponed = false;
 const { placeOf, builtins, v8OfBuild } = load('start');

@@ -61,7 +61,10 @@ export function summarise(judged: readonly Judged[], accepted: readonly Acceptan
   };
 }
 
-export function told({ file, line, mutator, original, replacement }: SourceMutant, verdict: Verdict): string {
+export function describeMutant(
+  { file, line, mutator, original, replacement }: SourceMutant,
+  verdict: Verdict,
+): string {
   const how = verdict.status === 'unreached' ? ' (no test reaches it)' : '';
   return `${file}:${line} ${mutator}${how}\n    ${original}\n  → ${replacement || '(nothing)'}`;
 }

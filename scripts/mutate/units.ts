@@ -62,7 +62,7 @@ export async function measureAll(
   bundles: readonly TestBundle[],
   runners: readonly Runner[],
   file: string,
-  tell: (line: string) => void,
+  print: (line: string) => void,
 ): Promise<Measured[]> {
   const known = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Measured[]) : [];
   const measured: Measured[] = [];
@@ -81,10 +81,10 @@ export async function measureAll(
           known.find((each) => each.test === bundle.test && each.digest === digest) ??
           (await measure(bundle, runner));
         if (typeof one === 'string') {
-          tell(`left out, because it fails unchanged: ${bundle.test}: ${one}`);
+          print(`left out, because it fails unchanged: ${bundle.test}: ${one}`);
           continue;
         }
-        tell(`${bundle.test}: ${Math.round(one.ms)} ms, ${one.units.length} parts`);
+        print(`${bundle.test}: ${Math.round(one.ms)} ms, ${one.units.length} parts`);
         measured.push(one);
         if (Date.now() - savedAt > saveEveryMs) save();
       }

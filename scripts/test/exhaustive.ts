@@ -42,7 +42,7 @@ export function exhaustiveResults(file: string, { label }: SourceVersion): Exhau
         seconds: Math.round(result.ms / 1000),
         passed: result.passed,
         failed: result.failures.length,
-        coverage: result.told,
+        coverage: result.reports,
       };
       writeFileSync(file, JSON.stringify({ ...read(), [result.file]: entry }, null, 1));
     },

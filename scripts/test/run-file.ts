@@ -22,8 +22,8 @@ export interface FileResult {
   /** If the file passed when it was run again on its own, its failures from the first time. */
   flaky: Finding[];
   skipped: Finding[];
-  /** Numbers that tests report, such as their coverage. They are comments that begin with `told:`. */
-  told: string[];
+  /** Numbers that tests report, such as their coverage. They are comments that begin with `report:`. */
+  reports: string[];
   stderr: string;
   /** How the process ended: `exit code 0` or `SIGKILL`. */
   exit: string;
@@ -75,7 +75,7 @@ export async function runFile(
     failures: [],
     flaky: [],
     skipped: [],
-    told: [],
+    reports: [],
     stderr: '',
     exit: '',
     ms: 0,
@@ -105,7 +105,7 @@ export async function runFile(
   });
   let stdout = '';
   child.stdout.on('data', (chunk: Buffer) => {
-    silence.heard();
+    silence.refresh();
     stdout += chunk.toString();
     parser.write(chunk.toString());
   });
@@ -122,7 +122,7 @@ export async function runFile(
   result.exit = signal ?? `exit code ${code}`;
   const [, processorMs] = /^# processor time: (\d+)$/m.exec(stdout.slice(-1000)) ?? [];
   if (processorMs !== undefined) result.processorMs = Number(processorMs);
-  result.told = [...stdout.matchAll(/^ *# told: (.*)$/gm)].map(([, what = '']) => what);
+  result.reports = [...stdout.matchAll(/^ *# report: (.*)$/gm)].map(([, what = '']) => what);
   if (left.length > 0) fail('what it leaves behind', `processes:\n${left.join('\n')}`);
   const leftFiles = leftDirectories(directories);
   if (leftFiles.length > 0) fail('what it leaves behind', `files:\n${leftFiles.join('\n')}`);
@@ -161,13 +161,13 @@ function detailOf({ diag }: Result): string {
   const { at, stack, ...others } = diag as Record<string, unknown>;
   const frames = typeof stack === 'string' ? originalStack(stack) : '';
   const place = firstPlace(frames) ?? placeOf(at);
-  const told = {
+  const details = {
     ...others,
     ...(frames !== '' ? { stack: frames } : place && { at: `${place.file}:${place.line}:${place.column}` }),
     // tap shows lines of the bundle, so replace them with lines of the source.
     source: place && excerpt(place),
   };
-  return Object.entries(told)
+  return Object.entries(details)
     .filter(([, value]) => value !== undefined)
     .map(([key, value]) => {
       const text = withOriginalPlaces(typeof value === 'string' ? value : JSON.stringify(value, null, 2));

@@ -1,6 +1,6 @@
 /** Calls a function if there is no output for some time. */
 export interface SilenceWatch {
-  heard(): void;
+  refresh(): void;
   /** Stops waiting. Call this even if the process has ended, because there can still be output. */
   end(): void;
 }
@@ -8,7 +8,7 @@ export interface SilenceWatch {
 export function watchSilence(ms: number, onSilence: () => void): SilenceWatch {
   let timer: NodeJS.Timeout | undefined = setTimeout(onSilence, ms);
   return {
-    heard: () => void timer?.refresh(),
+    refresh: () => void timer?.refresh(),
     end() {
       clearTimeout(timer);
       timer = undefined;

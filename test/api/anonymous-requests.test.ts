@@ -28,7 +28,7 @@ function hangingPool(t: Test, limitMs: number): ReturnType<typeof sceneMapPool> 
   return pool;
 }
 
-/** A client that has sent all of a document but its last byte. */
+/** A client that has sent all bytes of a document except the last. */
 async function nearlyWhole(t: Test, { origin }: Pick<Api, 'origin'>): Promise<RawConnection> {
   const client = await connect(t, origin);
   const head = { 'Content-Type': 'application/json', 'Content-Length': maxRequestBytes };
@@ -37,7 +37,7 @@ async function nearlyWhole(t: Test, { origin }: Pick<Api, 'origin'>): Promise<Ra
   return client;
 }
 
-/** The status of a small document that another client sends. */
+/** The status of the response to a small document from another client. */
 function validateFrom(localAddress: string, { origin }: Pick<Api, 'origin'>): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const options = { method: 'POST', localAddress, headers: json, agent: false };
@@ -49,7 +49,7 @@ function validateFrom(localAddress: string, { origin }: Pick<Api, 'origin'>): Pr
   });
 }
 
-t.test('bodies one byte short never make login, reload, missing or other clients wait', async (t) => {
+t.test('nearly complete bodies never delay login, reload, missing or other clients', async (t) => {
   const api = await startApi(t);
   const clients = await Promise.all(Array.from({ length: 16 }, () => nearlyWhole(t, api)));
   const refused = await Promise.any(clients.map(({ until }) => until(answered)));
@@ -65,7 +65,7 @@ t.test('bodies one byte short never make login, reload, missing or other clients
   for (const { socket } of clients) socket.destroy();
 });
 
-t.test('bodies with a token, without one, and small ones have pools of their own', async (t) => {
+t.test('bodies with a token, bodies without one and small bodies have separate pools', async (t) => {
   const mebibyte = 1024 * 1024;
   const memory = createBodyMemory(64 * mebibyte);
   const hold = (context: object, bytes: number, maxBytes = 9 * mebibyte): void => {
@@ -77,19 +77,19 @@ t.test('bodies with a token, without one, and small ones have pools of their own
   const from = (client: string): object => ({ client });
   const busy = { code: 'server_busy' };
   hold(from('192.0.2.1'), 9 * mebibyte);
-  t.throws(() => hold(from('192.0.2.1'), 1), busy, 'a client has its share');
+  t.throws(() => hold(from('192.0.2.1'), 1), busy, 'a client has its own limit');
   hold(from('2001:db8::1'), 7 * mebibyte);
-  t.throws(() => hold(from('2001:db8::2'), 1), busy, 'all clients together have a pool');
+  t.throws(() => hold(from('2001:db8::2'), 1), busy, 'all clients together have a limit');
   hold(of('ci'), 32 * mebibyte);
-  t.throws(() => hold(of('ci'), 1), busy, 'a token has its share');
+  t.throws(() => hold(of('ci'), 1), busy, 'a token has its own limit');
   hold(of('docs'), 32 * mebibyte);
-  t.throws(() => hold(of('maps'), 1), busy, 'all tokens together have a pool');
+  t.throws(() => hold(of('maps'), 1), busy, 'all tokens together have a limit');
   hold(from('192.0.2.1'), 100, smallBodyBytes);
   hold(of('ci'), 100, smallBodyBytes);
   t.equal(memory.held(), 80 * mebibyte + 200);
 });
 
-t.test('a share that is given back can be taken again', (t) => {
+t.test('a released share can be taken again', (t) => {
   const shares = createShares({ total: 3, perOwner: 2 });
   t.equal(shares.take('a', 2), null);
   t.equal(shares.take('a', 1), 'owner');
@@ -100,18 +100,18 @@ t.test('a share that is given back can be taken again', (t) => {
   t.end();
 });
 
-t.test('a scene map that takes forever to check holds up no other request', async (t) => {
+t.test('an endless check of a scene map does not delay other requests', async (t) => {
   const api = await startApi(t, { ports: { sceneMaps: hangingPool(t, 600_000) } });
   const checks = Array.from({ length: 5 }, async () => {
     const body = { method: 'POST', headers: json, body: '{}' };
     return (await fetch(`${api.origin}${validatePath}`, body)).status;
   });
   const unanswered = checks.map((check) => check.catch(() => 0));
-  t.equal(await Promise.race(unanswered), 503, 'a client may have four checked at a time');
+  t.equal(await Promise.race(unanswered), 503, 'a client may have four concurrent checks');
   t.equal((await fetch(`${api.origin}/livez`)).status, 200);
 });
 
-t.test('a scene map that is not checked in time is 503, and its thread is ended', async (t) => {
+t.test('a scene map that is not checked in time is 503, and its thread is terminated', async (t) => {
   const pool = hangingPool(t, 100);
   const file = { name: 'map.json', bytes: Buffer.from('{}') };
   const request = { runId: 'scene-map.1', pipelineId: '', file, transcript: null };
@@ -119,7 +119,7 @@ t.test('a scene map that is not checked in time is 503, and its thread is ended'
   await t.rejects(check, { code: 'server_busy', message: /not checked within/ });
 });
 
-t.test('a report has at most 1,000 findings, and says that there are others', async (t) => {
+t.test('a report has at most 1,000 findings, and notes that there are more', async (t) => {
   const { origin } = await startApi(t);
   const body = JSON.stringify({ scenes: Array.from({ length: 2_000 }, () => ({})) });
   const response = await fetch(`${origin}${validatePath}`, { method: 'POST', headers: json, body });

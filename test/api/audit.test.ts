@@ -16,7 +16,7 @@ import { type Api, type ApiSettings, startApi, tokens, upload, uploadForm } from
 
 interface Audited extends Api {
   directory: string;
-  /** The records since the last call, the oldest first, without uses of tokens. */
+  /** The records since the last call, oldest first, without uses of tokens. */
   news: () => Promise<AuditRecord[]>;
 }
 
@@ -42,7 +42,7 @@ async function audited(t: Test, settings: ApiSettings = {}): Promise<Audited> {
 
 const as = (token: string): { authorization: string } => ({ authorization: `Bearer ${token}` });
 
-t.test('every route that changes something names its act', (t) => {
+t.test('every route that changes something names its audited act, or the reason why it has none', (t) => {
   const changing = [...daemonRoutes, ...consoleRoutes].filter(({ method }) => method !== 'get');
   t.ok(changing.length > 25);
   const without = changing.filter(({ audit }) =>
@@ -67,7 +67,7 @@ t.test('every route that changes something names its act', (t) => {
   t.end();
 });
 
-t.test('an upload has one record on the disk before its answer', async (t) => {
+t.test('an upload has one record on disk before its answer', async (t) => {
   const { origin, news } = await audited(t);
   const response = await upload(origin);
   t.equal(response.status, 202);
@@ -101,7 +101,7 @@ t.test('a refused upload has a record with its code', async (t) => {
     { result: 'refused', code: 'channel_not_found', pipeline_id: 'maps', run_id: null },
   ]);
   t.equal(records.length, 4, 'a dry run changes nothing');
-  t.notMatch(JSON.stringify(records), /canary/, 'no text of a refused request');
+  t.notMatch(JSON.stringify(records), /canary/, 'no text of a rejected request');
 });
 
 t.test('each act of the API has one record', async (t) => {
@@ -186,7 +186,7 @@ t.test('the first use of a token from an address in an hour is recorded', async 
   await read('203.0.113.1');
   const uses = async (): Promise<AuditRecord[]> =>
     (await readPage(directory, { limit: 100, act: 'token.use' })).records.reverse();
-  // The record follows the answer.
+  // The record is written after the answer.
   while ((await uses()).length < 3) await new Promise((resolve) => setImmediate(resolve));
   t.match(await uses(), [
     { actor: { type: 'token', id: 'reader' }, address: '203.0.113.1', detail: {} },
@@ -254,7 +254,7 @@ t.test('an act that cannot be recorded is refused before it changes anything', a
   t.match(await response.json(), { code: 'audit_unavailable', retryable: true });
   t.ok(response.headers.get('retry-after'));
   t.equal((await ports.queue.depth()).queued, 0);
-  t.equal((await fetch(`${origin}/v1/runs`, { headers: as(tokens.maps) })).status, 200, 'reading goes on');
+  t.equal((await fetch(`${origin}/v1/runs`, { headers: as(tokens.maps) })).status, 200, 'reading continues');
   const readiness = await fetch(`${origin}/readyz`);
   t.equal(readiness.status, 503);
   const { code, checks: reports } = (await readiness.json()) as { code: string; checks: { name: string }[] };

@@ -5,13 +5,11 @@ import { weatherRoutes } from '../../src/weather/api/weather-routes.ts';
 import { readerThat } from '../weather/api/weather-reader-stub.ts';
 import { type Api, startApi, tokens, upload } from './harness.ts';
 
-/**
- * A shared cache in front of the daemon never stores a response that depends on a token or a session.
- */
+/** A shared cache in front of the daemon never stores a response that depends on a token or a session. */
 
-/** Pages that are not in the lists of routes. `test/pages/weather-pages.test.ts` covers those of weather. */
+/** Pages that are not in the lists of routes. `test/pages/weather-pages.test.ts` covers the weather pages. */
 const pages = ['/', '/assets/ASSET', '/none'];
-/** Paths whose responses a cache may store. Here, a history is refused, because it needs a station. */
+/** Paths with responses that a cache may store. A history is rejected here, because it requires a station. */
 const cacheable = [
   ...['/', '/assets/ASSET', '/docs', '/openapi.json', '/v1/schemas/scene-map.json'],
   ...weatherRoutes.map(({ path }) => path).filter((path) => path !== '/observations/history'),
@@ -62,7 +60,7 @@ t.test('only responses that are the same for all clients may be stored by a cach
   t.same([...stored].sort(), cacheable.sort());
 });
 
-t.test('no refusal and no answer to a change may be stored', async (t) => {
+t.test('caches may not store a refusal or an answer to a change', async (t) => {
   const api = await startApi(t);
   for (const { method, path } of [...daemonRoutes, ...consoleRoutes]) {
     if (method === 'get') continue;
@@ -89,7 +87,7 @@ async function sessionOf({ origin }: Api, token: string): Promise<string> {
   return (login.headers.get('set-cookie') ?? '').split(';', 1)[0] ?? '';
 }
 
-/** Streams have no end, so the test reads no more than their headers. */
+/** Streams have no end, so the test reads only their headers. */
 async function get({ origin }: Api, url: string, headers: Record<string, string>): Promise<Answer> {
   const response = await fetch(origin + url, { headers, redirect: 'manual' });
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;

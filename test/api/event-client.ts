@@ -7,26 +7,26 @@ export interface SentEvent {
   data: unknown;
 }
 
-/** A client of server-sent events that remembers everything it got. */
+/** A client of server-sent events that remembers everything it received. */
 export interface EventClient {
   status: number;
   headers: http.IncomingHttpHeaders;
-  /** Events with data, in their order. */
+  /** Events with data, in order. */
   events: SentEvent[];
   /** Comments, and blocks without data. */
   others: string[];
-  /** What an `EventSource` would send as `Last-Event-ID`. */
+  /** The value that an `EventSource` would send as `Last-Event-ID`. */
   lastId: () => string | null;
   /** Records of `run` events. */
   records: () => RunRecord[];
-  /** Resolves once this is so; looked at after each piece. Rejects if the stream ends before. */
+  /** Resolves once the condition is true. Checks it after each chunk. Rejects if the stream ends first. */
   until: (isSo: () => boolean) => Promise<void>;
-  /** Resolves with the whole text when the daemon has ended the stream. */
+  /** Resolves to the whole text when the daemon has ended the stream. */
   ended: Promise<string>;
   close: () => void;
 }
 
-/** Connects, and resolves when the head of the answer has come. */
+/** Connects. Resolves when the head of the response has arrived. */
 export function followEvents(
   url: string,
   { token, lastId = null }: { token?: string; lastId?: string | null } = {},
@@ -72,7 +72,7 @@ function readEvents(
       resolve(text);
     });
   });
-  // Closing ends the subscription.
+  // Closing the connection ends the subscription.
   response.on('error', () => undefined);
   request.on('error', () => undefined);
   return {

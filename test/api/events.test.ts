@@ -8,7 +8,7 @@ import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { program } from '../cli/process.ts';
 import { startReceiver } from '../core/notify/receiver.ts';
 
-/** The built daemon: events of uploads, and the lines of its log. */
+/** The built daemon: events of uploads, and its log lines. */
 
 const token = 'token-of-the-only-producer';
 
@@ -113,7 +113,7 @@ t.test('sends an event for an upload with its run after the commit', async (t) =
   );
   t.match(states, [{ pending: null }, { pending: null }]);
   const lines = daemon.lines();
-  t.equal(lines.filter(({ msg }) => msg === 'event').length, 2, 'the notifier of kind log told both');
+  t.equal(lines.filter(({ msg }) => msg === 'event').length, 2, 'the notifier of kind log logged both');
   const times = lines.map(({ time }) => String(time));
   const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
   t.same(
@@ -121,7 +121,7 @@ t.test('sends an event for an upload with its run after the commit', async (t) =
     [],
     'the time of every line has microseconds',
   );
-  t.same(times, [...times].sort(), 'microseconds that go on');
+  t.same(times, [...times].sort(), 'microseconds increase');
   t.match(
     lines.find(({ msg, method }) => msg === 'request' && method === 'POST'),
     { request_id: /^[0-9a-f-]{36}$/, run_id: run.run_id, token_id: 'ci', pipeline_id: 'maps', status: 202 },

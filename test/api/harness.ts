@@ -57,13 +57,13 @@ import { runResult } from '../contract/queue.ts';
 import { neverStale } from '../weather/api/weather-harness.ts';
 import { emptyReader } from '../weather/api/weather-reader-stub.ts';
 
-/** `maps` and `docs` take uploads; the token of `docs` may also start `files`. */
+/** `maps` and `docs` accept uploads. The token of `docs` may also start `files`. */
 export const tokens = {
   maps: 'token-of-the-pipeline-maps',
   docs: 'token-of-the-pipeline-docs',
   metrics: 'token-of-metrics',
   admin: 'token-of-admin',
-  /** These are for all pipelines. */
+  /** These tokens are for all pipelines. */
   expired: 'token-that-has-expired-by-now',
   reader: 'token-that-may-only-be-read-with',
   writer: 'token-that-may-not-read-it',
@@ -72,14 +72,14 @@ export const tokens = {
 export interface Api {
   origin: string;
   ports: DaemonServices & { logging: LogControl };
-  /** Changes who may call, as a reload does. */
+  /** Replaces the tokens, as a reload does. */
   reconfigure: (change: (before: ApiAccess) => ApiAccess) => void;
   /** Aborts `ports.stopping`. */
   stop: (reason: Error) => void;
   /** Aborts `ports.draining`. */
   drain: () => void;
   stagingDirectory: string;
-  /** Where files of uploads are kept. */
+  /** The directory with files of uploads. */
   contentDirectory: string;
   /** Entries of the staging directory. */
   staged: () => Promise<string[]>;
@@ -95,47 +95,47 @@ export type ReplacedServices = Partial<Omit<DaemonServices, Grouped>> & {
 };
 
 export interface ApiSettings {
-  /** By default the system's. */
+  /** Default: the system clock. */
   clock?: Clock;
   http?: Partial<ApiServices['http']>;
-  /** Null: there is no console. */
+  /** If null, there is no console. */
   console?: null;
-  /** Replaces the settings of this harness. */
+  /** Replaces settings of this harness. */
   ports?: ReplacedServices;
   stage?: StageUpload;
   draining?: boolean;
   maxUploadSize?: number;
-  /** Of each pipeline. */
+  /** The maximum for each pipeline. */
   maxWaiting?: number;
-  /** How failed runs are tried again; by default not at all. */
+  /** How failed runs are retried. Default: not at all. */
   retries?: RetriesOf;
-  /** Destinations of each pipeline, for the names of generated outputs; none by default. */
+  /** Destinations of each pipeline, for the names of generated outputs. Default: none. */
   destinations?: UploadPipeline['destinations'];
-  /** Whether there is room for an upload; by default there is. */
+  /** Whether there is space for an upload. Default: yes. */
   room?: DaemonServices['uploads']['room'];
-  /** What `/metrics` asks for. */
+  /** The state that `/metrics` reports. */
   metricsToken?: string;
-  /** Bounds of partial uploads. */
+  /** Limits of partial uploads. */
   resumable?: Partial<PartialSettings>;
-  /** Limits of kept uploads. If set, bundles are staged as in the daemon. */
+  /** Limits of stored uploads. If set, bundles are staged as in the daemon. */
   keep?: Partial<Config['server']['staging']['keep']>;
-  /** How long a request waits for another that has the partial upload. */
+  /** How long a request waits for another one that uses the same partial upload. */
   holdWaitMs?: number;
-  /** How long the head of a request may take. */
+  /** The timeout for the head of a request. */
   headersTimeoutMs?: number;
-  /** Of readiness, before those that there are. */
+  /** Readiness checks before the built-in ones. */
   checks?: readonly HealthCheck[];
-  /** As found by the last probe; true by default. */
+  /** The result of the last probe. Default: true. */
   weatherIsUp?: boolean;
-  /** The trusted publishers; none by default. */
+  /** The trusted publishers. Default: none. */
   publishers?: readonly PublisherConfig[];
-  /** How people log in to the console without a token; by default they cannot. */
+  /** How users log in to the console without a token. Default: they cannot. */
   login?: ConsoleLogin;
-  /** Of weather; without it there is no data. */
+  /** The weather reader. Without it, there is no data. */
   reader?: WeatherReader;
 }
 
-/** Resolves trusted publishers with the same key for all API hosts of the tests. */
+/** Resolves trusted publishers. All API hosts of the tests have the same key. */
 export function publishersOf(trustedPublishers: readonly PublisherConfig[]): Publishers {
   const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
   const secrets = { get: () => undefined, require: () => '', warnings: [] };
@@ -147,8 +147,8 @@ export function publishersOf(trustedPublishers: readonly PublisherConfig[]): Pub
 }
 
 /**
- * The whole HTTP side over a real socket, queue and staging directory, without publications. The notifier
- * `hook` has one undelivered event.
+ * The whole HTTP side with a real socket, queue and staging directory, but without publications. The
+ * notifier `hook` has one undelivered event.
  */
 export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api> {
   const { clock = systemClock } = settings;
@@ -294,7 +294,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     holdWaitMs: settings.holdWaitMs ?? 10_000,
   });
   const content = await openContentStore({
-    // Links are made within one file system, which that of temporary files is.
+    // Links are only possible within one file system, so use the one of temporary files.
     staging: partial,
     clock,
     log,
@@ -375,7 +375,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     ...settings.ports,
     ...Object.fromEntries(grouped.map((name) => [name, { ...ports[name], ...settings.ports?.[name] }])),
   });
-  // As in the daemon, which listens before it can answer.
+  // The daemon also listens before it can answer.
   const entrance = newRequestGate();
   const server = await listen(
     entrance.listener,
@@ -426,10 +426,10 @@ const consoleSettings = { sessionMs: 3_600_000, sessionKey: 'of-the-tests-and-lo
 const pipelines = new Set(['maps', 'docs', 'files']);
 const unlimited = { scopes: new Set(scopes), expiresAt: null };
 
-/** What publishing any staged bundle would do. */
+/** The plan for any staged bundle. */
 const planned = { ...runResult('ok').run, dryRun: true };
 
-/** Readers have the second of two releases. */
+/** The second of two releases is current. */
 function answered(request: ReleasesRequest): ReleasesAnswer {
   const first = '20261120T000000Z-00000001' as ReleaseId;
   const second = '20261121T000000Z-00000002' as ReleaseId;
@@ -461,7 +461,7 @@ function answered(request: ReleasesRequest): ReleasesAnswer {
   };
 }
 
-/** Takes every body for a bundle whose manifest is the body. */
+/** Treats every body as a bundle whose manifest is the body. */
 export const stageAnything: StageUpload = async ({ input, directory }) => {
   const chunks: Uint8Array[] = [];
   for await (const chunk of input) chunks.push(chunk);
@@ -478,7 +478,7 @@ export const stageAnything: StageUpload = async ({ input, directory }) => {
 };
 
 export interface UploadOptions {
-  /** With its `?`. */
+  /** The query string, with its `?`. */
   query?: string;
   pipeline?: string;
   token?: string | null;
@@ -486,7 +486,7 @@ export interface UploadOptions {
   body?: string | Buffer;
 }
 
-/** Uploads with what a good client sends, but for what the options say. */
+/** Uploads with the headers of a good client, except for the given options. */
 export function upload(
   origin: string,
   { query = '', pipeline = 'maps', token = tokens.maps, headers = {}, body = 'x' }: UploadOptions = {},
@@ -502,7 +502,7 @@ export function upload(
   });
 }
 
-/** The same as a browser sends it: a form with the body as its one file. */
+/** The same as a browser sends it: a form with the body as its only file. */
 export async function uploadForm(
   origin: string,
   { query = '', pipeline = 'maps', token = tokens.maps, headers = {}, body = 'x' }: UploadOptions = {},
@@ -521,14 +521,14 @@ export async function uploadForm(
   });
 }
 
-/** A TCP connection on which the test writes the request itself. */
+/** A TCP connection on which the test writes requests itself. */
 export interface RawConnection {
   socket: net.Socket;
   /** Everything received so far. */
   received: () => string;
-  /** Resolves once what was received matches. */
+  /** Resolves once the received text matches. */
   until: (form: RegExp) => Promise<string>;
-  /** Resolves with everything once the server has closed. */
+  /** Resolves to the whole text once the server has closed the connection. */
   closed: Promise<string>;
 }
 
@@ -545,8 +545,8 @@ export async function connect(t: Test, origin: string): Promise<RawConnection> {
   const closed = new Promise<string>((resolve, reject) => {
     socket.on('close', () => resolve(text)).on('error', reject);
   });
-  // A reset also rejects `until`'s waiters through the test's time-out; a test that expects none awaits
-  // `closed`.
+  // A reset also rejects pending `until` calls through the test's timeout. A test that expects no reset
+  // awaits `closed`.
   closed.catch(() => undefined);
   await new Promise<void>((resolve) => socket.once('connect', () => resolve()));
   return {
@@ -563,7 +563,7 @@ export async function connect(t: Test, origin: string): Promise<RawConnection> {
   };
 }
 
-/** The head of an upload, to be written on a raw connection. */
+/** The head of an upload, to write on a raw connection. */
 export function uploadHead(
   headers: Record<string, string | number> = {},
   path = '/v1/pipelines/maps/upload',

@@ -24,7 +24,7 @@ async function scrape(origin: string): Promise<Scrape> {
   return parse(await response.text());
 }
 
-/** Every line is a comment or a sample, or this throws. */
+/** Parses the metrics. Throws if a line is not a comment or a sample. */
 function parse(text: string): Scrape {
   const types = new Map<string, string>();
   const samples: Scrape['samples'] = [];
@@ -151,19 +151,19 @@ t.test('shows a real publication in a scrape, with every metric listed in docs/m
   const success =
     valueOf(seen, 'waybill_last_success_timestamp_seconds', { ...maps, destination: 'web' }) ?? 0;
   t.ok(success > Date.now() / 1000 - 600 && success <= Date.now() / 1000);
-  t.ok((valueOf(seen, 'waybill_kept_bundles_bytes') ?? 0) >= 5, 'of the run that failed');
+  t.ok((valueOf(seen, 'waybill_kept_bundles_bytes') ?? 0) >= 5, 'for the failed run');
   await publish(served, archive);
   const later = await scrape(origin);
   t.equal(valueOf(later, 'waybill_outputs_kept_total', { ...web, action: 'skip_same' }), 2);
   t.equal(
     valueOf(later, 'waybill_kept_bytes_total', maps),
     valueOf(seen, 'waybill_published_bytes_total', maps),
-    'all that was published is kept',
+    'all published files are kept',
   );
   t.ok((valueOf(seen, 'waybill_run_duration_seconds_sum', maps) ?? 0) > 0);
   t.ok((valueOf(seen, 'process_resident_memory_bytes') ?? 0) > 1_000_000);
 
-  // The daemon above has no weather database, and no run of it starts by itself.
+  // The daemon above has no weather database and no scheduled run.
   const api = await startApi(t);
   api.ports.metrics?.schedules.begun({ pipelineId: 'files', kind: 'schedule' });
   api.ports.metrics?.schedules.missed({ pipelineId: 'files', reason: 'down', count: 3 });
@@ -176,7 +176,7 @@ t.test('shows a real publication in a scrape, with every metric listed in docs/m
   const conditions = { family: 'current_conditions' };
   const ofSchedule = { pipeline: 'files', kind: 'schedule', outcome: 'started' };
   const changes = { pipeline: 'files', kind: 'watch', outcome: 'coalesced' };
-  t.equal(valueOf(reads, 'waybill_triggers_total', ofSchedule), 0, 'there before the first tick');
+  t.equal(valueOf(reads, 'waybill_triggers_total', ofSchedule), 0, 'present before the first tick');
   t.equal(valueOf(reads, 'waybill_triggers_total', changes), 1);
   t.equal(valueOf(reads, 'waybill_schedule_missed_total', { pipeline: 'files', reason: 'down' }), 3);
   t.equal(valueOf(reads, 'waybill_watch_polled', { pipeline: 'files' }), 1);
@@ -226,12 +226,12 @@ t.test('a success while the clock was ahead does not hide later ones', async (t)
   }
 });
 
-t.test('a restart finds when destinations were published to, in catalogs or in kept records', async (t) => {
+t.test('a restart takes the times of publication from catalogs or from kept records', async (t) => {
   const name = 'waybill_last_success_timestamp_seconds';
   const web = { pipeline: 'maps', destination: 'web' };
   for (const queue of ['{driver: memory}', '{driver: embedded, directory: ./queue}']) {
     const { served, start, root, archive } = await startDaemon(t, '{}', {}, queue);
-    t.equal(valueOf(await scrape(served.url), name), undefined, 'nothing is known of what never was');
+    t.equal(valueOf(await scrape(served.url), name), undefined, 'nothing is known about new pipelines');
     const run = await publish(served, archive);
     await served.close();
     const state = path.join(root, 'public/one/.publisher.json');
@@ -242,21 +242,21 @@ t.test('a restart finds when destinations were published to, in catalogs or in k
     while (valueOf(seen, name, web) === undefined) seen = await scrape(again.url);
     const expected = queue.includes('embedded') ? run.finished_at : committed;
     t.equal(valueOf(seen, name, web), Date.parse(expected ?? '') / 1000, queue);
-    t.equal(valueOf(seen, name, { ...web, destination: 'gone' }), undefined, 'that one cannot be reached');
+    t.equal(valueOf(seen, name, { ...web, destination: 'gone' }), undefined, 'one cannot be reached');
     await again.close();
   }
 });
 
-t.test('the lag of the event loop is measured as long as the daemon runs', async (t) => {
+t.test('measures event loop lag as long as the daemon runs', async (t) => {
   const { origin } = await startDaemon(t);
   const measured = async (): Promise<number> =>
     valueOf(await scrape(origin), 'waybill_event_loop_lag_seconds_count') ?? 0;
-  // Ten times a second: the test's own time-out ends a vain wait.
+  // Checks ten times a second. The test's own timeout ends the loop.
   while ((await measured()) < 2) await new Promise((resolve) => setTimeout(resolve, 20));
   t.pass('more than once');
 });
 
-t.test('the age of the run that waits longest, by pipeline', async (t) => {
+t.test('reports the age of the longest waiting run, by pipeline', async (t) => {
   const { origin } = await startApi(t);
   t.equal(valueOf(await scrape(origin), 'waybill_queue_oldest_seconds', { pipeline: 'maps' }), 0);
   await upload(origin);
@@ -269,7 +269,7 @@ t.test('the age of the run that waits longest, by pipeline', async (t) => {
   t.equal(valueOf(await scrape(origin), 'waybill_queue_oldest_seconds', { pipeline: 'docs' }), 0);
 });
 
-t.test('no label holds what a client sends', async (t) => {
+t.test('no label has a value from a client', async (t) => {
   const { origin } = await startApi(t);
   const canary = 'canary-4711';
   for (const [path, init] of [
@@ -282,7 +282,7 @@ t.test('no label holds what a client sends', async (t) => {
     await (await fetch(origin + path, init)).text();
   await upload(origin, { pipeline: canary });
   await upload(origin, { headers: { 'idempotency-key': canary, 'content-type': canary } });
-  // A refused body is read to its end before its request counts as over.
+  // A request with a rejected body ends only after the body was read to its end.
   const ofUploads = (seen: Scrape) => seen.samples.filter(({ name }) => name === 'waybill_uploads_total');
   let last = await scrape(origin);
   while (ofUploads(last).length < 2) last = await scrape(origin);
@@ -308,7 +308,7 @@ t.test('no label holds what a client sends', async (t) => {
   for (const { labels } of uploads) t.ok(results.has(labels['result']));
 });
 
-t.test('the answer is what Prometheus asks for, HEAD and base path included', async (t) => {
+t.test('the answer has the Prometheus text format, for HEAD and below a base path too', async (t) => {
   const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
   const response = await fetch(`${origin}/waybill/metrics`);
   t.equal(response.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
@@ -340,12 +340,12 @@ t.test('metrics can be protected by a token of their own, and switched off', asy
       )
     ).status;
   t.equal(await status(), 401);
-  t.equal(await status(tokens.maps), 401, 'a token of uploads is none of metrics');
+  t.equal(await status(tokens.maps), 401, 'an upload token is not a metrics token');
   t.equal(await status(tokens.metrics), 200);
   const list = await fetch(`${asked.origin}/v1/pipelines/maps/runs`, {
     headers: { authorization: `Bearer ${tokens.metrics}` },
   });
-  t.equal(list.status, 401, 'and the other way round');
+  t.equal(list.status, 401, 'and a metrics token is not an upload token');
   const off = await startDaemon(t, '{enabled: false}');
   t.equal((await fetch(`${off.origin}/metrics`)).status, 404);
   const { paths } = (await (await fetch(`${off.origin}/openapi.json`)).json()) as { paths: object };
@@ -353,7 +353,7 @@ t.test('metrics can be protected by a token of their own, and switched off', asy
   await t.rejects(startDaemon(t, '{token_env: METRICS}'), { code: 'secrets_invalid', message: /METRICS/ });
 });
 
-t.test('two daemons of one process count apart, and deliveries are counted by their end', async (t) => {
+t.test('two daemons of one process count separately, and deliveries are counted by outcome', async (t) => {
   const options = {
     version: '1',
     nodeVersion: 'v1',
@@ -368,7 +368,7 @@ t.test('two daemons of one process count apart, and deliveries are counted by th
   t.equal(valueOf(parse(await other.text()), name), undefined);
 });
 
-t.test('undelivered events are counted as they are, and those that had to go', async (t) => {
+t.test('counts the undelivered events, and those that were dropped', async (t) => {
   const { origin, ports } = await startApi(t);
   const scrape = async (): Promise<Scrape> => parse(await (await fetch(`${origin}/metrics`)).text());
   ports.metrics?.undeliveredDropped('hook', 2);

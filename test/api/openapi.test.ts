@@ -33,7 +33,7 @@ import { schemaErrors } from './schema-errors.ts';
 const document = openApiDocument(routes, '/');
 const errorsOf = schemaErrors(document);
 
-t.test('the document is one of OpenAPI 3.1', async (t) => {
+t.test('the document is valid OpenAPI 3.1', async (t) => {
   const { valid, errors } = await new Validator().validate(structuredClone(document) as never);
   t.ok(valid, JSON.stringify(errors));
   const ids = operations().map(({ operation }) => operation.operationId);
@@ -57,10 +57,10 @@ t.test('the daemon serves the document that is in the repository, with its own b
   t.same({ ...served, servers: file.servers }, file);
 });
 
-t.test('every route of the router but pages is in the document, and the other way round', async (t) => {
+t.test('the document has every route of the router except pages, and no others', async (t) => {
   const { ports } = await startApi(t);
   const described = operations().map(({ method, path }) => `${method} ${expressPath(path)}`);
-  // Pages are asked first: one of them below the path of a route would hide that.
+  // Request pages first: one of them below the path of a route would hide that route.
   const isOfPages = (route: string): boolean => /^\w+ \/(admin|assets|console|weather)(\/|$)/.test(route);
   t.same(described.filter(isOfPages), []);
   const served = routesOf(createDaemonApp(ports).router);
@@ -70,7 +70,7 @@ t.test('every route of the router but pages is in the document, and the other wa
   t.notOk(routesOf(without.router).includes('get /metrics'), 'disabled routes are not listed');
 });
 
-t.test('a path takes the methods of the document and no other', async (t) => {
+t.test('a path accepts the methods of the document and no others', async (t) => {
   const { origin } = await startApi(t);
   for (const [path, item] of Object.entries(document.paths)) {
     const response = await fetch(origin + path.replaceAll(/[{}]/g, ''), { method: 'PUT' });
@@ -94,7 +94,7 @@ t.test('a route names the scopes that a token needs for it', async (t) => {
 });
 
 type Call = (api: Api) => Response | Promise<Response>;
-/** How to bring an operation to an answer: what the daemon is like, and the request. */
+/** How to make an operation return an answer: the state of the daemon, and the request. */
 type Provocation = Call | [ApiSettings, Call];
 
 const authorized = (token: string): { headers: Record<string, string> } => ({
@@ -123,7 +123,7 @@ const stagingThrows = (code: ErrorCode, send: typeof upload): [ApiSettings, Call
   { stage: () => Promise.reject(new WaybillError(code, 'refused by the test')) },
   ({ origin }) => send(origin),
 ];
-/** Asks once, and again with the answer's ETag. */
+/** Sends the request once, and again with the ETag of the answer. */
 const again =
   (path: string): Call =>
   async (api) => {
@@ -137,7 +137,7 @@ const ofAnUpload =
   async (api) =>
     call((await upload(api.origin)).headers.get('location') ?? 'none')(api);
 const protectRuns: ApiSettings = { http: { protectRuns: true } };
-/** An upload's run, which has failed for the end of the queue. */
+/** The run of an upload, which failed because the queue closed. */
 const ofAFinishedRun =
   (call: (path: string) => Call): Call =>
   async (api) => {
@@ -148,7 +148,7 @@ const ofAFinishedRun =
 const noStreamOfOwn: ApiSettings = { http: { maxStreamsPerClient: 0 } };
 const noUploads: ApiSettings = { http: { maxUploadsPerToken: 0 } };
 const noStreams: ApiSettings = { http: { maxStreams: 0 } };
-/** Follows a run whose last event the client has. */
+/** Follows a run whose last event the client has already received. */
 const followedAgain =
   (path: string): Call =>
   async (api) => {
@@ -215,7 +215,7 @@ const stopping =
     api.stop(new WaybillError('shutting_down', 'stopped by the test'));
     return call(api);
   };
-/** The bodies of others take all the memory. */
+/** The bodies of other clients use all the memory. */
 const memoryTaken = (call: Call): [ApiSettings, Call] => [{ http: { maxBodyMemory: 1 } }, call];
 const unchecked = (error: Error): Provocation => [
   { ports: { sceneMaps: { check: () => Promise.reject(error) } } },
@@ -250,7 +250,7 @@ const sceneMap = await readFile('examples/scene-maps/session-42-findings.json');
 const weatherReads: Record<string, string> = Object.fromEntries(
   Object.values(weatherFamilies).map(({ endpoint }) => [endpoint.operationId, endpoint.path]),
 );
-/** No template is ready for data of another shape, which the document does not know either. */
+/** No template is ready for data of another type, which the document does not describe either. */
 const oddReader = readerThat(async () => ({ data: {}, lastModified: new Date() }));
 const ofWeather = (path: string): Record<string, Provocation> => {
   const url = path.replace('{id}', 'urn:x') + (path === '/observations/history' ? '?station=KNYC' : '');
@@ -313,7 +313,7 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
   };
 };
 
-/** What the requests about resumable uploads are refused for alike. */
+/** The refusals that all requests about resumable uploads have in common. */
 const ofCallers = (ask: (options?: TusOptions, pipeline?: string) => Call): Record<string, Provocation> => ({
   unauthorized: ask({ token: 'guess' }),
   pipeline_not_found: ask({ token: tokens.docs }, 'files'),
@@ -328,7 +328,7 @@ const begun =
       ...options,
       headers: { 'upload-length': '3', ...options.headers },
     });
-/** Of an upload of three bytes. */
+/** Sends a request about a new upload of three bytes. */
 const ofUpload =
   (method: string, options: TusOptions = {}, isLost = false): Call =>
   async ({ origin }) =>
@@ -527,7 +527,7 @@ const ofResumables: Record<string, Record<string, Provocation>> = {
 };
 
 const json = { 'content-type': 'application/json' };
-/** @param path Of the run's record. */
+/** @param path The path of the run's record. */
 const acting =
   (what: 'cancel' | 'rerun' | 'retry') =>
   (path: string, { pipeline = 'maps', token = tokens.maps, headers = {}, body = '' } = {}): Call =>
@@ -537,7 +537,7 @@ const acting =
       body: body === '' ? null : body,
     });
 const [cancel, rerun, retry] = [acting('cancel'), acting('rerun'), acting('retry')];
-/** Of an upload whose run has ended. */
+/** The path of an upload whose run has ended. */
 const withRun =
   (outcome: 'ok' | 'failed', call: (path: string) => Call): Call =>
   async (api) => {
@@ -698,7 +698,7 @@ const redeliveries = (): Record<string, Provocation> => {
   };
 };
 
-/** What both routes about releases are refused for. */
+/** The refusals that both routes for releases have in common. */
 const ofReleases = (
   send: (place?: string, options?: { token?: string; query?: string }) => Call,
 ): Record<string, Provocation> => ({
@@ -1045,7 +1045,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
   getApiPage: { 200: get('/docs'), 304: again('/docs') },
 };
 
-/** These depend on nothing that could be broken from outside. */
+/** These do not depend on anything that a test could break. */
 const neverFail = ['getUploadOptions', 'getSceneMapSchema', 'getLiveness', 'getOpenApi', 'getApiPage'];
 
 for (const { method, path, operation } of operations()) {
@@ -1062,11 +1062,11 @@ for (const { method, path, operation } of operations()) {
       t.ok(left.delete(name), `${name} is in the document`);
       await holds(t, operation, response, name);
     }
-    t.same([...left], [], 'every answer of the document was brought about');
+    t.same([...left], [], 'the test produced every answer of the document');
   });
 }
 
-/** An act that cannot be recorded is refused first of all. */
+/** An act that cannot be recorded is rejected before all other checks. */
 function unrecorded(method: string, path: string): Provocation {
   return [
     noTrail,
@@ -1103,9 +1103,10 @@ function casesOf({ responses }: Operation): string[] {
 }
 
 async function holds(t: Test, { responses }: Operation, response: Response, name: string): Promise<void> {
-  const told: ResponseObject | undefined = responses[response.status];
-  if (told === undefined) return void t.fail(`${name}: status ${response.status} is not in the document`);
-  for (const [header, { required, schema }] of Object.entries(told.headers ?? {})) {
+  const documented: ResponseObject | undefined = responses[response.status];
+  if (documented === undefined)
+    return void t.fail(`${name}: status ${response.status} is not in the document`);
+  for (const [header, { required, schema }] of Object.entries(documented.headers ?? {})) {
     const value = response.headers.get(header);
     if (required === true) t.ok(value, `${name}: ${header} is there`);
     if (value !== null)
@@ -1116,22 +1117,22 @@ async function holds(t: Test, { responses }: Operation, response: Response, name
       );
   }
   const text = await response.text();
-  if (told.content === undefined) return void t.equal(text, '', `${name}: no body`);
+  if (documented.content === undefined) return void t.equal(text, '', `${name}: no body`);
   const type = response.headers.get('content-type')?.split(';', 1)[0] ?? 'none';
-  const media = told.content[type];
+  const media = documented.content[type];
   if (media?.schema === undefined) return void t.fail(`${name}: ${type} is not in the document`);
   const body: unknown = type.endsWith('json') ? JSON.parse(text) : text;
-  t.same(errorsOf(media.schema, body), [], `${name}: the body is as the schema says`);
+  t.same(errorsOf(media.schema, body), [], `${name}: the body matches the schema`);
   t.equal(codeOf(type, body) ?? String(response.status), name);
 }
 
-/** The problem of the response, or undefined. */
+/** The problem in the response, or undefined. */
 function codeOf(type: string, body: unknown): string | undefined {
   if (type === 'application/problem+json') return (body as { code: string }).code;
   return typeof body === 'string' ? /^[45]\d\d [^:]+: ([a-z_]+)\n/.exec(body)?.[1] : undefined;
 }
 
-/** Reads the example of the document. */
+/** Reads the example in the document. */
 function exampleReader(path: string): WeatherReader {
   const media = document.paths[path]?.get?.responses['200']?.content?.['application/json'];
   const { data } = media?.example as { data: object };
@@ -1148,7 +1149,7 @@ function operations(): { method: string; path: string; operation: Operation }[] 
   );
 }
 
-/** `get /runs/:runId`, of a router and those within it. */
+/** `get /runs/:runId` and so on, for a router and its nested ones. */
 function routesOf(router: Router): string[] {
   return router.stack.flatMap(({ route, handle }) => {
     if (route !== undefined) {
@@ -1159,12 +1160,12 @@ function routesOf(router: Router): string[] {
   });
 }
 
-/** An upload that announces a body and sends none; as a response that can be looked at like the others. */
+/** An upload that announces a body but sends none. Returns a response like that of the others. */
 async function stalledUpload(api: Api, requestHead: string): Promise<Response> {
   const { socket, until } = await connect(t, api.origin);
   socket.write(requestHead);
   const text = await until(/\r\n\r\n\{.*\}/);
-  // An API that closes would wait for the body.
+  // Closing the API would wait for the body.
   socket.destroy();
   const [head = '', body = ''] = text.split('\r\n\r\n');
   const [first = '', ...lines] = head.split('\r\n');

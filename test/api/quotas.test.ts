@@ -6,12 +6,12 @@ import { connect, startApi, tokens, upload, uploadHead } from './harness.ts';
 import { tus } from './resumable/tus.ts';
 import { answered } from './stalled-bodies.ts';
 
-/** One token cannot take what the others need. */
+/** One token cannot use the resources of others. */
 
 const uploads = '/v1/pipelines/maps/uploads';
 
 t.test(
-  'a token sends at most max_uploads_per_token archives at once, another one is not refused',
+  'a token can send max_uploads_per_token archives concurrently, without limiting another token',
   async (t) => {
     const api = await startApi(t, { http: { maxUploadsPerToken: 1 } });
     const { origin } = api;
@@ -30,7 +30,7 @@ t.test(
     slow.socket.end('-'.repeat(99));
     t.match(await slow.until(answered), /^HTTP\/1.1 202 /);
     await slow.closed;
-    t.equal((await upload(origin)).status, 202, 'the share is free again');
+    t.equal((await upload(origin)).status, 202, 'the share is available again');
   },
 );
 
@@ -38,7 +38,7 @@ for (const [what, settings] of [
   ['max_uploads_per_token', { maxUploadsPerToken: 2 }],
   ['max_bytes_per_token', { maxBytesPerToken: 250 }],
 ] as const)
-  t.test(`a token has at most ${what} of partial uploads, another one is not refused`, async (t) => {
+  t.test(`a token can have ${what} of partial uploads at most, without limiting another token`, async (t) => {
     const { origin } = await startApi(t, { resumable: settings });
     const create = async (token: string, pipeline: string): Promise<Response> =>
       tus('POST', `${origin}/v1/pipelines/${pipeline}/uploads`, {
@@ -53,12 +53,12 @@ for (const [what, settings] of [
     t.equal((await create(tokens.docs, 'docs')).status, 201);
   });
 
-t.test('a single partial upload may have more bytes than max_bytes_per_token', async (t) => {
+t.test('a single partial upload may exceed max_bytes_per_token', async (t) => {
   const { origin } = await startApi(t, { resumable: { maxBytesPerToken: 10 } });
   t.equal((await tus('POST', origin + uploads, { headers: { 'upload-length': '100' } })).status, 201);
 });
 
-t.test('a token has at most max_streams_per_client streams, another one is not refused', async (t) => {
+t.test('a token can open max_streams_per_client streams, without limiting another token', async (t) => {
   const { origin } = await startApi(t, { http: { maxStreamsPerClient: 1 } });
   const follow = (token: string): Promise<Response> =>
     fetch(`${origin}/v1/events`, { headers: { authorization: `Bearer ${token}` } });
@@ -85,10 +85,10 @@ t.test('by default a pipeline leaves a quarter of queue_size to the others', asy
   const several = configOf(['maps', 'docs']);
   t.equal(maxWaitingOf({ get: () => several })('maps'), 8);
   const single = configOf(['maps']);
-  t.equal(maxWaitingOf({ get: () => single })('maps'), null, 'a single pipeline has all of it');
+  t.equal(maxWaitingOf({ get: () => single })('maps'), null, 'a single pipeline can use all of it');
 });
 
-t.test('a producer does not learn by pausing or resuming which pipelines exist', async (t) => {
+t.test('pausing and resuming do not reveal to a producer which pipelines exist', async (t) => {
   const { origin } = await startApi(t);
   for (const verb of ['pause', 'resume']) {
     const refusalOf = async (pipeline: string): Promise<unknown> => {

@@ -4,7 +4,7 @@ import { type Api, connect, stageAnything, startApi, tokens, upload } from './ha
 import { begin, send as sendBytes } from './resumable/tus.ts';
 import { answered, stalledClients } from './stalled-bodies.ts';
 
-/** A token that a reload removes, or that expires, also loses what it has begun. */
+/** If a token is removed by a reload or expires, its active requests end. */
 
 const withoutTokens = (access: ApiAccess): ApiAccess => ({ ...access, tokens: [], adminToken: null });
 const withExpiredTokens = (access: ApiAccess): ApiAccess => ({
@@ -21,7 +21,7 @@ async function cookieOf({ origin }: Api): Promise<string> {
   return login.headers.get('set-cookie')?.split(';', 1)[0] ?? '';
 }
 
-t.test('a body ends soon after its token is gone, on every route that has one', async (t) => {
+t.test('a body ends soon after its token is removed, on every route that has one', async (t) => {
   const api = await startApi(t);
   const clients = await stalledClients(t, api, '-');
   while (api.ports.bodyMemory.held() < 3) await new Promise((resolve) => setImmediate(resolve));
@@ -33,7 +33,7 @@ t.test('a body ends soon after its token is gone, on every route that has one', 
   }
 });
 
-t.test('the body of a console upload ends soon after the session is over', async (t) => {
+t.test('the body of a console upload ends soon after its session', async (t) => {
   const api = await startApi(t);
   const cookie = await cookieOf(api);
   const { socket, until } = await connect(t, api.origin);
@@ -74,7 +74,7 @@ for (const [way, send] of Object.entries(ways))
       t.same((await api.ports.queue.list(['maps'], { limit: 1 })).runs, [], 'there is no run');
     });
 
-t.test('a wait for the end of a run ends soon after the token is gone', async (t) => {
+t.test('a wait for the end of a run ends soon after its token is removed', async (t) => {
   const api = await startApi(t, { http: { protectRuns: true } });
   const { run_id: runId } = (await (await upload(api.origin)).json()) as { run_id: string };
   await untilWatched(t, api, async () => {
@@ -84,7 +84,7 @@ t.test('a wait for the end of a run ends soon after the token is gone', async (t
   });
 });
 
-/** Removes all tokens once `request` waits for the end of a run. */
+/** Removes all tokens while `request` waits for the end of a run. */
 async function untilWatched(t: Test, api: Api, request: () => Promise<void>): Promise<void> {
   const { queue } = api.ports;
   const waiting = new Promise<void>((resolve) => {
@@ -97,10 +97,10 @@ async function untilWatched(t: Test, api: Api, request: () => Promise<void>): Pr
   await waiting;
   api.reconfigure(withoutTokens);
   await done;
-  t.pass('the answer came');
+  t.pass('the answer arrived');
 }
 
-t.test('a stream of the console ends soon after its token is gone', async (t) => {
+t.test('a stream of the console ends soon after its token is removed', async (t) => {
   const api = await startApi(t);
   const headers = { cookie: await cookieOf(api) };
   const response = await fetch(`${api.origin}/console/events`, { headers });

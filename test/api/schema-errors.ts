@@ -3,10 +3,10 @@ import addFormats from 'ajv-formats';
 import type { OpenApiDocument } from '../../src/api/http/route.ts';
 
 /**
- * Holds values to schemas that stand in an OpenAPI document. A schema is compiled when it is first asked for:
- * with all the components that takes longer than hundreds of values.
+ * Checks values against schemas in an OpenAPI document. Each schema is compiled on first use, because
+ * compiling all components takes longer than checking hundreds of values.
  *
- * @returns what a value has that its schema does not allow; no schema allows nothing
+ * @returns the schema errors of a value. Without a schema, no value is allowed.
  */
 export function schemaErrors({
   components,

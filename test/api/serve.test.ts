@@ -29,7 +29,7 @@ function temporaryDirectory(t: Test): string {
   return directory;
 }
 
-/** A root with a configuration of one upload pipeline and one local destination, `public`. */
+/** A directory with a configuration of one upload pipeline and one local destination, `public`. */
 function configure(
   t: Test,
   http = 'listen: "127.0.0.1:0"',
@@ -106,7 +106,7 @@ async function tarOf(cwd: string, names: string[]): Promise<Uint8Array<ArrayBuff
   return new Uint8Array(Buffer.concat(chunks));
 }
 
-t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothing behind', async (t) => {
+t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves no files', async (t) => {
   const files = { 'scenes.json': '{}', 'notes.txt': 'hello' };
   const { served, root } = await start(t);
   let kept: string[] = [];
@@ -123,7 +123,7 @@ t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothin
   });
   t.same(await listed.json(), { runs: [], next: null, paused: null }, 'there is no run');
 
-  // The same bundle from a source that is read, by the command line.
+  // The same bundle, published from a source by the command line.
   const source = path.join(root, 'incoming/session-42');
   mkdirSync(source, { recursive: true });
   await extract(await archive(t, files), source);
@@ -165,7 +165,7 @@ t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothin
   t.notMatch(JSON.stringify(refused), root, 'no host path is reported');
 });
 
-t.test('a key stands for bytes that the manifest declares no digest of, too', async (t) => {
+t.test('a key also identifies bytes for which the manifest declares no digest', async (t) => {
   const { served } = await start(t);
   const key = { 'idempotency-key': 'k' };
   const first = await upload(served, await archive(t, { 'notes.txt': 'hello' }), key);
@@ -178,7 +178,7 @@ t.test('a key stands for bytes that the manifest declares no digest of, too', as
   t.same(await again.json(), await first.json());
 });
 
-t.test('a failed upload is published again under its key where that is asked for', async (t) => {
+t.test('republishes a failed upload under its key on request', async (t) => {
   const { served, root } = await start(t);
   const key = { 'idempotency-key': 'k' };
   const place = path.join(root, 'public/session-42');
@@ -199,7 +199,7 @@ t.test('a failed upload is published again under its key where that is asked for
   t.match(rerun, { status: 'succeeded', destinations: [{ action: 'publish_new' }] });
   t.not(rerun.run_id, failed.run_id);
   const replayed = await upload(served, bundle, key, '?rerun_failed=true');
-  t.equal(replayed.headers.get('idempotency-replayed'), 'true', 'finished runs are not repeated');
+  t.equal(replayed.headers.get('idempotency-replayed'), 'true', 'successful runs are not repeated');
 });
 
 interface Planned {
@@ -238,7 +238,7 @@ t.test('publishes an upload, reports it in the run, and closes without leftovers
       status: 'succeeded',
       destinations: [{ action: 'skip_same', outputs_written: 0, outputs_kept: 2, bytes_kept: 7 }],
     },
-    'the same bundle as a plain tar is the same',
+    'the same bundle as a plain tar counts as equal',
   );
   t.equal(stagedIn(path.join(root, 'staging')).length, 2);
   t.same(await served.close(), { unfinished: [] });
@@ -260,7 +260,7 @@ t.test('a key is compared by the manifest, not by the bytes of the archive', asy
   t.equal(other.status, 409);
 });
 
-t.test('an archive that is not a complete bundle gets no run id and leaves nothing', async (t) => {
+t.test('an incomplete bundle gets no run id and leaves no files', async (t) => {
   const { served, root } = await start(t);
   const good = await archive(t, { 'a.txt': 'a'.repeat(2_000) });
   const linked = temporaryDirectory(t);
@@ -322,12 +322,12 @@ t.test('fails the run if a destination rejects, and reveals no local path in the
   t.match(broken, { status: 'failed', destinations: [{ destination_id: 'web', action: 'error' }] });
   t.notMatch(JSON.stringify([run, broken]), root);
   t.notMatch(JSON.stringify([run, broken]), token);
-  t.equal(stagedIn(path.join(root, 'staging')).length, 2, 'so are the bundles of runs that failed');
+  t.equal(stagedIn(path.join(root, 'staging')).length, 2, 'the bundles of failed runs are deleted as well');
   await served.close();
   t.same(stagedIn(path.join(root, 'staging')), []);
 });
 
-t.test('after the retention the record is gone and its staged bundle with it', async (t) => {
+t.test('after the retention, the record and its staged bundle are gone', async (t) => {
   const { served, root } = await start(t, 'listen: "127.0.0.1:0", retention: 1s');
   const response = await upload(served, await archive(t, { 'a.txt': 'a' }));
   const url = new URL(response.headers.get('location') ?? '', served.url);
@@ -340,7 +340,7 @@ t.test('after the retention the record is gone and its staged bundle with it', a
   t.equal(readFileSync(path.join(root, 'public/session-42/a.txt'), 'utf8'), 'a', 'published files stay');
 });
 
-t.test('a start sweeps what an earlier process staged', async (t) => {
+t.test('a start sweeps staged files of earlier processes', async (t) => {
   const { root, configFile } = configure(t);
   const left = path.join(root, 'staging/upload-0123456789abcdef');
   mkdirSync(left, { recursive: true });
@@ -357,7 +357,7 @@ t.test('a start sweeps what an earlier process staged', async (t) => {
   t.equal((await fetch(`${served.url}healthz`)).status, 200);
 });
 
-t.test('reports an unusable setup before it starts, and closes its listeners', async (t) => {
+t.test('reports an invalid setup before it starts, and closes its listeners', async (t) => {
   const good = configure(t);
   const fails = (
     configFile: string,
@@ -378,9 +378,5 @@ t.test('reports an unusable setup before it starts, and closes its listeners', a
   rmSync(path.join(second.root, 'staging'), { recursive: true, force: true });
   symlinkSync(path.join(root, 'staging'), path.join(second.root, 'staging'));
   await fails(second.configFile, { code: 'config_invalid', message: /cannot listen/ });
-  t.equal(
-    stagedIn(path.join(root, 'staging')).length,
-    1,
-    'and the daemon that has the address loses nothing',
-  );
+  t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'the daemon that uses the address is not affected');
 });

@@ -4,11 +4,13 @@ import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { type Api, connect, type RawConnection, tokens, uploadHead } from './harness.ts';
 import { begin } from './resumable/tus.ts';
 
-/** Clients that stall in the middle of a body. The routes themselves are the source of the list of bodies. */
+/** Clients that stall in the middle of a body. The list of bodies is taken from the routes. */
 
 const pipelineOf: Record<string, string> = { startRun: 'files' };
 const forAdmin = new Set(['pausePipeline', 'resumePipeline', 'reload', 'redeliver']);
-/** Each kind of body of each route, and who may send it: a token of `docs` and `files`, or the admin's. */
+/**
+ * Each kind of body of each route, and who may send it: the token of `docs` and `files`, or the admin token.
+ */
 export const withBody = routes.flatMap(({ method, body, path, operationId, access, problems }) =>
   Object.keys(body?.content ?? {}).map((type) => ({
     name: `${operationId} (${type})`,
@@ -20,7 +22,7 @@ export const withBody = routes.flatMap(({ method, body, path, operationId, acces
   })),
 );
 
-/** Whether the body is a document or a form of documents; an archive goes to the disk as it comes. */
+/** Whether the body is a document or a form of documents. An archive is written to disk as it arrives. */
 export const isHeldInMemory = ({ name, type }: (typeof withBody)[number]): boolean =>
   type === 'application/json' || name.startsWith('validateSceneMap');
 
@@ -42,10 +44,10 @@ export async function pathOf(origin: string, { path }: (typeof withBody)[number]
   return new URL(await begin(origin, 1000, { pipeline: 'docs', token: tokens.docs })).pathname;
 }
 
-/** An answer with a JSON document. */
+/** A response with a JSON document. */
 export const answered = /\r\n\r\n\{.*\}/;
 
-/** One client for each route and kind of body, which has sent `begun` of it. */
+/** One client for each route and kind of body, which has sent `begun` of the body. */
 export function stalledClients(
   t: Test,
   { origin }: Pick<Api, 'origin'>,

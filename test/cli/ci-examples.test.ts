@@ -8,8 +8,9 @@ import { installLinked, packWaybill } from './packed.ts';
 import type { Ended } from './process.ts';
 
 /*
- * The shell of examples/ci, as its runners take it out of the YAML. npm installs the package for real where
- * CI=true; elsewhere the test puts the package where npm would, with the dependencies of this clone.
+ * The shell commands of examples/ci, extracted from the YAML as CI runners do. npm really installs the
+ * package if CI=true. Otherwise, the test puts the package where npm would, with the dependencies of this
+ * clone.
  */
 
 const isWhole = process.env['CI'] === 'true';
@@ -42,15 +43,18 @@ async function startWorld(t: Test): Promise<World> {
   return { place, work: path.join(place, 'work'), tarball, daemon };
 }
 
-/** What npm says where the fault is not the package's: there is no registry, or it has not everything. */
+/** npm errors that are not caused by the package: the registry is missing, unreachable or incomplete. */
 const withoutRegistry =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|EIDLETIMEOUT|ENETUNREACH|EHOSTUNREACH|ETARGET|ENOVERSIONS|E4\d\d|E5\d\d|ENOTCACHED|CERT_\w+|\w+_CERT\w*)\b/;
 
-/** The exit code of `timeout`, well before the file counts as hanging: so slow a registry is none. */
+/**
+ * The exit code of `timeout`, well before the file counts as hanging. Such a slow registry counts as
+ * missing.
+ */
 const tookTooLong = 124;
 const maxSeconds = '120';
 
-/** Runs the step that installs, or does what it would do; afterwards `prefix` has the program. */
+/** Runs the installation step, or does the equivalent. Afterwards, `prefix` has the program. */
 function install(
   t: Test,
   { tarball }: World,
@@ -58,7 +62,7 @@ function install(
   step: (env: Record<string, string>) => Ended,
 ): void {
   if (isWhole) {
-    // What leads npm to its registry, and nothing of what the tests are started with.
+    // The settings that lead npm to its registry, without the environment of the tests.
     const own = { ...(process.env as Record<string, string>), NODE_OPTIONS: '' };
     const { status, stderr } = step({
       ...own,
@@ -78,13 +82,13 @@ function shell({ place, work }: World, command: readonly string[], env: Record<s
   const { status, stdout, stderr } = spawnSync('timeout', [maxSeconds, ...command], {
     cwd: work,
     encoding: 'utf8',
-    // Git looks no further up, where it may find the repository of this clone.
+    // Git does not search further up, where it could find the repository of this clone.
     env: { PATH: process.env['PATH'], HOME: place, GIT_CEILING_DIRECTORIES: place, ...env },
   });
   return { status, stdout, stderr };
 }
 
-/** What both have to show: published, once however often, and told as failed. */
+/** Both examples must publish once, however often they run, and report failures. */
 function shows(t: Test, world: World, push: (env: Record<string, string>) => Ended): void {
   const { url } = world.daemon;
   const settings = {
@@ -107,7 +111,7 @@ function shows(t: Test, world: World, push: (env: Record<string, string>) => End
   t.match(
     push(settings),
     { status: 0, stderr: /accepted before as site\./ },
-    'the job run again publishes once',
+    'a repeated job publishes once',
   );
 
   const commit = { ...settings, SOURCE_DATE_EPOCH: '1795136523', WAYBILL_NAME: 'of a commit' };
@@ -116,11 +120,11 @@ function shows(t: Test, world: World, push: (env: Record<string, string>) => End
   t.match(
     push(commit),
     { status: 0, stderr: /accepted before/ },
-    'and so does another checkout of the commit',
+    'another checkout of the commit publishes to the same path',
   );
 
   t.match(push({ ...settings, WAYBILL_NAME: '' }), { status: 0, stdout: /^succeeded / });
-  t.equal(readdirSync(path.join(world.place, 'web')).length, 3, 'without a name it has a path of its own');
+  t.equal(readdirSync(path.join(world.place, 'web')).length, 3, 'without a name, it has its own path');
 
   const failed = push({ ...settings, WAYBILL_PIPELINE: 'blocked', WAYBILL_NAME: 'n' });
   t.match(failed, { status: 1, stdout: /unmanaged_content/ });
@@ -128,8 +132,8 @@ function shows(t: Test, world: World, push: (env: Record<string, string>) => End
   t.match(refused, { status: 2, stdout: '', stderr: /next {3}.*WAYBILL_TOKEN/ });
   t.notMatch(`${refused.stdout}${refused.stderr}`, 'wrong-token');
   const hostile = push({ ...settings, WAYBILL_NAME: '"; touch made; $(touch made) `touch made`' });
-  t.notOk(existsSync(path.join(world.work, 'made')), 'nothing in a setting is a command');
-  t.equal(hostile.status, 0, 'it is a name like any other');
+  t.notOk(existsSync(path.join(world.work, 'made')), 'no setting is executed as a command');
+  t.equal(hostile.status, 0, 'it is an ordinary name');
 }
 
 interface Action {
@@ -146,7 +150,7 @@ t.test('the composite action installs the package and publishes', async (t) => {
   const temp = path.join(world.place, 'temp');
   mkdirSync(temp);
 
-  /** One step as the runner has it: what `env` takes from inputs is put in, and `run` is a file for bash. */
+  /** Runs one step as the runner does: replaces inputs in `env`, and passes `run` to bash as a file. */
   const step = (
     given: Action['runs']['steps'][number] | undefined,
     values: Record<string, string>,
@@ -159,7 +163,7 @@ t.test('the composite action installs the package and publishes', async (t) => {
         return values[input] ?? inputs[input]?.default ?? '';
       });
     t.equal(given?.shell, 'bash');
-    t.notMatch(given?.run, '${{', 'inputs come by the environment');
+    t.notMatch(given?.run, '${{', 'inputs are passed as environment variables');
     return shell(
       world,
       ['bash', '--noprofile', '--norc', '-eo', 'pipefail', '-c', given?.run ?? 'false'],
@@ -191,7 +195,7 @@ t.test('the GitLab job installs the package and publishes', async (t) => {
   const installing = script.findIndex((line) => line.startsWith('npm install '));
   t.equal(installing, 1);
   const WAYBILL_PREFIX = path.join(world.place, 'prefix');
-  // One shell for all lines, which stops at the first that fails, in images without bash as in others.
+  // One shell runs all lines and stops at the first failure, in images with or without bash.
   const run = (lines: readonly string[], settings: Record<string, string>): Ended =>
     shell(world, ['sh', '-ec', lines.join('\n')], { ...job?.variables, WAYBILL_PREFIX, ...settings });
   install(t, world, WAYBILL_PREFIX, (env) =>
@@ -201,7 +205,7 @@ t.test('the GitLab job installs the package and publishes', async (t) => {
   shows(t, world, (settings) => run(publishing, settings));
 });
 
-t.test('the page that shows how to use them names what they have', async (t) => {
+t.test('the page about them lists their real inputs', async (t) => {
   const [workflow, job] = [
     ...readFileSync('examples/ci/README.md', 'utf8').matchAll(/```yaml\n([^]*?)```/g),
   ].map(([, text = '']) => parse(text) as unknown);

@@ -31,7 +31,7 @@ t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks 
     command.outputHelp();
     return help;
   };
-  // The lines that are broken within a paragraph, each with the word after the break.
+  // The lines that break within a paragraph, each with the word after the break.
   const brokenProse = (help: string): string[][] =>
     help
       .split('\n\n')
@@ -45,7 +45,7 @@ t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks 
     for (const width of [60, 80, 120]) {
       const help = helpOf(command, width);
       for (const line of help.split('\n'))
-        // A command line or a list of choices is one word.
+        // A command line or a list of choices counts as one word.
         t.ok(line.length <= width || !line.trimEnd().slice(2).includes(' '), `${command.name()}: ${line}`);
       for (const [first, next] of brokenProse(help))
         t.ok(`${first} ${next}`.length > width, `${command.name()} breaks "${first}" early`);
@@ -60,7 +60,7 @@ t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks 
   t.end();
 });
 
-t.test('a missing argument is named with its choices, and the real command with its help', (t) => {
+t.test('a missing argument is named with its choices, and a mistyped command with its help', (t) => {
   const { status, stderr } = waybill(['completion']);
   t.equal(status, 2);
   t.equal(
@@ -78,7 +78,7 @@ t.test('a missing argument is named with its choices, and the real command with 
   t.end();
 });
 
-t.test('wrong usage: exit 2, nothing on stdout, and what would be right', async (t) => {
+t.test('wrong usage: exit 2, nothing on stdout, and the correct usage', async (t) => {
   t.match(waybill(['rum']), { status: 2, stdout: '', stderr: /unknown command "rum"; did you mean run\?/ });
   t.match(waybill(['constructor']), { status: 2, stderr: /unknown command "constructor"\nnext/ });
   t.match(waybill(['run']), { status: 2, stdout: '', stderr: /--config/ });
@@ -132,12 +132,12 @@ t.test('validate reads every byte, of a directory and of a source', async (t) =>
   t.match(waybill(['validate', 'nowhere'], { cwd: place }), { status: 1, stdout: '', stderr: /nowhere/ });
   const ended = waybill(['validate', '-c', 'c.yml', '-p', 'maps', '--format', 'json'], { cwd: place });
   t.equal(ended.status, 1);
-  const told = document(t, ended) as {
+  const printed = document(t, ended) as {
     valid: boolean;
     bundles: { bundle: string; valid: boolean; findings: { code: string; file: string }[] }[];
   };
-  t.equal(told.valid, false);
-  t.match(told.bundles, [
+  t.equal(printed.valid, false);
+  t.match(printed.bundles, [
     { bundle: 'altered', valid: false, findings: [{ code: 'digest_mismatch', file: 'a.txt' }] },
     { bundle: 'bad', valid: false, findings: [{ code: 'file_missing', file: 'gone.txt' }] },
     { bundle: 'good', valid: true, findings: { length: 0 } },
@@ -148,7 +148,7 @@ t.test('validate reads every byte, of a directory and of a source', async (t) =>
   );
 });
 
-t.test('validate finds a file that has the name of a generated output', (t) => {
+t.test('validate finds a file with the name of a generated output', (t) => {
   const place = t.testdir({
     source: { site: { 'manifest.json': manifest(['index.html']), 'index.html': 'home' } },
     'c.yml': configuration([`${web}, outputs: {index: true}`]),
@@ -162,7 +162,7 @@ t.test('validate finds a file that has the name of a generated output', (t) => {
   t.end();
 });
 
-t.test('a bundle whose scene map is invalid is refused with the pointer and the line', async (t) => {
+t.test('a bundle with an invalid scene map is rejected with the pointer and the line', async (t) => {
   const map = readFileSync('examples/scene-maps/session-42-invalid.json', 'utf8');
   const place = t.testdir({
     source: {
@@ -173,7 +173,7 @@ t.test('a bundle whose scene map is invalid is refused with the pointer and the 
   const place42 = /scenes\.json:\d+:\d+ \/scenes\/\d+/;
   t.match(waybill(['validate', 'source/bad'], { cwd: place }), { status: 1, stdout: place42 });
   t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), { status: 1, stdout: place42 });
-  t.notOk(existsSync(path.join(place, 'web')), 'nothing of it is published');
+  t.notOk(existsSync(path.join(place, 'web')), 'none of it is published');
   t.match(waybill(['scene-map', 'validate', 'source/bad/scenes.json'], { cwd: place }), { status: 1 });
   t.match(waybill(['scene-map', 'validate'], { cwd: place }), { status: 2, stdout: '' });
 });
@@ -239,7 +239,7 @@ t.test('inspect --probe does not create a missing destination', async (t) => {
   t.same(fingerprint(place), before);
 });
 
-t.test('verify finds what was altered, cut and removed', async (t) => {
+t.test('verify finds altered, truncated and removed files', async (t) => {
   const place = t.testdir({
     source: { one: { ...bundle, 'manifest.json': manifest(['a.txt', 'sub/b.txt', 'c.txt']), 'c.txt': 'c' } },
     'c.yml': configuration([web]),
@@ -255,17 +255,17 @@ t.test('verify finds what was altered, cut and removed', async (t) => {
   rmSync(path.join(place, 'web/one/sub/b.txt'));
   const ended = waybill(['verify', '-c', 'c.yml', '--format', 'json'], { cwd: place });
   t.equal(ended.status, 1);
-  const told = document(t, ended) as {
+  const printed = document(t, ended) as {
     destinations: { paths: { differing: { path: string; problem: string }[] }[] }[];
   };
-  t.match(told.destinations[0]?.paths[0]?.differing, [
+  t.match(printed.destinations[0]?.paths[0]?.differing, [
     { path: 'a.txt', problem: 'digest' },
     { path: 'c.txt', problem: 'size' },
     { path: 'sub/b.txt', problem: 'missing' },
   ]);
 });
 
-t.test('verify takes names of destinations and pipelines as run takes them', async (t) => {
+t.test('verify accepts the same names of destinations and pipelines as run', async (t) => {
   const place = t.testdir({
     source: { one: bundle },
     'c.yml':
@@ -274,8 +274,11 @@ t.test('verify takes names of destinations and pipelines as run takes them', asy
   });
   t.equal(waybill(['run', '-c', 'c.yml'], { cwd: place }).status, 0);
   const verified = (...args: string[]): string[] => {
-    const told = document(t, waybill(['verify', '-c', 'c.yml', '--format', 'json', ...args], { cwd: place }));
-    return (told as { destinations: { pipeline_id: string; destination_id: string }[] }).destinations.map(
+    const printed = document(
+      t,
+      waybill(['verify', '-c', 'c.yml', '--format', 'json', ...args], { cwd: place }),
+    );
+    return (printed as { destinations: { pipeline_id: string; destination_id: string }[] }).destinations.map(
       ({ pipeline_id, destination_id }) => `${pipeline_id}/${destination_id}`,
     );
   };
@@ -311,7 +314,7 @@ t.test("fixes altered files with verify's suggestion, where a normal run trusts 
   t.equal(command('verify').status, 0);
 });
 
-t.test('verify --repair writes again what differs, and --subset reads a part', async (t) => {
+t.test('verify --repair rewrites files that differ, and --subset reads a part', async (t) => {
   const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web]) });
   const verify = (...more: string[]): ReturnType<typeof waybill> =>
     waybill(['verify', '-c', 'c.yml', ...more], { cwd: place });
@@ -321,9 +324,9 @@ t.test('verify --repair writes again what differs, and --subset reads a part', a
   const dry = verify('--repair', '--dry-run');
   t.match(dry, { status: 1, stdout: /would be written again {2}a\.txt {2}from source/ });
   t.equal(readFileSync(altered, 'utf8'), 'A');
-  const told = verify('--repair', '--format', 'json');
-  t.equal(told.status, 0, told.stderr);
-  t.match(document(t, told), {
+  const printed = verify('--repair', '--format', 'json');
+  t.equal(printed.status, 0, printed.stderr);
+  t.match(document(t, printed), {
     clean: true,
     destinations: [
       { paths: [{ repair: { repaired: [{ path: 'a.txt', from: 'source' }], unrepaired: { length: 0 } } }] },
@@ -338,7 +341,7 @@ t.test('verify --repair writes again what differs, and --subset reads a part', a
   t.match(verify('--dry-run'), { status: 2, stderr: /needs --repair/ });
 });
 
-t.test('inspect shows that the newest bundle is ambiguous', async (t) => {
+t.test('inspect reports that the newest bundle is ambiguous', async (t) => {
   const place = t.testdir({
     source: { one: bundle, bad: { 'manifest.json': '{}' } },
     'c.yml': configuration([web, root]),
@@ -348,7 +351,7 @@ t.test('inspect shows that the newest bundle is ambiguous', async (t) => {
   t.match(document(t, ended), { warnings: [{ code: 'newest_unknown', message: /"bad"/ }] });
 });
 
-t.test('validate takes a directory, and says so', async (t) => {
+t.test('validate accepts only a directory, and reports anything else', async (t) => {
   const place = t.testdir({ bundle });
   for (const wrong of ['bundle/manifest.json', ''])
     t.match(waybill(['validate', wrong], { cwd: place }), {
@@ -358,7 +361,7 @@ t.test('validate takes a directory, and says so', async (t) => {
     });
 });
 
-t.test('reconcile-state repairs records of its own owner, or of all, and touches no file', async (t) => {
+t.test('reconcile-state repairs the records of one owner, or of all, and changes no file', async (t) => {
   const place = t.testdir({
     source: { one: bundle },
     'c.yml': configuration([web]),
@@ -431,7 +434,7 @@ t.test('prune must be enabled, previews its removals and performs them', async (
   t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
 });
 
-t.test('unpublish takes one bundle path down, and names what it cannot take', async (t) => {
+t.test('unpublish removes one bundle path, and explains why it rejects others', async (t) => {
   const place = t.testdir({
     source: { one: bundle, two: structuredClone(bundle) },
     'c.yml': configuration([`${web}, limits: {max_removed: 50%}`]),
@@ -457,7 +460,7 @@ t.test('unpublish takes one bundle path down, and names what it cannot take', as
     status: 0,
     stdout: /remove {2}one\/a\.txt\nremove {2}one\/sub\/b\.txt\n.*2 outputs \(2 B\) would be removed/,
   });
-  t.same(fingerprint(place), before, 'nothing was touched');
+  t.same(fingerprint(place), before, 'nothing was changed');
   const taken = take('one/', '-d', 'web', '--allow-removals', '--format', 'json');
   t.equal(taken.status, 0, taken.stderr);
   t.match(document(t, taken), {
@@ -466,7 +469,7 @@ t.test('unpublish takes one bundle path down, and names what it cannot take', as
     removes_catalog: true,
     error: null,
   });
-  t.same(readdirSync(path.join(place, 'web')), ['two'], 'nothing is left of it');
+  t.same(readdirSync(path.join(place, 'web')), ['two'], 'no files are left');
   t.match(take('one'), { status: 2, stderr: /published here: two/ });
   t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), {
     status: 0,
@@ -501,7 +504,7 @@ t.test('config check and config schema', async (t) => {
   );
 });
 
-t.test('serve: an upload by curl is published, and SIGTERM ends it', async (t) => {
+t.test('serve publishes an upload by curl, and ends at SIGTERM', async (t) => {
   await ensureInstalled('curl');
   const place = t.testdir({
     bundle: {

@@ -14,8 +14,8 @@ export interface Daemon {
 }
 
 /**
- * Starts `waybill serve -c c.yml`, of this build or `file`, in `place`, on this Node.js or `node`, and
- * resolves when it listens.
+ * Starts `waybill serve -c c.yml` in `place`, with this build or `file`, and this Node.js or `node`.
+ * Resolves when it listens.
  */
 export async function startDaemon(
   t: Pick<Test, 'teardown'>,

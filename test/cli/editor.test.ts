@@ -8,8 +8,8 @@ import { npmPackage } from '../services/npm-package.ts';
 import { waybill } from './process.ts';
 
 /*
- * What an editor makes of the schema: the server that editors ask about YAML, as npm publishes it, is given
- * files as an editor opens them.
+ * Checks the schema in editors: opens files in the YAML language server that editors use, as published on
+ * npm.
  */
 
 interface Diagnostic {
@@ -22,7 +22,7 @@ interface Message {
   params?: { uri?: string; diagnostics?: Diagnostic[]; items?: unknown[] };
 }
 interface Editor {
-  /** What it says about a file, each with the number of its line, from 1. */
+  /** Its messages about a file, each with its line number, starting at 1. */
   open: (file: string) => Promise<string[]>;
 }
 
@@ -44,7 +44,7 @@ async function startEditor(t: Test): Promise<Editor> {
   const initialized = new Promise<void>((resolve) => {
     void readMessages(child.stdout, ({ id, method, params }) => {
       if (method === undefined) resolve();
-      // It asks for settings; there are none.
+      // It requests settings; there are none.
       else if (id !== undefined) send({ id, result: params?.items?.map(() => null) ?? null });
       else if (method === 'textDocument/publishDiagnostics')
         waiting.get(params?.uri ?? '')?.(params?.diagnostics ?? []);
@@ -59,10 +59,10 @@ async function startEditor(t: Test): Promise<Editor> {
   return {
     async open(file) {
       const uri = pathToFileURL(path.resolve(file)).href;
-      const told = new Promise<Diagnostic[]>((resolve) => waiting.set(uri, resolve));
+      const diagnostics = new Promise<Diagnostic[]>((resolve) => waiting.set(uri, resolve));
       const textDocument = { uri, languageId: 'yaml', version: 1, text: readFileSync(file, 'utf8') };
       send({ method: 'textDocument/didOpen', params: { textDocument } });
-      return (await told).map(({ message, range }) => `${range.start.line + 1}: ${message}`);
+      return (await diagnostics).map(({ message, range }) => `${range.start.line + 1}: ${message}`);
     },
   };
 }
@@ -81,7 +81,7 @@ async function readMessages(stream: AsyncIterable<Buffer>, take: (message: Messa
   }
 }
 
-t.test('an editor has nothing to say about the examples and about what init writes', async (t) => {
+t.test('an editor accepts the examples and the files from init', async (t) => {
   const editor = await startEditor(t);
   const place = t.testdir({});
   for (const file of ['examples/config/full.yml', 'examples/demo/config.yml', 'examples/compose/waybill.yml'])
@@ -95,7 +95,7 @@ t.test('an editor has nothing to say about the examples and about what init writ
   }
 });
 
-t.test('it says what is wrong, at its line and in words', async (t) => {
+t.test('it reports errors at their lines, in plain words', async (t) => {
   const editor = await startEditor(t);
   const place = t.testdir({});
   layOutSchema(place);
@@ -114,20 +114,20 @@ pipelines:
       - { id: web, backend: local, path: ./public }
 `,
   );
-  const told = await editor.open(file);
-  t.match(at(4, told), /expected a duration: a whole number with a unit/);
-  t.match(at(5, told), /max_conections is not allowed/);
-  t.match(at(7, told), /expected an id of at most 64 lower-case letters/);
-  t.match(at(8, told), /local|sftp|s3|http_upload/);
+  const diagnostics = await editor.open(file);
+  t.match(at(4, diagnostics), /expected a duration: a whole number with a unit/);
+  t.match(at(5, diagnostics), /max_conections is not allowed/);
+  t.match(at(7, diagnostics), /expected an id of at most 64 lower-case letters/);
+  t.match(at(8, diagnostics), /local|sftp|s3|http_upload/);
   t.same(
-    told.filter((line) => !/^[4578]:/.test(line)),
+    diagnostics.filter((line) => !/^[4578]:/.test(line)),
     [],
     'and nothing else',
   );
-  t.notMatch(told.join('\n'), /pattern|\^/, 'no regular expression');
+  t.notMatch(diagnostics.join('\n'), /pattern|\^/, 'no regular expression');
 });
 
-/** As the page on the configuration says. */
+/** As described in the configuration page. */
 const schemaLine = '# yaml-language-server: $schema=./waybill.schema.json';
 
 function layOutSchema(place: string): void {
@@ -135,6 +135,6 @@ function layOutSchema(place: string): void {
   writeFileSync(path.join(place, 'waybill.schema.json'), stdout);
 }
 
-function at(line: number, told: readonly string[]): string {
-  return told.filter((each) => each.startsWith(`${line}:`)).join('\n');
+function at(line: number, diagnostics: readonly string[]): string {
+  return diagnostics.filter((each) => each.startsWith(`${line}:`)).join('\n');
 }

@@ -7,7 +7,7 @@ import { ensureInstalled } from '../services/debian.ts';
 import { startSmtp } from '../services/smtp/smtp.ts';
 import { configuration, program, web } from './process.ts';
 
-/** The built program and a mail server with a certificate of a private authority. */
+/** The built program and a mail server with a certificate from a private authority. */
 
 t.test('e-mail over TLS: a private authority, a wrong password, an untrusted certificate', async (t) => {
   await ensureInstalled('openssl');

@@ -8,7 +8,7 @@ import type { Event } from '../../src/core/notify/event.ts';
 import { deadPort, startReceiver } from '../core/notify/receiver.ts';
 import { configuration, document, type Ended, manifest, program, root, web } from './process.ts';
 
-/** The built program against real receivers, which run in this process. */
+/** The built program and real receivers, which run in this process. */
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const everything = 'events: [bundle.published, bundle.publish_failed, outputs.pruned]';
@@ -47,7 +47,7 @@ const hook = (url: string, more = 'timeout: 5s'): string =>
 const change = ({ directory }: Place, text: string): void =>
   writeFileSync(path.join(directory, 'source/one/a.txt'), text);
 
-t.test('sends an event per committed destination, none on skip_same, none in a dry run', async (t) => {
+t.test('sends an event per committed destination, and none for skip_same or a dry run', async (t) => {
   const states: unknown[] = [];
   const receiver = await startReceiver(t, (response, _attempt, { event }) => {
     const { destination_id: id, destination_path: at } = event.data as {
@@ -81,13 +81,13 @@ t.test('sends an event per committed destination, none on skip_same, none in a d
         outputs: [{ path: 'a.txt', size: 1 }],
       },
     });
-    t.notOk(body.includes(place.directory), 'no path of this machine');
+    t.notOk(body.includes(place.directory), 'no local path');
   }
   t.match(await place.run('run'), { status: 0, stdout: /skip_same=2/ });
   t.equal(receiver.received.length, 2, 'no event without a change');
 });
 
-t.test('sends failures to subscribers of failures only', async (t) => {
+t.test('sends only failures to subscribers of failures', async (t) => {
   const receiver = await startReceiver(t);
   const place = layOut(
     t,
@@ -99,7 +99,7 @@ t.test('sends failures to subscribers of failures only', async (t) => {
   mkdirSync(path.join(place.directory, 'source/bad'));
   writeFileSync(path.join(place.directory, 'source/bad/manifest.json'), '{"created": 7}');
   t.equal((await place.run('run')).status, 1);
-  t.equal(receiver.received.length, 0, 'it wants publications only');
+  t.equal(receiver.received.length, 0, 'it subscribes to publications only');
   const events = eventsIn(place);
   t.same(
     events.map(({ type, data }) => [type, (data as { destination_id: string }).destination_id]).sort(),
@@ -118,29 +118,32 @@ t.test('sends failures to subscribers of failures only', async (t) => {
   t.notOk(JSON.stringify(events).includes(place.directory));
 });
 
-t.test('a dead receiver is a warning, in text and JSON, and every destination is published', async (t) => {
-  const alive = await startReceiver(t);
-  const dead = `http://127.0.0.1:${await deadPort()}/path-with-a-secret`;
-  const place = layOut(t, [hook(dead), hook(alive.url).replace('hook', 'alive')], [web, root]);
-  const result = await place.run('run', '--format', 'json');
-  t.equal(result.status, 0, result.stderr);
-  const { warnings, counters } = document(t, result) as {
-    warnings: { code: string; message: string }[];
-    counters: object;
-  };
-  t.match(counters, { publish_new: 2, failed_destinations: 0 });
-  t.equal(warnings.filter(({ code }) => code === 'event_not_delivered').length, 2);
-  t.match(
-    warnings[0]?.message,
-    /notifier "hook".* not delivered in 4 tries: the receiver cannot be reached \(ECONNREFUSED\)/,
-  );
-  t.notMatch(JSON.stringify(result), /path-with-a-secret/);
-  t.equal(alive.received.length, 2, 'the other receiver got both');
-  change(place, 'b');
-  t.match(await place.run('run'), { status: 0, stderr: /warning {2}notifier "hook"/ });
-});
+t.test(
+  'an unreachable receiver is a warning, in text and JSON, and every destination is published',
+  async (t) => {
+    const alive = await startReceiver(t);
+    const dead = `http://127.0.0.1:${await deadPort()}/path-with-a-secret`;
+    const place = layOut(t, [hook(dead), hook(alive.url).replace('hook', 'alive')], [web, root]);
+    const result = await place.run('run', '--format', 'json');
+    t.equal(result.status, 0, result.stderr);
+    const { warnings, counters } = document(t, result) as {
+      warnings: { code: string; message: string }[];
+      counters: object;
+    };
+    t.match(counters, { publish_new: 2, failed_destinations: 0 });
+    t.equal(warnings.filter(({ code }) => code === 'event_not_delivered').length, 2);
+    t.match(
+      warnings[0]?.message,
+      /notifier "hook".* not delivered in 4 tries: the receiver cannot be reached \(ECONNREFUSED\)/,
+    );
+    t.notMatch(JSON.stringify(result), /path-with-a-secret/);
+    t.equal(alive.received.length, 2, 'the other receiver got both');
+    change(place, 'b');
+    t.match(await place.run('run'), { status: 0, stderr: /warning {2}notifier "hook"/ });
+  },
+);
 
-t.test('a log notifier writes to stderr, and stdout stays as it is', async (t) => {
+t.test('a log notifier writes to stderr and leaves stdout unchanged', async (t) => {
   const place = layOut(t, ['id: said, kind: log']);
   const { stdout, stderr, status } = await place.run('run');
   t.equal(status, 0);
@@ -148,7 +151,7 @@ t.test('a log notifier writes to stderr, and stdout stays as it is', async (t) =
   t.match(JSON.parse(/^event {2}(.*)$/m.exec(stderr)?.[1] ?? ''), { type: 'bundle.published' });
 });
 
-t.test('prune sends its removals, and nothing in a dry run', async (t) => {
+t.test('prune sends an event for its removals, and none in a dry run', async (t) => {
   const place = layOut(
     t,
     ['id: all, kind: file, path: ./events.jsonl, events: [outputs.pruned]'],
@@ -172,7 +175,7 @@ t.test('prune sends its removals, and nothing in a dry run', async (t) => {
   ]);
 });
 
-t.test('unpublish sends its removals, and nothing in a dry run', async (t) => {
+t.test('unpublish sends an event for its removals, and none in a dry run', async (t) => {
   const place = layOut(t, ['id: all, kind: file, path: ./events.jsonl, events: [bundle.unpublished]']);
   t.equal((await place.run('run')).status, 0);
   const which = ['one', '-p', 'maps', '-d', 'web'];
@@ -194,7 +197,7 @@ t.test('unpublish sends its removals, and nothing in a dry run', async (t) => {
   ]);
 });
 
-t.test('SIGTERM while a receiver fails: the try that runs is the last, and the program ends', async (t) => {
+t.test('SIGTERM while a receiver fails lets the current attempt finish, and the program ends', async (t) => {
   const receiver = await startReceiver(t, (response) => {
     child.kill('SIGTERM');
     // The response arrives only after the signal has been reported.
@@ -206,34 +209,31 @@ t.test('SIGTERM while a receiver fails: the try that runs is the last, and the p
   t.equal(status, 143);
   t.equal(receiver.received.length, 1);
   t.match(stderr, /not delivered in one try: http:\/\/127.0.0.1:\d+ answered 503/);
-  t.ok(existsSync(path.join(place.directory, 'web/one/a.txt')), 'it was published all the same');
+  t.ok(existsSync(path.join(place.directory, 'web/one/a.txt')), 'it was published anyway');
 });
 
-t.test('SIGKILL between commit and delivery: published, and the event is lost', async (t) => {
+t.test('SIGKILL between commit and delivery loses the event of a published bundle', async (t) => {
   const receiver = await startReceiver(t, () => child.kill('SIGKILL'));
   const place = layOut(t, [hook(receiver.url)]);
   const child = place.start(['run']);
   await once(child, 'close');
   t.equal(receiver.received.length, 1);
   t.match(await place.run('run'), { status: 0, stdout: /skip_same=1/ });
-  t.equal(receiver.received.length, 1, 'the next run has no event');
+  t.equal(receiver.received.length, 1, 'the next run sends no event');
   t.equal((await place.run('verify')).status, 0);
 });
 
-t.test(
-  'a signing secret that is missing or of the wrong form stops a command before it begins',
-  async (t) => {
-    for (const [value, message] of [
-      ['NOT_THERE', /NOT_THERE/],
-      ['BAD', /signing secret BAD /],
-    ] as const) {
-      const place = layOut(t, [hook('http://127.0.0.1:9/').replace('HOOK', value)]);
-      for (const args of [['run'], ['run', '--dry-run'], ['notify test']])
-        t.match(await place.run(...args), { status: 2, stderr: message, stdout: '' });
-      t.notOk(existsSync(path.join(place.directory, 'web')));
-    }
-  },
-);
+t.test('a missing or malformed signing secret stops a command before it begins', async (t) => {
+  for (const [value, message] of [
+    ['NOT_THERE', /NOT_THERE/],
+    ['BAD', /signing secret BAD /],
+  ] as const) {
+    const place = layOut(t, [hook('http://127.0.0.1:9/').replace('HOOK', value)]);
+    for (const args of [['run'], ['run', '--dry-run'], ['notify test']])
+      t.match(await place.run(...args), { status: 2, stderr: message, stdout: '' });
+    t.notOk(existsSync(path.join(place.directory, 'web')));
+  }
+});
 
 t.test('notify test reports the result for each notifier', async (t) => {
   const receiver = await startReceiver(t);
@@ -260,7 +260,7 @@ t.test('notify test reports the result for each notifier', async (t) => {
   t.match(await place.run('notify test', '--notifier', 'hok'), { status: 2, stderr: /did you mean "hook"/ });
 });
 
-t.test('a file that cannot be written is a warning', async (t) => {
+t.test('an unwritable file is a warning', async (t) => {
   const place = layOut(t, ['id: file, kind: file, path: ./no/such/events.jsonl']);
   t.match(await place.run('run'), { status: 0, stderr: /notifier "file".*ENOENT/ });
 });

@@ -8,12 +8,12 @@ import { configuration, manifest, root, waybill, web } from './process.ts';
  * difference.
  */
 
-/** The time of the bundles. Every other time is the test's clock. */
+/** The time of the bundles. Every other time comes from the test's clock. */
 const created = new Set(['2026-11-20T01:02:03.000Z', '2026-11-21T00:00:00.000Z', '2026-11-20T01:02:03Z']);
 
 const golden = new URL('golden/session.txt', import.meta.url);
 
-t.test('a session', async (t) => {
+t.test('a session matches its golden file', async (t) => {
   const place = t.testdir({
     source: {
       old: { 'manifest.json': manifest(['a.txt']), 'a.txt': 'a' },
@@ -33,14 +33,14 @@ t.test('a session', async (t) => {
     'wrong.yml':
       'pipelines:\n  - id: maps\n    sauce: {}\n    destinations:\n      - {id: web, backend: local, workflow: sideways}\n',
   });
-  const told: string[] = [];
+  const output: string[] = [];
   const does = (...args: string[]): void => {
     const { status, stdout, stderr } = waybill(args, { cwd: place });
     const text = (stdout + stderr.replace(/^(?=.)/gm, '! '))
       .replaceAll(place, 'PLACE')
       .replace(/ in [\d.]+ s(?=\b)/g, ' in TIME')
       .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (time) => (created.has(time) ? time : 'WHEN'));
-    told.push(`$ waybill ${args.join(' ')}\n${text}[${status}]\n`);
+    output.push(`$ waybill ${args.join(' ')}\n${text}[${status}]\n`);
   };
   const one = ['-c', 'c.yml', '-p', 'maps', '-d', 'web'];
 
@@ -74,7 +74,7 @@ t.test('a session', async (t) => {
   does('run', '-c', 'c.yml', '-d', 'roof');
   does('rum');
 
-  const text = told.join('\n');
+  const text = output.join('\n');
   if (process.env['UPDATE_GOLDEN']) writeFileSync(golden, text);
   t.equal(text, readFileSync(golden, 'utf8'));
 });

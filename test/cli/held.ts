@@ -2,8 +2,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 /**
- * Lets another host hold the lease of a bundle path, so that a run waits there, for as long as a test needs.
- * Its lock shows no life, and is stale only after two minutes.
+ * Lets another host hold the lease of a bundle path, so that a run waits for as long as a test needs. Its
+ * lock is never renewed, and becomes stale only after two minutes.
  */
 export function holdLease(bundlePath: string): string {
   mkdirSync(bundlePath, { recursive: true });

@@ -11,7 +11,7 @@ import { program, waybill } from './process.ts';
 const token = 'a-token-of-all-producers';
 const size = 20 << 20;
 
-t.test('a push that is killed in the middle is gone on with by the next one', async (t) => {
+t.test('a push continues an upload whose client was killed', async (t) => {
   const place = t.testdir({
     'c.yml': [
       'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [site]}]',

@@ -5,12 +5,12 @@ import { loadConfig } from '../../src/core/config/load-config.ts';
 import { localPlace, s3Place, sftpPlace, type StoragePlace } from '../faults/storage-places.ts';
 import { configuration, waybill } from './process.ts';
 
-/** Commands that only read a destination, or change what exists there, do not create it. */
+/** Commands that only read a destination, or change existing files, do not create it. */
 
 const site = ['-p', 'maps', '-d', 'site'];
 const flat = ['-p', 'maps', '-d', 'flat'];
 
-/** These took a lease, which created the directory of the destination. */
+/** These acquired a lease, which created the directory of the destination. */
 const withLease: readonly string[][] = [
   ['releases', 'rollback', ...site, '--path', 'a/b'],
   ['releases', 'resume', ...site, '--path', 'a/b'],

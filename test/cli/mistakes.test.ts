@@ -17,9 +17,9 @@ import type { Mistake } from './mistakes/mistake.ts';
 import { document, type Ended, errorDocument, fingerprint, program, programForAll } from './process.ts';
 
 /**
- * Common mistakes in the configuration and its environment. Each is made for real and reported: message,
- * location, fix and exit code, in text and in JSON, in one golden file. A sample makes each in text, and a
- * third of them in JSON. `UPDATE_GOLDEN=1` rewrites the file; review the difference.
+ * Makes common mistakes in the configuration and its environment. Message, location, fix and exit code are
+ * in one golden file, as text and as JSON. A sample checks each as text, and a third of them as JSON.
+ * `UPDATE_GOLDEN=1` rewrites the file; review the difference.
  */
 
 const golden = new URL('../fixtures/mistakes.txt', import.meta.url);
@@ -48,9 +48,9 @@ const mistakes = [
 const isUpdate = process.env['UPDATE_GOLDEN'] !== undefined;
 const inJson = new Set(isUpdate ? mistakes : sampleOf(mistakes, Math.ceil(mistakes.length / 3), 'mistakes'));
 const forAll = programForAll(t);
-const told = new Map<string, string>();
+const sections = new Map<string, string>();
 
-t.test('there are more than a hundred of them', async (t) => {
+t.test('there are more than a hundred mistakes with distinct names', async (t) => {
   t.ok(mistakes.length >= 100, String(mistakes.length));
   t.equal(new Set(mistakes.map(({ name }) => name)).size, mistakes.length);
 });
@@ -71,22 +71,22 @@ async function meet(mistake: Mistake): Promise<void> {
       mistake.textOnly || !inJson.has(mistake)
         ? undefined
         : await waybill(mistake, [...args, '--format', 'json']);
-    told.set(mistake.name, section(mistake, args, asText, json));
+    sections.set(mistake.name, section(mistake, args, asText, json));
     const all = asText.stdout + asText.stderr;
-    t.match(all, where, 'the text names the place');
-    t.match(all, remedy, 'the text says what to do');
+    t.match(all, where, 'the text has the location');
+    t.match(all, remedy, 'the text has the fix');
     if (json === undefined) return;
     t.equal(json.status, asText.status, 'the exit code matches the text output');
     const printed = json.stdout === '' ? errorDocument(t, json) : document(t, json);
-    // Line and column are separate values there.
+    // In JSON, line and column are separate values.
     const values = valuesOf(printed);
-    t.match(values, where.replace(/(?::\d+){1,2}$/, ''), 'the document names the place');
-    t.match(values, remedy, 'the document says what to do');
+    t.match(values, where.replace(/(?::\d+){1,2}$/, ''), 'the document has the location');
+    t.match(values, remedy, 'the document has the fix');
   });
 }
 
 t.test('all messages match the golden file', async (t) => {
-  const whole = mistakes.map(({ name }) => told.get(name) ?? '').join('\n');
+  const whole = mistakes.map(({ name }) => sections.get(name) ?? '').join('\n');
   if (isUpdate) writeFileSync(golden, whole);
   const expected = readFileSync(golden, 'utf8')
     .split(/^(?=## )/m)
@@ -94,14 +94,14 @@ t.test('all messages match the golden file', async (t) => {
   t.equal(whole, expected.join(''));
 });
 
-/** Removes the part of a section that is about the JSON output. */
+/** Removes the JSON output from a section. */
 function withoutJson(section: string): string {
   return section.replace(/^json [^]*?^\[\d+\]\n/m, '');
 }
 
-/** Runs the built program in a place of its own, in which the mistake was made. */
+/** Runs the built program in a separate directory in which the mistake was made. */
 async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
-  // Where another user may look, too.
+  // A directory that another user may read, too.
   const place = mkdtempSync(path.join(tmpdir(), 'waybill-mistake-'));
   chmodSync(place, 0o755);
   try {
@@ -134,7 +134,7 @@ async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
   }
 }
 
-/** Without what is another one in every run. */
+/** Replaces values that differ in every run. */
 function normal(written: string, place: string): string {
   return (
     withoutPorts(written)
@@ -142,7 +142,7 @@ function normal(written: string, place: string): string {
       .replaceAll(path.basename(place), 'PLACE')
       .replace(/^.*; trying again in .*\n/gm, '')
       .replace(/ in [\d.]+ s(?=\b)/g, ' in TIME')
-      // The id of a destination of `publish` follows from its place.
+      // The id of a destination of `publish` is derived from its location.
       .replace(/\b(local|sftp|s3)-[0-9a-f]{8}\b/g, '$1-ID')
       .replace(/\d{4}[-/]\d\d[-/]\d\d[T ][\d:.]+Z?/g, 'WHEN')
   );
@@ -166,7 +166,7 @@ function section({ name }: Mistake, args: string[], asText: Ended, json: Ended |
   return `${parts.join('\n')}\n`;
 }
 
-/** Errors and findings of a document, wherever they stand. */
+/** Errors and findings of a document, at any depth. */
 function essence({ stdout, stderr }: Ended): string {
   const found: unknown[] = [];
   const { kind } = JSON.parse(stdout || stderr, (_, value: unknown) => {

@@ -21,7 +21,7 @@ function latin1(directory: string, name: string): Buffer {
   return Buffer.concat([Buffer.from(`${directory}/`), Buffer.from(name, 'latin1')]);
 }
 
-t.test('pack, push and uploads refuse names that are not UTF-8 in the same words', async (t) => {
+t.test('pack, push and uploads reject names that are not UTF-8 with the same message', async (t) => {
   const place = t.testdir({ 'c.yml': config, site: { 'index.html': '<p>' } });
   const site = path.join(place, 'site');
   writeFileSync(latin1(site, 'café.txt'), 'x');
@@ -35,7 +35,7 @@ t.test('pack, push and uploads refuse names that are not UTF-8 in the same words
     waybill([...args, '--to', url], { cwd: place, env: { WAYBILL_TOKEN: token } });
   t.match(run(['push', 'site', '-p', 'site']), { status: 1, stdout: '', stderr: said });
 
-  // As tar itself makes it of that directory.
+  // As tar itself archives that directory.
   writeFileSync(path.join(site, 'manifest.json'), manifest(['index.html']));
   execFileSync('tar', ['-C', 'site', '-cf', 'gnu.tar', '--format=gnu', '.'], { cwd: place });
   execFileSync('tar', ['-C', 'site', '-cf', 'pax.tar', '--format=pax', '.'], { cwd: place });
@@ -54,7 +54,7 @@ t.test('pack, push and uploads refuse names that are not UTF-8 in the same words
   t.same(
     staged.filter((name) => /index\.html|manifest\.json/.test(name)),
     [],
-    'nothing of the uploads stays staged',
+    'no files of the uploads stay staged',
   );
 
   t.match(run(['push', 'site', '-p', 'site']), { status: 0, stderr: said }, 'an unlisted file is a warning');

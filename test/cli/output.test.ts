@@ -1,7 +1,7 @@
 import t from 'tap';
 import { columns, makeOutput } from '../../src/cli/output/output.ts';
 
-t.test('what the core warns of reaches stderr in either format, and nothing less grave does', async (t) => {
+t.test('warnings of the core are written to stderr in both formats, and lower levels are not', async (t) => {
   const err = t.capture(process.stderr, 'write', () => true);
   for (const json of [false, true]) {
     const { log } = makeOutput({ json, color: false });
@@ -17,7 +17,7 @@ t.test('what the core warns of reaches stderr in either format, and nothing less
 });
 
 t.test(
-  'columns are as wide as their widest cell, colours not counted, and lines have no blanks at their ends',
+  'columns are as wide as their widest cell without colors, and lines have no trailing blanks',
   async (t) => {
     t.same(
       columns(

@@ -2,14 +2,17 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 
-/** The package as npm publishes it, of the program as it is built; made in `place`. */
+/** The package as published on npm, packed from the built program into `place`. */
 export function packWaybill(place: string): string {
   const env = { PATH: process.env['PATH'] ?? '', HOME: place };
-  const told = execFileSync(process.execPath, ['scripts/package/pack.mjs', place], { env, encoding: 'utf8' });
-  return told.trim();
+  const output = execFileSync(process.execPath, ['scripts/package/pack.mjs', place], {
+    env,
+    encoding: 'utf8',
+  });
+  return output.trim();
 }
 
-/** What `npm install --prefix` makes of a package, with the dependencies of this clone for npm's own. */
+/** The result of `npm install --prefix` with a package, but with the dependencies of this clone. */
 export function installLinked(tarball: string, prefix: string): void {
   const installed = path.join(prefix, 'node_modules', 'waybill');
   const bin = path.join(prefix, 'node_modules', '.bin');

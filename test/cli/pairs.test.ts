@@ -8,8 +8,8 @@ import { startSshd } from '../services/sshd.ts';
 import { document, manifest, waybill } from './process.ts';
 
 /**
- * The same bundle from each kind of source to each kind of destination, byte for byte; looked at with the
- * tools that people have.
+ * Publishes the same bundle from each kind of source to each kind of destination, byte for byte. Checks the
+ * result with common tools.
  */
 
 const kinds = ['local', 'sftp', 's3'] as const;
@@ -59,10 +59,10 @@ const pipelines = kinds.map((from) =>
 );
 writeFileSync(config, `pipelines:\n${pipelines.join('\n')}\n`);
 
-t.test('every pair publishes, and has nothing to do when asked again', async (t) => {
+t.test('every pair of backends publishes, and a second run changes nothing', async (t) => {
   const dry = waybill(['run', '-c', config, '--dry-run'], { env });
   t.equal(dry.status, 0, dry.stdout + dry.stderr);
-  t.notOk(existsSync(sshd.knownHostsFile), 'a dry run remembers no host');
+  t.notOk(existsSync(sshd.knownHostsFile), 'a dry run stores no host key');
   t.same(readdirSync(sshd.root), ['source'], 'and writes nothing');
   for (const action of ['publish_new', 'skip_same']) {
     const ended = waybill(['run', '-c', config, '--format', 'json'], { env });
@@ -93,7 +93,7 @@ for (const from of kinds)
         ['.publisher.json'],
         'only the state is left next to them',
       );
-      t.comment(`told: ${from} → ${to}: ${files.length} files identical, SHA256SUMS agrees`);
+      t.comment(`report: ${from} → ${to}: ${files.length} files identical, SHA256SUMS agrees`);
     });
 
 t.test('rclone check finds what was published to S3 and SFTP identical to the source', async (t) => {
@@ -140,13 +140,10 @@ t.test("verify reads everything back, inspect --probe shows the servers' capabil
   const shown = waybill(['inspect', '-c', config, '-p', 'from-s3', '--probe'], { env }).stdout;
   t.match(shown, /to-sftp .*agrees .*atomic .*create/);
   t.match(shown, /to-s3 .*agrees .*none .*full/);
-  t.equal(waybill(['run', '-c', config], { env }).status, 0, 'a probe leaves nothing that disturbs a run');
+  t.equal(waybill(['run', '-c', config], { env }).status, 0, 'leftovers of a probe do not affect a run');
 });
 
-/**
- * What lies under a name of a destination, as a directory of this machine, fetched with the tool that people
- * use for it.
- */
+/** The files below a name of a destination as a local directory, fetched with the usual tool. */
 async function fetched(t: Test, name: string, kind: Kind): Promise<string> {
   if (kind === 'local') return path.join(place, name);
   const target = path.join(t.testdir(), name);

@@ -8,8 +8,8 @@ import type { Test } from 'tap';
 export const program = path.resolve('dist/cli/main.js');
 
 /**
- * Returns the built program at a place that every user may read, as the clone may not be, e.g. in `/root`.
- * The directory is removed with `t`.
+ * Returns the built program at a path that every user may read. The clone may be in `/root`. The directory
+ * is removed with `t`.
  */
 export function programForAll(t: Pick<Test, 'teardown'>): string {
   const place = mkdtempSync(path.join(tmpdir(), 'waybill-program-'));
@@ -26,7 +26,7 @@ export interface Ended {
   stderr: string;
 }
 
-/** Runs the built program to its end, with nothing of this process's environment but the path. */
+/** Runs the built program to its end, with only PATH from the environment of this process. */
 export function waybill(
   args: readonly string[],
   options: { cwd?: string; env?: Record<string, string>; input?: Buffer } = {},
@@ -44,21 +44,21 @@ const validateOutput = new Ajv2020({ allErrors: true }).compile(
   JSON.parse(readFileSync('schemas/cli-output.schema.json', 'utf8')) as object,
 );
 
-/** The one JSON document on stdout, held against the published schema. */
+/** The one JSON document on stdout, validated against the published schema. */
 export function document(t: Test, { stdout }: Pick<Ended, 'stdout'>): unknown {
   const parsed: unknown = JSON.parse(stdout);
   validateOutput(parsed);
-  t.same(validateOutput.errors ?? [], [], 'the document is as the schema says');
+  t.same(validateOutput.errors ?? [], [], 'the document matches the schema');
   return parsed;
 }
 
-/** The error document of a command that failed before it had a result; stdout is empty. */
+/** The error document of a command that failed without a result. stdout is empty. */
 export function errorDocument(t: Test, { stdout, stderr }: Ended): unknown {
   t.equal(stdout, '', 'a fatal failure prints no result document');
   return document(t, { stdout: stderr.trimEnd().split('\n').at(-1) ?? '' });
 }
 
-/** Every file below a directory, with what would show that it was touched. */
+/** Every file below a directory, with the metadata that any change would alter. */
 export function fingerprint(directory: string): Record<string, string> {
   const entries = readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort();
   return Object.fromEntries(

@@ -15,7 +15,7 @@ import { startDaemon } from './daemon.ts';
 import { installLinked, packWaybill } from './packed.ts';
 import { document, type Ended, errorDocument, fingerprint, program, waybill } from './process.ts';
 
-t.test('pack: an archive and what is in it, told in text and JSON', (t) => {
+t.test('pack: reports the archive and its contents in text and JSON', (t) => {
   const place = t.testdir({ site: { 'index.html': '<p>', sub: { a: 'A' } } });
   const site = path.join(place, 'site');
   const before = fingerprint(site);
@@ -40,7 +40,7 @@ t.test('pack: an archive and what is in it, told in text and JSON', (t) => {
     bytes: 4,
   });
   t.ok(readFileSync(path.join(place, 'other.tgz')).equals(archive));
-  t.same(fingerprint(site), before, 'the directory stays as it is');
+  t.same(fingerprint(site), before, 'the directory is unchanged');
   t.same(readdirSync(place).sort(), ['other.tgz', 'site', 'site.tar.gz'], 'no other files are left');
 
   const given = ['--created', '2026-11-20T01:02:03Z', '--metadata', 'by=me', '--exclude', 'sub'];
@@ -104,7 +104,7 @@ const config = [
   '  - {id: blocked, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./blocked}]}',
 ].join('\n');
 
-/** A program without blocking this process, which may be the server that it calls. */
+/** Runs a program without blocking this process, which may be the server that it calls. */
 function ended(
   file: string,
   args: readonly string[],
@@ -145,10 +145,10 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   const args = ['push', 'site', '-p', 'site', '--name', 'n', '--no-git', '--format', 'json'];
   const again = waybill([...args, '--token-file', 'token', '--to', url], { cwd: place });
   t.match(document(t, again), { kind: 'push', run_id: id, is_replayed: true, run: { status: 'succeeded' } });
-  const anew = document(t, run([...args, '--again', '--no-wait'])) as { run_id: string; run: null };
-  t.match(anew, { is_replayed: false, run: null });
-  t.not(anew.run_id, id);
-  t.equal(run(['runs', 'follow', anew.run_id]).status, 0);
+  const repeated = document(t, run([...args, '--again', '--no-wait'])) as { run_id: string; run: null };
+  t.match(repeated, { is_replayed: false, run: null });
+  t.not(repeated.run_id, id);
+  t.equal(run(['runs', 'follow', repeated.run_id]).status, 0);
 
   const noted = run(['push', 'site', '-p', 'site', '--name', 'm', '--no-git', '--message', 'Fix <b>it</b>']);
   t.match(noted, { status: 0, stdout: /^succeeded .*\n {2}Fix <b>it<\/b>\n/ });
@@ -256,7 +256,7 @@ t.test('rejects an untrusted certificate, with the fix', async (t) => {
   });
 });
 
-t.test('installed from its package, with no clone: one command publishes a directory', async (t) => {
+t.test('a fresh installation from the package publishes a directory with one command', async (t) => {
   const place = t.testdir({
     'c.yml': config,
     clean: { site: { 'index.html': '<p>' } },
@@ -284,9 +284,9 @@ t.test('installed from its package, with no clone: one command publishes a direc
 
 const allPushes = 1000;
 
-t.test('over a line that cuts, drops and stalls, each bundle is published once', async (t) => {
+t.test('over a network that disconnects, loses and stalls, each bundle is published once', async (t) => {
   const pushes = howMany(allPushes, 20);
-  // A pipeline does one run at a time: in one alone a thousand runs would wait for each other.
+  // A pipeline has one run at a time, so with a single pipeline a thousand runs would wait for each other.
   const pipelines = ['one', 'two', 'three', 'four'];
   const place = t.testdir({
     'c.yml': [
@@ -316,12 +316,12 @@ t.test('over a line that cuts, drops and stalls, each bundle is published once',
   const runs = new Set<string>();
   await inParallel(
     Array.from({ length: pushes }, (_, index) => index),
-    // Most of them wait for a stalled connection.
+    // Most pushes wait for a stalled connection.
     48,
     async (index) => {
       const { runId, run } = await client.push(pipelines[index % 4] as string, path.join(place, 'a'), {
         name: `n${index}`,
-        // Both ways: the answers of each may be lost.
+        // In both directions, because responses may be lost as well.
         resumable: index % 8 < 4 ? 'never' : 'always',
       });
       runs.add(runId);
@@ -330,11 +330,11 @@ t.test('over a line that cuts, drops and stalls, each bundle is published once',
   );
   const accepted: string[] = [];
   for await (const { run_id: id } of connect({ url, token }).runs.list({}, 2 * pushes)) accepted.push(id);
-  t.same(accepted.sort(), [...runs].sort(), 'the daemon took no bundle twice');
+  t.same(accepted.sort(), [...runs].sort(), 'the daemon accepted no bundle twice');
   t.equal(runs.size, pushes);
   t.equal(readdirSync(path.join(place, 'web')).length, pushes, 'and lost none');
   t.ok(retries > 0);
   t.comment(
-    `told: ${share(pushes, allPushes)} pushes over a rough line, ${retries} tries again; ${JSON.stringify(proxy.done)}`,
+    `report: ${share(pushes, allPushes)} pushes over a bad network, ${retries} retries; ${JSON.stringify(proxy.done)}`,
   );
 });

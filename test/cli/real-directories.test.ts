@@ -4,7 +4,7 @@ import t from 'tap';
 import { type Kind, layOut, publishInRounds, type Tree } from './publishing/rounds.ts';
 
 /**
- * Directories as people have them, each published, published again, changed, rolled back and brought back.
+ * Typical directories of users, each published, republished, changed, rolled back and restored.
  * test/matrix/site-generators.test.ts does the same with builds of Hugo, Jekyll and VitePress.
  */
 
@@ -120,9 +120,9 @@ const kinds: Readonly<Record<string, Kind>> = {
 };
 
 for (const [name, kind] of Object.entries(kinds))
-  t.test(`publishes ${name}, twice, changed, and back and forth`, (t) => publishInRounds(t, kind));
+  t.test(`publishes ${name}, again, after changes, and alternating`, (t) => publishInRounds(t, kind));
 
-t.test('refuses a name in NFD with one error, and publishes nothing', async (t) => {
+t.test('rejects a name in NFD with one error, and publishes nothing', async (t) => {
   const name = 'café.html'.normalize('NFD');
   const { www, publish: publishIt, error } = layOut(t, { files: { ...page, [name]: 'x' } });
   t.match(await publishIt(), { status: 1, action: 'error', written: 0 });

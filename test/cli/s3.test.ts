@@ -70,7 +70,7 @@ async function layOut(t: Test): Promise<Place> {
   return { config: path.join(root, 'c.yml'), disk: path.join(root, 'disk'), source, target };
 }
 
-/** Not synchronous, since the proxy is in this process. */
+/** Must be asynchronous, because the proxy is in this process. */
 async function waybill(args: string[], env: Record<string, string> = secrets): Promise<Ended> {
   const child = spawn(process.execPath, [program, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -81,7 +81,7 @@ async function waybill(args: string[], env: Record<string, string> = secrets): P
     text(child.stderr),
     new Promise<number | null>((resolve) => child.once('exit', resolve)),
   ]);
-  t.notOk((stdout + stderr).includes(server.user.secretAccessKey), 'no secret is shown');
+  t.notOk((stdout + stderr).includes(server.user.secretAccessKey), 'no secret is printed');
   return { status, stdout, stderr };
 }
 
@@ -93,68 +93,57 @@ async function listing(bucket: string): Promise<Record<string, string>> {
   return found;
 }
 
-t.test(
-  'looked at: validate, inspect and a dry run write nothing, and inspect reads manifests only',
-  async (t) => {
-    const { config, source, target } = await layOut(t);
-    const before = [await listing(source), await listing(target)];
+t.test('validate, inspect and a dry run write nothing, and inspect reads only manifests', async (t) => {
+  const { config, source, target } = await layOut(t);
+  const before = [await listing(source), await listing(target)];
 
-    proxy.seen.length = 0;
-    const inspected = await waybill([
-      'inspect',
-      '--config',
-      config,
-      '--pipeline',
-      'maps',
-      '--format',
-      'json',
-    ]);
-    t.equal(inspected.status, 0, inspected.stderr);
-    t.match(document(t, inspected), {
-      bundles: [
-        { path: 'deep/two', files: 1, bytes: 5 },
-        { path: 'one', files: 3, bytes: large.length + 3 },
-      ],
-    });
-    const validated = await waybill([
-      'validate',
-      '--config',
-      config,
-      '--pipeline',
-      'maps',
-      '--listing-only',
-      '--format',
-      'json',
-    ]);
-    t.equal(validated.status, 0, validated.stderr);
-    t.match(document(t, validated), { valid: true, files_read: false });
-    const read = proxy.seen
-      .filter(({ url }) => !url.includes('list-type=2'))
-      .map(({ url }) => url.split('/').at(-1));
-    t.ok(
-      read.every((name) => /^(manifest|\.publisher)\.json/.test(name ?? '')),
-      read.join(' '),
-    );
+  proxy.seen.length = 0;
+  const inspected = await waybill(['inspect', '--config', config, '--pipeline', 'maps', '--format', 'json']);
+  t.equal(inspected.status, 0, inspected.stderr);
+  t.match(document(t, inspected), {
+    bundles: [
+      { path: 'deep/two', files: 1, bytes: 5 },
+      { path: 'one', files: 3, bytes: large.length + 3 },
+    ],
+  });
+  const validated = await waybill([
+    'validate',
+    '--config',
+    config,
+    '--pipeline',
+    'maps',
+    '--listing-only',
+    '--format',
+    'json',
+  ]);
+  t.equal(validated.status, 0, validated.stderr);
+  t.match(document(t, validated), { valid: true, files_read: false });
+  const read = proxy.seen
+    .filter(({ url }) => !url.includes('list-type=2'))
+    .map(({ url }) => url.split('/').at(-1));
+  t.ok(
+    read.every((name) => /^(manifest|\.publisher)\.json/.test(name ?? '')),
+    read.join(' '),
+  );
 
-    const gets = proxy.seen.length;
-    const whole = await waybill(['validate', '--config', config, '--pipeline', 'maps', '--format', 'json']);
-    t.equal(whole.status, 0, whole.stderr);
-    t.match(document(t, whole), { valid: true, files_read: true });
-    const fetched = proxy.seen.slice(gets).filter(({ url }) => !url.includes('list-type=2'));
-    t.ok(
-      fetched.some(({ url }) => !/(manifest|\.publisher)\.json/.test(url)),
-      'every file is read',
-    );
-    const dry = await waybill(['run', '--config', config, '--dry-run', '--format', 'json']);
-    t.equal(dry.status, 0, dry.stderr);
-    t.match(document(t, dry), { counters: { publish_new: 3 } });
-    t.same([await listing(source), await listing(target)], before);
-    // A dry run of a first publication also asks whether there are releases, by HEAD.
-    t.same([...new Set(proxy.seen.map(({ method }) => method))].sort(), ['GET', 'HEAD']);
-  },
-);
+  const gets = proxy.seen.length;
+  const whole = await waybill(['validate', '--config', config, '--pipeline', 'maps', '--format', 'json']);
+  t.equal(whole.status, 0, whole.stderr);
+  t.match(document(t, whole), { valid: true, files_read: true });
+  const fetched = proxy.seen.slice(gets).filter(({ url }) => !url.includes('list-type=2'));
+  t.ok(
+    fetched.some(({ url }) => !/(manifest|\.publisher)\.json/.test(url)),
+    'every file is read',
+  );
+  const dry = await waybill(['run', '--config', config, '--dry-run', '--format', 'json']);
+  t.equal(dry.status, 0, dry.stderr);
+  t.match(document(t, dry), { counters: { publish_new: 3 } });
+  t.same([await listing(source), await listing(target)], before);
+  // A dry run of a first publication also checks for releases with HEAD.
+  t.same([...new Set(proxy.seen.map(({ method }) => method))].sort(), ['GET', 'HEAD']);
+});
 
-t.test("inspect --probe shows the server's capabilities, and leaves nothing", async (t) => {
+t.test("inspect --probe shows the server's capabilities, and leaves no objects", async (t) => {
   const { config, target } = await layOut(t);
   const before = await listing(target);
   const inspect = ['inspect', '--config', config, '--pipeline', 'maps', '--probe', '--format', 'json'];
@@ -183,7 +172,7 @@ t.test("inspect --probe shows the server's capabilities, and leaves nothing", as
   t.same(await listing(target), before);
 });
 
-t.test('published, compared with rclone, verified, lost, repaired, pruned', async (t) => {
+t.test('publishes, compares with rclone, verifies, repairs and prunes', async (t) => {
   const { config, disk, source, target } = await layOut(t);
   const first = await waybill(['run', '--config', config, '--format', 'json']);
   t.equal(first.status, 0, first.stderr);
@@ -217,7 +206,7 @@ t.test('published, compared with rclone, verified, lost, repaired, pruned', asyn
   const before = await listing(target);
   const again = await waybill(['run', '--config', config, '--format', 'json']);
   t.match(document(t, again), { counters: { skip_same: 3 } });
-  t.same(await listing(target), before, 'nothing to do writes nothing');
+  t.same(await listing(target), before, 'a run without changes writes nothing');
 
   const at = ['--config', config, '--pipeline', 'maps', '--destination', 'cdn'];
   t.equal((await waybill(['verify', ...at])).status, 0);
@@ -236,7 +225,7 @@ t.test('published, compared with rclone, verified, lost, repaired, pruned', asyn
 });
 
 t.test(
-  'a secret that is missing or empty ends everything before any work; a wrong one fails that destination',
+  'a missing or empty secret stops the run before any work; a wrong one fails its destination',
   async (t) => {
     const { config } = await layOut(t);
     proxy.seen.length = 0;
@@ -254,7 +243,7 @@ t.test(
   },
 );
 
-t.test('without an endpoint and credentials of its own, the SDK is asked for both, as it is', async (t) => {
+t.test('without an endpoint and credentials, uses those of the SDK', async (t) => {
   const bucket = await server.newBucket();
   const place = t.testdir({
     source: { one: { 'manifest.json': manifest(['a.txt', 'large.bin']), 'a.txt': 'a', 'large.bin': large } },

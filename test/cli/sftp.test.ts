@@ -11,8 +11,8 @@ import { document, type Ended, fingerprint, manifest, program } from './process.
 import { upkeepSuite } from './upkeep.ts';
 
 /**
- * The built program on an SFTP server: every command that keeps a destination in order, and a publication
- * whose connection breaks.
+ * The built program with an SFTP server: every maintenance command, and a publication whose connection
+ * breaks.
  */
 
 const server = await startSshd(t);
@@ -21,7 +21,7 @@ const proxy = await startCuttingProxy(t, server.port);
 const place = (name: string, port = server.port): string =>
   `backend: sftp, host: ${server.host}, port: ${port}, user: ${server.user}, path: "${server.root}/${name}", ssh_key_file: "${server.clientKeyFile}", known_hosts_file: "${server.knownHostsFile}"`;
 
-/** A pipeline between two directories of the server, the destination's connection through the proxy. */
+/** A pipeline between two directories of the server. The destination connects through the proxy. */
 function layOut(t: Test, name: string, bundles: Record<string, Record<string, string>>): string {
   for (const [bundle, files] of Object.entries(bundles))
     for (const [file, content] of Object.entries(files)) {
@@ -45,7 +45,7 @@ function layOut(t: Test, name: string, bundles: Record<string, Record<string, st
   return config;
 }
 
-/** Not synchronous, since the proxy is in this process. */
+/** Must be asynchronous, because the proxy is in this process. */
 async function waybill(...args: string[]): Promise<Ended> {
   const child = spawn(process.execPath, [program, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -56,7 +56,7 @@ async function waybill(...args: string[]): Promise<Ended> {
   return { status, stdout, stderr };
 }
 
-t.test('validate, run, verify, reconcile-state and prune, from SFTP to SFTP', async (t) => {
+t.test('validates, runs, verifies, reconciles and prunes, from SFTP to SFTP', async (t) => {
   const config = layOut(t, 'care', {
     old: { 'manifest.json': manifest(['a.txt'], '2026-11-20T00:00:00Z'), 'a.txt': 'a' },
     new: { 'manifest.json': manifest(['b.txt'], '2026-11-21T00:00:00Z'), 'b.txt': 'b' },
@@ -70,7 +70,7 @@ t.test('validate, run, verify, reconcile-state and prune, from SFTP to SFTP', as
 
   writeFileSync(path.join(out, 'new/b.txt'), 'x');
   const verified = await waybill('verify', '-c', config, '--format', 'json');
-  t.equal(verified.status, 1, 'a byte that changed behind its back is found');
+  t.equal(verified.status, 1, 'a byte changed by another program is detected');
   t.match(verified.stdout, /new\/b\.txt|b\.txt/);
   writeFileSync(path.join(out, 'new/b.txt'), 'b');
 
@@ -112,17 +112,17 @@ t.test('validate, run, verify, reconcile-state and prune, from SFTP to SFTP', as
   t.same(
     files(out).filter((name) => name.includes('.publisher') && !name.endsWith('.publisher.json')),
     [],
-    'and only the states are left',
+    'only the states are left',
   );
 });
 
-t.test('validate, inspect and a dry run read manifests, and no byte of a file unless asked', async (t) => {
+t.test('validate, inspect and a dry run read manifests, and no file contents unless requested', async (t) => {
   const content = 'c'.repeat(1 << 20);
   const config = layOut(t, 'look', {
     one: { 'manifest.json': manifest([{ path: 'a.bin', size: content.length, digest: digestOf(content) }]) },
   });
   writeFileSync(path.join(server.root, 'look-in/one/a.bin'), content);
-  // Its source, too, is looked at through the proxy, which counts.
+  // Its source is also read through the proxy, which counts bytes.
   writeFileSync(
     config,
     readFileSync(config, 'utf8').replaceAll(`port: ${server.port}`, `port: ${proxy.port}`),
@@ -156,7 +156,7 @@ t.test('reports an invalid bundle with its path on the server', async (t) => {
   t.match(ended.stdout + ended.stderr, /missing\.txt/);
 });
 
-t.test('a connection lost for good in mid-publication, a restart, and the next run converges', async (t) => {
+t.test('after a connection lost during publication and a restart, the next run converges', async (t) => {
   const names = Array.from({ length: 30 }, (_, index) => `f/${index}.bin`);
   const contents = Object.fromEntries(names.map((name) => [name, `${name} `.repeat(8_000)]));
   const config = layOut(t, 'cut', { one: { 'manifest.json': manifest(names), ...contents } });
@@ -167,13 +167,13 @@ t.test('a connection lost for good in mid-publication, a restart, and the next r
   t.match(broken.stdout + broken.stderr, /connection|ended/);
   proxy.cutAfter(Infinity, 0);
   await server.restart();
-  const mended = await waybill('run', '-c', config);
-  t.equal(mended.status, 0, mended.stderr + mended.stdout);
+  const fixed = await waybill('run', '-c', config);
+  t.equal(fixed.status, 0, fixed.stderr + fixed.stdout);
   for (const name of names) t.equal(readFileSync(path.join(out, 'one', name), 'utf8'), contents[name], name);
   t.same(
     files(out).filter((name) => name.includes('.publisher')),
     ['one/.publisher.json'],
-    'nothing of the broken tries is left',
+    'no files of the broken attempts are left',
   );
   t.match((await waybill('run', '-c', config)).stdout, /skip_same/);
 });

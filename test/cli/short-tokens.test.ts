@@ -14,8 +14,9 @@ import { startDaemon } from './daemon.ts';
 import { program, waybill } from './process.ts';
 
 /*
- * `waybill push` in jobs of GitHub Actions and GitLab without a stored secret, over a line on which an upload
- * takes longer than two access tokens live. All jobs push at the same time, each on a connection of its own.
+ * `waybill push` in jobs of GitHub Actions and GitLab without a stored secret, over a connection on which an
+ * upload takes longer than the lifetime of two access tokens. All jobs push at the same time, each on its
+ * own connection.
  */
 
 t.setTimeout(0);
@@ -110,13 +111,13 @@ t.test('GitHub Actions: an upload that outlives its tokens continues with new on
     t.ok(isPublished(name), name);
     t.ok(issued >= 3, `${name}: ${issued} ID tokens`);
     t.match(stderr, /trusted publisher github-ci, by GitHub Actions: repo:octo-org\/octo-repo/);
-    t.notMatch(stderr, /another client|expired/, 'a renewal is no failure');
+    t.notMatch(stderr, /another client|expired/, 'a renewal is not a failure');
   }
   const expired = /the token "github-ci" has expired\nnext .*`max_lifetime`/;
   t.match(never, { code: 2, stderr: expired }, 'one request cannot be continued');
 });
 
-t.test('GitLab: a job has one ID token, so max_lifetime has to outlast the upload', async (t) => {
+t.test('GitLab: a job has one ID token, so max_lifetime must exceed the upload time', async (t) => {
   const [, , , long, cut] = await sent;
   t.match(long, {
     code: 0,

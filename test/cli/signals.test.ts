@@ -8,8 +8,8 @@ import { holdLease } from './held.ts';
 import { configuration, manifest, program, waybill, web } from './process.ts';
 
 /**
- * A run that waits for a lease is at work for as long as a test likes: signals meet it there, and no test
- * depends on how quick anything is.
+ * A run that waits for a lease stays active for as long as a test needs. Signals arrive during that time, so
+ * no test depends on speed.
  */
 
 interface Stopped {
@@ -22,7 +22,7 @@ for (const [signal, code] of [
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ] as const)
-  t.test(`${signal} lets a run clean up after itself and say so; the next run finishes`, async (t) => {
+  t.test(`${signal} lets a run clean up and report it; the next run finishes`, async (t) => {
     const place = layOut(t);
     const lock = holdLease(path.join(place, 'web/one'));
     const before = contents(place);
@@ -30,23 +30,23 @@ for (const [signal, code] of [
     t.equal(ended.code, code);
     t.match(ended.stderr, `${signal}: stopping and cleaning up; a second signal ends it immediately`);
     t.match(ended.stdout, new RegExp(`stopped by ${signal}[^]*\\nstopped {2}.*; run again to finish.*\\n$`));
-    t.same(contents(place), before, 'nothing is left of it, and the lock of the other is untouched');
+    t.same(contents(place), before, "no files are left, and the other's lock is unchanged");
     rmSync(lock);
     t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), { status: 0, stdout: /publish_new/ });
     t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);
   });
 
-t.test('a second signal ends a run at once', async (t) => {
+t.test('a second signal ends a run immediately', async (t) => {
   const place = layOut(t);
   holdLease(path.join(place, 'web/one'));
-  // Both are pending before the process goes on, so the second comes whatever the first has begun.
+  // Both are pending before the process resumes, so the second arrives even if the first has an effect.
   const ended = await stopped(t, place, ['run'], (kill) => {
     kill('SIGSTOP');
     kill('SIGINT');
     kill('SIGTERM');
     kill('SIGCONT');
   });
-  // Which of the two the system hands over first is its own affair.
+  // The system may deliver them in either order.
   t.match(String(ended.code), /^(130|143)$/);
   t.equal(ended.stderr.match(/stopping and cleaning up/g)?.length, 1);
 });
@@ -74,7 +74,7 @@ function layOut(t: Test): string {
   });
 }
 
-/** Every file below a directory. That a lock came and went shows in the times of its directory alone. */
+/** Every file below a directory. Only the times of its directory show that a lock came and went. */
 function contents(directory: string): Record<string, string> {
   const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
   const files = entries
@@ -84,7 +84,8 @@ function contents(directory: string): Record<string, string> {
 }
 
 /**
- * Starts a command, waits until it has met the lock, lets `act` send its signals, and returns how it ended.
+ * Starts a command, waits until it reaches the lock, lets `act` send its signals, and returns how the
+ * command ended.
  */
 async function stopped(
   t: Test,
@@ -108,7 +109,7 @@ async function stopped(
     hasActed = true;
     act((signal) => child.kill(signal));
   }
-  t.ok(hasActed, 'it came to the lock');
+  t.ok(hasActed, 'it reached the lock');
   [ended.code] = await closed;
   return ended;
 }

@@ -21,7 +21,7 @@ function residentMiB(pid: number | undefined): number {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
 }
 
-t.test('bodies that stall cost the daemon no memory, on every route that has one', async (t) => {
+t.test('stalled bodies use no memory of the daemon, on every route that has one', async (t) => {
   const daemon = await startDaemon(t, t.testdir({ 'c.yml': config, files: {} }), {
     TOKEN: tokens.docs,
     ADMIN: tokens.admin,
@@ -39,7 +39,7 @@ t.test('bodies that stall cost the daemon no memory, on every route that has one
       Array.from({ length: documents }, async () => {
         const client = await connect(t, origin);
         client.socket.write(headOf(document, 4 * mib));
-        // It is cut off where the daemon has no room for it.
+        // The daemon disconnects it if there is no memory left.
         client.socket.on('error', () => undefined).write(Buffer.alloc(3.8 * mib, ' '));
         return { ...client, name: document.name };
       }),

@@ -5,12 +5,12 @@ import path from 'node:path';
 import t from 'tap';
 import { program, waybill } from './process.ts';
 
-/** The help is written without the stream that Node.js makes of its output, and behaves as if it were. */
+/** Help is written without Node.js's output stream, but must behave the same. */
 
 const help = waybill(['--help']).stdout;
 const command = `"${process.execPath}" "${program}"`;
 
-t.test('a help that a full pipe refuses arrives once there is room', async (t) => {
+t.test('help arrives in full through a full pipe', async (t) => {
   const fifo = path.join(t.testdir(), 'pipe');
   spawnSync('mkfifo', [fifo]);
   const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -18,13 +18,13 @@ t.test('a help that a full pipe refuses arrives once there is room', async (t) =
   t.teardown(() => [reader, pipe].forEach((each) => closeSync(each)));
   const filling = Buffer.alloc(4096, '.');
   const filled = untilRefused(() => writeSync(pipe, filling));
-  // Through a fourth descriptor: a child's first three are set to blocking mode.
+  // Uses a fourth descriptor, because a child's first three are set to blocking mode.
   const stdio = ['ignore', 'ignore', 'inherit', pipe] as const;
   const child = spawn('bash', ['-c', `exec ${command} --help >&3`], { stdio: [...stdio] });
   const ended = once(child, 'exit');
-  // Long enough to meet the full pipe.
+  // Long enough to reach the full pipe.
   await new Promise((resolve) => setTimeout(resolve, 500));
-  t.equal(child.exitCode, null, 'it waits for room');
+  t.equal(child.exitCode, null, 'it waits until the pipe has space');
   let text = '';
   const room = Buffer.alloc(4096);
   const drain = (): number =>
@@ -40,7 +40,7 @@ t.test('a help that a full pipe refuses arrives once there is room', async (t) =
   t.equal(text.slice(filled), help);
 });
 
-t.test('a reader that has closed the pipe is no failure of a help, a full disk is one', async (t) => {
+t.test('help succeeds if the reader closed the pipe, and fails on a full disk', async (t) => {
   const statusOf = (line: string): number | null =>
     spawnSync('bash', ['-o', 'pipefail', '-c', line], { stdio: 'ignore' }).status;
   t.equal(statusOf(`(sleep 0.3; exec ${command} --help) | true`), 0);
@@ -54,7 +54,7 @@ t.test('a usage error keeps its exit code without a reader', async (t) => {
   t.equal(spawnSync('bash', ['-o', 'pipefail', '-c', line], { stdio: 'ignore' }).status, 2);
 });
 
-/** How many bytes `step` took or gave before there were no more. */
+/** The number of bytes that `step` read or wrote until it would block. */
 function untilRefused(step: () => number): number {
   for (let sum = 0; ;)
     try {

@@ -1,6 +1,6 @@
 const escape = '\u001b';
 
-/** The lines that a terminal shows in the end: a line that is written over is not there. */
+/** The lines that a terminal shows at the end. Overwritten lines are not included. */
 export function screenOf(output: string): string[] {
   const plain = output
     .split('\n')

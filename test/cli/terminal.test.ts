@@ -11,13 +11,13 @@ import { holdLease } from './held.ts';
 import { configuration, manifest, program, root, web } from './process.ts';
 import { screenOf } from './terminal-screen.ts';
 
-/** What only a person at a terminal gets, on a real pseudo-terminal (`script`, util-linux). */
+/** Output that only appears on a terminal, tested with a real pseudo-terminal (`script`, util-linux). */
 
 const escape = '\u001b';
 
 await ensureInstalled('script');
 
-t.test('colours on a terminal only, and not where they are not wanted', async (t) => {
+t.test('prints colors on a terminal only, and not if they are disabled', async (t) => {
   const place = layOut(t);
   const plain: Record<string, string> = {};
   for (const [what, env, before, after] of [
@@ -38,24 +38,24 @@ t.test('colours on a terminal only, and not where they are not wanted', async (t
     );
     plain[what] = run.replaceAll(new RegExp(`${escape}\\[\\d+m`, 'g'), '');
   }
-  t.equal(new Set(Object.values(plain)).size, 1, 'without colours it says the same');
+  t.equal(new Set(Object.values(plain)).size, 1, 'the text without colors is the same');
 });
 
-t.test('each stream is coloured for itself', async (t) => {
+t.test('each stream is colored independently', async (t) => {
   const place = layOut(t);
   const out = onTerminal(place, 'run -c c.yml --dry-run 2>err.txt; cat err.txt >&2');
   const [warning, ...results] = [
     /^.*warning.*$/m.exec(out)?.[0] ?? '',
     ...out.split('\n').filter((line) => !line.includes('warning')),
   ];
-  t.match(warning, /^warning {2}/, 'what went to a file has no colours');
+  t.match(warning, /^warning {2}/, 'the output in a file has no colors');
   t.ok(results.some((line) => line.includes(escape)));
   const piped = onTerminal(place, 'run -c c.yml --dry-run | cat');
   t.match(piped, new RegExp(`${escape}\\[33mwarning`));
   t.match(piped, /^would publish 2, .*dry run/m);
 });
 
-t.test('a progress bar on a terminal while work goes on, and none is left behind', async (t) => {
+t.test('shows a progress bar on a terminal during work, and removes it afterwards', async (t) => {
   const place = layOut(t);
   const lock = holdLease(path.join(place, 'web/one'));
   const child = spawn('script', ['-qec', command('run -c c.yml'), '/dev/null'], {
@@ -73,20 +73,20 @@ t.test('a progress bar on a terminal while work goes on, and none is left behind
     released = true;
     rmSync(lock);
   }
-  t.ok(released, 'the bar was seen');
+  t.ok(released, 'the bar was visible');
   t.same(await closed, [0, null]);
   t.match(seen, /publish_new/);
   t.equal(
     seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`),
     true,
-    'the cursor is back',
+    'the cursor is visible again',
   );
   t.equal(seen.lastIndexOf(`${escape}[?7l`) < seen.lastIndexOf(`${escape}[?7h`), true, 'lines wrap again');
 });
 
-t.test('a bar while files are read that have no digest in the manifest', async (t) => {
+t.test('shows a bar while it reads files without a digest in the manifest', async (t) => {
   const place = layOut(t);
-  // With a hole for its bytes: what takes long is to hash them.
+  // A sparse file, because only hashing should take time.
   writeFileSync(path.join(place, 'source/one/large.bin'), '');
   truncateSync(path.join(place, 'source/one/large.bin'), 2 ** 31);
   writeFileSync(path.join(place, 'source/one/manifest.json'), manifest(['large.bin']));
@@ -117,7 +117,7 @@ async function overALine(t: Test): Promise<{ place: string; line: CuttingProxy; 
 }
 
 for (const resumable of ['never', 'always --chunk-size 256KiB'])
-  t.test(`push shows on a terminal how much was sent, also after a cut (${resumable})`, async (t) => {
+  t.test(`push shows the sent bytes on a terminal, also after a disconnect (${resumable})`, async (t) => {
     const { place, line, push } = await overALine(t);
     line.cutAfter(size / 2);
     const child = spawn('script', ['-qec', command(`${push} --resumable ${resumable}`), '/dev/null'], {
@@ -132,7 +132,7 @@ for (const resumable of ['never', 'always --chunk-size 256KiB'])
     const reading = (async () => {
       for await (const chunk of child.stdout) seen += String(chunk);
     })();
-    // However quick the machine is: it goes on once the bar was seen.
+    // Continues once the bar was seen, whatever the speed of the machine is.
     while (line.passed('to the server') < size / 8) await moment();
     line.hang();
     while (seen.match(bar) === null) await moment();
@@ -148,11 +148,14 @@ for (const resumable of ['never', 'always --chunk-size 256KiB'])
     t.ok(shown.every((percent) => percent <= 100));
     const lines = screenOf(seen);
     t.match(lines, [/^note {2}.*; trying again in/, /^note {2}accepted as site\./, /^succeeded/, /\+ web/]);
-    t.equal(lines.length, 4, `of the bar nothing is left:\n${lines.join('\n')}`);
-    t.ok(seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`), 'the cursor is back');
+    t.equal(lines.length, 4, `the bar is removed:\n${lines.join('\n')}`);
+    t.ok(
+      seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`),
+      'the cursor is visible again',
+    );
   });
 
-t.test('push shows no bar where there is no terminal, nor with JSON', async (t) => {
+t.test('push shows no bar without a terminal, or with JSON', async (t) => {
   const { place, push } = await overALine(t);
   const env = { WAYBILL_TOKEN: token, NO_COLOR: '1' };
   const [piped, json] = await Promise.all([
@@ -166,7 +169,7 @@ t.test('push shows no bar where there is no terminal, nor with JSON', async (t) 
 
 const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
-/** What a terminal gets from a command, without blocking this process, which has the line to the daemon. */
+/** The terminal output of a command. Does not block this process, which runs the connection to the daemon. */
 async function ended(line: string, cwd: string, env: Record<string, string>): Promise<string> {
   const child = spawn('script', ['-qec', line, '/dev/null'], {
     cwd,

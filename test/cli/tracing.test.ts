@@ -14,7 +14,10 @@ const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
 const parent = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' };
 const traceparent = `00-${parent.traceId}-${parent.spanId}-01`;
 
-/** `waybill run` on a bundle of one file; not `spawnSync`, as collector and receiver are in this process. */
+/**
+ * `waybill run` on a bundle of one file. It is asynchronous, because collector and receiver are in this
+ * process.
+ */
 async function run(
   directory: string,
   more: string,
@@ -40,7 +43,7 @@ async function run(
 const notifying = (url: string): string =>
   `notifiers: [{id: hook, kind: webhook, url: "${url}", secret_env: HOOK}]`;
 
-t.test("a run of the command line is a trace, below the caller's trace", async (t) => {
+t.test("a run of the command line is a trace below the caller's trace", async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const settings = `tracing: {endpoint: '${collector.url}'}\n${notifying(hook.url)}`;
@@ -63,7 +66,7 @@ t.test("a run of the command line is a trace, below the caller's trace", async (
   );
 });
 
-t.test('a failure is in the spans, and a dry run has none', async (t) => {
+t.test('a failure is recorded in the spans, and a dry run has none', async (t) => {
   const collector = await startCollector(t);
   const settings = `tracing: {endpoint: '${collector.url}'}`;
   const root = t.testdir({ dry: {}, failing: { web: { 'foreign.txt': 'x' } } });
@@ -82,12 +85,12 @@ t.test('a failure is in the spans, and a dry run has none', async (t) => {
   );
 });
 
-t.test('a run ends and succeeds though its collector is unreachable', async (t) => {
+t.test('a run succeeds even if its collector is unreachable', async (t) => {
   const ended = await run(t.testdir(), "tracing: {endpoint: 'http://127.0.0.1:1'}");
   t.equal(ended.status, 0, ended.stderr);
 });
 
-t.test('headers that are missing are found before anything is published', async (t) => {
+t.test('missing headers are reported before anything is published', async (t) => {
   const ended = await run(t.testdir(), 'tracing: {headers_env: NOT_THERE}');
   t.match(ended, { status: 2, stderr: /NOT_THERE \(needed by tracing\)/ });
 });

@@ -9,8 +9,8 @@ import t, { type Test } from 'tap';
 import { configuration, document, type Ended, manifest, program } from './process.ts';
 
 /**
- * Destinations that cannot be created, with the built program. In cases that once hung, a regression ends
- * through the timeout of `spawnSync`, with no status.
+ * Destinations that cannot be created, with the built program. Some cases used to hang. If they do so again,
+ * the timeout of `spawnSync` ends the program without a status.
  */
 
 const hungAfterMs = 60_000;
@@ -20,7 +20,7 @@ for (const [what, destination, named] of [
   ['below a file', 'file/deep', 'file'],
   ['below /proc', '/proc/nope', '/proc/nope'],
 ] as const)
-  t.test(`${what}: run and dry run fail at once, and name the place and what to do`, async (t) => {
+  t.test(`${what}: run and dry run fail immediately, and name the path and the fix`, async (t) => {
     const place = layOut(t, `id: web, backend: local, path: ${destination}`);
     for (const args of [['run'], ['run', '--dry-run']]) {
       const ended = waybill(place, args);
@@ -28,7 +28,7 @@ for (const [what, destination, named] of [
       t.match(ended.stdout, `"${path.resolve(place, named)}"`);
       t.match(ended.stdout, /^ +next {4}/m);
     }
-    t.equal(waybill(place, ['run', '-d', 'fine']).status, 0, 'other destinations are served');
+    t.equal(waybill(place, ['run', '-d', 'fine']).status, 0, 'other destinations are published');
   });
 
 // "Setup, planning or execution failure for a destination | `error` | That destination is marked failed."
@@ -58,7 +58,7 @@ t.test('a destination that fails at setup has the action `error`, in text and in
   }
 });
 
-// The same sentence.
+// From the same sentence of the specification.
 t.test('an unreadable source gives every destination the action `error`', async (t) => {
   const place = layOut(t, 'id: web, backend: local, path: web');
   rmSync(path.join(place, 'source'), { recursive: true });
@@ -71,31 +71,28 @@ t.test('an unreadable source gives every destination the action `error`', async 
   }
 });
 
-t.test(
-  'without the right to make it: run and dry run name the directory that does not allow it',
-  async (t) => {
-    const place = layOut(t, 'id: web, backend: local, path: closed/deep');
-    mkdirSync(path.join(place, 'closed'));
-    chmodSync(path.join(place, 'closed'), 0o555);
-    for (const args of [['run'], ['run', '--dry-run']]) {
-      const ended = waybill(place, args, { unprivileged: true });
-      t.equal(ended.status, 1, args.join(' '));
-      t.match(ended.stdout, `"${path.join(place, 'closed/deep')}" cannot be created`);
-      t.match(ended.stdout, `write access to "${path.join(place, 'closed')}"`);
-    }
-    mkdirSync(path.join(place, 'open'));
-    writeFileSync(
-      path.join(place, 'c.yml'),
-      configuration(['id: web, backend: local, path: open', 'id: fine, backend: local, path: fine']),
-    );
-    chmodSync(path.join(place, 'open'), 0o555);
-    const ended = waybill(place, ['run', '-d', 'web'], { unprivileged: true });
-    t.match(ended, { status: 1, stdout: /the directory "one" cannot be created/ });
-    t.match(ended.stdout, `write access to "${path.join(place, 'open')}"`);
-  },
-);
+t.test('without permission to create it, run and dry run name the directory that denies it', async (t) => {
+  const place = layOut(t, 'id: web, backend: local, path: closed/deep');
+  mkdirSync(path.join(place, 'closed'));
+  chmodSync(path.join(place, 'closed'), 0o555);
+  for (const args of [['run'], ['run', '--dry-run']]) {
+    const ended = waybill(place, args, { unprivileged: true });
+    t.equal(ended.status, 1, args.join(' '));
+    t.match(ended.stdout, `"${path.join(place, 'closed/deep')}" cannot be created`);
+    t.match(ended.stdout, `write access to "${path.join(place, 'closed')}"`);
+  }
+  mkdirSync(path.join(place, 'open'));
+  writeFileSync(
+    path.join(place, 'c.yml'),
+    configuration(['id: web, backend: local, path: open', 'id: fine, backend: local, path: fine']),
+  );
+  chmodSync(path.join(place, 'open'), 0o555);
+  const ended = waybill(place, ['run', '-d', 'web'], { unprivileged: true });
+  t.match(ended, { status: 1, stdout: /the directory "one" cannot be created/ });
+  t.match(ended.stdout, `write access to "${path.join(place, 'open')}"`);
+});
 
-t.test('SIGTERM ends a run within its grace though a server never answers', async (t) => {
+t.test('SIGTERM ends a run within its grace period even if a server never answers', async (t) => {
   const server = net.createServer((socket) => socket.on('error', () => undefined));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -139,7 +136,9 @@ function layOut(t: Test, destination: string): string {
   return place;
 }
 
-/** Root without its capabilities is held to modes like anybody, and can read the program wherever it is. */
+/**
+ * Root without its capabilities is subject to file modes like any user, but can read the program everywhere.
+ */
 const withoutPrivileges = ['setpriv', '--bounding-set=-all', '--inh-caps=-all', '--'];
 
 function waybill(place: string, args: string[], { unprivileged = false } = {}): Ended {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { document, errorDocument, programForAll, waybill } from './process.ts';
 
-/** Directories that another user could change: which commands refuse them, and which warn. */
+/** Directories that another user could change: some commands reject them, and others warn. */
 
 const options = { skip: process.geteuid?.() === 0 ? false : 'only root can give files to other users' };
 /** No account has this number. */
@@ -30,7 +30,7 @@ function layOut(t: Test): string {
   return place;
 }
 
-t.test('run and serve refuse unsafe directories, until the hint is followed', options, (t) => {
+t.test('run and serve reject unsafe directories until the hint is followed', options, (t) => {
   const place = layOut(t);
   const served = waybill(['serve', '--config', 'c.yml'], { cwd: place });
   t.equal(served.status, 2);
@@ -60,11 +60,11 @@ t.test('config check and init warn', options, (t) => {
   const file = path.join(place, 'new.yml');
   const made = spawnSync('sh', ['-c', script, process.execPath, file], { encoding: 'utf8' });
   t.match((document(t, made) as { warnings: unknown[] }).warnings, [{ code: 'unsafe_permissions', message }]);
-  t.equal(lstatSync(file).mode & 0o777, 0o644, 'whatever the umask');
+  t.equal(lstatSync(file).mode & 0o777, 0o644, 'with any umask');
   t.end();
 });
 
-t.test('publish warns of the directories that it was given', options, (t) => {
+t.test('publish only warns about the directories of its command line', options, (t) => {
   const place = layOut(t);
   const published = waybill(['publish', './site', './public'], { cwd: place });
   t.equal(published.status, 0);

@@ -3,15 +3,15 @@ import path from 'node:path';
 import type { Test } from 'tap';
 import { document, type Ended, manifest } from './process.ts';
 
-/** A directory of a server, looked at past the program. */
+/** A directory of a server, accessed without the program. */
 export interface RemoteDirectory {
-  /** The settings that name it in a configuration. */
+  /** The settings of the directory in a configuration. */
   settings: string;
   write(name: string, text: string): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Every file with its text. */
+  /** Every file with its content. */
   read(): Promise<Record<string, string>>;
-  /** Whatever would show that something was touched. */
+  /** Metadata that any change would alter. */
   fingerprint(): Promise<unknown>;
 }
 
@@ -21,14 +21,12 @@ export interface Remote {
   waybill(args: string[]): Promise<Ended>;
 }
 
-/** What keeps a destination in order, with the built program, from directory to directory of one server. */
+/** The maintenance commands of the built program, between directories of one server. */
 export function upkeepSuite(t: Test, remote: Remote): void {
-  t.test(`${remote.name}: what differs is repaired from the source or another destination`, (t) =>
+  t.test(`${remote.name}: files that differ are repaired from the source or another destination`, (t) =>
     repairs(t, remote),
   );
-  t.test(`${remote.name}: a plan file is carried out exactly, or nothing is touched`, (t) =>
-    plans(t, remote),
-  );
+  t.test(`${remote.name}: a plan file is executed exactly, or nothing changes`, (t) => plans(t, remote));
   t.test(`${remote.name}: orphans are reported or removed, and a bundle path is unpublished`, (t) =>
     orphans(t, remote),
   );
@@ -112,13 +110,13 @@ async function repairs(t: Test, remote: Remote): Promise<void> {
   const planned = await run(...repair, '--dry-run', '--format', 'json');
   t.equal(planned.status, 1, planned.stderr);
   t.match(document(t, planned), expected);
-  t.same(await web.fingerprint(), before, 'a dry run touches nothing');
+  t.same(await web.fingerprint(), before, 'a dry run changes nothing');
   const done = await run(...repair, '--format', 'json');
   t.equal(done.status, 1, 'unrepairable files are a failure');
   t.match(document(t, done), expected);
-  const mended = await web.read();
-  t.match(mended, { 'one/a.txt': 'a', 'one/b.txt': 'bb', 'one/sub/c.txt': 'c' });
-  t.same(Object.keys(mended).sort(), Object.keys(whole).sort(), 'and nothing else is left');
+  const repaired = await web.read();
+  t.match(repaired, { 'one/a.txt': 'a', 'one/b.txt': 'bb', 'one/sub/c.txt': 'c' });
+  t.same(Object.keys(repaired).sort(), Object.keys(whole).sort(), 'no other files are left');
   t.match(await run(...repair), {
     status: 1,
     stdout: /not repaired {2}sub\/c\.txt {2}neither the source nor another destination/,
@@ -143,17 +141,17 @@ async function plans(t: Test, remote: Remote): Promise<void> {
   const before = await fingerprint();
   const planned = await run('run', '--dry-run', '--out', planFile);
   t.equal(planned.status, 0, planned.stderr + planned.stdout);
-  const refused = async (file: string, told: RegExp): Promise<void> => {
+  const refused = async (file: string, message: RegExp): Promise<void> => {
     const untouched = await fingerprint();
-    t.match(await run('run', '--plan', file), { status: 2, stdout: '', stderr: told });
-    t.same(await fingerprint(), untouched, `${String(told)}: nothing is touched`);
+    t.match(await run('run', '--plan', file), { status: 2, stdout: '', stderr: message });
+    t.same(await fingerprint(), untouched, `${String(message)}: nothing is changed`);
   };
   writeFileSync(at('edited.json'), readFileSync(planFile, 'utf8').replace('"b.txt"', '"x.txt"'));
   await refused(at('edited.json'), /edited.*nothing was published/s);
   await source.write('two/c.txt', 'C');
   await refused(planFile, /maps\/twin \.: the source changed, and 1 more; nothing was changed/);
   await source.write('two/c.txt', 'c');
-  t.same(await fingerprint(), before, 'until here nothing was written');
+  t.same(await fingerprint(), before, 'nothing was written so far');
   await web.write('one/stray.txt', 'unmanaged');
   await refused(planFile, /maps\/web one: the files at the destination changed; nothing was changed/);
   await web.remove('one/stray.txt');
@@ -198,7 +196,7 @@ async function orphans(t: Test, remote: Remote): Promise<void> {
   };
   const before = await fingerprint();
   t.match(document(t, await run('run', '--dry-run', '--format', 'json')), expected);
-  t.same(await fingerprint(), before, 'a dry run touches nothing');
+  t.same(await fingerprint(), before, 'a dry run changes nothing');
   const done = await run('run', '--format', 'json');
   t.equal(done.status, 0, done.stderr);
   t.match(document(t, done), expected, 'and predicts the run');
@@ -212,5 +210,5 @@ async function orphans(t: Test, remote: Remote): Promise<void> {
   const after = await fingerprint();
   t.match(await run('unpublish', ...unpublish), { status: 2, stderr: /not a managed bundle path/ });
   t.match(await run('run'), { status: 0, stdout: /skip_same=2\s*$/ });
-  t.same(await fingerprint(), after, 'there is nothing left to do');
+  t.same(await fingerprint(), after, 'there are no more changes');
 }

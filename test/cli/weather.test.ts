@@ -19,11 +19,11 @@ interface Started {
   child: ChildProcess;
   /** Lines of stderr so far. */
   lines: string[];
-  /** The exit code, after the end. */
+  /** The exit code, once it has ended. */
   ended: Promise<number | null>;
 }
 
-/** The reader's log is lines of text, and the daemon's is JSON. */
+/** The reader logs text lines, the daemon JSON. */
 function listeningAt(line: string): string | undefined {
   return (/weather: listening .*url=(\S+)/.exec(line) ?? /"url":"([^"]+)".*"listening"/.exec(line))?.[1];
 }
@@ -41,23 +41,23 @@ function start(t: Test, cwd: string, command: string[], env: Record<string, stri
   return { child, lines, ended };
 }
 
-/** The URL that a reader told it listens on. */
+/** The URL that a reader printed. */
 async function listening({ child, lines, ended }: Started): Promise<string> {
   const failed = ended.then(() => {
     throw new Error(lines.join('\n'));
   });
   failed.catch(() => undefined);
   for (;;) {
-    const told = lines.map((line) => listeningAt(line)).find(Boolean);
-    if (told !== undefined) return told;
+    const url = lines.map((line) => listeningAt(line)).find(Boolean);
+    if (url !== undefined) return url;
     if (child.stderr === null) throw new Error('no stderr');
     await Promise.race([once(child.stderr, 'data'), failed]);
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
-// Starting the embedded database takes seconds of processor time, so one directory serves the programs that
-// need it, one after the other, and a server those that need no more than a database.
+// Starting the embedded database takes seconds of processor time. One directory serves the programs that
+// need it, one after another, and a server serves those that only need a database.
 const database = path.join(t.testdir({}), 'database');
 const directory = await openDirectory(database);
 await feedAll(directory);
@@ -70,7 +70,7 @@ await feedAll(owner);
 await owner.close();
 const WEATHER_URL = server.url('weather_reader');
 
-/** Every endpoint in every format has data, of the type that was asked for. */
+/** Every endpoint has data in every format, with the requested type. */
 async function answersAll(t: Test, url: string): Promise<void> {
   const endpoints = [
     'observations',
@@ -129,7 +129,7 @@ t.test('serves until it is stopped', async (t) => {
       const isOver = (): boolean => started.child.signalCode !== null;
       while (!isOver() && !started.lines.some((line) => line.includes('is not read again')))
         await new Promise((resolve) => setImmediate(resolve));
-      t.equal((await fetch(`${url}observations`)).status, 200, 'it serves on');
+      t.equal((await fetch(`${url}observations`)).status, 200, 'it keeps serving');
       started.child.kill(signal);
       t.equal(await started.ended, 0);
       t.match(started.lines.at(-1), /weather: stopped$/);
@@ -203,7 +203,7 @@ t.test('starts and reports degraded while the weather database is unreachable', 
   t.equal(await started.ended, 0);
 });
 
-t.test('without templates.base_dir the templates of the package serve, wherever it runs', async (t) => {
+t.test('without templates.base_dir it uses the templates of the package, in any directory', async (t) => {
   const place = t.testdir({ 'config.yml': onServer.replace(/templates: .*/, '') });
   const started = start(t, place, [program], { WEATHER_URL });
   const url = await listening(started);
@@ -213,7 +213,7 @@ t.test('without templates.base_dir the templates of the package serve, wherever 
   t.equal(await started.ended, 0);
 });
 
-t.test('what fails at the start is one line with its context, and exit code 1', async (t) => {
+t.test('a failure at the start is one line with its context, and exit code 1', async (t) => {
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
   t.teardown(() => taken.close());
@@ -242,15 +242,15 @@ t.test('what fails at the start is one line with its context, and exit code 1', 
       const env = { WEATHER_URL, DOWN_URL: 'postgres://someone:hunter2@127.0.0.1:1/none' };
       const { lines, ended } = start(t, place, [program, '-config', file], env);
       t.equal(await ended, 1);
-      const told = lines.filter((line) => !line.includes(' warn: '));
-      t.equal(told.length, 1, told.join('\n'));
-      t.match(told[0], reason);
-      t.match(told[0], form);
+      const errors = lines.filter((line) => !line.includes(' warn: '));
+      t.equal(errors.length, 1, errors.join('\n'));
+      t.match(errors[0], reason);
+      t.match(errors[0], form);
       t.notMatch(lines.join('\n'), 'hunter2');
     });
 });
 
-t.test('a wrong command line is 2', async (t) => {
+t.test('a wrong command line is exit code 2', async (t) => {
   const { lines, ended } = start(t, t.testdir({}), [program, '--port', '1']);
   t.equal(await ended, 2);
   t.match(lines.join('\n'), /usage: waybill-weather/);

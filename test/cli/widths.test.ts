@@ -9,7 +9,7 @@ import { startDaemon } from './daemon.ts';
 import { program } from './process.ts';
 import { screenOf } from './terminal-screen.ts';
 
-/** What commands print on terminals of three widths, on a real pseudo-terminal (`script`, util-linux). */
+/** Command output on terminals of three widths, with a real pseudo-terminal (`script`, util-linux). */
 
 await ensureInstalled('script');
 
@@ -40,7 +40,7 @@ const env = {
   WAYBILL_TOKEN: 'a-token-of-sixteen-or-more',
 };
 
-/** Runs commands on a terminal with this number of columns; without a number, into a pipe. */
+/** Runs commands on a terminal with this number of columns, or with a pipe without one. */
 async function shown(lines: readonly string[], columns?: number): Promise<string[]> {
   const waybill = `"${process.execPath}" "${program}"`;
   const commands = lines.map((line) => `${waybill} ${line}`);
@@ -52,7 +52,7 @@ async function shown(lines: readonly string[], columns?: number): Promise<string
   return screenOf(await text(child.stdout));
 }
 
-/** The words of all lines; times differ between two runs. */
+/** The words of all lines, without times, which differ between two runs. */
 function wordsOf(lines: readonly string[]): string[] {
   return lines
     .join(' ')
@@ -89,8 +89,8 @@ t.test('no line is wider than the terminal, and no word is broken', async (t) =>
   const words = wordsOf(await shown(commands));
   for (const width of [60, 80, 120]) {
     const lines = await shown(commands, width);
-    // A path or digest that is wider than the terminal stays whole on a line of its own, and the temporary
-    // directory may be any length.
+    // A path or digest that is wider than the terminal stays whole on its own line, and the temporary
+    // directory may have any length.
     for (const line of lines) {
       const text = line.replaceAll(place, '/p');
       t.ok(text.length <= width || !text.trim().includes(' '), `${width}: ${line}`);

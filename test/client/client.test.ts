@@ -19,7 +19,7 @@ import type { RunRecord as ServedRecord } from '../../src/workers/queue/run-reco
 import { startApi, tokens } from '../api/harness.ts';
 import { runResult } from '../contract/queue.ts';
 
-/** What the server serves fits what the client reads: these lines do not compile otherwise. */
+/** The server's types match the client's: otherwise, these lines do not compile. */
 export const served: (record: ServedRecord) => Omit<RunRecord, 'error' | 'last_error' | 'destinations'> = (
   record,
 ) => record;
@@ -38,7 +38,7 @@ async function failureOf(work: Promise<unknown>): Promise<WaybillError> {
   );
 }
 
-/** A server of raw answers, one a connection, which remembers the heads that it got. */
+/** A server of raw responses, one per connection, which records the request heads. */
 async function scripted(
   t: Test,
   answers: ((socket: net.Socket) => void)[],
@@ -81,7 +81,7 @@ const problem = (code: string, retryable: boolean): [string, Record<string, stri
   { 'content-type': 'application/problem+json' },
 ];
 
-t.test('a directory is uploaded, waited for, followed, listed, cancelled', async (t) => {
+t.test('a directory is uploaded, waited for, followed, listed and cancelled', async (t) => {
   const api = await startApi(t, { maxUploadSize: 100_000 });
   const site = t.testdir({ a: 'A', sub: { b: 'B' } });
   const client = connect({ url: api.origin, token: tokens.maps, ...quick });
@@ -122,7 +122,7 @@ t.test('a directory is uploaded, waited for, followed, listed, cancelled', async
   t.match(await client.pipelines(), [{ pipeline_id: 'maps', waiting: 0 }]);
 });
 
-t.test('what a refusal says is thrown at once, with its code', async (t) => {
+t.test('a refusal is thrown immediately, with its code', async (t) => {
   const api = await startApi(t, { maxUploadSize: 100_000 });
   const site = t.testdir({ a: 'A' });
   const attempt = (options: Partial<ConnectionOptions>, pipeline = 'maps'): Promise<WaybillError> =>
@@ -152,7 +152,7 @@ t.test('what a refusal says is thrown at once, with its code', async (t) => {
   t.equal(
     await client.push('maps', broken).catch((error: unknown) => error),
     own,
-    'a body that fails is not tried again',
+    'a body that fails is not retried',
   );
 });
 
@@ -204,7 +204,7 @@ t.test('retries temporary failures, no sooner than the server requests', async (
   ]);
   t.ok((pauses[1] ?? 0) >= 7000);
   t.same(slept, pauses);
-  t.equal(new Set(heads.map((head) => head['idempotency-key'])).size, 1, 'each try has the same key');
+  t.equal(new Set(heads.map((head) => head['idempotency-key'])).size, 1, 'each attempt has the same key');
   t.match(heads[0], { authorization: 'Bearer secret', expect: '100-continue', 'content-length': '5' });
 });
 
@@ -213,7 +213,7 @@ function withRetryAfter(code: string): [string, Record<string, string>] {
   return [body, { ...headers, 'retry-after': '7' }];
 }
 
-t.test('an upload keeps its maximum rate, and an abort ends it', async (t) => {
+t.test('an upload keeps to its maximum rate, and an abort ends it', async (t) => {
   const api = await startApi(t, { maxUploadSize: 10 << 20 });
   const site = t.testdir({ 'data.bin': randomBytes(1536 << 10) });
   const options = { url: api.origin, token: tokens.maps, ...quick, maxRate: 1 << 20 };
@@ -278,42 +278,39 @@ t.test('cancels a stalled connection, and stops everything on an abort signal', 
   t.equal(await shown.catch((error: unknown) => error), reason);
 });
 
-t.test(
-  'a run that the daemon forgot is uploaded again; one stream is gone on with where it ended',
-  async (t) => {
-    const accepted = (id: string): string => JSON.stringify({ run_id: id, status: 'accepted' });
-    const record = (more: object): string => JSON.stringify({ ...running, ...more });
-    const running = {
-      ...{ run_id: 'b', pipeline_id: 'p', status: 'running', accepted_at: '2026-11-20T00:00:00Z' },
-      ...{ finished_at: null, progress: null, error: null, destinations: [] },
-    };
-    const { url } = await scripted(t, [
-      says('202 Accepted', accepted('a')),
-      says('404 Not Found', ...problem('run_not_found', false)),
-      says('202 Accepted', accepted('b')),
-      says('200 OK', record({ status: 'succeeded', finished_at: 'now' })),
-    ]);
-    const upload: Upload = {
-      open: async function* () {
-        yield Buffer.from('bytes');
-      },
-      contentType: 'application/gzip',
-      idempotencyKey: 'key',
-    };
-    t.match(await connect({ url, ...quick }).push('p', upload), { runId: 'b', run: { status: 'succeeded' } });
+t.test('uploads a forgotten run again, and continues one stream after its last event', async (t) => {
+  const accepted = (id: string): string => JSON.stringify({ run_id: id, status: 'accepted' });
+  const record = (more: object): string => JSON.stringify({ ...running, ...more });
+  const running = {
+    ...{ run_id: 'b', pipeline_id: 'p', status: 'running', accepted_at: '2026-11-20T00:00:00Z' },
+    ...{ finished_at: null, progress: null, error: null, destinations: [] },
+  };
+  const { url } = await scripted(t, [
+    says('202 Accepted', accepted('a')),
+    says('404 Not Found', ...problem('run_not_found', false)),
+    says('202 Accepted', accepted('b')),
+    says('200 OK', record({ status: 'succeeded', finished_at: 'now' })),
+  ]);
+  const upload: Upload = {
+    open: async function* () {
+      yield Buffer.from('bytes');
+    },
+    contentType: 'application/gzip',
+    idempotencyKey: 'key',
+  };
+  t.match(await connect({ url, ...quick }).push('p', upload), { runId: 'b', run: { status: 'succeeded' } });
 
-    const events = (text: string): ((socket: net.Socket) => void) =>
-      says('200 OK', text, { 'content-type': 'text/event-stream' });
-    const stream = await scripted(t, [
-      events(`event: snapshot\nid: e-1\ndata: {"reason":"start","runs":[${record({})}]}\n\nevent: ru`),
-      events(
-        `event: run\nid: e-2\ndata: ${record({ status: 'succeeded' })}\n\nevent: end\ndata: {"reason":"finished"}\n\n`,
-      ),
-    ]);
-    const statuses: string[] = [];
-    for await (const run of connect({ url: stream.url, ...quick }).runs.follow({ runId: 'b' }))
-      statuses.push(run.status);
-    t.same(statuses, ['running', 'succeeded']);
-    t.equal(stream.heads[1]?.['last-event-id'], 'e-1');
-  },
-);
+  const events = (text: string): ((socket: net.Socket) => void) =>
+    says('200 OK', text, { 'content-type': 'text/event-stream' });
+  const stream = await scripted(t, [
+    events(`event: snapshot\nid: e-1\ndata: {"reason":"start","runs":[${record({})}]}\n\nevent: ru`),
+    events(
+      `event: run\nid: e-2\ndata: ${record({ status: 'succeeded' })}\n\nevent: end\ndata: {"reason":"finished"}\n\n`,
+    ),
+  ]);
+  const statuses: string[] = [];
+  for await (const run of connect({ url: stream.url, ...quick }).runs.follow({ runId: 'b' }))
+    statuses.push(run.status);
+  t.same(statuses, ['running', 'succeeded']);
+  t.equal(stream.heads[1]?.['last-event-id'], 'e-1');
+});

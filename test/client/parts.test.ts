@@ -18,19 +18,19 @@ import { digestOf } from '../../src/core/lib/digest.ts';
 import { type Api, startApi, tokens } from '../api/harness.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 
-/** A push sends what the daemon does not have, and finds its way where that is not so simple. */
+/** A push sends the files that the daemon does not have, and handles several unusual cases. */
 
 const fileBytes = 20_000;
 const count = 9;
 const all = count * fileBytes;
-/** Manifest, heads of files and answers of one push. */
+/** Manifest, file heads and responses of one push. */
 const besides = 20_000;
 
 interface Place {
   api: Api;
   site: string;
   client: (options?: Partial<ConnectionOptions>) => Client;
-  /** What passed to the daemon so far. */
+  /** The bytes sent to the daemon so far. */
   sent: () => number;
   change: (name: string) => void;
 }
@@ -76,7 +76,7 @@ async function pushed(
 }
 
 for (const resumable of ['never', 'always'] as const)
-  t.test(`a second push sends what changed (resumable: ${resumable})`, async (t) => {
+  t.test(`a second push sends only changes (resumable: ${resumable})`, async (t) => {
     const place = await layOut(t);
     const first = await pushed(place, { resumable });
     t.same(first.parts, []);
@@ -90,7 +90,7 @@ for (const resumable of ['never', 'always'] as const)
     const third = await pushed(place, { resumable });
     t.match(third.parts, [{ files: 0, ofFiles: count - 1 }]);
     t.ok(third.bytes < besides, `${third.bytes} bytes`);
-    t.ok((await pushed(place, { resumable })).isReplayed, 'the same once more is the same run');
+    t.ok((await pushed(place, { resumable })).isReplayed, 'repeating it returns the same run');
     const whole = await pushed(place, { resumable, whole: true, created: '2026-01-01T00:00:00Z' });
     t.same(whole.parts, []);
     t.ok(whole.bytes > all - fileBytes);
@@ -111,7 +111,7 @@ t.test('requests the list again if files vanish before the upload, then sends ev
   let parts: MissingPart[] = [];
   place.change('file-0');
   const once = await pushed(place, { created: next(), onPart });
-  // The files of the first part are kept; the daemon had none of the rest.
+  // The files of the first part are stored. The daemon has none of the others.
   t.match(parts, [
     { files: 1, ofFiles: count },
     { files: count - 1, ofFiles: count },
@@ -123,7 +123,7 @@ t.test('requests the list again if files vanish before the upload, then sends ev
   t.equal(parts.length, 2);
 });
 
-t.test('where the daemon has room for less than the bundle, it is published all the same', async (t) => {
+t.test('publishes a bundle that exceeds the limit of stored files', async (t) => {
   const place = await layOut(t, { maxBytes: 5 * (fileBytes + 4096) });
   await pushed(place);
   place.change('file-0');
@@ -153,7 +153,7 @@ t.test('a directory with its own manifest is accepted with any subset of digests
     const options = { wait: false, onPart: (part: MissingPart) => void parts.push(part) };
     const { isReplayed } = await place.client().push('maps', place.site, options);
     t.equal(isReplayed, false);
-    // A file that the daemon cannot look up is sent; the others only if they changed.
+    // A file that the daemon cannot find is sent. Others are sent only if they changed.
     const needed = declared.filter(({ digest, change }) => !digest || change).length;
     t.equal(parts.at(-1)?.files ?? count, pushes === 1 ? count : needed);
   };
@@ -162,7 +162,7 @@ t.test('a directory with its own manifest is accepted with any subset of digests
   await fc.assert(fc.asyncProperty(entries, push), { numRuns: 20, endOnFailure: true });
 });
 
-t.test('a daemon without all this gets whole archives', async (t) => {
+t.test('a daemon without part uploads gets whole archives', async (t) => {
   const off = await layOut(t, { maxBytes: 0 });
   await pushed(off);
   off.change('file-1');
@@ -170,7 +170,7 @@ t.test('a daemon without all this gets whole archives', async (t) => {
   t.same(again.parts, []);
   t.ok(again.bytes > all);
 
-  // A proxy that takes no manifest, and something that knows no such route and says so in its own words.
+  // A proxy that accepts no manifest, and a server without this route and with its own error format.
   for (const [status, body] of [
     [413, '<html>too long'],
     [404, 'not here'],
@@ -208,7 +208,7 @@ t.test('a daemon without all this gets whole archives', async (t) => {
   }
 });
 
-t.test('a small bundle is sent without a question', async (t) => {
+t.test('a small bundle is sent without requesting the list of missing files', async (t) => {
   const place = await layOut(t);
   for (let index = 1; index < count; index += 1) rmSync(path.join(place.site, `file-${index}`));
   await pushed(place);

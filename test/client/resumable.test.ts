@@ -14,14 +14,14 @@ import { noise } from '../fixtures/noise.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 import { freePort } from '../services/free-port.ts';
 
-/** Uploads in several requests: a real daemon, lines that break, processes that end, and odd servers. */
+/** Uploads in several requests: a real daemon, broken connections, killed processes, and unusual servers. */
 
 const token = 'the-token-of-ci-on-this-host';
 const chunkBytes = 64 << 10;
 const size = 3 << 20;
 const quick = {
   patience: { baseMs: 1, capMs: 20, forMs: 60_000, tries: 3 },
-  // A daemon that stops asks for half a minute.
+  // A stopping daemon requests a pause of half a minute.
   clock: {
     ...systemClock,
     sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 100), signal),
@@ -81,40 +81,43 @@ const failureOf = (work: Promise<unknown>): Promise<WaybillError> =>
     (error: unknown) => asWaybillError(error),
   );
 
-/** Bytes in addition to the archive that a whole push may take: headers, and polling the run. */
+/** Bytes in addition to the archive that a push may take: headers, and polling the run. */
 const besides = 30_000;
 
-t.test('a line that is cut again and again carries the archive once, and a chunk for each cut', async (t) => {
-  const place = await layOut(t);
-  await started(t, place);
-  const proxy = await startCuttingProxy(t, place.port);
-  let [retries, sent] = [0, 0];
-  const client = clientAt(proxy.port, { onRetry: () => void (retries += 1) });
-  const cuts = 10;
-  let left = cuts;
-  const outcome = await client.push('maps', await tarOf(place), {
-    ...{ resumable: 'always', chunkBytes },
-    onSent(bytes) {
-      sent += bytes;
-      // The one before has come.
-      if (left === 0 || proxy.cuts() < cuts - left) return;
-      left -= 1;
-      proxy.cutAfter(Math.floor((chunkBytes * left) / cuts));
-    },
-  });
-  t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
-  t.equal(proxy.cuts(), cuts);
-  t.ok(retries >= cuts);
-  t.ok(
-    proxy.passed('to the server') <= size + (cuts + 1) * chunkBytes + besides,
-    `${proxy.passed('to the server')} bytes of ${size}`,
-  );
-  t.ok(sent >= size && sent < size + 5000, 'a byte that is sent twice counts once');
-  t.ok(wasPublished(place));
-  t.equal((await runsOf(client)).length, 1);
-});
+t.test(
+  'a connection cut many times transfers the archive once, and one more chunk for each cut',
+  async (t) => {
+    const place = await layOut(t);
+    await started(t, place);
+    const proxy = await startCuttingProxy(t, place.port);
+    let [retries, sent] = [0, 0];
+    const client = clientAt(proxy.port, { onRetry: () => void (retries += 1) });
+    const cuts = 10;
+    let left = cuts;
+    const outcome = await client.push('maps', await tarOf(place), {
+      ...{ resumable: 'always', chunkBytes },
+      onSent(bytes) {
+        sent += bytes;
+        // The previous connection was accepted.
+        if (left === 0 || proxy.cuts() < cuts - left) return;
+        left -= 1;
+        proxy.cutAfter(Math.floor((chunkBytes * left) / cuts));
+      },
+    });
+    t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
+    t.equal(proxy.cuts(), cuts);
+    t.ok(retries >= cuts);
+    t.ok(
+      proxy.passed('to the server') <= size + (cuts + 1) * chunkBytes + besides,
+      `${proxy.passed('to the server')} bytes of ${size}`,
+    );
+    t.ok(sent >= size && sent < size + 5000, 'a resent byte counts once');
+    t.ok(wasPublished(place));
+    t.equal((await runsOf(client)).length, 1);
+  },
+);
 
-t.test('answers that are lost, a restart in the middle, and the last byte, publish once', async (t) => {
+t.test('lost answers and a restart in the middle and at the last byte lead to one publication', async (t) => {
   const place = await layOut(t, '  queue: {driver: embedded, directory: ./queue}');
   let daemon = await place.start();
   t.teardown(() => daemon.close());
@@ -129,7 +132,7 @@ t.test('answers that are lost, a restart in the middle, and the last byte, publi
         restarting ??= (async () => {
           await daemon.close();
           daemon = await place.start();
-          // From here on every second answer is lost.
+          // From here on, every second response is lost.
           proxy.cutAfter(0, 6, 'from the server');
         })();
     },
@@ -142,7 +145,7 @@ t.test('answers that are lost, a restart in the middle, and the last byte, publi
 });
 
 for (const kind of ['directory', 'archive'] as const)
-  t.test(`a push that was ended goes on where it was, in another process (${kind})`, async (t) => {
+  t.test(`a push continues the upload of one that ended, in another process (${kind})`, async (t) => {
     const place = await layOut(t);
     await started(t, place);
     const proxy = await startCuttingProxy(t, place.port);
@@ -160,13 +163,16 @@ for (const kind of ['directory', 'archive'] as const)
     t.equal(await first.catch((error: unknown) => error), reason);
     const before = proxy.passed('to the server');
     t.ok(before > size / 3);
-    let told = 0;
+    let progressBytes = 0;
     const client = clientAt(proxy.port);
-    const outcome = await client.push('maps', bundle, { ...options, onSent: (bytes) => (told += bytes) });
+    const outcome = await client.push('maps', bundle, {
+      ...options,
+      onSent: (bytes) => (progressBytes += bytes),
+    });
     t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
     const after = proxy.passed('to the server') - before;
     t.ok(after < size - before + chunkBytes + besides, `${after} bytes of ${size} were sent the second time`);
-    t.ok(told >= size, 'progress begins where it went on');
+    t.ok(progressBytes >= size, 'progress begins at the resumed offset');
     t.ok(wasPublished(place));
 
     const third = await client.push('maps', bundle, options);
@@ -184,7 +190,7 @@ async function packed(directory: string): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Pushes until some of it has arrived, and is ended. */
+/** Pushes until part of the upload has arrived, then aborts. */
 async function endedInTheMiddle(place: Place): Promise<void> {
   const ended = new AbortController();
   let sent = 0;
@@ -195,14 +201,14 @@ async function endedInTheMiddle(place: Place): Promise<void> {
   await work.catch(() => undefined);
 }
 
-t.test('what the daemon has is damaged: the archive is sent once more, as a whole', async (t) => {
+t.test("if the daemon's copy is damaged, the whole archive is sent again", async (t) => {
   const place = await layOut(t);
   const daemon = await place.start();
   await endedInTheMiddle(place);
   await daemon.close();
   const partial = path.join(place.root, 'staging/partial');
   const bytes = readdirSync(partial).find((name) => name.endsWith('.bytes')) ?? 'none';
-  // As a power failure leaves a file whose bytes never reached the disk.
+  // Like a file after a power failure whose bytes were never written to disk.
   writeFileSync(path.join(partial, bytes), Buffer.alloc(statSync(path.join(partial, bytes)).size));
   await started(t, place);
   const options = { name: 'n', resumable: 'always', chunkBytes } as const;
@@ -210,7 +216,7 @@ t.test('what the daemon has is damaged: the archive is sent once more, as a whol
   t.ok(wasPublished(place));
 });
 
-t.test('another archive of the same bundle is none to go on with', async (t) => {
+t.test('does not continue the upload of another archive of the same bundle', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   await endedInTheMiddle(place);
@@ -225,7 +231,7 @@ t.test('another archive of the same bundle is none to go on with', async (t) => 
   t.ok(wasPublished(place));
 });
 
-t.test('two that send the same bundle at once make one run', async (t) => {
+t.test('two concurrent pushes of one bundle lead to one run', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   const options = { name: 'n', resumable: 'always', chunkBytes } as const;
@@ -242,7 +248,7 @@ t.test('restarts an upload that the daemon has lost, a limited number of times',
   await started(t, place);
   const methods: string[] = [];
   let lost = 2;
-  // As a balancer does that sends a part of an upload to another host.
+  // Like a load balancer that sends part of an upload to another host.
   const balancer = http.createServer((req, res) => {
     methods.push(req.method ?? '');
     const isLost = req.method === 'PATCH' && (lost -= 1) >= 0;
@@ -275,7 +281,7 @@ t.test('restarts an upload that the daemon has lost, a limited number of times',
   t.equal(methods.filter((method) => method === 'PATCH').length, 5);
 });
 
-t.test('where it cannot be, the archive goes in one request', async (t) => {
+t.test('without resumable uploads, the archive is sent in one request', async (t) => {
   const large = 17 << 20;
   const place = await layOut(t, '  resumable: {max_uploads: 0}');
   writeFileSync(path.join(place.site, 'large.bin'), Buffer.alloc(large));
@@ -290,7 +296,7 @@ t.test('where it cannot be, the archive goes in one request', async (t) => {
       ...options,
     });
   t.match(await push({}), { run: { status: 'succeeded' } });
-  t.same(reasons.splice(0), ['not_found'], 'switched off, or of an older version');
+  t.same(reasons.splice(0), ['not_found'], 'disabled, or an older version');
   t.match(await failureOf(push({ resumable: 'always' })), { code: 'not_found' });
   t.match(await push({ resumable: 'never' }), { run: { status: 'succeeded' } });
   t.same(reasons, []);
@@ -301,10 +307,10 @@ t.test('where it cannot be, the archive goes in one request', async (t) => {
   await started(t, full);
   const outcome = await clientAt(full.port).push('maps', full.site, { name: 'n', onPlain });
   t.match(outcome, { run: { status: 'succeeded' } });
-  t.same(reasons, ['upload_too_large'], 'no room for it');
+  t.same(reasons, ['upload_too_large'], 'it exceeds the limit');
 });
 
-t.test('what passes is sent in several requests from 16 MiB on', async (t) => {
+t.test('archives of 16 MiB or more are sent in several requests', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   const paths: string[] = [];
@@ -327,7 +333,7 @@ t.test('what passes is sent in several requests from 16 MiB on', async (t) => {
   }
 });
 
-t.test('a queue that is full is waited for with the last byte alone, as long as it asks for', async (t) => {
+t.test('waits for a full queue with the last byte only, as long as requested', async (t) => {
   const api = await startApi(t, { http: { queueSize: 1 }, maxUploadSize: 2 << 20 });
   const slot = await api.ports.queue.reserve({ pipelineId: 'docs' });
   await slot.release();
@@ -355,7 +361,7 @@ t.test('a queue that is full is waited for with the last byte alone, as long as 
       size: archive.length,
       open: async function* () {
         opened += 1;
-        // Once the upload is begun, which asks for a slot, too.
+        // Once the upload has started, which also needs a slot.
         held ??= await api.ports.queue.reserve({ pipelineId: 'docs' });
         yield archive;
       },
@@ -366,12 +372,12 @@ t.test('a queue that is full is waited for with the last byte alone, as long as 
   t.same(codes, ['queue_full', 'queue_full', 'queue_full']);
   t.ok(
     pauses.every((ms) => ms >= 1000),
-    'the daemon asked for it',
+    'as requested by the daemon',
   );
   t.equal(opened, 1, 'no file is read again');
 });
 
-t.test('a proxy that takes only short bodies gets short ones', async (t) => {
+t.test('a proxy that accepts only short bodies gets short ones', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   const most = 100_000;
@@ -411,7 +417,7 @@ t.test('a proxy that takes only short bodies gets short ones', async (t) => {
     ...{ name: 'n', resumable: 'always', chunkBytes: 256 << 10 },
   });
   t.match(outcome, { run: { status: 'succeeded' } });
-  t.equal(refused, 3, 'the plain upload, and two that were halved');
+  t.equal(refused, 3, 'the plain upload, and two shortened requests');
   t.ok(wasPublished(place));
 });
 

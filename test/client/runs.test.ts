@@ -13,7 +13,7 @@ const record = {
   destinations: [{ destination_id: 'web', action: 'error', error: null }],
 };
 
-t.test('a run record without findings from a hostile daemon is a clear error', (t) => {
+t.test('an invalid run record from a hostile daemon is a clear error', (t) => {
   t.equal(parseRunRecord(record), record);
   const withoutFindings = { ...error, findings: undefined };
   for (const [wrong, field] of [

@@ -8,7 +8,7 @@ import { manualClock } from '../workers/manual-clock.ts';
 interface Place {
   api: Api;
   issuer: Issuer;
-  /** ID tokens that the client took. */
+  /** ID tokens that the client used. */
   taken: string[];
   clientWith: (more?: Partial<IdTokenOptions>) => ReturnType<typeof connect>;
 }

@@ -30,23 +30,23 @@ export interface QueueSettings {
   onExpire: (job: PublishJob) => Promise<void>;
   discard: (job: PublishJob) => Promise<void>;
   keep: KeepLimits;
-  /** By default a failed run is not tried again. */
+  /** By default, failed runs are not retried. */
   retries?: RetriesOf;
 }
 
-/** What a test of an implementation brings: a fresh queue, and a way to let time pass for it. */
+/** An implementation provides a new queue, and a way to advance time for it. */
 export interface QueueHarness {
   queue: JobQueue;
-  /** Lets at least `ms` milliseconds pass and everything that was due in them happen. */
+  /** Advances at least `ms` milliseconds and runs everything due in that time. */
   elapse: (ms: number) => Promise<void>;
   /**
-   * Whether runs that wait are still there for others when this queue has closed; where not, it runs them
-   * first as far as time allows.
+   * Whether waiting runs are still available to others when this queue has closed. If not, it runs them
+   * first if there is time.
    */
   waitingSurvives: boolean;
 }
 
-/** The contract of `JobQueue` in executable form; every implementation runs it. */
+/** The contract of `JobQueue`, which every implementation passes. */
 export function queueContract(t: Test, open: (settings: QueueSettings) => Promise<QueueHarness>): void {
   const start = async (t: Test, settings: Partial<QueueSettings> = {}) => {
     const expired: string[] = [];
@@ -91,10 +91,10 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       },
     ]);
     for (const at of [done.accepted_at, done.queued_at, done.started_at, done.finished_at])
-      t.ok(Date.parse(at ?? ''), 'is dated');
+      t.ok(Date.parse(at ?? ''), 'has a time');
   });
 
-  t.test('what became of deliveries stands in the record, while the run lasts and after it', async (t) => {
+  t.test('delivery results are in the record, during the run and afterwards', async (t) => {
     const { queue } = await start(t);
     await submit(queue, 'maps.1');
     const workers = gatedWorkers();
@@ -117,7 +117,11 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     onProgress({ type: 'bytes', destinationId: 'web', count: 10 });
     workers.finish('maps.1', runResult('ok'));
     const done = await finished(queue, 'maps.1');
-    t.same(done.failed_deliveries, [first], 'delivered at once is no failure; the end keeps what is noted');
+    t.same(
+      done.failed_deliveries,
+      [first],
+      'an immediate delivery is not a failure; the end keeps recorded notes',
+    );
     await queue.noteDelivery('maps.1', { ...note, status: 'given_up', tries: 4, nextTryAt: null });
     const again = { ...note, status: 'delivered', tries: 2, isMore: true, nextTryAt: null } as const;
     await queue.noteDelivery('maps.1', { ...again, reason: null });
@@ -158,7 +162,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.overview(['maps']), [{ lastSuccess: { run_id: 'maps.2' } }]);
   });
 
-  t.test('the trace of a run stands in its record', async (t) => {
+  t.test('the record of a run has its trace', async (t) => {
     const { queue } = await start(t);
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const admission = await queue.reserve({ pipelineId: 'maps' });
@@ -168,7 +172,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal((await queue.find('maps.2'))?.trace_id, null);
   });
 
-  t.test('a failed destination fails the run and stands in it', async (t) => {
+  t.test('a failed destination fails the run and is in its record', async (t) => {
     const { queue } = await start(t);
     await queue.start(async () => runResult('failed'));
     await submit(queue, 'maps.1');
@@ -210,7 +214,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
           t.ok(waitedSeconds >= 0 && waitedSeconds < 600);
           begun.push(pipelineId);
         },
-        retried: () => t.fail('nothing is tried again'),
+        retried: () => t.fail('nothing is retried'),
         superseded: () => undefined,
         rejected: () => undefined,
         finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
@@ -282,12 +286,12 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(
       (await finished(queue, 'maps.1')).destinations.length,
       1,
-      'and the result replaces what progress had told',
+      'the result replaces the reported progress',
     );
   });
 
   t.test(
-    'one pipeline runs one job at a time, in the order of acceptance; others do not wait for it',
+    'one pipeline runs one job at a time, in the order of acceptance, without delaying others',
     async (t) => {
       const { queue } = await start(t, { maxConcurrency: 3 });
       const workers = gatedWorkers();
@@ -306,11 +310,11 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
         workers.order.filter((id) => id.startsWith('maps')),
         ['maps.1', 'maps.2', 'maps.3'],
       );
-      t.equal(workers.most('maps'), 1, 'never two of one pipeline at once');
+      t.equal(workers.most('maps'), 1, 'never two of one pipeline concurrently');
     },
   );
 
-  t.test('max_concurrency bounds the jobs of all pipelines together', async (t) => {
+  t.test('max_concurrency limits the total number of jobs of all pipelines', async (t) => {
     const { queue } = await start(t, { maxConcurrency: 2 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -329,7 +333,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(workers.most(), 2);
   });
 
-  t.test('security finding 5: a stalled run leaves a slot to the other pipelines', async (t) => {
+  t.test('security finding 5: a stalled run leaves a slot for other pipelines', async (t) => {
     const { queue } = await start(t, { maxConcurrency: 2 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -370,7 +374,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     );
   });
 
-  t.test('slots: reserved and queued uploads are bounded, and a released slot is free again', async (t) => {
+  t.test('slots: reserved and queued uploads are limited, and a released slot is free again', async (t) => {
     const { queue } = await start(t, { queueSize: 2 });
     const first = await queue.reserve({ pipelineId: 'maps' });
     await submit(queue, 'maps.1');
@@ -382,7 +386,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(
       queue.reserve({ pipelineId: 'docs' }),
       { code: 'queue_full' },
-      'a second release freed nothing',
+      'a second release frees nothing',
     );
   });
 
@@ -399,7 +403,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       await queue.start(workers.process);
       await workers.started('maps.1');
       await workers.started('docs.1');
-      t.equal((await submit(queue, 'docs.2')).position, 1, 'what runs is not in the line');
+      t.equal((await submit(queue, 'docs.2')).position, 1, 'running jobs are not in the queue');
       t.equal((await submit(queue, 'maps.4')).position, 3);
       t.match(await submit(queue, 'maps.5', { key, manifest: 'A' }), { replayed: true, position: 3 });
       for (const id of ['maps.1', 'docs.1', 'maps.2', 'maps.3', 'docs.2', 'maps.4']) {
@@ -412,7 +416,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     },
   );
 
-  t.test('a full queue says when to come back: when all that wait will be done', async (t) => {
+  t.test('a full queue returns the estimated time until its waiting runs are done', async (t) => {
     const { queue, elapse } = await start(t, { queueSize: 20, maxConcurrency: 1 });
     const refusal = async (): Promise<number> => {
       const error: unknown = await queue.reserve({ pipelineId: 'maps' }).catch((thrown: unknown) => thrown);
@@ -422,7 +426,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const workers = gatedWorkers();
     const fill = () => Promise.all(Array.from({ length: 20 }, () => queue.reserve({ pipelineId: 'docs' })));
     const held = await fill();
-    t.equal(await refusal(), 10, 'nothing was measured yet');
+    t.equal(await refusal(), 10, 'without a measurement');
     await Promise.all(held.map((admission) => admission.release()));
     await queue.start(workers.process);
     for (const id of ['maps.1', 'maps.2']) {
@@ -434,11 +438,11 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     }
     const late = await fill();
     const seconds = await refusal();
-    t.ok(seconds >= 20 && seconds <= 300, `twenty that wait, a second each at least: ${seconds}`);
+    t.ok(seconds >= 20 && seconds <= 300, `twenty waiting runs, at least a second each: ${seconds}`);
     await Promise.all(late.map((admission) => admission.release()));
   });
 
-  t.test('one pipeline may take no more than its share of the slots', async (t) => {
+  t.test('one pipeline can have no more than its share of the slots', async (t) => {
     const maxWaitingOf = (pipelineId: string) => (pipelineId === 'maps' ? 2 : null);
     const { queue } = await start(t, { queueSize: 4, maxWaitingOf });
     const key = { caller: 'ci', key: 'k1' };
@@ -467,7 +471,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(
       queue.reserve({ pipelineId: 'maps' }),
       { code: 'pipeline_full' },
-      'what runs does not count',
+      'running jobs do not count',
     );
     for (const id of ['maps.1', 'maps.3', 'maps.4']) {
       workers.finish(id, runResult('ok'));
@@ -476,7 +480,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.depth(), { reserved: 0, queued: 0, running: 0 });
   });
 
-  t.test('a pipeline that is paused accepts, and begins nothing until it is resumed', async (t) => {
+  t.test('a paused pipeline accepts runs, and starts none until it is resumed', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -489,11 +493,11 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     for (const id of ['maps.2', 'maps.3', 'docs.1']) await submit(queue, id);
     await workers.started('docs.1');
     workers.finish('maps.1', runResult('ok'));
-    t.equal((await finished(queue, 'maps.1')).status, 'succeeded', 'what runs goes on');
+    t.equal((await finished(queue, 'maps.1')).status, 'succeeded', 'running jobs continue');
     workers.finish('docs.1', runResult('ok'));
     await finished(queue, 'docs.1');
     t.same(await queue.depth(), { reserved: 0, queued: 2, running: 0 });
-    t.same(await queue.pause('maps', null), { since, reason: null }, 'still since then');
+    t.same(await queue.pause('maps', null), { since, reason: null }, 'paused since then');
     t.same(await queue.pauses(), new Map([['maps', { since, reason: null }]]));
     t.match(await queue.find('maps.2'), { status: 'queued' });
     t.equal(await queue.resume('maps'), true);
@@ -517,7 +521,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(workers.order, []);
   });
 
-  t.test('a run that waits is cancelled in its place, and never begins', async (t) => {
+  t.test('cancels a waiting run, which never starts', async (t) => {
     const { queue, discarded } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -539,7 +543,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.ok(Date.parse(record.finished_at ?? ''));
     await over;
     t.same(await queue.find('maps.2'), record);
-    t.same(await queue.cancel('maps.2'), { outcome: 'repeated', record }, 'once more changes nothing');
+    t.same(await queue.cancel('maps.2'), { outcome: 'repeated', record }, 'a second call changes nothing');
     t.same(await queue.depth(), { reserved: 0, queued: 1, running: 1 });
     await until(
       async () => discarded,
@@ -565,7 +569,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const ended: unknown[] = [];
     await queue.start(workers.process, {
       started: () => undefined,
-      retried: () => t.fail('nothing is tried again'),
+      retried: () => t.fail('nothing is retried'),
       superseded: () => undefined,
       rejected: () => undefined,
       finished: ({ succeeded, cancelled, result }) => void ended.push({ succeeded, cancelled, result }),
@@ -598,7 +602,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(discarded[0], 'maps.1');
   });
 
-  t.test('a cancelled run that answers has failed with its destinations, or succeeded', async (t) => {
+  t.test('a cancelled run that still returns fails with its destinations, or succeeds', async (t) => {
     const { queue } = await start(t);
     const deaf = new Map<string, (result: JobResult) => void>();
     await queue.start(({ runId }) => new Promise((resolve) => deaf.set(runId, resolve)));
@@ -612,7 +616,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
         (isThere) => isThere,
       );
       t.match(await queue.cancel(id), { outcome: 'stopping' });
-      t.match(await queue.cancel(id), { outcome: 'stopping' }, 'it still runs');
+      t.match(await queue.cancel(id), { outcome: 'stopping' }, 'it is still running');
       deaf.get(id)?.(runResult(outcome));
     }
     t.match(await finished(queue, 'maps.1'), {
@@ -646,9 +650,9 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(repeated, { replayed: true, position: 1, record: { run_id: 'maps.2', rerun_of: 'maps.1' } });
     t.equal(await queue.find('maps.3'), undefined);
     await workers.started('maps.2');
-    t.same(jobs[1], { ...jobs[0], runId: 'maps.2', rerunOf: 'maps.1' }, 'the very same bytes');
+    t.same(jobs[1], { ...jobs[0], runId: 'maps.2', rerunOf: 'maps.1' }, 'exactly the same bytes');
     t.match(await queue.find('maps.2'), { rerunnable: false }, 'it has not ended');
-    t.same(await queue.find('maps.1'), { ...failed, rerunnable: false }, 'the failure stays to be seen');
+    t.same(await queue.find('maps.1'), { ...failed, rerunnable: false }, 'the failure stays visible');
     t.same(discarded, [], 'the bundle belongs to the other run');
     workers.finish('maps.2', runResult('failed'));
     await finished(queue, 'maps.2');
@@ -658,7 +662,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.find('maps.4'), { status: 'succeeded', rerunnable: true });
     t.match(await queue.kept(), { bundles: 1 }, 'as long as the record');
     t.match(await queue.rerun('maps.2', 'maps.5'), { replayed: true, record: { run_id: 'maps.4' } });
-    // A run that waits, because one that has begun keeps its bundle when it is cancelled.
+    // A waiting run, because a run that has started keeps its bundle when it is cancelled.
     await queue.pause('maps', null);
     await submit(queue, 'maps.6');
     await queue.cancel('maps.6');
@@ -671,7 +675,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(queue.rerun('maps.6', 'maps.7'), { code: 'bundle_gone', retryable: false });
   });
 
-  t.test('a rerun needs a slot like any run, and none begins once the queue drains', async (t) => {
+  t.test('a rerun needs a slot like any run, and is rejected while the queue drains', async (t) => {
     const maxWaitingOf = (id: string) => (id === 'docs' ? 1 : null);
     const { queue } = await start(t, { queueSize: 2, maxWaitingOf });
     await queue.start(async () => runResult('failed'));
@@ -684,13 +688,17 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const other = await queue.reserve({ pipelineId: 'maps' });
     await t.rejects(queue.rerun('maps.1', 'maps.2'), { code: 'queue_full' });
     await Promise.all([held.release(), other.release()]);
-    t.match(await queue.rerun('maps.1', 'maps.2'), { replayed: false }, 'a refusal costs the bundle nothing');
+    t.match(
+      await queue.rerun('maps.1', 'maps.2'),
+      { replayed: false },
+      'a refusal does not affect the bundle',
+    );
     await finished(queue, 'maps.2');
     queue.drain();
     await t.rejects(queue.rerun('maps.2', 'maps.3'), { code: 'shutting_down' });
   });
 
-  t.test('a run without a bundle is repeated however it ended', async (t) => {
+  t.test('repeats a run without a bundle, whatever its result', async (t) => {
     const { queue } = await start(t);
     await queue.start(async () => runResult('ok'));
     const admission = await queue.reserve({ pipelineId: 'maps' });
@@ -698,16 +706,12 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'maps.1');
     t.match(await queue.find('maps.1'), { status: 'succeeded', rerunnable: true });
     t.match(await queue.rerun('maps.1', 'maps.2'), { replayed: false, record: { rerun_of: 'maps.1' } });
-    t.match(
-      await queue.find('maps.1'),
-      { rerunnable: false },
-      'the run that repeats it is the one to repeat',
-    );
+    t.match(await queue.find('maps.1'), { rerunnable: false }, 'only the latest rerun can be repeated');
     t.match(await finished(queue, 'maps.2'), { status: 'succeeded', rerun_of: 'maps.1', rerunnable: true });
     t.same(await queue.kept(), { bundles: 0, bytes: 0 });
   });
 
-  t.test('bundles are kept within limits; the oldest go first', async (t) => {
+  t.test('stores a limited number of bundles, and removes the oldest first', async (t) => {
     const keep = { keepMs: 60_000, maxBundles: 3, maxBytes: 25 };
     const { queue, elapse, discarded, expired } = await start(t, { keep });
     await queue.start(async () => runResult('failed'));
@@ -719,7 +723,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.kept(), { bundles: 0, bytes: 0 });
     for (const id of ['maps.1', 'maps.2', 'maps.3']) await fail(id, 5);
     t.same(await queue.kept(), { bundles: 3, bytes: 15 });
-    t.match(await queue.depth(), { reserved: 0, queued: 0, running: 0 }, 'which wait for nothing');
+    t.match(await queue.depth(), { reserved: 0, queued: 0, running: 0 }, 'they wait for nothing');
     await fail('maps.4', 5);
     await elapse(1_000);
     await until(
@@ -741,7 +745,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(expired, []);
   });
 
-  t.test('a bundle is kept no longer than it may be', async (t) => {
+  t.test('a bundle is stored no longer than its retention', async (t) => {
     const keep = { keepMs: 1_000, maxBundles: 100, maxBytes: 1e9 };
     const { queue, elapse, discarded } = await start(t, { keep });
     await queue.start(async () => runResult('failed'));
@@ -756,7 +760,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(queue.rerun('maps.1', 'maps.2'), { code: 'bundle_gone' });
   });
 
-  t.test('the same key with the same manifest gives the first run back and queues nothing', async (t) => {
+  t.test('the same key with the same manifest returns the first run and queues nothing', async (t) => {
     const { queue } = await start(t);
     const key = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key, manifest: 'A' });
@@ -766,19 +770,19 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 });
   });
 
-  t.test('the same key with another manifest is a conflict and leaves the first run alone', async (t) => {
+  t.test('the same key with another manifest is a conflict and does not affect the first run', async (t) => {
     const { queue } = await start(t);
     const key = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key, manifest: 'A' });
     await t.rejects(submit(queue, 'maps.2', { key, manifest: 'B' }), { code: 'idempotency_conflict' });
-    t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 }, 'and its slot is free');
+    t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 }, 'its slot is free');
     t.match(await submit(queue, 'maps.3', { key, manifest: 'A' }), {
       replayed: true,
       record: { run_id: 'maps.1' },
     });
   });
 
-  t.test('a key whose run has failed starts another where that is asked for, once', async (t) => {
+  t.test('restarts a failed run under its key once, on request', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -814,12 +818,12 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       t.match(
         await submit(queue, 'maps.7', { key: one, manifest: 'A' }),
         { replayed: true, record: { run_id: started, status: 'succeeded' } },
-        'from then on the key belongs to the new run',
+        'from then on, the key belongs to the new run',
       );
-    t.match(await queue.find('maps.1'), { status: 'failed' }, 'and the failure stays to be seen');
+    t.match(await queue.find('maps.1'), { status: 'failed' }, 'the failure stays visible');
   });
 
-  t.test('a rerun needs a slot, and the key outlives the failed run that it belonged to', async (t) => {
+  t.test('a rerun needs a slot, and its key remains after the failed run is deleted', async (t) => {
     const { queue, elapse, expired } = await start(t, { queueSize: 1, retentionMs: 1_000 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -875,13 +879,13 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
         code: 'idempotency_in_progress',
         retryable: true,
       });
-      t.match(await queue.depth(), { reserved: 1 }, 'and holds no slot');
+      t.match(await queue.depth(), { reserved: 1 }, 'it holds no slot');
       await first.release();
       t.match(await submit(queue, 'maps.2', { key: idempotency, manifest: 'A' }), { replayed: false });
     },
   );
 
-  t.test('two replays of one key at once both get the first run', async (t) => {
+  t.test('two concurrent replays of one key both return the first run', async (t) => {
     const { queue } = await start(t);
     const idempotency = { caller: 'ci', key: 'k1' };
     await submit(queue, 'maps.1', { key: idempotency, manifest: 'A' });
@@ -899,7 +903,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test(
-    'a replay needs no slot: it gets the first run, or its conflict, though all are taken',
+    'a replay needs no slot: it returns the first run, or its conflict, even if all are in use',
     async (t) => {
       const { queue } = await start(t, { queueSize: 2 });
       const key = { caller: 'ci', key: 'k1' };
@@ -913,13 +917,13 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       await t.rejects(submit(queue, 'maps.3', { key, manifest: 'B' }), { code: 'idempotency_conflict' });
       const idle = await queue.reserve({ pipelineId: 'maps', idempotency: key });
       await idle.release();
-      t.same(await queue.depth(), { reserved: 1, queued: 1, running: 0 }, 'and leaves every slot as it was');
+      t.same(await queue.depth(), { reserved: 1, queued: 1, running: 0 }, 'every slot is unchanged');
       await other.release();
       t.same(await queue.depth(), { reserved: 0, queued: 1, running: 0 });
     },
   );
 
-  t.test('a replay whose first run expires meanwhile needs a slot after all', async (t) => {
+  t.test('a replay needs a slot if its first run expires meanwhile', async (t) => {
     const { queue, elapse, expired } = await start(t, { queueSize: 1, retentionMs: 1_000 });
     await queue.start(async () => runResult('ok'));
     const idempotency = { caller: 'ci', key: 'k1' };
@@ -935,14 +939,14 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     );
     t.equal(await queue.find('maps.1'), undefined);
     await t.rejects(late.accept(jobOf('maps.2'), digestOf('A')), { code: 'queue_full' });
-    t.match(await queue.depth(), { reserved: 1 }, 'which leaves the slots as they were');
+    t.match(await queue.depth(), { reserved: 1 }, 'the slots are unchanged');
     await other.release();
     t.match(await later.accept(jobOf('maps.3'), digestOf('A')), { replayed: false });
     t.equal((await finished(queue, 'maps.3')).status, 'succeeded');
   });
 
   t.test(
-    'a finished run is kept for the retention, then forgotten with its key; one that is not finished stays',
+    'a finished run is kept for the retention, then deleted with its key; an unfinished one stays',
     async (t) => {
       const { queue, elapse, expired } = await start(t, { retentionMs: 1_000 });
       const workers = gatedWorkers();
@@ -968,7 +972,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     },
   );
 
-  t.test("list gives a pipeline's runs, newest first", async (t) => {
+  t.test("list returns a pipeline's runs, newest first", async (t) => {
     const { queue } = await start(t);
     for (const id of ['maps.1', 'docs.1', 'maps.2']) await submit(queue, id);
     t.same(
@@ -979,7 +983,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(await queue.list([], { limit: 500 }), { runs: [], next: null });
   });
 
-  t.test('list gives pages of any size, from any run on, and of one status', async (t) => {
+  t.test('list returns pages of any size, from any run, and of one status', async (t) => {
     const { queue } = await start(t, { queueSize: 20 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -1020,7 +1024,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     }
   });
 
-  t.test('list goes over several pipelines, in the order of acceptance, and finds words', async (t) => {
+  t.test('list searches several pipelines, in the order of acceptance, by words', async (t) => {
     const { queue, elapse } = await start(t, { queueSize: 20 });
     for (const id of ['maps.1', 'docs.1', 'maps.2', 'a.1', 'docs.2']) await submit(queue, id);
     const listed = async (pipelineIds: string[], query: Omit<RunQuery, 'limit'> = {}) =>
@@ -1044,7 +1048,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'maps.1');
     t.same(await listed(['maps', 'docs', 'a'], { text: 'UNMANAGED session-1' }), ['maps.1']);
     t.same(await listed(['maps', 'docs', 'a'], { text: 'unmanaged nothing' }), []);
-    t.same(await listed(['docs', 'a'], { text: 'unmanaged' }), [], 'of the pipelines that were asked for');
+    t.same(await listed(['docs', 'a'], { text: 'unmanaged' }), [], 'of the requested pipelines');
     t.same(await listed(['maps', 'docs'], { text: 'docs.' }), ['docs.2', 'docs.1']);
     await elapse(10);
     await submit(queue, 'e.1');
@@ -1083,7 +1087,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       async () => expired,
       ({ length }) => length === 2,
     );
-    t.same(await queue.overview(['maps']), [{ ...none, lastSuccess }], 'it outlives the record');
+    t.same(await queue.overview(['maps']), [{ ...none, lastSuccess }], 'it stays longer than the record');
     t.same(await queue.overview([]), []);
     workers.finish('docs.1', runResult('ok'));
     await finished(queue, 'docs.1');
@@ -1115,7 +1119,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     for (const id of ['maps.2', 'docs.1']) await finished(queue, id);
   });
 
-  t.test('a watch shows what changed after any cursor, each run once, as it is now', async (t) => {
+  t.test('a watch returns the changes after any cursor, each run once, in its current state', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();
     let calls = 0;
@@ -1127,7 +1131,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await submit(queue, 'docs.1');
     await submit(queue, 'maps.2');
     const queued = await until(all, ({ length }) => length === 3);
-    t.ok(calls >= 1, 'and it was called');
+    t.ok(calls >= 1, 'the callback was called');
     t.match(queued, [{ run_id: 'maps.1' }, { run_id: 'docs.1' }, { run_id: 'maps.2' }]);
     t.ok(queued.every(({ status }) => status === 'queued'));
 
@@ -1157,7 +1161,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       () => changesAfter(other, now),
       (records) => records[0]?.status === 'failed',
     );
-    t.match(late, [{ run_id: 'docs.1' }], 'a cursor holds for another reader');
+    t.match(late, [{ run_id: 'docs.1' }], 'a cursor is valid for another reader');
     watch.close();
     other.close();
     const third = queue.watch(() => undefined);
@@ -1167,45 +1171,48 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'maps.2');
   });
 
-  t.test('pages of a watch go on where the one before them ended, wanted or not', async (t) => {
-    const { queue } = await start(t, { queueSize: 20 });
-    const watch = queue.watch(() => undefined);
-    const beginning = await watch.cursor();
-    const ids = Array.from({ length: 9 }, (_, index) => `${index % 3 === 2 ? 'docs' : 'maps'}.${index}`);
-    for (const id of ids) await submit(queue, id);
-    await until(
-      () => changesAfter(watch, beginning),
-      ({ length }) => length === ids.length,
-    );
-    for (const most of [1, 2, 6, 7]) {
-      const found: string[] = [];
-      let [cursor, isLast] = [beginning, false];
-      while (!isLast) {
-        const wants = ({ pipeline_id }: Readonly<RunRecord>): boolean => pipeline_id === 'maps';
-        const page = await watch.after(cursor, { limit: most, wants });
-        t.ok(page !== null && page.changes.length <= most);
-        found.push(...(page?.changes ?? []).map(({ record }) => record.run_id));
-        for (const change of page?.changes ?? []) {
-          const rest = await watch.after(change.cursor, { limit: 100, wants: () => true });
-          t.equal(
-            rest?.changes[0]?.record.run_id,
-            ids[ids.indexOf(change.record.run_id) + 1],
-            'what follows a change follows its cursor',
-          );
-        }
-        [cursor, isLast] = [page?.cursor ?? '', page?.more !== true];
-      }
-      t.same(
-        found,
-        ids.filter((id) => id.startsWith('maps')),
-        `${most} a page`,
+  t.test(
+    'each page of a watch continues after the last one, even if a filter excluded its changes',
+    async (t) => {
+      const { queue } = await start(t, { queueSize: 20 });
+      const watch = queue.watch(() => undefined);
+      const beginning = await watch.cursor();
+      const ids = Array.from({ length: 9 }, (_, index) => `${index % 3 === 2 ? 'docs' : 'maps'}.${index}`);
+      for (const id of ids) await submit(queue, id);
+      await until(
+        () => changesAfter(watch, beginning),
+        ({ length }) => length === ids.length,
       );
-      t.equal(cursor, await watch.cursor());
-    }
-    watch.close();
-  });
+      for (const most of [1, 2, 6, 7]) {
+        const found: string[] = [];
+        let [cursor, isLast] = [beginning, false];
+        while (!isLast) {
+          const wants = ({ pipeline_id }: Readonly<RunRecord>): boolean => pipeline_id === 'maps';
+          const page = await watch.after(cursor, { limit: most, wants });
+          t.ok(page !== null && page.changes.length <= most);
+          found.push(...(page?.changes ?? []).map(({ record }) => record.run_id));
+          for (const change of page?.changes ?? []) {
+            const rest = await watch.after(change.cursor, { limit: 100, wants: () => true });
+            t.equal(
+              rest?.changes[0]?.record.run_id,
+              ids[ids.indexOf(change.record.run_id) + 1],
+              'the changes after a change follow its cursor',
+            );
+          }
+          [cursor, isLast] = [page?.cursor ?? '', page?.more !== true];
+        }
+        t.same(
+          found,
+          ids.filter((id) => id.startsWith('maps')),
+          `${most} a page`,
+        );
+        t.equal(cursor, await watch.cursor());
+      }
+      watch.close();
+    },
+  );
 
-  t.test('progress is watched, in few changes, and every stage of it', async (t) => {
+  t.test('a watch reports progress in few changes, with every stage', async (t) => {
     const { queue, elapse } = await start(t);
     const workers = gatedWorkers();
     let calls = 0;
@@ -1239,7 +1246,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     watch.close();
   });
 
-  t.test('a cursor that a forgotten run, or another queue, has made useless gives null', async (t) => {
+  t.test('a cursor of a deleted run or of another queue returns null', async (t) => {
     const { queue, elapse, expired } = await start(t, { retentionMs: 1_000 });
     const watch = queue.watch(() => undefined);
     const beginning = await watch.cursor();
@@ -1265,14 +1272,14 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(
       await later.after(now, query),
       { changes: [], cursor: now, more: false },
-      'who has seen it goes on',
+      'a caller who has seen the result continues',
     );
     for (const cursor of ['', 'x', '1', `${now}0`, `0${now}`, now.replace(/-.*/, '-999999'), 'abcdefgh-1'])
       t.equal(await later.after(cursor, query), null, cursor);
     later.close();
   });
 
-  t.test('everybody who waits for a run goes on when it has finished, or when they had enough', async (t) => {
+  t.test('every wait for a run ends when it has finished, or when the caller aborts', async (t) => {
     const { queue } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -1297,7 +1304,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(over.size, 7);
   });
 
-  t.test('a run that fails ends the waits for it, and so does closing the queue', async (t) => {
+  t.test('a failed run ends the waits for it, and so does closing the queue', async (t) => {
     const { queue, elapse } = await start(t, { maxConcurrency: 1 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -1312,7 +1319,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.pass('all waits are over');
   });
 
-  t.test("a record that was handed out cannot change the queue's own", async (t) => {
+  t.test('changing a returned record does not change the queue', async (t) => {
     const { queue } = await start(t);
     await submit(queue, 'maps.1');
     const record = await queue.find('maps.1');
@@ -1320,17 +1327,20 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.find('maps.1'), { status: 'queued' });
   });
 
-  t.test('draining refuses new uploads; those that hold a slot may still be accepted, and run', async (t) => {
-    const { queue } = await start(t);
-    const admission = await queue.reserve({ pipelineId: 'maps' });
-    queue.drain();
-    await t.rejects(queue.reserve({ pipelineId: 'maps' }), { code: 'shutting_down' });
-    await admission.accept(jobOf('maps.1'), digestOf('A'));
-    await queue.start(async () => runResult('ok'));
-    t.equal((await finished(queue, 'maps.1')).status, 'succeeded');
-  });
+  t.test(
+    'a draining queue rejects uploads, but accepts and runs those that already hold a slot',
+    async (t) => {
+      const { queue } = await start(t);
+      const admission = await queue.reserve({ pipelineId: 'maps' });
+      queue.drain();
+      await t.rejects(queue.reserve({ pipelineId: 'maps' }), { code: 'shutting_down' });
+      await admission.accept(jobOf('maps.1'), digestOf('A'));
+      await queue.start(async () => runResult('ok'));
+      t.equal((await finished(queue, 'maps.1')).status, 'succeeded');
+    },
+  );
 
-  t.test('close waits for running jobs, and for those behind them where they would be lost', async (t) => {
+  t.test('close waits for running jobs, and for waiting ones that would be lost', async (t) => {
     const { queue, waitingSurvives } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -1344,7 +1354,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(workers.order, waitingSurvives ? ['maps.1'] : ['maps.1', 'maps.2']);
   });
 
-  t.test('close aborts what runs too long, starts nothing more, and names what was left', async (t) => {
+  t.test('close aborts jobs at its deadline, starts no more, and names the unfinished ones', async (t) => {
     const { queue, elapse, waitingSurvives } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -1372,7 +1382,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 }
 
-/** That a first try has failed. */
+/** Waits until the first attempt has failed. */
 function deliveryNote(eventId: string): DeliveryNote {
   return {
     ...{ notifierId: 'hook', eventId, eventType: 'bundle.published', status: 'retrying', tries: 1 },
@@ -1408,7 +1418,7 @@ async function finished(queue: JobQueue, runId: string): Promise<RunRecord> {
   return record as RunRecord;
 }
 
-/** Every wanted change after the cursor, page by page. */
+/** Every wanted change after the cursor, from all pages. */
 async function changesAfter(
   watch: RunWatch,
   after: string,
@@ -1424,7 +1434,7 @@ async function changesAfter(
   }
 }
 
-/** Looks until what it sees is right; the test's own time-out ends a vain search. */
+/** Polls until the value is right. The test's own timeout ends the loop. */
 async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
   for (;;) {
     const seen = await look();
@@ -1436,7 +1446,7 @@ async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Pr
 type WorkerContext = Parameters<JobProcessor>[1];
 
 /**
- * Workers that report when they start and end only when the test lets them. An abort ends them with its
+ * Workers that report when they start, and end only when the test tells them to. An abort ends them with its
  * reason.
  */
 function gatedWorkers() {

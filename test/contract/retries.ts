@@ -14,7 +14,7 @@ type Start = (
 ) => Promise<QueueHarness & { expired: string[]; discarded: string[] }>;
 
 const hour = 3_600_000;
-/** The next try never comes by itself within a test. */
+/** No retry starts by itself within a test. */
 const late = { baseMs: hour, capMs: hour, random: () => 0.5 };
 const soon = { baseMs: 20, capMs: 20, random: () => 0.5 };
 
@@ -22,31 +22,28 @@ const settingsOf = (pauses: typeof soon, more: Partial<RetrySettings> = {}): Par
   retries: () => ({ forMs: hour, whileRetrying: 'pass', hasOnePlace: false, pauses, ...more }),
 });
 
-/** The part of the contract of `JobQueue` that is about runs that are tried again. */
+/** The part of the `JobQueue` contract for retried runs. */
 export function retryContract(t: Test, start: Start): void {
-  t.test(
-    'a run that fails for a temporary cause is queued again, and succeeds at its next try',
-    async (t) => {
-      const { queue, elapse } = await start(t, settingsOf(soon));
-      const workers = scripted({ 'maps.1': ['storage_transient', 'destination_busy'] });
-      const seen = observed();
-      await queue.start(workers.process, seen.observer);
-      await submit(queue, 'maps.1', 'session-1');
-      const record = await untilRecord(queue, elapse, 'maps.1', ({ status }) => status === 'succeeded');
-      t.match(record, {
-        attempt: 3,
-        next_try_at: null,
-        last_error: { code: 'destination_busy' },
-        error: null,
-      });
-      t.ok(Date.parse(record.retry_until ?? ''), 'says until when it was tried');
-      t.same(workers.begun, ['maps.1', 'maps.1', 'maps.1']);
-      await until(() => seen.calls.length === 4, elapse);
-      t.same(seen.calls, ['started', 'retried 2', 'retried 3', 'finished true'], 'one run for the observer');
-    },
-  );
+  t.test('a run that fails for a temporary cause is queued again, and succeeds when retried', async (t) => {
+    const { queue, elapse } = await start(t, settingsOf(soon));
+    const workers = scripted({ 'maps.1': ['storage_transient', 'destination_busy'] });
+    const seen = observed();
+    await queue.start(workers.process, seen.observer);
+    await submit(queue, 'maps.1', 'session-1');
+    const record = await untilRecord(queue, elapse, 'maps.1', ({ status }) => status === 'succeeded');
+    t.match(record, {
+      attempt: 3,
+      next_try_at: null,
+      last_error: { code: 'destination_busy' },
+      error: null,
+    });
+    t.ok(Date.parse(record.retry_until ?? ''), 'reports the time limit of the retries');
+    t.same(workers.begun, ['maps.1', 'maps.1', 'maps.1']);
+    await until(() => seen.calls.length === 4, elapse);
+    t.same(seen.calls, ['started', 'retried 2', 'retried 3', 'finished true'], 'one run for the observer');
+  });
 
-  t.test('a run that waits for its next try shows the cause, and holds no slot', async (t) => {
+  t.test('a run that waits for a retry shows the cause, and holds no slot', async (t) => {
     const { queue, elapse } = await start(t, { ...settingsOf(late), queueSize: 1, maxConcurrency: 1 });
     const workers = scripted({ 'maps.1': ['storage_transient'] });
     await queue.start(workers.process);
@@ -64,7 +61,7 @@ export function retryContract(t: Test, start: Start): void {
     t.match(await queue.list(['maps'], { limit: 5, status: 'queued' }), { runs: [{ run_id: 'maps.1' }] });
   });
 
-  t.test('a permanent cause fails the run at once', async (t) => {
+  t.test('a permanent cause fails the run immediately', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(soon));
     await queue.start(scripted({ 'maps.1': ['storage_denied'] }).process);
     await submit(queue, 'maps.1', 'session-1');
@@ -90,7 +87,7 @@ export function retryContract(t: Test, start: Start): void {
     t.ok(failed.attempt > 1);
   });
 
-  t.test('a run that waits for its next try can be cancelled', async (t) => {
+  t.test('a run that waits for a retry can be cancelled', async (t) => {
     const { queue, elapse, discarded } = await start(t, settingsOf(late));
     const workers = scripted({ 'maps.1': ['storage_transient'] });
     await queue.start(workers.process);
@@ -104,12 +101,12 @@ export function retryContract(t: Test, start: Start): void {
     });
     await t.rejects(queue.retryNow('maps.1'), { code: 'run_finished' });
     t.match(await queue.overview(['maps']), [{ retrying: 0 }]);
-    // The clock may pass the retention meanwhile.
+    // The clock may exceed the retention meanwhile.
     await until(() => discarded.includes('maps.1'), elapse);
     t.same(workers.begun, ['maps.1']);
   });
 
-  t.test('a run that waits for its next try is tried now on request', async (t) => {
+  t.test('a run that waits for a retry is retried immediately on request', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late));
     const workers = scripted({ 'maps.1': ['storage_transient'] });
     await t.rejects(queue.retryNow('maps.1'), { code: 'run_not_found' });
@@ -122,13 +119,13 @@ export function retryContract(t: Test, start: Start): void {
     t.match(await queue.retryNow('maps.1'), { status: 'queued', attempt: 2 }, 'may be repeated');
     await submit(queue, 'docs.1', 'session-1');
     await untilEnd(queue, elapse, 'docs.1');
-    t.same(workers.begun, ['maps.1', 'docs.1'], 'a pause holds it back');
+    t.same(workers.begun, ['maps.1', 'docs.1'], 'a pause delays it');
     await queue.resume('maps');
     t.match(await untilEnd(queue, elapse, 'maps.1'), { status: 'succeeded', attempt: 2 });
     await t.rejects(queue.retryNow('maps.1'), { code: 'run_finished' });
   });
 
-  t.test('a newer upload of the same bundle path replaces a run that waits for its next try', async (t) => {
+  t.test('a newer upload of the same bundle path replaces a run that waits for a retry', async (t) => {
     const { queue, elapse, discarded } = await start(t, settingsOf(late));
     const workers = scripted({ 'maps.1': ['storage_transient'], 'maps.2': ['storage_transient'] });
     const seen = observed();
@@ -143,28 +140,35 @@ export function retryContract(t: Test, start: Start): void {
       error: { code: 'superseded', message: 'the newer run maps.3 replaced this run', retryable: false },
     });
     t.match(await untilEnd(queue, elapse, 'maps.3'), { status: 'succeeded' });
-    t.match(await queue.find('maps.2'), { status: 'queued' }, 'another path is not replaced, and was passed');
+    t.match(
+      await queue.find('maps.2'),
+      { status: 'queued' },
+      'another path is not replaced, and was published in between',
+    );
     await untilRetrying(queue, elapse, 'maps.2');
     t.notOk(discarded.includes('maps.1'), 'its bundle stays for a rerun');
     t.same(workers.begun, ['maps.1', 'maps.2', 'maps.3']);
     t.equal(seen.calls.filter((call) => call === 'superseded').length, 1);
   });
 
-  t.test('a newer upload that came during a try replaces the run when that has failed', async (t) => {
-    const { queue, elapse } = await start(t, settingsOf(late));
-    let open = (): void => undefined;
-    const gate = new Promise<void>((resolve) => (open = resolve));
-    const workers = scripted({ 'maps.1': ['storage_transient'] }, gate);
-    await queue.start(workers.process);
-    await submit(queue, 'maps.1', 'session-1');
-    await until(() => workers.begun.length === 1, elapse);
-    await submit(queue, 'maps.2', 'session-1');
-    open();
-    t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } });
-    t.match(await untilEnd(queue, elapse, 'maps.2'), { status: 'succeeded' });
-  });
+  t.test(
+    'a newer upload that arrives during an attempt replaces the run after the attempt fails',
+    async (t) => {
+      const { queue, elapse } = await start(t, settingsOf(late));
+      let open = (): void => undefined;
+      const gate = new Promise<void>((resolve) => (open = resolve));
+      const workers = scripted({ 'maps.1': ['storage_transient'] }, gate);
+      await queue.start(workers.process);
+      await submit(queue, 'maps.1', 'session-1');
+      await until(() => workers.begun.length === 1, elapse);
+      await submit(queue, 'maps.2', 'session-1');
+      open();
+      t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } });
+      t.match(await untilEnd(queue, elapse, 'maps.2'), { status: 'succeeded' });
+    },
+  );
 
-  t.test('uploads to other paths replace a run only if all of them land at one place', async (t) => {
+  t.test('an upload to another path replaces a run only if the destination path is fixed', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late, { hasOnePlace: true }));
     await queue.start(scripted({ 'maps.1': ['storage_transient'] }).process);
     await submit(queue, 'maps.1', 'session-1');
@@ -176,7 +180,7 @@ export function retryContract(t: Test, start: Start): void {
     t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } });
   });
 
-  t.test('later runs wait behind a run that waits for its next try, if so configured', async (t) => {
+  t.test('later runs wait for a run that is being retried, if so configured', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late, { whileRetrying: 'wait' }));
     const workers = scripted({ 'maps.1': ['storage_transient'] });
     await queue.start(workers.process);
@@ -185,13 +189,13 @@ export function retryContract(t: Test, start: Start): void {
     await submit(queue, 'maps.2', 'session-2');
     await submit(queue, 'docs.1', 'session-1');
     await untilEnd(queue, elapse, 'docs.1');
-    t.match(await queue.find('maps.2'), { status: 'queued' }, 'other pipelines go on');
+    t.match(await queue.find('maps.2'), { status: 'queued' }, 'other pipelines continue');
     await queue.retryNow('maps.1');
     await untilEnd(queue, elapse, 'maps.2');
     t.same(workers.begun, ['maps.1', 'docs.1', 'maps.1', 'maps.2']);
   });
 
-  t.test('the end of a run that others wait behind lets them begin', async (t) => {
+  t.test('waiting runs start when the run that blocks them ends', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late, { whileRetrying: 'wait' }));
     const workers = scripted({ 'maps.1': ['storage_transient'], 'maps.3': ['storage_transient'] });
     await queue.start(workers.process);
@@ -208,7 +212,7 @@ export function retryContract(t: Test, start: Start): void {
     t.same(workers.begun, ['maps.1', 'maps.2', 'maps.3', 'maps.4', 'maps.5']);
   });
 
-  t.test('a trigger starts no run while one of the pipeline waits for its next try', async (t) => {
+  t.test('a trigger starts no run while one of the pipeline waits for a retry', async (t) => {
     const { queue, elapse } = await start(t, settingsOf(late));
     await queue.start(scripted({ 'maps.1': ['storage_transient'] }).process);
     const trigger = { kind: 'watch', state: 'first' } as const;
@@ -222,11 +226,15 @@ export function retryContract(t: Test, start: Start): void {
     };
     t.match(await queue.triggers.decide(next), { outcome: 'coalesced' });
     await submit(queue, 'maps.3', null);
-    t.match(await untilEnd(queue, elapse, 'maps.1'), { error: { code: 'superseded' } }, 'a request does');
+    t.match(
+      await untilEnd(queue, elapse, 'maps.1'),
+      { error: { code: 'superseded' } },
+      'a requested run does',
+    );
   });
 }
 
-/** Workers that fail each try of a run with the next code of its list, and succeed afterwards. */
+/** Workers that fail each attempt of a run with the next code of its list, and succeed afterwards. */
 function scripted(failures: Record<string, ErrorCode[]>, gate: Promise<void> = Promise.resolve()) {
   const begun: string[] = [];
   const process: JobProcessor = async ({ runId }) => {
@@ -278,7 +286,7 @@ const untilEnd = (queue: JobQueue, elapse: Elapse, runId: string): Promise<RunRe
 const untilRetrying = (queue: JobQueue, elapse: Elapse, runId: string): Promise<RunRecord> =>
   untilRecord(queue, elapse, runId, ({ status, next_try_at }) => status === 'queued' && next_try_at !== null);
 
-/** Lets time pass until the record is right; the test's own time-out ends a vain wait. */
+/** Advances time until the record is right. The test's own timeout ends the loop. */
 async function untilRecord(
   queue: JobQueue,
   elapse: Elapse,

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { setImmediate as breathe, setTimeout as passing } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
@@ -11,16 +11,16 @@ import type { Body, Entry, Stamp, Storage } from '../../src/core/storage/storage
 import { sampleOf, share } from '../support/sampling.ts';
 
 /**
- * The storage contract as tests. Every backend runs all of it: `open` gives a fresh, empty storage; called
- * again with the same place it opens a second storage on the same bytes.
+ * The storage contract as tests. Every backend runs all of it. `open` returns a new, empty storage. If it is
+ * called again with the same location, it opens a second storage on the same bytes.
  */
 export interface StorageWorld {
   open(): Promise<Storage>;
-  /** How many entries the storage gets with one call of a listing: 1000 (S3's) unless given. */
+  /** The number of entries in one page of a listing. Default: 1000, as in S3. */
   page?: number;
 }
 
-/** How many scenarios a sample has for a variant of a storage; the storage itself runs all. */
+/** The number of scenarios in the sample for a variant of a storage. The storage itself runs all. */
 const sampled = 8;
 interface ContractOptions {
   variantOf?: string;
@@ -31,9 +31,9 @@ interface ContractOptions {
 type Work = (t: Test, storage: Storage, world: StorageWorld) => Promise<void>;
 
 /**
- * `variantOf` names the storage that runs all of it; then this is a sample. `lacks` are names of
- * scenarios that do not hold on a server of some make, and that it has to be known for. `without` are the
- * optional capabilities that the storage must not have; `keep` and `duplicate` are required otherwise.
+ * `variantOf` names the storage that runs the whole contract; this is then a sample. `lacks` has the names
+ * of scenarios that a known server does not pass. `without` has the optional capabilities that the storage
+ * must not have. Otherwise, `keep` and `duplicate` are required.
  */
 export async function storageContract(
   t: Test,
@@ -69,7 +69,7 @@ export async function storageContract(
     t.equal(await get(storage, 'a/b/c.txt'), 'bye', 'the second value replaces the first');
   });
 
-  scenario('empty and large bodies', async (t, storage) => {
+  scenario('reads back empty and large bodies', async (t, storage) => {
     await put(storage, 'empty', '');
     t.match(await storage.stat(key('empty')), { type: 'file', size: 0 });
     t.equal(await get(storage, 'empty'), '');
@@ -81,7 +81,7 @@ export async function storageContract(
   });
 
   for (const mode of ['replace', 'create'] as const)
-    scenario(`a body that fails midway leaves what was there (${mode})`, async (t, storage) => {
+    scenario(`a body that fails midway leaves the existing file (${mode})`, async (t, storage) => {
       if (mode === 'replace') await put(storage, 'x', 'old');
       const broken: Body = {
         size: 10,
@@ -102,7 +102,7 @@ export async function storageContract(
     ['other', bytesBody('other'), digestOf('wanted')],
   ] as const)
     scenario(
-      `a body that is not what was promised is refused and not stored (${what})`,
+      `a body with another size or digest than declared is rejected and not stored (${what})`,
       async (t, storage) => {
         await put(storage, 'x', 'old');
         const options = { mode: 'replace' as const, ...(digest === undefined ? {} : { digest }) };
@@ -126,7 +126,7 @@ export async function storageContract(
     t.same(await names(storage), []);
   });
 
-  scenario('listing: recursive gives files only, one level gives directories too', async (t, storage) => {
+  scenario('a recursive listing has only files, one level also has directories', async (t, storage) => {
     for (const name of ['top', 'd/one', 'd/two', 'd/e/three', 'dd/four']) await put(storage, name, name);
     t.same(await names(storage), ['d/e/three', 'd/one', 'd/two', 'dd/four', 'top']);
     t.same(await names(storage, '', false), ['d', 'dd', 'top']);
@@ -142,7 +142,7 @@ export async function storageContract(
     t.match(byName.get('d'), { type: 'directory', size: 0 });
   });
 
-  scenario('a listing with stamps shows that a file changed, though its size did not', async (t, storage) => {
+  scenario('a listing with stamps shows that a file changed even if its size did not', async (t, storage) => {
     const stamps = async (): Promise<Map<string, Stamp>> => {
       const found = new Map<string, Stamp>();
       for await (const entry of storage.list('', { recursive: true, stamps: true }))
@@ -152,17 +152,17 @@ export async function storageContract(
     for (const name of ['same', 'd/changed']) await put(storage, name, 'one');
     const before = await stamps();
     t.same([...before.keys()].sort(), ['d/changed', 'same'], 'each file has one');
-    t.same(await stamps(), before, 'without a change it stays');
-    // With an inexact time, two changes within two seconds may look the same.
+    t.same(await stamps(), before, 'without a change, it stays the same');
+    // If times are inexact, two changes within two seconds may look the same.
     const isExact = before.get('same')?.isExact === true;
-    if (!isExact) await passing(2_100);
+    if (!isExact) await sleep(2_100);
     await put(storage, 'd/changed', 'two');
     const after = await stamps();
     t.equal(after.get('same')?.id, before.get('same')?.id);
     t.not(after.get('d/changed')?.id, before.get('d/changed')?.id);
   });
 
-  scenario('listing past a page', async (t, storage, { page = 1000 }) => {
+  scenario('lists more entries than fit on one page', async (t, storage, { page = 1000 }) => {
     const count = 2 * page + 100;
     const all = Array.from({ length: count }, (_, index) => `many/f${String(index).padStart(5, '0')}`);
     for (let index = 0; index < count; index += 50)
@@ -170,7 +170,7 @@ export async function storageContract(
     t.same(await names(storage, 'many'), all);
   });
 
-  scenario('odd names', async (t, storage) => {
+  scenario('stores and lists unusual names', async (t, storage) => {
     const odd = [
       'späce d',
       'a+b=c&d',
@@ -203,7 +203,7 @@ export async function storageContract(
     t.same(await names(storage), ['directory/file'], 'a directory is not a file');
   });
 
-  scenario('remove takes one file and leaves its neighbours', async (t, storage) => {
+  scenario('remove deletes one file and leaves files with similar names', async (t, storage) => {
     for (const name of ['a/b/c', 'a/d', 'ab']) await put(storage, name, name);
     await storage.remove(key('a/b/c'));
     t.same(await names(storage), ['a/d', 'ab']);
@@ -211,7 +211,7 @@ export async function storageContract(
   });
 
   scenario(
-    'remove by version: takes that version, and no other where that is honoured',
+    'remove by version: deletes that version, and no other if the storage supports versions',
     async (t, storage) => {
       await put(storage, 'x', 'old');
       const outdated = (await storage.stat(key('x')))?.version ?? null;
@@ -223,7 +223,7 @@ export async function storageContract(
         () => null,
         (error: unknown) => error,
       );
-      if (refusal === null) t.same(await names(storage), [], 'not honoured: removed');
+      if (refusal === null) t.same(await names(storage), [], 'versions are not supported: removed');
       else {
         t.match(refusal, { code: 'storage_conflict' });
         t.equal(await get(storage, 'x'), 'new, and longer');
@@ -240,7 +240,7 @@ export async function storageContract(
     t.same(await names(storage), ['a/bb', 'b']);
   });
 
-  scenario('exclusive creation is won once by twenty contenders', async (t, storage, world) => {
+  scenario('exclusive creation succeeds once among twenty contenders', async (t, storage, world) => {
     if ((await storage.facts.conditionalWrites()) === 'none') return;
     const contenders = await Promise.all(Array.from({ length: 20 }, () => world.open()));
     const outcomes = await Promise.allSettled(
@@ -258,9 +258,9 @@ export async function storageContract(
     await Promise.all(contenders.map((contender) => contender.close()));
   });
 
-  scenario('compare and swap is won once by twenty contenders', async (t, storage, world) => {
+  scenario('compare and swap succeeds once among twenty contenders', async (t, storage, world) => {
     if ((await storage.facts.conditionalWrites()) !== 'full') return;
-    // Other bytes than any contender's: a version may be a hash of the bytes.
+    // The bytes differ from those of all contenders, because a version may be a hash of the bytes.
     const { version } = await storage.write(key('state'), bytesBody('first'), { mode: 'create' });
     const contenders = await Promise.all(Array.from({ length: 20 }, () => world.open()));
     const outcomes = await Promise.allSettled(
@@ -276,29 +276,32 @@ export async function storageContract(
     await Promise.all(contenders.map((contender) => contender.close()));
   });
 
-  scenario('rename: from scratch into place, in order, over what is there', async (t, storage) => {
-    if (storage.rename === undefined) return;
-    await put(storage, 'x/old', 'old');
-    for (const index of [0, 1, 2])
-      await storage.write(key(`.publisher.tmp/1/output-${index}`), bytesBody(`new ${index}`), {
-        mode: 'scratch',
-      });
-    await storage.rename([
-      { from: key('.publisher.tmp/1/output-0'), to: key('x/old') },
-      { from: key('.publisher.tmp/1/output-1'), to: key('x/y/z/deep') },
-    ]);
-    t.equal(await get(storage, 'x/old'), 'new 0');
-    t.equal(await get(storage, 'x/y/z/deep'), 'new 1');
-    const moves = ['missing', 'output-2'].map((name) => ({
-      from: key(`.publisher.tmp/1/${name}`),
-      to: key(name),
-    }));
-    await rejectsWith(t, storage.rename(moves), 'storage_not_found');
-    t.equal(await storage.stat(key('output-2')), undefined, 'what follows a failed move is not done');
-    t.equal(await get(storage, '.publisher.tmp/1/output-2'), 'new 2');
-  });
+  scenario(
+    'rename: moves scratch files into place, in order, and replaces existing ones',
+    async (t, storage) => {
+      if (storage.rename === undefined) return;
+      await put(storage, 'x/old', 'old');
+      for (const index of [0, 1, 2])
+        await storage.write(key(`.publisher.tmp/1/output-${index}`), bytesBody(`new ${index}`), {
+          mode: 'scratch',
+        });
+      await storage.rename([
+        { from: key('.publisher.tmp/1/output-0'), to: key('x/old') },
+        { from: key('.publisher.tmp/1/output-1'), to: key('x/y/z/deep') },
+      ]);
+      t.equal(await get(storage, 'x/old'), 'new 0');
+      t.equal(await get(storage, 'x/y/z/deep'), 'new 1');
+      const moves = ['missing', 'output-2'].map((name) => ({
+        from: key(`.publisher.tmp/1/${name}`),
+        to: key(name),
+      }));
+      await rejectsWith(t, storage.rename(moves), 'storage_not_found');
+      t.equal(await storage.stat(key('output-2')), undefined, 'moves after a failed one are not executed');
+      t.equal(await get(storage, '.publisher.tmp/1/output-2'), 'new 2');
+    },
+  );
 
-  scenario('rename of many files at once', async (t, storage) => {
+  scenario('renames many files concurrently', async (t, storage) => {
     if (storage.rename === undefined) return;
     const many = Array.from({ length: 100 }, (_, index) => index);
     for (const index of many)
@@ -320,7 +323,7 @@ export async function storageContract(
     isDirectory: true,
   });
 
-  scenario('rename of a directory: with all that it holds', async (t, storage) => {
+  scenario('renames a directory with its content', async (t, storage) => {
     if (storage.movesDirectories !== true) return;
     await stageTree(storage, { one: '1', 'deep/er/two': '2' });
     await storage.rename!([moveOf('made/here')]);
@@ -333,7 +336,7 @@ export async function storageContract(
     t.equal(await get(storage, 'else/again'), '3', 'the same names can be staged again');
   });
 
-  scenario('rename of a directory to one that is there: among what that holds', async (t, storage) => {
+  scenario('rename of a directory to an existing one: merges their contents', async (t, storage) => {
     if (storage.movesDirectories !== true) return;
     for (const name of ['here/own', 'here/deep/own', 'here/deep/two']) await put(storage, name, 'old');
     await stageTree(storage, { one: '1', 'deep/two': '2', 'deep/new/three': '3' });
@@ -345,7 +348,7 @@ export async function storageContract(
     t.same(await names(storage, '.publisher.tmp/1'), []);
   });
 
-  scenario('rename of a directory to a file: refused, and the file stays', async (t, storage) => {
+  scenario('rename of a directory to a file: rejected, and the file stays', async (t, storage) => {
     if (storage.movesDirectories !== true) return;
     await put(storage, 'taken', 'a file');
     await stageTree(storage, { one: '1' });
@@ -372,7 +375,7 @@ export async function storageContract(
     await storage.remove(from);
   };
 
-  scenario('an obstacle is seen without writing anything', async (t, storage) => {
+  scenario('finds an obstacle without writing anything', async (t, storage) => {
     const obstacle = async (writes: string[], removes: string[] = []): Promise<unknown> =>
       storage.obstacleTo({ writes: writes.map(key), removes: removes.map(key), from: '', bytes: 1 });
     await put(storage, 'file', 'x');
@@ -423,7 +426,7 @@ export async function storageContract(
     t.same(await names(storage), [...all].sort(), 'and nothing else is left');
   });
 
-  scenario('only files are kept', async (t, storage) => {
+  scenario('keep applies to files only', async (t, storage) => {
     if (isWithout(t, storage, 'keep')) return;
     await put(storage, 'directory/file', 'x');
     for (const name of ['no', 'no/deeper', 'directory', 'directory/file/deeper'])
@@ -432,7 +435,7 @@ export async function storageContract(
     t.same(await names(storage), ['directory/file']);
   });
 
-  scenario('a removed file whose copy was swept cannot be put back', async (t, storage) => {
+  scenario('a removed file whose copy was swept cannot be restored', async (t, storage) => {
     if (isWithout(t, storage, 'keep')) return;
     await put(storage, 'x', 'x');
     const kept = await keep(storage, 'x');
@@ -448,7 +451,7 @@ export async function storageContract(
     t.same(await names(storage), kept.by === 'version' ? ['x'] : []);
   });
 
-  scenario('many files are kept at once', async (t, storage) => {
+  scenario('keeps many files concurrently', async (t, storage) => {
     if (isWithout(t, storage, 'keep')) return;
     const many = Array.from({ length: 60 }, (_, index) => `many/${index % 7}/${index}`);
     await Promise.all(many.map((name) => put(storage, name, name)));
@@ -461,7 +464,7 @@ export async function storageContract(
     t.equal(await get(storage, 'many/3/59'), 'many/3/59');
   });
 
-  scenario('a file is duplicated on the server, and each lives on without the other', async (t, storage) => {
+  scenario('a file is duplicated on the server, and the copies are independent', async (t, storage) => {
     if (isWithout(t, storage, 'duplicate')) return;
     await put(storage, 'a/one', 'one');
     await put(storage, 'a/empty', '');
@@ -469,7 +472,7 @@ export async function storageContract(
     const staged = key('.publisher.tmp/1/output-1');
     const by = await storage.duplicate!(key('a/one'), staged);
     if (by === null) {
-      t.equal(await storage.stat(staged), undefined, 'nothing is left that could be taken for it');
+      t.equal(await storage.stat(staged), undefined, 'no leftover could be mistaken for it');
       t.equal(await storage.duplicate!(key('a/one'), key('b/deep/one')), null);
       return;
     }
@@ -479,7 +482,7 @@ export async function storageContract(
       ['a/empty', 'b/empty'],
     ] as const)
       t.equal(await storage.duplicate!(key(from), key(to)), by);
-    t.equal(await get(storage, 'b/deep/one'), 'one', 'done twice');
+    t.equal(await get(storage, 'b/deep/one'), 'one', 'repeated');
     t.equal(await get(storage, 'b/empty'), '');
     if (by === 'link')
       t.same(
@@ -500,7 +503,7 @@ export async function storageContract(
     if (storage.rename !== undefined) t.equal(await get(storage, 'c/one'), 'one');
   });
 
-  scenario('only files are duplicated', async (t, storage) => {
+  scenario('duplicate applies to files only', async (t, storage) => {
     if (isWithout(t, storage, 'duplicate')) return;
     await put(storage, 'directory/file', 'x');
     for (const name of ['no', 'no/deeper', 'directory', 'directory/file/deeper'])
@@ -509,11 +512,11 @@ export async function storageContract(
     t.same(await names(storage), ['directory/file']);
   });
 
-  scenario('a link is made, read, replaced and removed, and what it leads to stays', async (t, storage) => {
+  scenario('a link is created, read, replaced and removed, and its target stays', async (t, storage) => {
     if (storage.replaceLink === undefined) return;
     t.equal(await storage.readLink!(key('d/current')), null);
     await storage.replaceLink(key('d/current'), key('releases/not yet'));
-    t.equal(await storage.readLink!(key('d/current')), 'releases/not yet', 'it may lead to nothing');
+    t.equal(await storage.readLink!(key('d/current')), 'releases/not yet', 'its target may be missing');
     await put(storage, 'd/releases/1/file', 'x');
     for (const target of ['releases/1', 'releases/1', 'späce #?%25'])
       await storage.replaceLink(key('d/current'), key(target));
@@ -530,7 +533,7 @@ export async function storageContract(
     t.equal(await get(storage, 'd/releases/1/file'), 'x');
   });
 
-  scenario('a link replaces nothing else than a link', async (t, storage) => {
+  scenario('a link replaces only a link', async (t, storage) => {
     if (storage.replaceLink === undefined) return;
     await put(storage, 'file', 'x');
     await put(storage, 'directory/file', 'x');
@@ -551,7 +554,7 @@ export async function storageContract(
     const reading = (async () => {
       do {
         seen.push(await reader.readLink!(key('current')));
-        await breathe();
+        await nextTurn();
       } while (!over.signal.aborted);
     })();
     for (let round = 0; round < 100; round += 1)
@@ -565,7 +568,7 @@ export async function storageContract(
     await reader.close();
   });
 
-  scenario('a second storage sees what the first wrote', async (t, storage, world) => {
+  scenario('a second storage sees the writes of the first', async (t, storage, world) => {
     const other = await world.open();
     await put(storage, 'shared', 'yes');
     t.equal(await get(other, 'shared'), 'yes');
@@ -584,7 +587,7 @@ export async function storageContract(
     t.same(await names(other), ['a/b/c/three']);
   });
 
-  scenario('closed twice', async (t, storage) => {
+  scenario('close may be called twice', async (t, storage) => {
     await storage.close();
     await storage.close();
     t.pass('the second call does nothing');
@@ -596,7 +599,7 @@ export async function storageContract(
   const held = scenarios.filter(({ name }) => !lacks.includes(name));
   const wanted = variantOf === undefined ? held : sampleOf(held, sampled, `${variantOf} ${t.name}`);
   if (variantOf !== undefined)
-    t.comment(`told: ${share(wanted.length, scenarios.length)} scenarios of the contract (${t.name})`);
+    t.comment(`report: ${share(wanted.length, scenarios.length)} scenarios of the contract (${t.name})`);
   for (const { name, work } of wanted)
     t.test(name, async (t) => {
       const world = await newWorld(t);

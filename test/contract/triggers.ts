@@ -15,7 +15,7 @@ export interface TriggerTools {
 
 /** The part of the `JobQueue` contract for runs that a trigger starts. */
 export function triggerContract(t: Test, { start, workers }: TriggerTools): void {
-  t.test('of many calls about one tick one starts a run, whose record names the tick', async (t) => {
+  t.test('one of many calls for a tick starts a run, and its record names the tick', async (t) => {
     const { queue } = await start();
     t.equal(await queue.triggers.last('maps', 'schedule'), null);
     const calls = Array.from({ length: 20 }, (_, index) =>
@@ -35,11 +35,11 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
       schedule: '*/15 * * * * UTC',
     });
     t.same(await queue.triggers.decide(tickJob('maps.x', 0)), { outcome: 'known' }, 'an earlier tick');
-    t.equal(await queue.triggers.last('docs', 'schedule'), null, 'pipelines do not share their ticks');
+    t.equal(await queue.triggers.last('docs', 'schedule'), null, 'pipelines have separate ticks');
     t.equal(await queue.triggers.last('maps', 'watch'), null);
   });
 
-  t.test('a tick that was decided by a clock ahead is ignored', async (t) => {
+  t.test('ignores a tick that was decided by a clock that was ahead', async (t) => {
     const { queue } = await start();
     t.match(await queue.triggers.decide(tickJob('maps.1', 45), { passes: true }), { outcome: 'passed' });
     t.same(await queue.triggers.decide(tickJob('maps.2', 15)), { outcome: 'known' });
@@ -73,19 +73,16 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     t.equal(await queue.find('maps.3'), undefined);
   });
 
-  t.test(
-    'a tick of a pipeline that is paused, and one that is passed, are decided without a run',
-    async (t) => {
-      const { queue } = await start();
-      await queue.pause('maps', null);
-      t.same(await queue.triggers.decide(tickJob('maps.1', 0)), { outcome: 'paused', previous: null });
-      await queue.resume('maps');
-      t.same(await queue.triggers.decide(tickJob('maps.2', 0)), { outcome: 'known' });
-      t.match(await queue.triggers.decide(tickJob('maps.3', 15), { passes: true }), { outcome: 'passed' });
-      t.same(await queue.triggers.decide(tickJob('maps.4', 15)), { outcome: 'known' });
-      t.same(await queue.depth(), { reserved: 0, queued: 0, running: 0 });
-    },
-  );
+  t.test('records a tick of a paused pipeline, and a skipped one, without a run', async (t) => {
+    const { queue } = await start();
+    await queue.pause('maps', null);
+    t.same(await queue.triggers.decide(tickJob('maps.1', 0)), { outcome: 'paused', previous: null });
+    await queue.resume('maps');
+    t.same(await queue.triggers.decide(tickJob('maps.2', 0)), { outcome: 'known' });
+    t.match(await queue.triggers.decide(tickJob('maps.3', 15), { passes: true }), { outcome: 'passed' });
+    t.same(await queue.triggers.decide(tickJob('maps.4', 15)), { outcome: 'known' });
+    t.same(await queue.depth(), { reserved: 0, queued: 0, running: 0 });
+  });
 
   t.test('starts one more run for a change during a run, and none while one waits', async (t) => {
     const { queue } = await start();
@@ -112,7 +109,7 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     t.match(
       await queue.triggers.decide(changeJob('maps.6', 'D')),
       { outcome: 'started' },
-      'it waits for the end of the pause',
+      'it waits until the pipeline is resumed',
     );
     t.match(await queue.find('maps.6'), { status: 'queued' });
     await queue.resume('maps');
@@ -121,7 +118,7 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     await ended(queue, 'maps.6');
   });
 
-  t.test('gives triggered runs no slot, and does not start them while the queue closes', async (t) => {
+  t.test('triggered runs get no slot, and do not start while the queue closes', async (t) => {
     const { queue } = await start({ queueSize: 1 });
     const admission = await queue.reserve({ pipelineId: 'docs' });
     t.match(await queue.triggers.decide(tickJob('maps.1', 0)), { outcome: 'started' });

@@ -3,7 +3,7 @@ import { type Event, eventOf } from '../../src/core/notify/event.ts';
 import { maxUndelivered, type Undelivered, type UndeliveredEvents } from '../../src/core/notify/outbox.ts';
 import { testOccurrence } from '../../src/core/publish/results/occurrences.ts';
 
-/** An event that happened at this millisecond, given up. */
+/** An event at this time, given in milliseconds, which could not be delivered. */
 export const givenUp = (id: string, happened: number, reason = 'away'): Undelivered => ({
   event: eventOf(testOccurrence('n'), id, new Date(happened)),
   tries: 4,
@@ -16,13 +16,13 @@ export const idsOf = (list: readonly { event: Pick<Event, 'id'> }[]): string[] =
 
 interface Opened {
   events: UndeliveredEvents;
-  /** Notifier and count of each drop. */
+  /** Notifier and count of each removal. */
   dropped: [string, number][];
 }
 
-/** What every place for undelivered events keeps to. `open` makes an empty one. */
+/** The contract of stores for undelivered events. `open` returns an empty one. */
 export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>): void {
-  t.test('events are listed in the order in which they happened, whole, by notifier', async (t) => {
+  t.test('lists complete events in chronological order, by notifier', async (t) => {
     const { events } = await open(t);
     const trace = {
       traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
@@ -50,7 +50,7 @@ export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>)
     t.same([...(await events.counts())], [['n', 3]]);
   });
 
-  t.test('an event that is kept again keeps its place', async (t) => {
+  t.test('an event that is stored again keeps its position', async (t) => {
     const { events } = await open(t);
     for (const id of ['msg_b', 'msg_a', 'msg_c']) await events.keep('n', givenUp(id, 1));
     const again = { ...givenUp('msg_a', 1, 'still away'), tries: 8 };
@@ -60,11 +60,11 @@ export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>)
     t.same(list[1], again);
   });
 
-  t.test('of too many events the oldest go, and are counted', async (t) => {
+  t.test('removes the oldest events above the limit, and counts them', async (t) => {
     const { events, dropped } = await open(t);
     await events.keep('other', givenUp('msg_0', 0));
     const kept: Promise<void>[] = [];
-    // The newest first: which go does not depend on when they were given up.
+    // The newest first: which events are removed does not depend on when their delivery failed.
     for (let at = maxUndelivered + 3; at > 0; at -= 1) kept.push(events.keep('n', givenUp(`msg_${at}`, at)));
     await Promise.all(kept);
     const list = await events.list('n');
@@ -78,7 +78,7 @@ export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>)
     t.same(idsOf(await events.list('other')), ['msg_0']);
   });
 
-  t.test('one at a time sends to a notifier again', async (t) => {
+  t.test('only one client at a time can redeliver to a notifier', async (t) => {
     const { events } = await open(t);
     const claim = await events.claim('n');
     await t.rejects(events.claim('n'), { code: 'redelivery_running' });

@@ -35,14 +35,14 @@ t.before(() => {
   cpSync('examples/docs-site', path.join(place, 'examples/docs-site'), { recursive: true });
 });
 
-t.test('examples/docs-site publishes the built site, and nothing when it has not changed', async (t) => {
+t.test('examples/docs-site publishes the built site, and nothing if it is unchanged', async (t) => {
   const config = path.join(place, 'examples/docs-site/waybill.yml');
   t.match(waybill(['run', '--config', config]), { status: 0, stdout: 'publish_new=1' });
   t.match(waybill(['run', '--config', config]), { status: 0, stdout: 'skip_same=1' });
   t.ok(existsSync(path.join(published, 'installation.html')));
 });
 
-t.test('every link of the site leads to a file, and to an anchor that is there', async (t) => {
+t.test('every link of the site has an existing file and anchor', async (t) => {
   const files = readdirSync(published, { recursive: true, encoding: 'utf8' });
   const anchors = new Map<string, Set<string>>();
   const html = new Map<string, string>();
@@ -67,7 +67,7 @@ t.test('every link of the site leads to a file, and to an anchor that is there',
   t.ok(followed > 1_000, `${followed} links were followed`);
 });
 
-t.test('braces in code are shown, and not run', async (t) => {
+t.test('braces in code are displayed, not evaluated', async (t) => {
   const textOf = (file: string): string => readFileSync(path.join(published, file), 'utf8');
   t.match(textOf('ci.html'), '${{ secrets.WAYBILL_TOKEN }}');
   t.match(textOf('configuration.html'), '{{pipeline}}: {{bundle}} {{outcome}}');
@@ -86,42 +86,45 @@ t.test('a dead link fails the build', async (t) => {
   t.match(stderr, 'docs/publish.md links to gone.md, which is not a file');
 });
 
-t.test('pages ask no other host, can be searched, and fit a phone in light and dark', async (t) => {
-  const origin = await serve(t, published);
-  const browser = await startChromium();
-  t.teardown(() => browser.close());
-  for (const colorScheme of ['light', 'dark'] as const) {
-    const page = await browser.newPage({ viewport: { width: 360, height: 780 }, colorScheme });
-    const elsewhere: string[] = [];
-    const failed: string[] = [];
-    page.on('request', (request) => {
-      if (!request.url().startsWith(origin) && !request.url().startsWith('data:'))
-        elsewhere.push(request.url());
-    });
-    page.on('response', (response) => {
-      if (response.status() >= 400) failed.push(response.url());
-    });
-    for (const name of [
-      '',
-      'installation.html',
-      'configuration.html',
-      'overview.html',
-      'tutorials/five-minute-tour.html',
-    ]) {
-      await page.goto(`${origin}${base}${name}`, { waitUntil: 'networkidle' });
-      t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${name} fits`);
-      t.same(await contrastProblems(page), [], `${name} in ${colorScheme} can be read`);
+t.test(
+  'pages load nothing from other hosts, can be searched, and fit a phone in light and dark',
+  async (t) => {
+    const origin = await serve(t, published);
+    const browser = await startChromium();
+    t.teardown(() => browser.close());
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const page = await browser.newPage({ viewport: { width: 360, height: 780 }, colorScheme });
+      const elsewhere: string[] = [];
+      const failed: string[] = [];
+      page.on('request', (request) => {
+        if (!request.url().startsWith(origin) && !request.url().startsWith('data:'))
+          elsewhere.push(request.url());
+      });
+      page.on('response', (response) => {
+        if (response.status() >= 400) failed.push(response.url());
+      });
+      for (const name of [
+        '',
+        'installation.html',
+        'configuration.html',
+        'overview.html',
+        'tutorials/five-minute-tour.html',
+      ]) {
+        await page.goto(`${origin}${base}${name}`, { waitUntil: 'networkidle' });
+        t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${name} fits`);
+        t.same(await contrastProblems(page), [], `${name} in ${colorScheme} can be read`);
+      }
+      t.equal(await page.locator('html.dark').count(), colorScheme === 'dark' ? 1 : 0);
+      await page.locator('#local-search button').click();
+      await page.locator('#localsearch-input').fill('idempotency key');
+      await page.locator('.results a').first().click();
+      await page.waitForURL(/\.html/);
+      t.same(elsewhere, []);
+      t.same(failed, []);
+      await page.close();
     }
-    t.equal(await page.locator('html.dark').count(), colorScheme === 'dark' ? 1 : 0);
-    await page.locator('#local-search button').click();
-    await page.locator('#localsearch-input').fill('idempotency key');
-    await page.locator('.results a').first().click();
-    await page.waitForURL(/\.html/);
-    t.same(elsewhere, []);
-    t.same(failed, []);
-    await page.close();
-  }
-});
+  },
+);
 
 t.test('schedules, rollback, previews and the comparison are at most two clicks away', async (t) => {
   const origin = await serve(t, published);
@@ -159,7 +162,7 @@ async function contrastProblems(page: Page): Promise<unknown> {
   );
 }
 
-/** Serves a directory below `base`, as a plain web server does. */
+/** Serves a directory below `base`, like a simple web server. */
 async function serve(t: Test, directory: string): Promise<string> {
   const server = createServer((req, res) => {
     const name = decodeURI(new URL(req.url ?? '', 'http://x').pathname).slice(base.length) || 'index.html';

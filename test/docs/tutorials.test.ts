@@ -7,7 +7,7 @@ import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { bash, blocksOf } from './pasted-blocks.ts';
 
-// Starts servers, which takes long on a busy machine.
+// Starts servers, which is slow on a busy machine.
 t.setTimeout(0);
 
 t.test('"A site in ten minutes" works, pasted block by block, on real servers', async (t) => {

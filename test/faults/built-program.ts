@@ -26,11 +26,11 @@ export const program = path.resolve('dist/cli/main.js');
 
 export interface Place {
   site: string;
-  /** The one bundle. */
+  /** The only bundle. */
   source: string;
   config: string;
   layout: 'in_place' | 'releases';
-  /** How many files the bundle has. */
+  /** The number of files in the bundle. */
   files: number;
 }
 
@@ -62,13 +62,13 @@ function configuration(layout: Place['layout']): string {
   ].join('\n');
 }
 
-/** The same place, which is published in this layout from now on. */
+/** The same directory, published in this layout from now on. */
 export function withLayout(place: Place, layout: Place['layout']): Place {
   writeFileSync(place.config, configuration(layout));
   return { ...place, layout };
 }
 
-/** The commands that change what is published. */
+/** The commands that change published files. */
 export function commandsAt({ config }: Place): Record<'run' | 'rollback' | 'resume' | 'unpublish', string[]> {
   const where = ['--config', config];
   const named = [...where, '--pipeline', 'maps', '--destination', 'web'];
@@ -86,7 +86,7 @@ export function waybill(args: readonly string[], env: Record<string, string> = {
   });
 }
 
-/** A third of the files say which version they are of; the others are the same in each. */
+/** A third of the files contain their version. The others are the same in every version. */
 export function writeBundle({ source, files: count }: Place, version: number): void {
   const files = Array.from({ length: count }, (_, index) => {
     const name = `d${index % 4}/file-${index}`;
@@ -98,7 +98,7 @@ export function writeBundle({ source, files: count }: Place, version: number): v
   writeFileSync(path.join(source, 'manifest.json'), JSON.stringify({ created, files }));
 }
 
-/** The one version that readers have; null if they have nothing. Throws if they have no whole one. */
+/** The version that readers see, or null if there are no files. Throws if no version is complete. */
 export function versionRead({ site, layout, files }: Place): string | null {
   let read = site;
   if (layout === 'releases')
@@ -123,7 +123,7 @@ const openStorage: CoreContext['openStorage'] = async (location, options) => {
   return localStorage(location.path, options);
 };
 
-/** What `waybill run` does with the one bundle, in this process: starting the program takes far longer. */
+/** The equivalent of `waybill run` in this process, because starting the program takes far longer. */
 export async function publishHere({ config: file }: Place, clock = systemClock): Promise<ActionResult> {
   const { config } = await loadConfig(file, { home: path.dirname(file) });
   const context = { ...contextWith(clock), openStorage };
@@ -137,8 +137,8 @@ export async function publishHere({ config: file }: Place, clock = systemClock):
 }
 
 /**
- * After a kill, with `version` in the source: the next run publishes it without force, another run has
- * nothing to do, every recorded byte is there, and nothing else is left behind. Returns what is wrong.
+ * Checks the state after a kill, with `version` in the source: the next run publishes it without force,
+ * another run changes nothing, every recorded byte exists, and no other files are left. Returns the errors.
  */
 export async function wrongAfterKill(place: Place, version: number, clock = systemClock): Promise<string[]> {
   const wrong: string[] = [];

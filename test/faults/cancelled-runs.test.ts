@@ -30,8 +30,8 @@ import {
 } from './world.ts';
 
 /*
- * Runs are cancelled at each operation of their publications. Whatever is left then, the next run of the
- * bundle publishes, without force.
+ * Runs are cancelled at each operation of their publications. Afterwards, the next run of the bundle
+ * publishes without force.
  */
 
 const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1' };
@@ -40,7 +40,7 @@ const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2' };
 interface Scenario {
   name: string;
   workflow: 'additive' | 'replacement';
-  /** Published before. */
+  /** The version that was published before. */
   before: Files | null;
   outcome: Files;
 }
@@ -92,7 +92,7 @@ interface Walked {
   wrong: string[];
 }
 
-/** Cancels the first run when its operation `at` begins, or never, and lets a second one follow it. */
+/** Cancels the first run when its operation `at` begins, or never, and then runs a second one. */
 async function walk(t: Test, kind: WorldKind, scenario: Scenario, at: number | null): Promise<Walked> {
   const world = newWorld(kind, t);
   if (scenario.before !== null)
@@ -136,7 +136,7 @@ async function walk(t: Test, kind: WorldKind, scenario: Scenario, at: number | n
 const cases: Case[] = [];
 for (const kind of worldKinds)
   for (const scenario of scenarios)
-    t.test(`${kind}: ${scenario.name}, undisturbed`, async (test) => {
+    t.test(`${kind}: ${scenario.name}, without faults`, async (test) => {
       const { operations, wrong, wasCancelled } = await walk(test, kind, scenario, null);
       test.same(wrong, []);
       test.notOk(wasCancelled);
@@ -149,7 +149,7 @@ for (const kind of worldKinds)
         });
     });
 
-t.test('cancelled at each step, the next run publishes the bundle without force', async (t) => {
+t.test('after a cancellation at any step, the next run publishes the bundle without force', async (t) => {
   t.ok(cases.length > 200, `${cases.length} steps`);
   await walkCases(t, cases, { what: 'cancelled runs' });
 });

@@ -11,11 +11,11 @@ const cases: Case[] = [];
 for (const kind of worldKinds)
   for (const scenario of scenarios) {
     if (kind.startsWith('memory objects') && scenario.needsDirectories === true) continue;
-    t.test(`${kind}: ${scenario.action}, undisturbed`, async (test) => {
+    t.test(`${kind}: ${scenario.action}, without faults`, async (test) => {
       const prepared = await prepare(test, newWorld(kind, t), kind, scenario);
-      // Decisions above the storage do not differ on a disk: one kind of failure is enough there.
+      // Decisions above the storage are the same on a disk, so one kind of failure is enough there.
       const everyCode = kind !== 'local';
-      // The other worlds differ from these two in single steps, whatever the action.
+      // The other worlds differ from these two in single steps, for every action.
       const isMain = kind === 'memory files' || kind === 'memory objects';
       const group = isMain ? prepared.name : kind;
       const isByFault = !isMain || scenario.faultsDiffer === true;
@@ -26,7 +26,7 @@ for (const kind of worldKinds)
     });
   }
 
-t.test('after every fault, the next run makes everything right', async (t) => {
+t.test('after every fault, the next run repairs everything', async (t) => {
   const strata = await walkCases(t, cases, { what: 'fault points (memory and local)' });
   hasSteps(t, strata, 'memory files: replace_catalog', stepsOfFiles);
   hasSteps(t, strata, 'memory objects: replace_catalog', stepsOfObjects);

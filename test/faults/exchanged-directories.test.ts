@@ -15,9 +15,9 @@ import { scenarios } from './scenarios.ts';
 import { bundlePath, contextWith, destinationOf, owner, testClock } from './world.ts';
 
 /*
- * Another user of the machine may write in a root. At each call of the file system this user exchanges a
- * directory for a symbolic link to a directory outside, which has the same names in it, and either leaves it
- * there or puts the directory back after the call. Nothing outside may be written, read or removed.
+ * Another user of the machine can write to a root. At each file system call, this user replaces a directory
+ * by a symbolic link to a directory outside with the same names, and either leaves it or restores the
+ * directory after the call. Nothing outside may be written, read or removed.
  */
 
 const calls = [
@@ -38,7 +38,7 @@ const calls = [
 ] as const;
 type Call = (typeof calls)[number];
 
-/** Bytes that are found nowhere but outside. */
+/** Bytes that only exist outside. */
 const secret = 'private bytes of another user';
 const plainFs = { ...fs };
 
@@ -147,9 +147,9 @@ async function publishDirectory({ source, destination }: Place): Promise<void> {
   }
 }
 
-t.test('a directory exchanged for a link at any call leads nowhere outside', async (t) => {
+t.test('a directory replaced by a link during any call never leads outside', async (t) => {
   const cases: Case[] = [];
-  // One action at a time: the calls of all are watched at the same place.
+  // One action at a time, because the calls of all are instrumented at the same place.
   for (const action of actions) cases.push(...(await casesOf(t, action)));
   await walkCases(t, cases, { what: 'exchanges' });
 });
@@ -166,7 +166,7 @@ async function newPlace(action: Action): Promise<Place> {
   return made;
 }
 
-/** Runs `work`, whose failure is as good as its success. */
+/** Runs `work`, and ignores its failure. */
 async function run(action: Action, place: Place, each: NonNullable<typeof around>): Promise<void> {
   around = each;
   try {
@@ -177,7 +177,7 @@ async function run(action: Action, place: Place, each: NonNullable<typeof around
   }
 }
 
-/** One case for each call, each directory that is there then, and both ways to go on. */
+/** One case for each call, each directory that exists at that time, and both continuations. */
 async function casesOf(t: Test, action: Action): Promise<Case[]> {
   const place = await newPlace(action);
   const cases: Case[] = [];
@@ -227,7 +227,7 @@ async function wrongAfter(
   return wrong;
 }
 
-/** Makes a directory with the names of `target` in it and a link that leads there; returns how it looks. */
+/** Creates a directory with the names of `target`, and a link to it. Returns its state. */
 function layTrap(target: string, outside: string, trap: string): string[] {
   const mirror = path.join(outside, 'mirror');
   plainFs.mkdirSync(mirror, { recursive: true, mode: 0o700 });
@@ -245,7 +245,10 @@ function layTrap(target: string, outside: string, trap: string): string[] {
   return looked(mirror);
 }
 
-/** Names, times of reading and of change: before the directories are read, which changes theirs. */
+/**
+ * Names, access times and modification times, taken before reading the directories, which changes their
+ * access times.
+ */
 function looked(mirror: string): string[] {
   const lookAt = (file: string): string => {
     const { ino, mode, size, mtimeMs, atimeMs, nlink } = plainFs.lstatSync(file);
@@ -272,7 +275,7 @@ function differences(before: readonly string[], after: readonly string[]): strin
   ];
 }
 
-/** Relative to `root`, without the roots of the storages; those above come first. */
+/** Relative to `root`, without the roots of the storages. Parents come first. */
 function directoriesBelow(root: string): string[] {
   return entriesBelow(root)
     .filter((entry) => entry.isDirectory())
@@ -294,7 +297,7 @@ function entriesBelow(directory: string): fs.Dirent[] {
     );
 }
 
-/** The path that a path through an open directory stands for. */
+/** The path behind a path through an open directory. */
 function plain(file: string): string {
   const [, directory, rest] = /^(\/proc\/\d+\/fd\/\d+)(.*)$/s.exec(file) ?? [];
   return directory === undefined ? file : `${plainFs.readlinkSync(directory)}${rest}`;

@@ -5,13 +5,13 @@ import { generator, howMany } from '../support/sampling.ts';
 import { litter, newWorld, otherOwner, publishTo, snapshot, stateOf, testClock, untruths } from './world.ts';
 
 /**
- * Rounds of two owners that publish to one bundle path for the first time, concurrently. They write different
+ * Rounds of two owners that concurrently publish to one bundle path for the first time. They write different
  * paths, so there is no conflict: the second one waits, or decides again.
  */
 const rounds = howMany(200, 20);
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const)
-  t.test(`${kind}: two first publications at one path, neither is refused`, async (t) => {
+  t.test(`${kind}: two first publications at one path both succeed`, async (t) => {
     const random = generator(`first publications, ${kind}`);
     const wrong: string[] = [];
     for (let round = 1; round <= rounds; round += 1) {
@@ -35,14 +35,14 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const)
     t.same(wrong.slice(0, 5), [], `${rounds} rounds`);
   });
 
-/** A clock on which a wait for the other one lets it run. */
+/** A clock on which a wait lets the other publisher run. */
 function liveClock(): ReturnType<typeof testClock> {
   const clock = testClock();
   return {
     ...clock,
     async sleep(ms, signal) {
       await new Promise((resolve) => setImmediate(resolve));
-      // The other one is alive and quick, so it never looks stale.
+      // The other publisher is alive and fast, so it never becomes stale.
       await clock.sleep(Math.min(ms, ms === 30_000 ? ms : 1), signal);
     },
   };

@@ -12,8 +12,9 @@ import { aroundOperations, scheduled } from './interleaved.ts';
 import { contextWith, destinationOf, newWorld, put, snapshot, testClock, type World } from './world.ts';
 
 /**
- * Runs of one `fixed` destination at the same time: the source gets a newer bundle while one run works, which
- * must not put the older one over it. A newer bundle that is taken out of the source is another matter.
+ * Concurrent runs of one `fixed` destination. The source gets a newer bundle during a run, which must not
+ * overwrite it with the older one. If the newer bundle is removed from the source, the older one is
+ * published.
  */
 
 const rounds = howMany(200, 20);
@@ -62,14 +63,14 @@ const oldest = '2026-11-20T00:00:00.0000001Z';
 const newer = '2026-11-20T00:00:00.0000002Z';
 
 for (const kind of kinds) {
-  t.test(`${kind}: a run that was overtaken by a newer bundle publishes that one`, async (t) => {
+  t.test(`${kind}: a run that was overtaken by a newer bundle publishes the newer one`, async (t) => {
     for (const created of [newer, oldest]) {
       const world = newWorld(kind, t);
       const disk: MemoryDisk = new Map();
       const source = memoryStorage({ disk, flavour: 'files' });
       await addBundle(source, 'b', oldest);
       let overtaken: PipelineResult | undefined;
-      // Equally new, but its path sorts first.
+      // Its time is the same, but its path comes first in the order.
       const name = created === newer ? 'c' : 'a';
       const slow = aroundOperations(
         source,
@@ -95,7 +96,7 @@ for (const kind of kinds) {
     }
   });
 
-  t.test(`${kind}: going back on purpose, by taking the newest bundle out of the source`, async (t) => {
+  t.test(`${kind}: removing the newest bundle from the source publishes the previous one`, async (t) => {
     const world = newWorld(kind, t);
     const source = memoryStorage({ flavour: 'files' });
     await addBundle(source, 'b1', oldest);
@@ -115,7 +116,7 @@ for (const kind of kinds) {
   });
 
   t.test(
-    `${kind}: two runs while a newer bundle comes, ${rounds} times, end with the newer one`,
+    `${kind}: two runs during the arrival of a newer bundle, ${rounds} times, publish the newer one`,
     async (t) => {
       let runs = 0;
       await fc.assert(
@@ -139,7 +140,7 @@ for (const kind of kinds) {
             for (const { actions, error } of destinations) {
               runs += 1;
               const failure = error ?? actions[0]?.error ?? null;
-              // Waiting in vain is honest: time passes only by waiting here.
+              // Timeouts are real here, because time passes only by waiting.
               if (failure !== null && failure.code !== 'destination_busy' && failure.code !== 'lease_lost')
                 throw new Error(`${failure.code}: ${failure.message}`);
             }

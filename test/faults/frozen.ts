@@ -28,22 +28,22 @@ import {
 } from './world.ts';
 
 /**
- * A publisher that is stopped at each of its storage operations, once the storage has carried it out, and
- * each time that it reads from its source; another one takes over from it; and it is continued, when the
- * other one is done or at each operation of the other one.
+ * A publisher is suspended after each of its storage operations and each read from its source. Another one
+ * takes over. Then the first one resumes, when the other one is done or after each operation of the other
+ * one.
  */
 
-/** The other publisher looks seldom, so that it has few operations. */
+/** The other publisher polls rarely, so that it has few operations. */
 const times: LeaseTimes = { ...defaultLeaseTimes, pollEveryMs: 20_000 };
 const asleepMs = 200_000;
 
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's' };
 const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
 
-/** What one of the two does. */
+/** The work of one of the two publishers. */
 interface Task {
   act(publisher: Stoppable): Promise<{ error: ErrorRecord | null }>;
-  /** The published release afterwards; null if there is none. */
+  /** The published release afterwards, or null if there is none. */
   leaves: Files | null;
 }
 
@@ -92,9 +92,9 @@ export const frozenScenarios: readonly FrozenScenario[] = [
 ];
 
 /**
- * What the process does first when it is continued: its timers, which are all due, or the answer of the
- * operation that it waited for. `no time`: its clock stood still, too, as in a virtual machine that was
- * suspended, so that only a fence can find that the lease is lost.
+ * The first work of the resumed process: its timers, which are all due, or the result of the operation that
+ * it waited for. With `no time`, its clock stopped, too, as in a suspended virtual machine, so that only a
+ * fence can detect the lost lease.
  */
 type First = 'timers' | 'answer' | 'no time';
 
@@ -102,18 +102,18 @@ export interface Freeze {
   /** The operation, counted from 1. */
   at: number;
   first: First;
-  /** At which operation of the other publisher it is continued; null: when that one is done. */
+  /** The operation of the other publisher after which it resumes. null: when the other one is done. */
   wokenAt: number | null;
 }
 
 export interface FrozenOptions {
-  /** Names the world. */
+  /** The name of the world. */
   where: string;
   /** The stratum of a case. */
   stratum: (step: string, kind: 'whole' | 'midway' | 'no time') => string;
-  /** At most so many cases in which the other publisher is still at work, evenly spread. */
+  /** The maximum number of cases in which the other publisher is still active, evenly spread. */
   maxMidway?: number;
-  /** Whether outputs are renamed into place; a write in place takes time after the fence. */
+  /** Whether outputs are renamed into place. A write in place takes time after the fence. */
   renames: boolean;
 }
 
@@ -127,7 +127,7 @@ export async function frozenCases(
   await put(await start.open(), 'sibling', 'untouched');
   await scenario.prepare(start);
   const operations = await countOperations(t, start, scenario);
-  // The other publisher waits until the lease is stale: that takes a few looks more.
+  // The other publisher waits until the lease is stale, which takes a few more polls.
   const others = operations.length + 16;
   const whole: Freeze[] = [];
   const midway: Freeze[] = [];
@@ -137,7 +137,7 @@ export async function frozenCases(
       for (let wokenAt = 1; wokenAt <= others; wokenAt += 1) midway.push({ at, first, wokenAt });
     }
   const steps = stepsOf(operations);
-  // Between the fence and the changes that follow it, time is the only guard.
+  // Between the fence and the changes that follow it, only time protects them.
   for (const [index, step] of steps.entries())
     if (renames && /^staging: (?!read )/.test(step))
       whole.push({ at: index + 1, first: 'no time', wokenAt: null });
@@ -160,7 +160,7 @@ async function countOperations(t: Test, start: World, scenario: FrozenScenario):
   const world = await start.fork();
   const publisher = stoppable(await world.open());
   const { error } = await scenario.frozen.act(publisher);
-  t.equal(error, null, 'undisturbed, it succeeds');
+  t.equal(error, null, 'it succeeds without faults');
   t.ok(publisher.operations.length > 8, `${publisher.operations.length} operations`);
   return publisher.operations;
 }
@@ -177,7 +177,7 @@ async function wrongAfter(
     return ['it was never stopped'];
   const hadCommitted = isLeftBy(await lookAt(world), scenario.frozen);
 
-  // A publisher that had not started would now wait for the other one, as usual.
+  // A publisher that had not started would now wait for the other one as usual.
   const other = stoppable(await world.open(), frozen.hadBegun ? (wokenAt ?? 0) : 0);
   const otherResult = scenario.other.act(other);
   await Promise.race([other.stopped, otherResult]);
@@ -194,13 +194,13 @@ async function wrongAfter(
       `it did not lose its lease: ${error === null ? 'it succeeded' : `${error.code} ${error.message}`}`,
     );
   const left = await lookAt(world);
-  // One that had not begun to take the lease is like one that was started later.
+  // A publisher that had not begun to take the lease counts as started later.
   const isLast = !frozen.hadBegun && !hadCommitted && !otherIsMidway && error === null;
   if (!isLeftBy(left, isLast ? scenario.frozen : scenario.other))
     wrong.push(`what ${isLast ? 'it' : 'the other one'} did is not there, or the state has an intent`);
   wrong.push(...left.untruths);
   const next = await scenario.other.act(stoppable(await world.open()));
-  // There may be nothing to unpublish any more.
+  // There may be nothing left to unpublish.
   if (next.error !== null && next.error.code !== 'not_published') wrong.push('the next run failed');
   const files = await world.files();
   wrong.push(...litter(files).map((name) => `"${name}" was left`));
@@ -217,7 +217,7 @@ async function wrongAfter(
   return wrong;
 }
 
-/** Whether the catalog is as this task leaves it, and no attempt is unfinished. */
+/** Whether the catalog has the result of this task, and no attempt is unfinished. */
 function isLeftBy({ state }: Look, { leaves }: Task): boolean {
   if (leaves === null) return state.kind === 'absent';
   if (state.kind !== 'valid' || state.catalog.pending !== null) return false;
@@ -229,19 +229,19 @@ interface Stoppable {
   storage: Storage;
   clock: Clock;
   operations: string[];
-  /** Whether it had begun to take the lease when it was stopped. */
+  /** Whether it had begun to take the lease when it was suspended. */
   hadBegun: boolean;
   stopped: Promise<unknown>;
   isStopped(): boolean;
-  /** A body whose reading counts as an operation. */
+  /** A body whose read counts as an operation. */
   body: (name: string, body: Body) => Body;
-  /** Continues it after it was stopped for longer than its lease lasts. */
+  /** Resumes it after it was suspended for longer than its lease. */
   wake(first: First): Promise<void>;
-  /** Continues it as if no time had passed. */
+  /** Resumes it as if no time had passed. */
   go(): Promise<void>;
 }
 
-/** A storage and a clock whose process is stopped after the operation `at`. */
+/** A storage and a clock whose process is suspended after the operation `at`. */
 function stoppable(inner: Storage, at = 0): Stoppable {
   const stopped = promised();
   const woken = promised();
@@ -316,7 +316,7 @@ function stoppable(inner: Storage, at = 0): Stoppable {
   return publisher;
 }
 
-/** A rename of several files is as many operations as files. */
+/** A rename of several files counts as one operation per file. */
 function stopping(
   inner: Storage,
   step: <T>(name: string, work: () => Promise<T>) => Promise<T>,
@@ -382,7 +382,7 @@ function promised(): { promise: Promise<void>; resolve: () => void } {
   return { promise, resolve };
 }
 
-/** Lets everything run that needs no answer from outside. */
+/** Runs all tasks that need no external result. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }

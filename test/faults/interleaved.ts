@@ -2,13 +2,16 @@ import type fc from 'fast-check';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 
-/** A storage on which every operation waits for its turn, which the scheduler draws. */
+/** A storage on which every operation waits for its turn, which a random scheduler determines. */
 export function scheduled(storage: Storage, scheduler: fc.Scheduler): Storage {
   const turn = (label: string): Promise<void> => scheduler.schedule(Promise.resolve(), label);
   return aroundOperations(storage, turn, async () => undefined);
 }
 
-/** A storage that calls `before` and `after` around each operation; each move of a `rename` is one. */
+/**
+ * A storage that calls `before` and `after` around each operation. Each move of a `rename` counts
+ * separately.
+ */
 export function aroundOperations(
   storage: Storage,
   before: (label: string) => Promise<void>,

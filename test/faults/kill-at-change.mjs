@@ -1,6 +1,6 @@
 /**
- * Preloaded into a process (`node --import`): sends it SIGKILL right before its `KILL_AT`th change. With
- * `KILL_AT=0` it writes the names of the changes, such as `rename`, into `KILL_LIST`, one a line.
+ * Preloaded into a process (`node --import`). Sends SIGKILL to it right before its change number `KILL_AT`.
+ * With `KILL_AT=0`, writes the names of the changes, such as `rename`, to `KILL_LIST`, one per line.
  *
  * A change is a call that changes the file system below `KILL_BELOW`, or data sent to the port `KILL_PORT`:
  * `ssh`, or the method of an HTTP request that changes something.
@@ -24,7 +24,7 @@ function count(change) {
   if (made.length === Number(KILL_AT)) process.kill(process.pid, 'SIGKILL');
 }
 
-/** The path that a path through an open directory stands for. */
+/** The path behind a path through an open directory. */
 function plain(path) {
   const [, directory, rest] = /^(\/proc\/\d+\/fd\/\d+)(.*)$/s.exec(path) ?? [];
   return directory === undefined ? path : `${fs.readlinkSync(directory)}${rest}`;
@@ -39,7 +39,7 @@ function watch(holder, name, isChange) {
   };
 }
 
-/** Whether a file is opened to be written: by a mode such as `w`, or by flags. */
+/** Whether a file is opened for writing, by a mode such as `w` or by flags. */
 function writes([, flags = 'r']) {
   return typeof flags === 'number' ? (flags & 3) !== fs.constants.O_RDONLY : flags !== 'r';
 }
@@ -61,10 +61,10 @@ for (const name of ['writeFile', 'writeFileSync', 'appendFile', 'appendFileSync'
   watch(fs, name, () => true);
 syncBuiltinESMExports();
 
-// The one call through which a socket sends data, whether in one piece or in several.
+// The call with which a socket sends data, in one piece or in several.
 const { _writeGeneric: send } = net.Socket.prototype;
 net.Socket.prototype._writeGeneric = function watched(isVector, data, ...rest) {
-  // A socket that connects is called again once it is connected.
+  // A connecting socket calls it again once it is connected.
   if (!this.connecting && this.remotePort === Number(KILL_PORT)) {
     const text = String(isVector ? data[0]?.chunk : data);
     const [, method] = /^([A-Z]+) \S+ HTTP\/1.1\r\n/.exec(text) ?? [null, 'ssh'];

@@ -15,21 +15,21 @@ import {
 } from './built-program.ts';
 
 /**
- * The built program, killed with SIGKILL right before each change that it makes to the file system, whatever
- * the command: random moments rarely come between two calls that follow each other closely. Readers of
- * releases have one version at every moment, and the next run finishes it without force and leaves nothing.
+ * Kills the built program with SIGKILL right before each change that it makes to the file system, in every
+ * command. Random kills rarely hit the time between two consecutive calls. Readers of releases always see
+ * one version, and the next run completes it without force and leaves no other files.
  */
 
 const preload = path.resolve('test/faults/kill-at-change.mjs');
 
 type Outcome = ReturnType<typeof waybill>;
 
-/** A command, at a place of its own. */
+/** A command with its own directory. */
 interface Killed {
   name: string;
   /** The strata are the kinds of changes of each group. */
   group: string;
-  /** Makes the place as the command finds it. */
+  /** Creates the initial state for the command. */
   prepare: () => Promise<void>;
   /** Runs the command with the program that kills it. */
   run: (env: Record<string, string>) => Outcome;
@@ -42,7 +42,7 @@ interface Killed {
 interface Walk {
   layout: Place['layout'];
   verb: 'run' | 'rollback' | 'resume' | 'unpublish';
-  /** Readers may have nothing, or in place a mixture. */
+  /** Readers may find no files, or a mixture if files are published in place. */
   isSeenByReaders?: boolean;
 }
 
@@ -79,7 +79,7 @@ async function killedCommand({ layout, verb, isSeenByReaders = false }: Walk): P
         next();
         return;
       }
-      // The number of changes depends on the releases that are there: each case starts with the same ones.
+      // The number of changes depends on the existing releases, so each case starts with the same ones.
       if (verb === 'unpublish') {
         rmSync(place.site, { recursive: true, force: true });
         await publish();
@@ -98,7 +98,7 @@ async function killedCommand({ layout, verb, isSeenByReaders = false }: Walk): P
   };
 }
 
-/** Readers of the former layout have its version at every moment. */
+/** Readers of the previous layout see its version at every moment. */
 async function killedChange(from: Place['layout'], to: Place['layout']): Promise<Killed> {
   const place = layOut(t, from, 2);
   let changed = place;
@@ -137,7 +137,7 @@ const killed = [
 ];
 const cases: Case[] = [];
 for (const { name, group, prepare, run, wrong, list } of killed)
-  t.test(`${name}, undisturbed`, async (test) => {
+  t.test(`${name}, without faults`, async (test) => {
     await prepare();
     test.equal(run({ KILL_AT: '0', KILL_LIST: list }).status, 0);
     const changes = readFileSync(list, 'utf8').split('\n');
@@ -156,6 +156,6 @@ for (const { name, group, prepare, run, wrong, list } of killed)
     }
   });
 
-t.test('killed before any change, the next run makes everything right', async (t) => {
+t.test('after a kill before any change, the next run repairs everything', async (t) => {
   await walkCases(t, cases, { what: 'kills before a change to the file system' });
 });

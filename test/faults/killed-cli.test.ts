@@ -8,9 +8,9 @@ import t, { type Test } from 'tap';
 import { generator, howMany, seed, share } from '../support/sampling.ts';
 
 /**
- * The built program, killed with SIGKILL while it publishes: at moments drawn from a seed over the length of
- * a run, and at each step that shows itself in the destination. Whatever is left, the next run finishes it
- * without force, `verify` finds every byte, and one more run has nothing to do.
+ * Kills the built program with SIGKILL during publications: at random times, and after each step that is
+ * visible in the destination. Then the next run completes the publication without force, `verify` finds
+ * every byte, and another run changes nothing.
  */
 
 const program = path.resolve('dist/cli/main.js');
@@ -19,7 +19,7 @@ const randomKills = howMany(allKills, 4);
 const filesInBundle = 120;
 let survived = 0;
 
-t.test('killed at random times', async (t) => {
+t.test('survives kills at random times', async (t) => {
   t.comment(`seed ${seed}`);
   const random = generator('moments of kills');
   const place = layOut(t);
@@ -47,9 +47,9 @@ for (const [step, shows] of Object.entries({
   'the staging': (name: string) => name.includes('output-'),
   'the first output in place': (name: string) => /^bundle\/(d\d\/)?file-\d+$/.test(name),
 }))
-  t.test(`killed when ${step} shows in the destination`, async (t) => {
+  t.test(`survives a kill after ${step} appears in the destination`, async (t) => {
     const place = layOut(t);
-    // Looked for again and again: Node's recursive watcher throws where directories come and go under it.
+    // Polled, because Node's recursive watcher throws if directories below it are created and removed.
     let isOver = false;
     const wasKilled = await killedAfter(place, async () => {
       while (!isOver && !namesIn(path.join(place.root, 'out')).some(shows))
@@ -60,12 +60,12 @@ for (const [step, shows] of Object.entries({
     check(t, place, 1, step);
   });
 
-t.test('kills survived', async (t) => {
+t.test('counts the kills that it survived', async (t) => {
   t.equal(survived, randomKills + 4, `${survived} kills survived`);
-  t.comment(`told: ${share(survived, allKills + 4)} kills survived`);
+  t.comment(`report: ${share(survived, allKills + 4)} kills survived`);
 });
 
-/** Empty where a directory goes while it is looked at. */
+/** Empty if a directory is removed while it is read. */
 function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory, { recursive: true, encoding: 'utf8' });
@@ -96,7 +96,7 @@ function layOut(t: Test): Place {
   return place;
 }
 
-/** Version n has other bytes in half of its files, and other names in a tenth of them. */
+/** In version n, half of the files have other bytes, and a tenth have other names. */
 function writeBundle({ root }: Place, version: number): void {
   const names = Array.from({ length: filesInBundle }, (_, index) => {
     const name = index % 10 === 0 ? `file-${index + (version % 3) * 1000}` : `d${index % 4}/file-${index}`;
@@ -119,18 +119,18 @@ async function killedAfter({ config }: Place, moment: () => Promise<void>): Prom
 
 function check(t: Test, place: Place, version: number, when: string): void {
   const rerun = run(place);
-  t.equal(rerun.status, 0, `${when}: the rerun succeeds without force\n${rerun.stderr}`);
+  t.equal(rerun.status, 0, `${when}: the next run succeeds without force\n${rerun.stderr}`);
   const verified = waybill('verify', '--config', place.config);
-  t.equal(verified.status, 0, `${when}: every recorded byte is there\n${verified.stdout}${verified.stderr}`);
+  t.equal(verified.status, 0, `${when}: every recorded byte exists\n${verified.stdout}${verified.stderr}`);
   const again = JSON.parse(waybill('run', '--config', place.config, '--format', 'json').stdout) as {
     counters: Record<string, number>;
   };
-  t.equal(again.counters['skip_same'], 1, `${when}: one more run has nothing to do`);
+  t.equal(again.counters['skip_same'], 1, `${when}: one more run changes nothing`);
   const out = path.join(place.root, 'out');
   const left = readdirSync(out, { recursive: true, encoding: 'utf8' }).filter((name) =>
     /\.publisher\.(tmp|lock)/.test(name),
   );
-  t.same(left, [], `${when}: nothing is left behind`);
+  t.same(left, [], `${when}: no other files are left`);
   const { files } = JSON.parse(
     readFileSync(path.join(place.root, 'source/bundle/manifest.json'), 'utf8'),
   ) as { files: string[] };

@@ -21,9 +21,9 @@ import { localPlace, s3Place, sftpPlace, type StoragePlace } from './storage-pla
 import { contextWith, snapshot } from './world.ts';
 
 /**
- * The built program, killed with SIGKILL right before a change, in every command that changes a destination,
- * on each kind of storage. The next run publishes without force. After it, `verify` is clean, and the
- * destination has no file that no catalog records.
+ * Kills the built program with SIGKILL right before a change, in every command that changes a destination,
+ * on each kind of storage. The next run publishes without force. Afterwards, `verify` is clean, and every
+ * file of the destination is recorded in a catalog.
  */
 
 const fixed = 'mapping: fixed, outputs: {checksums: true}';
@@ -34,16 +34,16 @@ const named = ['--pipeline', 'maps', '--destination', 'web'];
 
 interface Act {
   name: string;
-  /** Of the destination. */
+  /** The settings of the destination. */
   settings: string;
-  /** Of the destination until the command runs. Default: the same. */
+  /** The settings of the destination before the command. Default: the same. */
   before?: string;
   command: readonly string[];
-  /** The command publishes a version of its own: from the source, or from another destination. */
+  /** Whether the command publishes a new version, from the source or from another destination. */
   publishes?: 'source' | 'staging';
-  /** A command that runs first. */
+  /** A command to run first. */
   after?: readonly string[];
-  /** Readers of the releases have one whole version at every moment. */
+  /** Whether readers of releases see one complete version at every moment. */
   isAlwaysWhole?: boolean;
 }
 
@@ -83,10 +83,10 @@ const acts: readonly Act[] = [
   { name: 'unpublish with a root index', settings: indexed, command: ['unpublish', 'bundle', ...named] },
 ];
 
-/** Of an act on a storage. They are spread evenly over its changes. */
+/** The number of kills of an act on a storage, evenly spread over its changes. */
 const maxKills = isExhaustive ? 18 : 2;
 
-/** A pipeline from one bundle to a destination of its own. */
+/** A pipeline from one bundle to its own destination. */
 class Site {
   static #made = 0;
   readonly #destination = `web-${(Site.#made += 1)}`;
@@ -116,7 +116,7 @@ class Site {
     );
   }
 
-  /** Two files of the version, one of them with a name of its own, and one that never changes. */
+  /** Two files of the version, one of them with a new name, and one that never changes. */
   writeVersion(): void {
     this.version += 1;
     const bundle = path.join(this.root, 'source', 'bundle');
@@ -129,7 +129,7 @@ class Site {
     writeFileSync(path.join(bundle, 'manifest.json'), JSON.stringify({ created, files: Object.keys(files) }));
   }
 
-  /** As `waybill run --destination ID`, without the start of a process. Returns the action. */
+  /** The equivalent of `waybill run --destination ID` without starting a process. Returns the action. */
   async publish(destinationId = 'web'): Promise<string> {
     const { open: openStorage, secrets } = this.place;
     const { config } = await loadConfig(path.join(this.root, 'config.yml'), { home: this.root });
@@ -149,7 +149,7 @@ class Site {
     return destinations.flatMap(({ actions }) => actions.map(({ action }) => action)).join();
   }
 
-  /** Runs the program. Resolves with its signal or exit code, and its error output. */
+  /** Runs the program. Resolves to its signal or exit code, and its stderr. */
   async waybill(command: readonly string[], env: Record<string, string>): Promise<[string | number, string]> {
     const args = [program, ...command, '--config', path.join(this.root, 'config.yml')];
     const preload = path.resolve('test/faults/kill-at-change.mjs');
@@ -173,7 +173,7 @@ class Site {
   }
 }
 
-/** Makes a destination as the command finds it. */
+/** Creates the initial state for the command. */
 async function siteFor(place: StoragePlace, root: string, act: Act): Promise<Site> {
   const site = new Site(place, root);
   site.configure(act.before ?? act.settings);
@@ -233,7 +233,7 @@ async function wrongAfterRun(storage: Storage): Promise<string[]> {
   return wrong;
 }
 
-/** A later run removes the object of a killed probe of S3, once another process can no longer be using it. */
+/** A later run removes the object of a killed S3 probe, once no other process can use it any more. */
 function isProbe(key: string): boolean {
   return key.startsWith('.publisher.tmp/probe-');
 }
@@ -244,7 +244,7 @@ async function killAct(test: Test, place: StoragePlace, act: Act): Promise<numbe
   const list = path.join(root, 'changes');
   const undisturbed = await siteFor(place, root, act);
   const [code, errors] = await undisturbed.waybill(act.command, { KILL_AT: '0', KILL_LIST: list });
-  test.equal(code, 0, `${act.name}, undisturbed: ${errors}`);
+  test.equal(code, 0, `${act.name}, without faults: ${errors}`);
   const changes = readFileSync(list, 'utf8').split('\n');
   const { readsFirst } = place;
   const eligible = changes.length - readsFirst;
@@ -254,7 +254,7 @@ async function killAct(test: Test, place: StoragePlace, act: Act): Promise<numbe
     const at = readsFirst + 1 + Math.floor(((kill + 0.5) * eligible) / kills);
     const site = await siteFor(place, root, act);
     const [ended] = await site.waybill(act.command, { KILL_AT: String(at) });
-    // The number of packets of SSH differs from run to run: it may have ended before.
+    // The number of SSH packets varies, so the program may have ended before.
     const wrong = ended === 'SIGKILL' || ended === 0 ? [] : [`it ended with ${ended}`];
     if (ended === 'SIGKILL') killed += 1;
     wrong.push(...(await wrongAfterKill(site, act).catch((error: unknown) => [String(error)])));
@@ -266,7 +266,7 @@ async function killAct(test: Test, place: StoragePlace, act: Act): Promise<numbe
 t.setTimeout(0);
 const places = { local: localPlace, SFTP: sftpPlace, S3: s3Place };
 for (const [name, open] of Object.entries(places))
-  t.test(`${name}: killed before a change, the next run makes everything right`, async (test) => {
+  t.test(`${name}: after a kill before a change, the next run repairs everything`, async (test) => {
     const place = await open(t);
     const counts: string[] = [];
     let all = 0;
@@ -276,5 +276,5 @@ for (const [name, open] of Object.entries(places))
       all += kills;
       test.comment(`${place.name}: ${act.name}, ${kills} kills`);
     }
-    test.comment(`told: ${all} kills (${name}): ${counts.join(', ')}`);
+    test.comment(`report: ${all} kills (${name}): ${counts.join(', ')}`);
   });

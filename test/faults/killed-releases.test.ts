@@ -14,9 +14,9 @@ import {
 } from './built-program.ts';
 
 /**
- * The built program, killed with SIGKILL while it publishes releases, goes back, goes forward, and takes all
- * of it down: at moments drawn from a seed over the length of the command. At once after the kill readers
- * have one version, whole, or nothing if it was being taken down; the next run finishes it without force.
+ * Kills the built program with SIGKILL while it publishes, rolls back, promotes and unpublishes releases, at
+ * random times. Immediately after the kill, readers see one complete version, or nothing during an
+ * unpublication. The next run completes the work without force.
  */
 
 const allKills = 300;
@@ -30,7 +30,7 @@ async function killed(args: readonly string[], afterMs: number): Promise<void> {
   await ended;
 }
 
-t.test(`${kills} kills`, async (t) => {
+t.test(`releases survive ${kills} kills`, async (t) => {
   t.comment(`seed ${seed}`);
   const random = generator('kills of releases');
   const place = layOut(t, 'releases', 30);
@@ -42,7 +42,7 @@ t.test(`${kills} kills`, async (t) => {
   const length = performance.now() - started;
   let survived = 0;
   for (let kill = 1; kill <= kills; kill += 1) {
-    // Most of what happens are publications, and the first of each kind comes early.
+    // Most actions are publications, and the first of each kind comes early.
     const verb = (['run', 'rollback', 'unpublish', 'run', 'resume', 'run'] as const)[kill % 6] ?? 'run';
     if (verb === 'run') version += 1;
     if (verb === 'run') writeBundle(place, version);
@@ -57,5 +57,5 @@ t.test(`${kills} kills`, async (t) => {
     survived += 1;
   }
   t.equal(survived, kills);
-  t.comment(`told: ${share(survived, allKills)} kills survived (releases)`);
+  t.comment(`report: ${share(survived, allKills)} kills survived (releases)`);
 });

@@ -13,7 +13,7 @@ import { bareRequests } from '../services/s3-requests.ts';
 import { howMany } from '../support/sampling.ts';
 import { type Files, litter, lookAt, publishTo, snapshot, type World } from './world.ts';
 
-/** As `obstacles.test.ts`, on a server that refuses one key of many, the last ones, too. */
+/** Like `obstacles.test.ts`, with a server that rejects one of many keys, including the last ones. */
 
 const server = await startRadosgw(t);
 const proxy = await startS3Proxy(t, server);
@@ -27,7 +27,10 @@ async function open(location: S3Location): Promise<Storage> {
   return withRetry(storage, { policy: { retries: 2, baseMs: 1, capMs: 1 }, clock: systemClock });
 }
 
-/** What a bucket holds below the prefix `p/`, seen past the driver: its reads are not what is tested. */
+/**
+ * The objects below the prefix `p/` of a bucket, read without the driver, because its reads are not under
+ * test.
+ */
 function placeIn(t: Test, bucket: string): Pick<World, 'files'> {
   const requests = bareRequests(server, bucket);
   t.teardown(() => requests.close());
@@ -58,7 +61,7 @@ const refusals: Record<string, (request: SeenRequest) => boolean> = {
 };
 
 for (const [what, isRefused] of Object.entries(refusals))
-  t.test(`S3: ${what} is refused`, async (t) => {
+  t.test(`S3: rejects ${what}`, async (t) => {
     const bucket = await server.newBucket();
     const place = placeIn(t, bucket);
     const storage = await open(locationOf(proxy.endpoint, bucket, 'p/'));
@@ -70,7 +73,7 @@ for (const [what, isRefused] of Object.entries(refusals))
     proxy.judge = (request) => (isRefused(request) ? { status: 403, code: 'AccessDenied' } : 'pass');
     for (const round of ['once', 'again']) {
       t.match(await publish(storage, next), { error: { code: 'storage_denied', hint: /rights/ } }, round);
-      t.same(await place.files(), before, 'all is as before, and nothing is left');
+      t.same(await place.files(), before, 'everything is unchanged, and no other objects are left');
     }
     const Key = `p/bundle/${keys[0] ?? ''}`;
     t.match(
@@ -90,7 +93,7 @@ for (const [what, isRefused] of Object.entries(refusals))
     t.match(await publish(storage, next), { action: 'skip_same' });
   });
 
-t.test('S3: a key that is too long with its prefix is seen before anything is written', async (t) => {
+t.test('S3: detects a key that is too long with its prefix before any write', async (t) => {
   const prefix = `${'p'.repeat(200)}/${'q'.repeat(200)}/${'r'.repeat(200)}/${'s'.repeat(200)}/`;
   const storage = await open(locationOf(proxy.endpoint, await server.newBucket(), prefix));
   t.teardown(() => storage.close());
@@ -105,7 +108,7 @@ t.test('S3: a key that is too long with its prefix is seen before anything is wr
   t.match(await publish(storage, { 'a.txt': 'b', 'short.txt': 'x' }), { error: null });
 });
 
-/** What a policy of the bucket forbids, and which key the run fails with. */
+/** The requests that a bucket policy denies, and the key with which the run fails. */
 const policies: [what: string, action: string, resource: string, key: RegExp][] = [
   ['writing one key that is new', 's3:PutObject', 'bundle/new.txt', /bundle\/new\.txt/],
   ['writing below one prefix', 's3:PutObject', 'bundle/assets/*', /bundle\/assets\/a\.txt/],
@@ -135,7 +138,7 @@ for (const [what, Action, resource, key] of policies)
         round,
       );
       await client.send(new DeleteBucketPolicyCommand({ Bucket }));
-      t.same(await place.files(), before, 'all is as before, and nothing is left');
+      t.same(await place.files(), before, 'everything is unchanged, and no other objects are left');
     }
     t.match(await publish(storage, changed), { error: null, action: 'replace_catalog' });
     const { files, untruths } = await lookAt(place);
@@ -143,7 +146,7 @@ for (const [what, Action, resource, key] of policies)
     t.same(untruths, []);
   });
 
-t.test('S3 policy without removals: a later run finishes what cannot be undone', async (t) => {
+t.test('S3 policy without removals: a later run finishes removals that failed', async (t) => {
   const Bucket = await server.newBucket();
   const place = placeIn(t, Bucket);
   const storage = await open(locationOf(server.endpoint, Bucket, 'p/'));
@@ -159,7 +162,7 @@ t.test('S3 policy without removals: a later run finishes what cannot be undone',
     t.match(await publish(storage, next), { error: { code: 'storage_denied', hint: /rights/ } }, round);
     const { files, untruths } = await lookAt(place);
     t.match(Object.fromEntries(files), { 'bundle/gone.txt': 'gone', 'bundle/index.html': 'old' });
-    t.same(untruths, [], 'the state does not say what is not so');
+    t.same(untruths, [], 'the state is accurate');
   }
   await client.send(new DeleteBucketPolicyCommand({ Bucket }));
   t.match(await publish(storage, next), { error: null });

@@ -50,10 +50,10 @@ const next: Files = {
 
 interface Obstacle {
   name: string;
-  /** Puts the obstacle below the bundle path, an absolute path. */
+  /** Creates the obstacle below the bundle path, an absolute path. */
   put(t: Test, bundle: string): void | Promise<void>;
   remove(bundle: string): void;
-  /** How the run fails. */
+  /** The expected failure of the run. */
   code: 'unmanaged_content' | 'storage_denied' | 'storage_permanent' | 'storage_full';
   message: RegExp;
   /** Undetectable without a write. */
@@ -70,7 +70,7 @@ const removeAt =
   (name: string) =>
   (bundle: string): void =>
     rmSync(within(bundle, name), { recursive: true, force: true });
-/** The published files are moved next to the destination until the obstacle is removed. */
+/** The published files are moved away until the obstacle is removed. */
 const aside = (bundle: string): string => `${bundle}-aside`;
 const replacing =
   (name: string, put: (place: string) => void) =>
@@ -85,7 +85,7 @@ const restoring =
     renameSync(aside(bundle), within(bundle, name));
   };
 
-/** Not even root may change it, nor what a directory holds. */
+/** Even root may not change it or its entries. */
 function lock(t: Test, place: string): void {
   execFileSync('chattr', ['+i', place]);
   t.teardown(() => spawnSync('chattr', ['-i', place]));
@@ -202,7 +202,7 @@ obstacles.push(
   },
 );
 
-/** Every entry below a directory: what it is, its bytes, and of the outputs the file itself and its time. */
+/** Every entry below a directory: type and bytes, and for outputs also inode and time. */
 function tree(directory: string): Record<string, string> {
   const entries: Record<string, string> = {};
   for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
@@ -237,9 +237,9 @@ async function meets(t: Test, obstacle: Obstacle, root: string, open: () => Prom
   if (obstacle.isHidden === true) t.equal(predicted.error, null, 'cannot be predicted');
   else t.match(predicted, fails, 'predicted');
   t.match(await publish(await open(), next), fails);
-  t.same(tree(root), before, 'all is as before');
-  t.match(await publish(await open(), next), fails, 'and so the next time');
-  t.same(tree(root), before, 'all is as before');
+  t.same(tree(root), before, 'everything is unchanged');
+  t.match(await publish(await open(), next), fails, 'and so it is the next time');
+  t.same(tree(root), before, 'everything is unchanged');
 
   obstacle.remove(bundle);
   t.match(await publish(await open(), next), { error: null, action: 'replace_catalog' });
@@ -289,7 +289,7 @@ t.test('local: paths that are too long for the system', async (t) => {
   t.match(await publish(await storage(), next), { error: null });
 });
 
-// Root without its capabilities is held to modes like anybody.
+// Root without its capabilities is subject to file modes like any user.
 const heldToModes = 'setpriv --bounding-set=-all --inh-caps=-all -- /usr/lib/openssh/sftp-server';
 const isRoot = process.getuid?.() === 0;
 const [server, unprivileged] = await Promise.all([
@@ -303,7 +303,7 @@ const sees = new Set([
 ]);
 
 for (const obstacle of obstacles) {
-  // Rights cannot be asked for over SFTP, and servers give no reasons.
+  // SFTP cannot report permissions, and servers give no reasons.
   const isOfRights = obstacle.code === 'storage_denied' || obstacle.name.includes('mounted again');
   const onServer: Obstacle = isOfRights
     ? { ...obstacle, isHidden: true, code: obstacle.code, message: /./ }
@@ -355,7 +355,7 @@ for (const [at, isFirst, message, hint] of [
   ['bundle/old/deep', false, '"bundle/old/deep/gone.js" cannot', 'to the directory "bundle/old/deep" (mode'],
 ] as const)
   t.test(
-    `SFTP: a directory that the user may not write to: ${at === '' ? 'the root' : at}, ${isFirst ? 'first publication' : 'published'}`,
+    `SFTP: a directory without write permission: ${at === '' ? 'the root' : at}, ${isFirst ? 'first publication' : 'published'}`,
     async (t) => {
       worlds += 1;
       const root = path.join(unprivileged.root, `world-${worlds}`);
@@ -374,7 +374,7 @@ for (const [at, isFirst, message, hint] of [
         t.equal(error?.code, 'storage_denied', round);
         t.ok(error?.message.includes(message), error?.message ?? 'no error');
         t.ok(error?.hint?.includes(hint.replace('ROOT', root)), error?.hint ?? 'no hint');
-        t.same(tree(root), before, 'all is as before');
+        t.same(tree(root), before, 'everything is unchanged');
       }
       chmodSync(closed, 0o755);
       t.match(await publish(storage, next), { error: null });
@@ -383,7 +383,7 @@ for (const [at, isFirst, message, hint] of [
     },
   );
 
-t.test('SFTP: a root that is mounted read-only is seen by dry run and run', async (t) => {
+t.test('SFTP: dry run and run detect a root that is mounted read-only', async (t) => {
   const root = path.join(server.root, 'read-only');
   mkdirSync(root);
   const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
@@ -395,14 +395,14 @@ t.test('SFTP: a root that is mounted read-only is seen by dry run and run', asyn
   };
   const unmount = (): void => void spawnSync('umount', ['--lazy', root]);
   t.teardown(unmount);
-  const told = /"[^"]*read-only(\/bundle)?"|"bundle"/;
+  const message = /"[^"]*read-only(\/bundle)?"|"bundle"/;
   for (const files of [published, next]) {
     mount();
     const before = tree(root);
     for (const dryRun of [true, false]) {
       const { error } = await publish(storage, files, dryRun);
       t.match(error, { code: 'storage_denied', message: /is on a file system that is mounted read-only/ });
-      t.match(error, { message: told, hint: /mount it for writing/ });
+      t.match(error, { message, hint: /mount it for writing/ });
     }
     t.same(tree(root), before);
     unmount();

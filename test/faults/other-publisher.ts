@@ -3,13 +3,13 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
 
-/** Another publisher, as a process of its own; `line` gives its next line that begins so. */
+/** Another publisher in a separate process. `line` returns its next line with this prefix. */
 export interface OtherPublisher {
   process: ChildProcess;
   line: (start: string) => Promise<string>;
 }
 
-/** `task` is what `publisher-process.ts` takes. */
+/** `task` is the argument of `publisher-process.ts`. */
 export function startPublisher(t: Pick<Test, 'teardown'>, task: object): OtherPublisher {
   const script = fileURLToPath(new URL('./publisher-process.ts', import.meta.url));
   const args = script.endsWith('.ts') ? ['--import=tsx', script] : [script];

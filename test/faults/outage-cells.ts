@@ -38,7 +38,7 @@ export type StorageKind = keyof typeof causes;
 
 /** One storage of a daemon, and its outage. */
 export interface Cell {
-  /** YAML of the destination. */
+  /** The destination's settings in YAML. */
   destination: string;
   /**
    * Starts a run with `upload`, and begins the outage: in the middle of the transfer, or before it if the
@@ -55,14 +55,14 @@ export interface Stage {
   openCell(id: string, storage: StorageKind, fault: string): Promise<Cell>;
 }
 
-/** Bytes of a transfer after which an outage begins. */
+/** The number of bytes of a transfer after which an outage begins. */
 export const bytesBefore = 100_000;
 
-/** Starts the servers behind the cells. `root` is a directory for mounts and small files. */
+/** Starts the servers of the cells. `root` is a directory for mounts and small files. */
 export async function openStage(t: Test, root: string): Promise<Stage> {
   const [hosts, resolver] = [path.join(root, 'hosts'), path.join(root, 'resolv.conf')];
   writeFileSync(hosts, '127.0.0.1 localhost\n');
-  // No name server answers there, so that an unknown name fails at once.
+  // Without a name server, an unknown name fails immediately.
   writeFileSync(resolver, 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
   const namespace = await openMountNamespace(t, {
     what: 'a storage of the test',
@@ -70,7 +70,7 @@ export async function openStage(t: Test, root: string): Promise<Stage> {
     atEnd: `for disk in "${root}"/disks/*; do fsfreeze --unfreeze "$disk" 2> /dev/null; done`,
   });
   const names = new Set(['localhost']);
-  /** Keeps the inode, which is the one that is mounted. */
+  /** Keeps the inode, because that is the mounted one. */
   const writeNames = (): void =>
     writeFileSync(hosts, [...names].map((name) => `127.0.0.1 ${name}\n`).join(''));
   const sshd = await startSshd(t);

@@ -34,12 +34,14 @@ type Queue = (typeof queues)[number];
 
 const [second, minute] = [1000, 60_000];
 const retryForMs = 30 * minute;
-/** How long before `retry_for` a run fails: a last try may take three minutes (`nextTry`). */
+/**
+ * How long before `retry_for` a run may fail, because the last attempt may take three minutes (`nextTry`).
+ */
 const earlyMs = 2.5 * minute;
-/** Cells that start at a time. A thread takes as long to start as a short outage lasts on a busy machine. */
+/** Cells that start concurrently. On a busy machine, starting a thread takes as long as a short outage. */
 const starts = createSemaphore(3);
 
-/** How long an outage lasts, in milliseconds; null: until the runs have failed. */
+/** The duration of an outage in milliseconds. null: until the runs have failed. */
 const durations: Record<string, number | null> = isExhaustive
   ? { '31 min': null, '5 min': 5 * minute, '10 s': 10 * second }
   : { '5 s': 5 * second };
@@ -85,8 +87,8 @@ t.test('every accepted run is published after an outage, or fails with the cause
   const daemons: Daemon[] = [];
   for (const queue of chosenQueues) daemons.push(await startDaemon(t, { queue, root, stage, cells }));
 
-  // A file that prints nothing for fifteen minutes is ended. tap holds comments until the next assertion.
-  const signs = setInterval(() => t.pass('the outages go on'), 5 * minute);
+  // A file without output for fifteen minutes is killed. tap holds back comments until the next assertion.
+  const signs = setInterval(() => t.pass('the outages continue'), 5 * minute);
   t.teardown(() => clearInterval(signs));
   await Promise.all(
     Object.entries(durations).flatMap(([lasts, lastsMs]) =>
@@ -115,7 +117,7 @@ t.test('every accepted run is published after an outage, or fails with the cause
     [first.padEnd(28), ...chosenQueues.map((queue) => cellOf(queue).padEnd(34))].join(' ').trimEnd();
   t.comment(line('tries, time after the outage', (queue) => queue));
   for (const { cell, results } of rows) t.comment(line(cell, (queue) => results[queue] ?? ''));
-  t.comment(`told: ${rows.length * daemons.length} outages`);
+  t.comment(`report: ${rows.length * daemons.length} outages`);
 });
 
 function causeOf(storage: StorageKind, fault: string): RegExp {
@@ -176,8 +178,8 @@ interface Point {
 }
 
 /**
- * Runs one cell. Returns the tries of both runs, and the seconds from the end of the outage to their end. If
- * they fail, the seconds count from the time from which `retry_for` counts.
+ * Runs one cell. Returns the number of attempts of both runs, and the seconds from the end of the outage to
+ * their end. If they fail, the seconds count from the start of `retry_for`.
  */
 async function resultOf(t: Test, { cell, url, pipeline, lastsMs, cause }: Point): Promise<string> {
   const send = async (name: string, bytes: number): Promise<string> => {
@@ -221,7 +223,7 @@ async function resultOf(t: Test, { cell, url, pipeline, lastsMs, cause }: Point)
   return published.map((record) => timesOf(record, endedAt)).join('; ');
 }
 
-/** The time from which `retry_for` counts. The second upload waits for the first try of the first. */
+/** The start of `retry_for`. The second upload waits for the first attempt of the first. */
 function firstFailureOf({ retry_until: until }: RunRecord): number {
   return Date.parse(until ?? '') - retryForMs;
 }
@@ -231,7 +233,7 @@ function timesOf({ attempt, finished_at: at }: RunRecord, sinceMs: number): stri
   return `${attempt === 1 ? '1 try' : `${attempt} tries`} ${seconds.toFixed(1)} s`;
 }
 
-/** Waits until a run is over. Calls `onWaiting` while it waits for its next try. */
+/** Waits until a run is over. Calls `onWaiting` while it waits for a retry. */
 async function finished(
   url: string,
   id: string,

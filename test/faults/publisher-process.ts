@@ -1,7 +1,7 @@
 /**
- * A publisher in a process of its own, for tests that stop and kill it. It publishes two files to a
+ * A publisher in a separate process, for tests that suspend and kill it. It publishes two files to a
  * directory, to SFTP or to S3. In the middle of the second file it prints `staging` and waits for a line on
- * standard input.
+ * stdin.
  */
 import { once } from 'node:events';
 import { systemClock } from '../../src/core/lib/clock.ts';
@@ -31,7 +31,7 @@ const { root, s3, sftp, files, leaseTimes } = JSON.parse(process.argv[2] ?? '{}'
   };
 };
 
-/** Waits once: a storage that has to create its staging directory again reads the body a second time. */
+/** Waits only once: a storage that has to create its staging directory again reads the body a second time. */
 let going: Promise<unknown> | undefined;
 const goOn = (): Promise<unknown> => {
   if (going === undefined) process.stdout.write('staging\n');

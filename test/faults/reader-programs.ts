@@ -3,7 +3,7 @@
  * ends, and prints what it has seen as JSON.
  */
 
-/** Reads what `current` leads to, or the directory itself, as often as it can, until its stdin ends. */
+/** Reads the target of `current`, or the directory itself, as often as possible until its stdin ends. */
 export const directoryReader = `
 const fs = require('node:fs'), path = require('node:path');
 const [directory, layout, ...names] = process.argv.slice(1);

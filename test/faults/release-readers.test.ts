@@ -21,11 +21,11 @@ import { directoryReader, webReader } from './reader-programs.ts';
 import { publishAsRelease, site, siteOf } from './release-world.ts';
 import { bundleOf, contextWith, destinationOf, owner, testClock } from './world.ts';
 
-/** What readers see while many generations are published, each file of which names its own. */
+/** Checks the files that readers see while many generations are published. Each file names its generation. */
 
 const generations = howMany(100, 25);
 const names = ['index.html', 'assets/app.js', 'assets/style.css'];
-/** Long enough that what a reader began with is there until it has read it. */
+/** Long enough for readers to finish what they began. */
 const linger = { keep: 3, lingerMs: 600_000 };
 
 interface Seen {
@@ -33,7 +33,7 @@ interface Seen {
   mixed: number;
   missing: number;
   generations: number;
-  /** How long generations went out. */
+  /** How long generations are published. */
   seconds: number;
 }
 
@@ -64,7 +64,7 @@ async function publishInPlace(root: Storage, n: number): Promise<void> {
   if (error !== null) throw new Error(`${error.code}: ${error.message}`);
 }
 
-/** What so many processes see together, each of which reads as often as it can while `work` goes on. */
+/** Reads with this many processes, each as often as possible, during `work`. Returns the combined results. */
 async function seenByProcesses(
   processes: number,
   program: readonly string[],
@@ -72,9 +72,9 @@ async function seenByProcesses(
 ): Promise<Seen> {
   const readers = Array.from({ length: processes }, () => {
     const reader = spawn(process.execPath, ['-e', ...program], { stdio: ['pipe', 'pipe', 'inherit'] });
-    let told = '';
-    reader.stdout.on('data', (chunk: Buffer) => (told += chunk.toString()));
-    const ended = once(reader, 'close').then(() => JSON.parse(told) as Omit<Seen, 'seconds'>);
+    let output = '';
+    reader.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    const ended = once(reader, 'close').then(() => JSON.parse(output) as Omit<Seen, 'seconds'>);
     return { reader, ended };
   });
   const seconds = await secondsOf(work).finally(() => {
@@ -120,14 +120,18 @@ async function publishAll(publish: (n: number) => Promise<void>): Promise<void> 
   for (let n = 1; n <= generations; n += 1) await publish(n);
 }
 
-function tell(t: Test, how: string, { reads, mixed, missing, generations: seen, seconds }: Seen): void {
+function reportReads(
+  t: Test,
+  how: string,
+  { reads, mixed, missing, generations: seen, seconds }: Seen,
+): void {
   const rate = Math.round(reads / seconds);
   t.comment(
-    `told: ${reads} reads of ${names.length} files ${how} (${rate} a second), of ${seen} of ${generations} generations: ${mixed} mixed, ${missing} not found`,
+    `report: ${reads} reads of ${names.length} files ${how} (${rate} a second), of ${seen} of ${generations} generations: ${mixed} mixed, ${missing} not found`,
   );
 }
 
-t.test('through the file system: no mixture, and nothing is missing', async (t) => {
+t.test('through the file system: readers see no mixture, and no missing file', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   await publishGeneration(root, 0);
@@ -137,10 +141,10 @@ t.test('through the file system: no mixture, and nothing is missing', async (t) 
   );
   t.match(seen, { mixed: 0, missing: 0 });
   t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
-  tell(t, 'through the file system', seen);
+  reportReads(t, 'through the file system', seen);
 });
 
-t.test('the same readers see mixtures where it is published in place', async (t) => {
+t.test('the same readers see mixtures with publication in place', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   await publishInPlace(root, 0);
@@ -149,7 +153,7 @@ t.test('the same readers see mixtures where it is published in place', async (t)
     publishAll(async (n) => publishInPlace(root, n)),
   );
   t.ok(seen.mixed > 0, `${seen.mixed} of ${seen.reads} reads`);
-  tell(t, 'in place through the file system', seen);
+  reportReads(t, 'in place through the file system', seen);
 });
 
 /** Connections are kept for as long as the test takes. */
@@ -167,10 +171,10 @@ t.test('through nginx, with the release that the page came from', async (t) => {
   );
   t.match(seen, { mixed: 0, missing: 0 });
   t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
-  tell(t, 'through nginx', seen);
+  reportReads(t, 'through nginx', seen);
 });
 
-t.test('the same readers see mixtures through nginx where it is published in place', async (t) => {
+t.test('the same readers see mixtures through nginx with publication in place', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   await publishInPlace(root, 0);
@@ -180,10 +184,10 @@ t.test('the same readers see mixtures through nginx where it is published in pla
     publishAll(async (n) => publishInPlace(root, n)),
   );
   t.ok(seen.mixed > 0, `${seen.mixed} of ${seen.reads} reads`);
-  tell(t, 'in place through nginx', seen);
+  reportReads(t, 'in place through nginx', seen);
 });
 
-t.test('over SFTP: no mixture, and nothing is missing', async (t) => {
+t.test('over SFTP: readers see no mixture, and no missing file', async (t) => {
   const server = await startSshd(t);
   const directory = publicDirectory(t);
   const options = { clock: contextWith(testClock()).clock, log: contextWith(testClock()).log };
@@ -213,10 +217,10 @@ t.test('over SFTP: no mixture, and nothing is missing', async (t) => {
   const seen = await seenBy(read, 6, async () => publishAll(async (n) => publishGeneration(root, n)));
   t.match(seen, { mixed: 0, missing: 0 });
   t.ok(seen.generations > 2, `${seen.reads} reads of ${seen.generations} generations`);
-  tell(t, 'over SFTP', seen);
+  reportReads(t, 'over SFTP', seen);
 });
 
-/** The blocks of one language on the page, with the directory of the page replaced. */
+/** The blocks of one language on the page, with another directory. */
 function blocksOf(language: string, directory: string): string[] {
   const page = readFileSync('docs/releases.md', 'utf8');
   return [...page.matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, 'gm'))].map(([, text = '']) =>
@@ -224,7 +228,7 @@ function blocksOf(language: string, directory: string): string[] {
   );
 }
 
-/** The object in the first line's braces, without the port. */
+/** The object in the braces of the first line, without the port. */
 function inner(block: string): string {
   return block
     .split('\n')
@@ -233,7 +237,7 @@ function inner(block: string): string {
     .replace(/^.*listen 8080;$/m, '');
 }
 
-t.test('nginx and Caddy follow the pointer as the page says', async (t) => {
+t.test('nginx and Caddy follow the pointer as documented', async (t) => {
   const directory = publicDirectory(t);
   const root = await localStorage(directory);
   const at = path.join(directory, site);
@@ -257,10 +261,10 @@ t.test('nginx and Caddy follow the pointer as the page says', async (t) => {
   for (const name of names)
     t.same(await getFrom(previews, 'beta.preview.example.org', name), [200, '4'], 'by the host of a channel');
   t.equal((await getFrom(previews, 'gamma.preview.example.org', 'index.html'))[0], 404);
-  t.equal(await (await fetch(`${nginx}/index.html`)).text(), '3', 'which others do not see');
+  t.equal(await (await fetch(`${nginx}/index.html`)).text(), '3', 'other readers do not see it');
 });
 
-/** As a browser asks that knows the server by this name: status and body. */
+/** Sends a request like a browser that knows the server by this name. Returns status and body. */
 async function getFrom(port: number, host: string, name: string): Promise<[number | undefined, string]> {
   const request = http.get({ port, path: `/${name}`, headers: { host } });
   const [answer] = (await once(request, 'response')) as [http.IncomingMessage];

@@ -17,7 +17,7 @@ import {
 } from './release-world.ts';
 import { contextWith, newWorld, testClock } from './world.ts';
 
-/** Two concurrent publishers and a rollback: the result is the same as one after the other. */
+/** Two concurrent publishers and a rollback have the result of a serial order. */
 
 const how = { dryRun: false };
 const kinds = ['memory files', 'memory objects'] as const;
@@ -38,7 +38,7 @@ const publishes =
     if (error !== null) throw new WaybillError(error.code, error.message);
   };
 
-/** Four releases, the second of them current after the first; who publishes makes the others. */
+/** Four releases, of which the second one is current after the first. The publishers create the others. */
 async function prepared(root: Storage, who: readonly Actor[] = actors): Promise<ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for (let n = 0; n < 4; n += 1)
@@ -85,7 +85,7 @@ const publishers: readonly Actor[] = [publishes(2), publishes(3), goesBack];
 for (const kind of kinds) {
   const runs = howMany(200, 40);
   for (const [what, who] of Object.entries({ switches: actors, publications: publishers }))
-    t.test(`${kind}: ${runs} rounds of ${what} end as some order does`, async (t) => {
+    t.test(`${kind}: ${runs} rounds of ${what} have the result of a serial order`, async (t) => {
       const serial = new Set<string>();
       for (const order of [
         [0, 1, 2],
@@ -115,7 +115,7 @@ for (const kind of kinds) {
         { numRuns: runs },
       );
       t.ok(serial.size > 2, `${serial.size} outcomes of ${who.length} in a row`);
-      t.ok(seen.size > 1, `${seen.size} of them seen`);
+      t.ok(seen.size > 1, `${seen.size} of them occurred`);
     });
 
   t.test(`${kind}: ${runs} rounds with retention always give readers a complete release`, async (t) => {

@@ -5,7 +5,7 @@ import type { Storage } from '../../src/core/storage/storage.ts';
 import { filesOf, publishAsRelease, publishInPlace, retire, siteOf, takeDown } from './release-world.ts';
 import { contextWith, type Files, testClock } from './world.ts';
 
-/** Every action on releases, for walks that disturb it. */
+/** Every action on releases, for walks with faults. */
 
 const how = { dryRun: false };
 const context = (): ReturnType<typeof contextWith> => contextWith(testClock());
@@ -13,25 +13,25 @@ const isDone = ({ outcome }: SwitchResult): boolean => outcome !== 'refused';
 
 export interface ReleaseScenario {
   name: string;
-  /** The number of existing releases. They became current one after another. */
+  /** The number of existing releases, each of which was current once, in order. */
   published: number;
   activated: number;
   prepare?: (root: Storage, ids: readonly ReleaseId[]) => Promise<unknown>;
-  /** Also what the next run does. False if it was refused. */
+  /** Also the work of the next run. Returns false if it was rejected. */
   work: (root: Storage, ids: readonly ReleaseId[]) => Promise<boolean>;
-  /** By number: the releases that may be current after a fault, and the final one. */
+  /** The number of each release that may be current after a fault, and that of the final one. */
   between: readonly (number | null)[];
   current: number | null;
-  /** The releases that are held back after any fault, and in the end. */
+  /** The releases that are held back after any fault, and at the end. */
   heldBetween?: readonly number[];
   held: readonly number[];
   stored: readonly number[];
   changesNothing?: boolean;
-  /** The bundle of this number stays in place at every moment, with its catalog. */
+  /** The bundle with this number stays in place at every moment, with its catalog. */
   inPlace?: number;
-  /** The in-place content in the end, next to the releases. */
+  /** The in-place content at the end, next to the releases. */
   endsInPlace?: Files;
-  /** What the channel may lead to after a fault, and leads to in the end. */
+  /** Possible targets of the channel after a fault, and its final target. */
   preview?: { between: readonly (number | null)[]; end: number | null };
   /** The next run may finish the last steps without a failure. */
   retiresLater?: boolean;

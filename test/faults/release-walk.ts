@@ -21,13 +21,13 @@ import { distinctKinds, type Fault, type FaultKind, withFaults } from './with-fa
 import { contextWith, lookInto, retrying, stateOf, testClock, type World } from './world.ts';
 
 /**
- * Every fault at every storage operation of the actions on releases. After each, readers see the old release
- * or the new one, whole, and a release that was rolled back stays so. The same action again ends as if
- * nothing had happened.
+ * Every fault at every storage operation of the actions on releases. After each, readers see the complete
+ * old or new release, and a rolled back release stays so. Repeating the action ends as if nothing had
+ * happened.
  */
 
 export interface ReleaseFaultOptions {
-  /** Names the world. */
+  /** The name of the world. */
   where: string;
   /** The stratum of a case. */
   stratum: (step: string, kind: FaultKind) => string;
@@ -59,7 +59,7 @@ export async function releaseCases(
   );
 }
 
-/** Makes the destination as the scenario finds it; each case gets a copy. Returns the ids by number. */
+/** Prepares the destination for the scenario. Each case gets a copy. Returns the ids by number. */
 async function prepare(root: Storage, scenario: ReleaseScenario): Promise<readonly ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for (let n = 0; n < scenario.published; n += 1) ids.push(await writeRelease(root, n));
@@ -138,7 +138,7 @@ async function shortfalls(
   return [...look.wrong, ...left, ...differences(look, scenario, ids), ...(await lostPointers(root, look))];
 }
 
-/** A pointer that the ledger does not name would stay for good. */
+/** A pointer that is not in the ledger would stay forever. */
 async function lostPointers(root: Storage, { ledger }: ReleasesLook): Promise<string[]> {
   if (root.rename === undefined || ledger.channels.length > 0) return [];
   return (await siteOf(root).readLink!(listedKey('preview'))) === null

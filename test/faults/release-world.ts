@@ -18,14 +18,14 @@ import { within } from '../../src/core/storage/wrappers/within.ts';
 import { instant } from '../support/instant.ts';
 import { bundleOf, contextWith, destinationOf, type Files, owner, testClock } from './world.ts';
 
-/** The bundle path whose releases the tests look at. */
+/** The bundle path with the releases under test. */
 export const site = listedKey('site');
 
 export function siteOf(root: Storage): Storage {
   return within(root, site);
 }
 
-/** What the n-th release holds: each file says of which one it is. */
+/** The files of the n-th release. Each file names its release. */
 export function filesOf(n: number): Files {
   return {
     ...{ 'index.html': `page ${n}`, 'assets/app.js': `script ${n}`, [`only-${n}.txt`]: `${n}` },
@@ -33,7 +33,7 @@ export function filesOf(n: number): Files {
   };
 }
 
-/** The n-th bundle, whose release `releaseIdFor` names. */
+/** The n-th bundle, whose release has the id `releaseIdFor(n)`. */
 export function bundleFor(n: number): SourceBundle {
   return { ...bundleOf(filesOf(n), 'site'), created: instant(`2026-11-${10 + n}T10:00:00Z`) };
 }
@@ -60,7 +60,7 @@ export interface ReleasePublicationOptions {
   selectAgain?: () => Promise<SourceBundle>;
 }
 
-/** Publishes bundle n as a run does: as the current release, without releases beyond `keep`. */
+/** Publishes bundle n as a run does: as the current release, with at most `keep` others. */
 export async function publishAsRelease(
   root: Storage,
   n: number,
@@ -76,7 +76,7 @@ export async function publishAsRelease(
   return publishBundle(contextWith(clock), root, publication, { dryRun, force, channel: channel?.name });
 }
 
-/** Publishes the n-th bundle in place, as a run does before the layout is changed. */
+/** Publishes the n-th bundle in place, like a run before the layout changed. */
 export async function publishInPlace(
   root: Storage,
   n: number,
@@ -87,7 +87,7 @@ export async function publishInPlace(
   return publishBundle(contextWith(testClock()), root, { ...publication, destinationPath: site }, request);
 }
 
-/** Takes the bundle path down; done, too, once there is nothing any more. */
+/** Unpublishes the bundle path. Also succeeds once there is nothing left. */
 export async function takeDown(root: Storage): Promise<boolean> {
   const request = { owner, destinationPath: site, maxRemoved: null, dryRun: false, concurrency: 2 };
   return unpublish(contextWith(testClock()), root, request).then(
@@ -102,7 +102,7 @@ export async function writeRelease(root: Storage, n: number, clock: Clock = test
   const destination = destinationOf('replacement');
   const id = await releaseIdFor(n);
   const publication = { bundle, owner, destination, destinationPath: id };
-  // A bundle path within a release is refused, but not at a destination root there.
+  // A bundle path within a release is rejected, but a destination root there is not.
   const releases = within(siteOf(root), parentOf(releaseKey(id)));
   const { error } = await publishBundle(contextWith(clock), releases, publication, {
     ...{ dryRun: false, force: false },
@@ -111,7 +111,7 @@ export async function writeRelease(root: Storage, n: number, clock: Clock = test
   return id;
 }
 
-/** Removes what `keep` retires at once; nothing lingers. */
+/** Removes old releases beyond `keep` immediately, without a linger time. */
 export async function retire(root: Storage, keep: number, clock: Clock = testClock()): Promise<ReleaseId[]> {
   const context = contextWith(clock);
   const { releases } = await retireReleases(context, siteOf(root), {
@@ -129,7 +129,7 @@ export interface ReleasesLook extends Releases {
   wrong: string[];
 }
 
-/** The invariant at any moment: the readers' release is complete, and is not being removed. */
+/** The permanent invariant: the readers' release is complete, and is not being removed. */
 export async function lookAtReleases(root: Storage): Promise<ReleasesLook> {
   const storage = siteOf(root);
   const releases = await readReleases(storage);
@@ -144,7 +144,7 @@ export async function lookAtReleases(root: Storage): Promise<ReleasesLook> {
   return { ...releases, stored, rolledBack: rolledBack(releases), wrong };
 }
 
-/** The publisher's own names that nothing leaves behind: all but catalogs and the ledger. */
+/** Names of the publisher that must not remain: all except catalogs and the ledger. */
 export async function litterBelow(root: Storage): Promise<string[]> {
   const litter: string[] = [];
   for await (const { key } of root.list('', { recursive: true }))

@@ -9,13 +9,13 @@ import { newWorld } from './world.ts';
 const cases: Case[] = [];
 for (const where of ['memory files', 'memory objects', 'local'] as const)
   for (const scenario of releaseScenarios)
-    t.test(`${where}: ${scenario.name}, undisturbed`, async (test) => {
+    t.test(`${where}: ${scenario.name}, without faults`, async (test) => {
       const stratum = (step: string, fault: string): string =>
         where === 'local' ? `${where}: ${step}, ${fault}` : `${where}: ${scenario.name}: ${step}`;
       cases.push(...(await releaseCases(test, newWorld(where, t), scenario, { where, stratum })));
     });
 
-t.test('after every fault, readers have a whole release', async (t) => {
+t.test('after every fault, readers have a complete release', async (t) => {
   const strata = await walkCases(t, cases, { what: 'fault points (releases, memory and local)' });
   const steps = ['idle: write ledger', 'idle: replaceLink pointer', 'idle: read lease'];
   hasSteps(t, strata, 'memory files', steps);

@@ -9,7 +9,9 @@ import { s3Worlds, sftpWorlds } from './server-worlds.ts';
 import { type FaultLog, withFaults } from './with-faults.ts';
 import { contextWith, destinationOf, owner, snapshot, testClock, type World } from './world.ts';
 
-/* The index of a root on real servers: it comes, stays as nothing changes, and goes with the last bundle. */
+/*
+ * The index of a root on real servers: it is created, stays unchanged, and is removed with the last bundle.
+ */
 
 async function comesAndGoes(t: Test, world: World): Promise<void> {
   const web: Storage = await world.open();
@@ -41,7 +43,7 @@ async function comesAndGoes(t: Test, world: World): Promise<void> {
     await unpublishListed(contextWith(testClock()), web, destination, { ...request, destinationPath });
     t.notOk((await listed()).includes(destinationPath), destinationPath);
   }
-  t.strictSame([...(await snapshot(web)).keys()], [], 'nothing is left');
+  t.strictSame([...(await snapshot(web)).keys()], [], 'no files are left');
 }
 
 t.test('S3', async (t) => {

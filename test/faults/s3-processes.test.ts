@@ -21,14 +21,14 @@ const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5 * partBytes) };
 const server = await startRadosgw(t);
 const bucket = await server.newBucket();
 
-t.test('a process stopped in mid-upload and woken after it lost its lease does not commit', async (t) => {
+t.test('a process suspended during an upload does not commit after it lost its lease', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'stopped/');
   const child = start(t, location);
   await child.line('staging');
-  t.equal((await uploads()).length, 1, 'an upload is under way');
+  t.equal((await uploads()).length, 1, 'an upload is active');
   child.process.kill('SIGSTOP');
   t.equal((await publish(location, overtaking)).error, null);
-  t.same(await uploads(), [], 'the publisher that takes over aborts it');
+  t.same(await uploads(), [], 'the next publisher aborts it');
   child.process.kill('SIGCONT');
   child.process.stdin?.write('go on\n');
   const { action, code } = JSON.parse(await child.line('{')) as { action: string; code: string };
@@ -37,7 +37,7 @@ t.test('a process stopped in mid-upload and woken after it lost its lease does n
   await check(t, location);
 });
 
-t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
+t.test('a publisher that waits for a live one continues when that one is done', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'live/');
   const child = start(t, location);
   await child.line('staging');
@@ -48,20 +48,20 @@ t.test('a publisher that waits for a live one goes on when that one is done', as
   await check(t, location);
 });
 
-t.test('a killed process is overtaken at once, and its upload is aborted', async (t) => {
+t.test('the next publication immediately replaces a killed process, and aborts its upload', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'killed/');
   const child = start(t, location);
   await child.line('staging');
   child.process.kill('SIGKILL');
   await once(child.process, 'exit');
-  t.equal((await uploads()).length, 1, 'its upload is left behind');
+  t.equal((await uploads()).length, 1, 'its upload remains');
   const result = await publish(location);
   t.match(result, { action: 'replace_catalog', reason: { code: 'attempt_interrupted' }, error: null });
   t.same(await uploads(), []);
   await check(t, location);
 });
 
-t.test('and also where the next publication keeps nothing of it', async (t) => {
+t.test('the same if the next publication is additive', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'killed-additive/');
   const child = start(t, location);
   await child.line('staging');

@@ -12,7 +12,7 @@ const server = await startRadosgw(t);
 const bucket = await server.newBucket();
 const cases: Case[] = [];
 
-t.test('S3, undisturbed', async (test) => {
+t.test('S3, without faults', async (test) => {
   const inParts = await s3Worlds(t, server, { bucket, partBytes: 1 });
   const whole = await s3Worlds(t, server, { bucket });
   const newWorld = (action: string): World => (action === 'replace_catalog' ? inParts() : whole());
@@ -20,7 +20,7 @@ t.test('S3, undisturbed', async (test) => {
   cases.push(...(await casesOnServer(test, worlds)));
 });
 
-t.test('after every fault or freeze, the next run makes everything right', async (t) => {
+t.test('after every fault or freeze, the next run repairs everything', async (t) => {
   const strata = await walkCases(t, cases, { what: 'fault points and freezes (S3)', concurrency: 6 });
   hasSteps(t, strata, 'S3', stepsOfObjects);
   const { Uploads } = await server.client().send(new ListMultipartUploadsCommand({ Bucket: bucket }));

@@ -20,38 +20,38 @@ import {
   testClock,
 } from './world.ts';
 
-/** Every action that changes what is published, for walks that disturb it. */
+/** Every action that changes published files, for walks with faults. */
 
 const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1' };
-/** Directories that move whole, with the assets or with the pages, and one that holds both. */
+/** Directories that move whole, with assets or with pages, and one that has both. */
 const site: Files = {
   ...{ 'index.html': 'home', 'both/page.html': 'p', 'both/style.css': 's', 'both/deep/er/map.json': 'm' },
   ...{ 'assets/app.js': 'j', 'assets/img/one.png': '1', 'pages/about.html': 'a' },
 };
 const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2' };
 const another: Files = { 'another.txt': 'another' };
-/** One file of `v1` differs, the other one is kept. */
+/** One file of `v1` differs, and the other one is kept. */
 const partly: Files = { ...v1, 'a.txt': 'a2' };
-/** `dir/c.txt` becomes a file where a directory was, and `a.txt` a directory where a file was. */
+/** `dir/c.txt` becomes a file at the path of a directory, and `a.txt` a directory at the path of a file. */
 const turned: Files = { 'a.txt/inner': 'i', dir: 'now a file' };
 
 export interface Scenario {
   action: string;
-  /** Makes the destination as it is before the fault. */
+  /** Creates the destination before the fault. */
   prepare(root: Storage): Promise<void>;
-  /** The work that the fault hits. Rejects, or returns false, where it failed. */
+  /** The work that the fault hits. Rejects, or returns false, if it failed. */
   work(root: Storage): Promise<boolean>;
-  /** The same work as the next run does it, without force. */
+  /** The same work as executed by the next run, without force. */
   rerun(root: Storage): Promise<boolean>;
-  /** What the bundle path must hold in the end, the state apart. */
+  /** The final content of the bundle path, without the state. */
   outcome: Files;
-  /** Files that nothing may touch. */
+  /** Files that must not change. */
   untouched: Files;
-  /** The state that the work finds records files that are gone. */
+  /** Whether the initial state records files that are missing. */
   startsUntrue?: boolean;
-  /** Nothing is published in the end, and there is no state. */
+  /** Whether nothing is published at the end, and there is no state. */
   endsWithoutState?: boolean;
-  /** Only some kinds of fault show what is special about it, so that each kind has strata of its own. */
+  /** Only some kinds of fault show its difference, so each kind has its own strata. */
   faultsDiffer?: boolean;
   /** Object stores have no directories. */
   needsDirectories?: boolean;
@@ -98,7 +98,7 @@ async function unpublished(root: Storage): Promise<boolean> {
 
 const whole: Files = { 'a.txt': 'a1', 'b.txt': 'b1', 'dir/c.txt': 'c1' };
 
-/** From a source that still holds all of `whole`. */
+/** From a source that still has all of `whole`. */
 async function repaired(root: Storage): Promise<boolean> {
   const source = memoryStorage({ flavour: 'files' });
   const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: Object.keys(whole) };
@@ -164,7 +164,7 @@ export const scenarios: readonly Scenario[] = [
     startsUntrue: true,
   },
   {
-    // The next run has other paths, so it has to find out what was done of the first ones.
+    // The next run has other paths, so it must detect which changes were made to the first ones.
     action: 'upsert_additive, and another bundle after it',
     faultsDiffer: true,
     prepare: async (root) => {
@@ -277,7 +277,7 @@ export const scenarios: readonly Scenario[] = [
     rerun: reconciled,
     outcome: { 'a.txt': 'a1' },
     untouched: { ...beside, ...guests },
-    // The intended effect.
+    // The intended result.
     startsUntrue: true,
   },
   {
@@ -289,7 +289,7 @@ export const scenarios: readonly Scenario[] = [
       await putAll(root, { ...guests, [`${bundlePath}/b.txt`]: 'altered' });
     },
     work: repaired,
-    // What a repair left unfinished, a run finishes; it repairs nothing else.
+    // A run completes a repair that was interrupted, but repairs nothing else.
     rerun: async (root) => (await succeeds(publishTo(root, { files: whole }))) && repaired(root),
     outcome: whole,
     untouched: { ...beside, ...guests },

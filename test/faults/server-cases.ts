@@ -9,8 +9,8 @@ import { faultCases, prepare } from './walk.ts';
 import type { World } from './world.ts';
 
 /*
- * The walks over a real server. The walks in memory prove the protocol for every action; here the storage's
- * own operations have to hold at each step, so the actions are those that differ in their operations.
+ * The walks with a real server. The walks in memory prove the protocol for every action. Here, the storage's
+ * own operations must be correct at each step, so only actions with different operations are included.
  */
 
 const onServers: ReadonlySet<string> = new Set([
@@ -27,11 +27,11 @@ const releasesOnServers: ReadonlySet<string> = new Set([
   'in-place content becomes releases',
   'a bundle path with a channel is taken down',
 ]);
-/** Freezes of a scenario in which the other publisher is still at work. */
+/** Freezes of a scenario in which the other publisher is still active. */
 const maxMidway = 60;
 
 export interface ServerWorlds {
-  /** Names the server. */
+  /** The name of the server. */
   where: string;
   /** A new destination for an action. */
   newWorld: (action: string) => World;
@@ -39,7 +39,7 @@ export interface ServerWorlds {
   hasReleases: boolean;
 }
 
-/** Prepares faults, kills of an undoing, freezes and faults of releases; returns their cases. */
+/** Prepares faults, kills during an undo, freezes and faults of releases. Returns their cases. */
 export async function casesOnServer(
   t: Test,
   { where, newWorld, hasDirectories, hasReleases }: ServerWorlds,

@@ -16,11 +16,11 @@ import { memoryDirectory } from '../support/memory-directory.ts';
 import { directoryWorld, type World } from './world.ts';
 
 /*
- * Worlds on real servers. Each is a directory of one connection, or of one bucket: opening is no storage
- * operation. They are copied and looked at past the driver.
+ * Worlds on real servers. Each is a directory of one connection, or of one bucket, so opening it is not a
+ * storage operation. They are copied and inspected without the driver.
  */
 
-/** Directories in this machine's memory, so that no case waits for a disk to be synced. */
+/** Directories in the memory of this machine, so that no case waits for a disk to sync. */
 export async function sftpWorlds(t: Test, server: SftpServer): Promise<() => World> {
   const place = mkdtempSync(path.join(memoryDirectory(), 'waybill-sftp-worlds-'));
   t.teardown(() => rmSync(place, { recursive: true, force: true }));
@@ -87,7 +87,7 @@ export async function s3Worlds(
       files: async () =>
         new Map((await objectsOf(directory)).map(([name, { body }]) => [name, body.toString()])),
       async fork() {
-        // A world is forked once it is prepared, and is not changed afterwards.
+        // A world is copied once it is prepared, and is not changed afterwards.
         objects ??= objectsOf(directory);
         const forked = `world-${bucketWorlds + 1}`;
         const world = newWorld();

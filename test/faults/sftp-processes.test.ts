@@ -17,7 +17,7 @@ import { bundlePath, type Files } from './world.ts';
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5000) };
 const server = await startSshd(t);
 
-t.test('a process stopped in mid-file and woken after it lost its lease does not commit', async (t) => {
+t.test('a process suspended within a file does not commit after it lost its lease', async (t) => {
   const location = sftpLocationOf(server, path.join(server.root, 'stopped'));
   const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
   await child.line('staging');
@@ -30,7 +30,7 @@ t.test('a process stopped in mid-file and woken after it lost its lease does not
   await check(t, location);
 });
 
-t.test('a woken process that creates its staging directory again does not commit', async (t) => {
+t.test('a resumed process that creates its staging directory again does not commit', async (t) => {
   const location = sftpLocationOf(server, path.join(server.root, 'staged-again'));
   const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
   await child.line('staging');
@@ -47,7 +47,7 @@ t.test('a woken process that creates its staging directory again does not commit
   await check(t, location);
 });
 
-t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
+t.test('a publisher that waits for a live one continues when that one is done', async (t) => {
   const location = sftpLocationOf(server, path.join(server.root, 'live'));
   const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
   await child.line('staging');
@@ -58,7 +58,7 @@ t.test('a publisher that waits for a live one goes on when that one is done', as
   await check(t, location);
 });
 
-t.test('a killed process is overtaken at once', async (t) => {
+t.test('the next publication immediately replaces a killed process', async (t) => {
   const location = sftpLocationOf(server, path.join(server.root, 'killed'));
   const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
   await child.line('staging');

@@ -31,15 +31,15 @@ import { makeKeys, noSecrets, sftpLocationOf, type SftpServer } from '../service
 import { isExhaustive, sampleOf } from '../support/sampling.ts';
 
 /*
- * Every wait on another process ends with an error that names the server, and leaves no connection. So does
- * every connection that the server refuses or ends. The waits are the rows of the table in
+ * Every wait for another process ends with an error that names the server, and leaves no connection. The
+ * same applies to every connection that the server rejects or closes. The waits are the rows of the table in
  * docs/design/waits.md. SFTP and S3 have more tests of their own.
  */
 
 const connections = isExhaustive ? 500 : 20;
 const limitMs = 200;
 
-/** The server's ends of the connections. One that does not read does not notice that the client left. */
+/** The server's ends of the connections. A server that does not read does not notice that the client left. */
 const served = new Set<net.Socket>();
 const clientDescriptors = (): number => readdirSync('/proc/self/fd').length - served.size;
 
@@ -304,9 +304,9 @@ async function startSilent(t: Test, serve: Serve): Promise<number> {
   return (server.address() as net.AddressInfo).port;
 }
 
-/** Fails as often as `connections`, and waits for the descriptors. Returns the different messages. */
+/** Fails `connections` times, and waits for the descriptors to be closed. Returns the distinct messages. */
 async function failures(fail: () => Promise<unknown>, settled: () => boolean): Promise<Set<string>> {
-  // Loads what the first use loads.
+  // Loads everything that is loaded on first use.
   await fail().catch(() => undefined);
   while (!settled()) await systemClock.sleep(5);
   const before = clientDescriptors();
@@ -338,12 +338,12 @@ for (const { row, silences, fail, message } of [...storageWaits, ...waits])
         for (const failure of await failures(() => fail('127.0.0.1', port), isSettled))
           t.match(failure, message);
       });
-    // A Redis command waits for the first connection, which has a row of its own.
+    // A Redis command waits for the first connection, which has its own row.
     const kinds = row === 'Redis: command' ? [] : Object.entries(ends);
     for (const [what, serve] of isExhaustive ? kinds : sampleOf(kinds, 1, row))
       await t.test(`a server that ${what} the connection fails it and leaves no connection`, async (t) => {
         const port = serve === null ? await freePort() : await startSilent(t, serve);
-        // A socket that the server destroyed is in the set for a moment longer than its descriptor.
+        // A socket that the server destroyed stays in the set slightly longer than its descriptor.
         const isSettled = (): boolean => served.size === 0;
         const found = await failures(() => fail('127.0.0.1', port), isSettled);
         t.notOk(found.has('no failure'));
@@ -351,7 +351,7 @@ for (const { row, silences, fail, message } of [...storageWaits, ...waits])
       });
   });
 
-t.test('a name server that does not answer ends every wait', async (t) => {
+t.test('an unresponsive name server fails every wait', async (t) => {
   const lookup = t.capture(dns, 'lookup', () => undefined);
   syncBuiltinESMExports();
   t.teardown(() => {
@@ -367,7 +367,7 @@ t.test('a name server that does not answer ends every wait', async (t) => {
   t.ok(lookup().length >= waits.length - 1, 'they waited for the name');
 });
 
-t.test('a git that hangs is killed, and the manifest has no revision', async (t) => {
+t.test('a hanging git is killed, and the manifest has no revision', async (t) => {
   const bin = t.testdir({ git: '#!/bin/sh\ntrap "" TERM\necho $$ > "$HOME/pid"\nexec sleep 1000\n' });
   chmodSync(path.join(bin, 'git'), 0o755);
   const environment = { PATH: `${bin}:${process.env['PATH'] ?? ''}`, HOME: bin };

@@ -33,18 +33,18 @@ export function stepsOf(operations: readonly string[]): string[] {
   });
 }
 
-/** A storage without hard links moves an output into staging, and keeps it there, before it is replaced. */
+/** Without hard links, a storage moves an output into staging and keeps it there before it is replaced. */
 function changesOutputs(verb: string, kind: string): boolean {
   const isOutput = kind === 'output' || kind === 'pointer';
   return changes.has(verb) && (isOutput || (verb === 'rename' && kind === 'staged output'));
 }
 
-/** An operation as every run names it: without the random id of the attempt. */
+/** The name of an operation that is the same in every run, without the random id of the attempt. */
 export function withoutIds(operation: string): string {
   return operation.replaceAll(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, '*');
 }
 
-/** The steps of a replacement where files can be renamed. A read of the lease is a fence. */
+/** The steps of a replacement on storages with rename. A read of the lease is a fence. */
 export const stepsOfFiles: readonly string[] = [
   'idle: write lease',
   'idle: read lease',
@@ -76,8 +76,8 @@ export const stepsOfObjects: readonly string[] = [
 ];
 
 /**
- * Fails if a step has no stratum whose name begins with `prefix`: then the walk does not reach it, or the
- * protocol lacks it.
+ * Fails if no stratum of a step begins with `prefix`. Then the walk does not reach the step, or the protocol
+ * lacks it.
  */
 export function hasSteps(
   t: Test,

@@ -5,28 +5,25 @@ import { type OtherPublisher, startPublisher } from './other-publisher.ts';
 import { checkQuick, leaseTimes, overtaking, publishHere } from './two-processes.ts';
 import type { Files } from './world.ts';
 
-// Run by itself, the file would have half a minute.
+// If it runs without the runner, the file would have a timeout of half a minute.
 t.setTimeout(0);
 
 /** Two real processes on one directory, and real signals. */
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's' };
 
-t.test(
-  'a process stopped in mid-publication and woken after it lost its lease does not commit',
-  async (t) => {
-    const root = t.testdir();
-    const child = start(t, root);
-    await child.line('staging');
-    child.process.kill('SIGSTOP');
-    t.equal((await publish(root, overtaking)).error, null);
-    child.process.kill('SIGCONT');
-    child.process.stdin?.write('go on\n');
-    t.match(JSON.parse(await child.line('{')), { action: 'error', code: 'lease_lost' });
-    await check(t, root);
-  },
-);
+t.test('a process suspended during publication does not commit after it lost its lease', async (t) => {
+  const root = t.testdir();
+  const child = start(t, root);
+  await child.line('staging');
+  child.process.kill('SIGSTOP');
+  t.equal((await publish(root, overtaking)).error, null);
+  child.process.kill('SIGCONT');
+  child.process.stdin?.write('go on\n');
+  t.match(JSON.parse(await child.line('{')), { action: 'error', code: 'lease_lost' });
+  await check(t, root);
+});
 
-t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
+t.test('a publisher that waits for a live one continues when that one is done', async (t) => {
   const root = t.testdir();
   const child = start(t, root);
   await child.line('staging');
@@ -37,7 +34,7 @@ t.test('a publisher that waits for a live one goes on when that one is done', as
   await check(t, root);
 });
 
-t.test('a killed process is overtaken at once, for its death is known', async (t) => {
+t.test('the next publication immediately replaces a killed process, which is known to be dead', async (t) => {
   const root = t.testdir();
   const child = start(t, root);
   await child.line('staging');

@@ -8,19 +8,19 @@ import { type OpenStorage, storageOpener } from '../../src/core/storage/open-sto
 import { secretsOf, startRadosgw } from '../services/radosgw.ts';
 import { noSecrets, startSshd } from '../services/sshd.ts';
 
-/** A kind of storage, as the built program is configured for it and killed while it changes it. */
+/** A kind of storage for the built program, which is killed while it changes the storage. */
 export interface StoragePlace {
   name: string;
   /** The settings of a destination called `name`. `root` is the directory of the configuration. */
   settings: (name: string, root: string) => string;
-  /** For the program and the preloaded `kill-at-change.mjs`. `root` as above. */
+  /** Environment for the program and the preloaded `kill-at-change.mjs`. `root` as above. */
   env: (root: string) => Record<string, string>;
   /** Opens the source and the destination in this process. */
   open: OpenStorage;
   secrets: Secrets;
-  /** How many of the changes that are counted are the login and the first reads, and change nothing. */
+  /** The number of counted changes that belong to the login and the first reads, and change nothing. */
   readsFirst: number;
-  /** Leftovers that no listing of the storage shows. */
+  /** Leftovers that a listing of the storage does not show. */
   hidden: () => Promise<string[]>;
 }
 
@@ -49,7 +49,7 @@ export async function sftpPlace(t: Test): Promise<StoragePlace> {
     env: () => ({ KILL_PORT: String(port) }),
     open: opener(noSecrets),
     secrets: noSecrets,
-    // Requests are encrypted. Fewer than those of a run that has nothing to do.
+    // Requests are encrypted. Fewer than those of a run without changes.
     readsFirst: 40,
     hidden: async () => [],
   };

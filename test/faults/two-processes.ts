@@ -28,7 +28,7 @@ export const leaseTimes = {
   waitMs: 3_600_000,
   pollEveryMs: 20,
 };
-/** For a contender of a stopped process, which renews nothing however long the contender looks. */
+/** For a contender of a suspended process, which renews nothing however long the contender waits. */
 export const overtaking = { ...leaseTimes, staleAfterMs: 1_000 };
 export const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
 
@@ -46,7 +46,7 @@ export async function publishHere(
   );
 }
 
-/** The destination holds the quick bundle, nothing of the slow one, and a catalog that is true. */
+/** The destination has the fast publisher's bundle, nothing of the slow one, and a correct catalog. */
 export async function checkQuick(t: Test, storage: Storage): Promise<void> {
   const files = await snapshot(storage);
   t.equal(files.get(`${bundlePath}/a.txt`), 'quick');

@@ -19,10 +19,7 @@ import {
   worldKinds,
 } from './world.ts';
 
-/**
- * Two publishers on one destination: the result is that of one after the other, in some order, and nothing is
- * lost.
- */
+/** Two publishers with one destination have the result of a serial order, and nothing is lost. */
 
 const pairs: Record<string, [Publication, Publication]> = {
   'two owners, no path in common': [
@@ -39,10 +36,12 @@ const pairs: Record<string, [Publication, Publication]> = {
   ],
 };
 
-/** Why a publisher may lose: it waited in vain, was overtaken, or found the other's output in its way. */
+/**
+ * Reasons for a publisher to fail: it waited too long, was overtaken, or the other's output is in its way.
+ */
 const honestLosses = new Set(['destination_busy', 'lease_lost', 'unmanaged_content']);
 
-/** Nothing is in the way of two owners that want different paths. */
+/** Two owners with different paths do not block each other. */
 function isHonest(code: string, first: Publication, second: Publication): boolean {
   const isShared = Object.keys(first.files).some((path) => Object.hasOwn(second.files, path));
   return honestLosses.has(code) && (isShared || code !== 'unmanaged_content');
@@ -87,7 +86,7 @@ for (const kind of ['memory files', 'memory objects'] as const)
 
 for (const kind of worldKinds)
   t.test(
-    `${kind}: a holder that sleeps past its lease, at any operation, does not commit when it wakes`,
+    `${kind}: a holder suspended past its lease, at any operation, does not commit when it resumes`,
     async (t) => {
       const slow: Publication = { files: { 'a.txt': 'slow', 'slow.txt': 's' }, workflow: 'replacement' };
       const quick: Publication = { files: { 'a.txt': 'quick', 'quick.txt': 'q' }, workflow: 'replacement' };
@@ -120,17 +119,18 @@ for (const kind of worldKinds)
         const files = await snapshot(storage);
         t.equal(files.get('bundle/a.txt'), 'quick');
         t.equal(files.get('sibling'), 'untouched');
-        t.same(litter(files), [], `stopped after operation ${at}: nothing is left`);
+        t.same(litter(files), [], `stopped after operation ${at}: no other files are left`);
         const state = await stateOf(storage);
         t.ok(state.kind === 'valid' && state.catalog.pending === null);
       }
-      t.ok(pauses > 8, `${pauses} places to fall asleep`);
+      t.ok(pauses > 8, `suspended at ${pauses} places`);
       t.ok(overtaken > 3, `${overtaken} times overtaken`);
     },
   );
 
 /**
- * After the operation `at` the process is stopped; when it is woken, two hundred seconds have passed for it.
+ * After the operation `at`, the process is suspended. When it resumes, two hundred seconds have passed for
+ * it.
  */
 function sleepingAfter(
   storage: Storage,
@@ -170,7 +170,7 @@ async function oneAfterTheOther(...publications: Publication[]): Promise<string>
   return describe(await snapshot(await world.open()));
 }
 
-/** The published files, and who owns them: without what differs between any two runs. */
+/** The published files and their owners, without data that differs between any two runs. */
 function describe(files: ReadonlyMap<string, string>): string {
   return [...files]
     .map(([name, text]) => {

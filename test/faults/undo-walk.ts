@@ -7,18 +7,18 @@ import { lookAt } from './world.ts';
 
 /**
  * A publisher that fails cleanly, so that it undoes its changes, and is killed at each operation of the
- * undoing. It fails at its last change of a file, and at the commit: then there is most to undo. The rerun
- * makes everything right without force.
+ * undo. It fails at its last change of a file, and at the commit, when there is most to undo. The next run
+ * repairs everything without force.
  */
 
 interface Kill {
-  /** The operation that is refused, counted from 1. */
+  /** The operation that is rejected, counted from 1. */
   refusedAt: number;
-  /** A later one, at which the process dies. */
+  /** A later one, at which the process is killed. */
   killedAt: number;
 }
 
-/** The kills; none if the action is not undone as a whole. */
+/** The kills, or none if the action cannot be undone as a whole. */
 export async function undoCases(
   t: Test,
   prepared: Prepared,
@@ -28,7 +28,7 @@ export async function undoCases(
   if (recorded.has(scenario.action)) return [];
   const commitAt = commitIn(operations);
   const lastChange = operations.slice(0, commitAt - 1).findLastIndex(isChange) + 1;
-  // The commit of an unpublishing begins by removing what could be put back.
+  // The commit of an unpublication first removes files that could be restored.
   const refused = scenario.action.startsWith('unpublish') ? [lastChange] : [lastChange, commitAt];
   const cases: Case[] = [];
   for (const refusedAt of refused) {
@@ -55,7 +55,7 @@ function isChange(operation: string): boolean {
 
 const refusal = (at: number): Fault => ({ kind: 'before', at, code: 'storage_permanent' });
 
-/** Every operation of an attempt that is refused one, the undoing included. */
+/** Every operation of an attempt that is rejected at one of them, including the undo. */
 async function operationsOf(
   t: Test,
   { fork, before, scenario }: Prepared,
@@ -65,7 +65,7 @@ async function operationsOf(
   const log = newLog();
   const refusing = withFaults(await world.open(), refusal(refusedAt), log);
   const succeeded = await scenario.work(refusing).catch(() => false);
-  t.notOk(succeeded, 'a refused operation fails the attempt');
+  t.notOk(succeeded, 'a rejected operation fails the attempt');
   t.same(differences(before, await world.files(), { withState: true }), [], 'which is undone');
   return log.operations;
 }

@@ -13,14 +13,14 @@ import {
 import { bundlePath, litter, lookAt, retrying, type World } from './world.ts';
 
 /**
- * Every fault at every storage operation of every action: a clean run counts the operations; then, for each
- * of them and each kind of fault, a fresh world, the fault, a reboot, and the rerun that must make everything
- * right without force.
+ * Every fault at every storage operation of every action. A clean run counts the operations. Then, for each
+ * operation and each kind of fault, a new world gets the fault, a restart, and the next run, which must
+ * repair everything without force.
  */
 
 /** A scenario whose destination is prepared, and whose clean run is known. */
 export interface Prepared {
-  /** Names the world and the action in cases and strata. */
+  /** The name of the world and the action in cases and strata. */
   name: string;
   scenario: Scenario;
   /** A copy of the prepared destination. */
@@ -36,23 +36,23 @@ export async function prepare(t: Test, start: World, where: string, scenario: Sc
   await scenario.prepare(await start.open());
   const before = await start.files();
   const world = await start.fork();
-  t.same(await world.files(), before, 'a copy holds what was prepared');
+  t.same(await world.files(), before, 'a copy has the prepared content');
   const log = newLog();
   t.ok(await scenario.work(withFaults(await world.open(), null, log)), 'the clean run succeeds');
   t.ok(log.mutations > 0, 'the clean run changes something');
-  t.same(await shortfalls(world, scenario), [], 'the clean run does what it should');
+  t.same(await shortfalls(world, scenario), [], 'the clean run has the right result');
   const name = `${where}: ${scenario.action}`;
   return { name, scenario, fork: () => start.fork(), before, operations: log.operations };
 }
 
 export interface FaultOptions {
-  /** Every error code and retries, too; otherwise only the faults that differ on a storage. */
+  /** Every error code, also with retries. Otherwise, only the faults that differ on a storage. */
   everyCode: boolean;
   /** The stratum of a case. */
   stratum: (step: string, kind: FaultKind) => string;
 }
 
-/** Every way to fail, at each operation of the scenario. */
+/** Every kind of failure, at each operation of the scenario. */
 export function faultCases(prepared: Prepared, { everyCode, stratum }: FaultOptions): Case[] {
   const { name, operations } = prepared;
   const steps = stepsOf(operations);
@@ -80,12 +80,12 @@ function variantsOf(kind: FaultKind, everyCode: boolean): Variant[] {
   // A crash has no code, and is not retried.
   if (!everyCode || kind === 'crash') return [once];
   const retried: Variant = { code: 'storage_transient', retries: 3 };
-  // A lost answer and a hang are transient by nature.
+  // A lost response and a hang are always transient.
   if (kind !== 'before' && kind !== 'partial') return [once, retried];
   return [{ code: 'storage_permanent', retries: 0 }, once, retried];
 }
 
-/** One fault point; returns what is wrong afterwards. */
+/** Runs one fault point. Returns the errors afterwards. */
 async function walk(
   { fork, before, scenario, operations }: Prepared,
   fault: Fault,
@@ -115,9 +115,9 @@ async function walk(
 }
 
 /**
- * The operation, counted from 1, with which the commit begins: the one that replaces the state by the one
- * without the intent, or removes it; or the look before it, on a server that does not honour the condition of
- * that; or the removal of copies without which nothing can be put back.
+ * The operation, counted from 1, with which the commit begins. This is the one that replaces the state by
+ * the one without the intent, or removes it. If the server does not support its condition, it is the read
+ * before it. It may also be the removal of copies that an undo would need.
  */
 export function commitIn(operations: readonly string[]): number {
   const isCommit = (name: string): boolean =>
@@ -128,7 +128,7 @@ export function commitIn(operations: readonly string[]): number {
   return at + 1;
 }
 
-/** They record what they have done, or consist of two attempts. */
+/** They record their completed work, or consist of two attempts. */
 export const recorded: ReadonlySet<string> = new Set([
   'prune',
   'reconcile',
@@ -137,8 +137,9 @@ export const recorded: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether the destination must be as before the attempt, after this fault made it fail: unless the process
- * died, or the outcome of the commit is unknown. A prune and a reconciliation record what they have done.
+ * Whether the destination must be unchanged after this fault made the attempt fail. It may change if the
+ * process died, or if the result of the commit is unknown. A prune and a reconciliation record their
+ * completed work.
  */
 function isUndone({ action }: Scenario, { kind, at, code }: Fault, commitAt: number): boolean {
   if (kind === 'crash' || recorded.has(action)) return false;
@@ -146,8 +147,8 @@ function isUndone({ action }: Scenario, { kind, at, code }: Fault, commitAt: num
 }
 
 /**
- * What an attempt that was undone left different. Without `withState`, the intent may stay: an answer was
- * lost, so that a request may still be carried out.
+ * The differences that an undone attempt left. Without `withState`, the intent may stay: a response was
+ * lost, so that a request may still be executed.
  */
 export function differences(
   before: ReadonlyMap<string, string>,
@@ -163,8 +164,8 @@ export function differences(
 }
 
 /**
- * The invariant after a rerun: the outcome, no other files changed or left, and one more run that changes
- * nothing.
+ * The invariant after the next run: the result is right, no other files changed or remain, and one more run
+ * changes nothing.
  */
 export async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
   const { files, state, untruths } = await lookAt(world);
@@ -187,7 +188,7 @@ export async function shortfalls(world: World, scenario: Scenario): Promise<stri
   return wrong;
 }
 
-/** No output that was there before may be removed until every write of the plan has succeeded. */
+/** No output that existed before may be removed until every write of the plan has succeeded. */
 function earlyDeletes(log: FaultLog, before: ReadonlyMap<string, string>, scenario: Scenario): string[] {
   if (scenario.action === 'prune' || scenario.action === 'unpublish, then publish') return [];
   const removal = log.operations.findIndex(
@@ -201,7 +202,7 @@ function earlyDeletes(log: FaultLog, before: ReadonlyMap<string, string>, scenar
     : [];
 }
 
-/** An action that succeeded has synced the state that it renamed into place: a power cut may follow. */
+/** A successful action has synced the state that it renamed into place, because a power loss may follow. */
 function notSynced({ operations }: FaultLog, fault: Fault): string[] {
   const commit = operations.findLastIndex((name) =>
     /^(remove|rename \S+) (\S+\/)?\.publisher\.json$/.test(name),

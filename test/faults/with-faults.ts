@@ -3,10 +3,10 @@ import type { Body, Storage, WriteOptions, Written } from '../../src/core/storag
 import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 
 /**
- * before: the call fails and was not applied. after: it was applied, and its answer was lost. partial: half
- * the bytes were taken, then it failed. hang: no answer until the caller's deadline, which drivers turn into
- * a transient failure. crash: this call and all later ones fail, so that nothing can be cleaned up: the
- * process is dead.
+ * before: the call fails and was not applied. after: it was applied, and its response was lost. partial:
+ * half the bytes were accepted, then it failed. hang: no response until the caller's deadline, which drivers
+ * turn into a transient failure. crash: this call and all later ones fail, as in a dead process, so that
+ * there is no cleanup.
  */
 export const faultKinds = ['before', 'after', 'partial', 'hang', 'crash'] as const;
 export type FaultKind = (typeof faultKinds)[number];
@@ -24,7 +24,7 @@ export function distinctKinds(operation: string): readonly FaultKind[] {
 
 export interface Fault {
   kind: FaultKind;
-  /** Which operation, counted from 1. */
+  /** The number of the operation, counted from 1. */
   at: number;
   /** The kind of failure. A permanent one is known not to have been applied and is not retried. */
   code: 'storage_transient' | 'storage_permanent';
@@ -39,7 +39,7 @@ export interface FaultLog {
 
 export class Crash extends Error {}
 
-/** A storage that fails once, as scheduled. A rename of several files is as many operations as files. */
+/** A storage that fails once, as scheduled. A rename of several files counts as one operation per file. */
 export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog): Storage {
   let dead = false;
 
@@ -107,7 +107,7 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
   });
 }
 
-/** Ends early, with a failure: as a connection that breaks. */
+/** Ends early, with a failure, like a broken connection. */
 function halfOf(body: Body): Body {
   return {
     size: body.size,

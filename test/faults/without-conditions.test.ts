@@ -9,7 +9,7 @@ import { litter, otherOwner, publishTo, snapshot, testClock, untruths } from './
  * lease at the same moment.
  */
 
-t.test('of two that write the state at once, one goes on and the other comes after it', async (t) => {
+t.test('if two publishers write the state concurrently, one continues and the other follows it', async (t) => {
   const disk: MemoryDisk = new Map();
   const both = meeting(2);
   const open = (): Storage => {
@@ -17,7 +17,7 @@ t.test('of two that write the state at once, one goes on and the other comes aft
     let isFirst = true;
     return delegate(storage, {
       async write(key, body, how) {
-        // Both have found no lease; now both write.
+        // Both have found no lease. Now both write.
         if (isFirst) await both();
         isFirst = false;
         return storage.write(key, body, how);
@@ -71,7 +71,7 @@ async function reopened(disk: MemoryDisk): Promise<Storage> {
   return memoryStorage({ disk, flavour: 'objects', conditionalWrites: 'none' });
 }
 
-/** Resolves for all when so many have come. */
+/** Resolves for all once this many have arrived. */
 function meeting(size: number): () => Promise<void> {
   let here = 0;
   let open = (): void => undefined;

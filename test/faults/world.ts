@@ -36,21 +36,21 @@ import { instant } from '../support/instant.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
 import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
 
-/** A destination that storages can be opened on again and again, as after a reboot. */
+/** A destination on which storages can be opened repeatedly, as after a restart. */
 export interface World {
   name: string;
   open(): Promise<Storage>;
-  /** The same, to be looked at and not changed, by the shortest way that there is. */
+  /** The same, read-only, in the shortest way. */
   look?(): Promise<Storage>;
   /** Every file with its text, read without the storage under test. */
   files(): Promise<ReadonlyMap<string, string>>;
-  /** Another destination with the same files, without publishing them again. */
+  /** Another destination with the same files, copied without publishing. */
   fork(): Promise<World>;
-  /** Removes the files of a destination that is needed no more; some worlds remove them at the end. */
+  /** Removes the files of a destination that is no longer needed. Some worlds remove them at the end. */
   drop?(): Promise<void>;
 }
 
-/** What a server honours of conditional writes decides how the lease is taken on an object store. */
+/** The conditional writes that a server supports determine how the lease is taken on an object store. */
 const honouredBy = {
   'memory objects': 'full',
   'memory objects, create only': 'create',
@@ -93,12 +93,12 @@ function memoryWorld(kind: Exclude<WorldKind, 'local'>, disk: MemoryDisk): World
   };
 }
 
-/** To be looked at and not changed. */
+/** A read-only storage. */
 export async function lookInto(world: World): Promise<Storage> {
   return world.look?.() ?? world.open();
 }
 
-/** A world in a directory of this machine, whatever storage leads there. `another` makes an empty one. */
+/** A world in a local directory, with any kind of storage. `another` makes an empty one. */
 export function directoryWorld(
   directory: string,
   open: () => Promise<Storage>,
@@ -119,7 +119,7 @@ export function directoryWorld(
   };
 }
 
-/** Synchronous: a world has a dozen files, in memory, and a call that waits costs more than it takes. */
+/** Synchronous: a world has a dozen files in memory, so asynchronous calls would cost more. */
 function* filesBelow(directory: string, prefix: string): Iterable<[string, string]> {
   for (const entry of readdirSync(directory, { withFileTypes: true })) {
     const file = path.join(directory, entry.name);
@@ -148,7 +148,7 @@ export function testClock(): Clock {
   const beats = new Map<() => void, number>();
   const epoch = Date.parse('2026-11-20T00:00:00Z');
   return {
-    // Timers run in real time: they guard against peers that do not answer, and those are real here.
+    // Timers run in real time: they are for unresponsive peers, which are real here.
     ...systemClock,
     now: () => new Date(epoch + elapsed),
     monotonic: () => elapsed,
@@ -258,7 +258,7 @@ export async function publishTo(
   );
 }
 
-/** A storage that tries again at once, as production does after a pause. */
+/** A storage that retries immediately. In production, there is a pause. */
 export function retrying(storage: Storage, retries: number): Storage {
   return withRetry(storage, { policy: { retries, baseMs: 0, capMs: 0 }, clock: testClock() });
 }
@@ -281,11 +281,11 @@ export async function stateOf(root: Storage, path = bundlePath): Promise<Catalog
   return (await readState(within(root, listedKey(path)))).state;
 }
 
-/** What a world holds, read once. */
+/** The content of a world, read once. */
 export interface Look {
   files: ReadonlyMap<string, string>;
   state: CatalogState;
-  /** As `untruths` has them. */
+  /** In the format of `untruths`. */
   untruths: string[];
 }
 
@@ -300,7 +300,7 @@ export async function lookAt(world: Pick<World, 'files'>): Promise<Look> {
 
 const nothing = memoryStorage({ flavour: 'files' });
 
-/** A storage that these files are read from. */
+/** A storage with these files, for reading. */
 function holding(files: ReadonlyMap<string, string>): Storage {
   return delegate(nothing, {
     async *read(name) {
@@ -311,7 +311,7 @@ function holding(files: ReadonlyMap<string, string>): Storage {
   });
 }
 
-/** The invariant at any moment: a state without an intent is accurate for every file it records. */
+/** The permanent invariant: a state without an intent is accurate for every file it records. */
 export async function untruths(root: Storage, path = bundlePath): Promise<string[]> {
   return untruthsIn(await stateOf(root, path), await snapshot(within(root, listedKey(path))));
 }
@@ -327,7 +327,7 @@ function untruthsIn(state: CatalogState, files: ReadonlyMap<string, string>): st
   });
 }
 
-/** Names of the publisher's own that a finished publication leaves: the state alone. */
+/** Names of the publisher that remain after a finished publication: only the state. */
 export function litter(files: ReadonlyMap<string, string>): string[] {
   return [...files.keys()].filter(
     (name) => name.includes('.publisher') && !name.endsWith('/.publisher.json'),

@@ -18,19 +18,19 @@ import {
 } from './processes.ts';
 
 /*
- * The built program with a clock that is two days ahead and then right again. Only the wall clock jumps, as
- * after a correction. docs/design/clocks.md lists all stored times and their tests.
+ * The built program with a clock that is two days ahead and then corrected. Only the system clock changes.
+ * docs/design/clocks.md lists all stored times and their tests.
  */
 
 const aheadSeconds = 2 * 86_400;
 
-/** Returns the offset near `seconds` at which a minute ends in ten seconds, for the start of a daemon. */
+/** Returns the offset near `seconds` with which a minute ends in ten seconds, for the start of a daemon. */
 function beforeMinute(seconds: number): number {
   const second = Math.floor(Date.now() / 1000 + seconds) % 60;
   return seconds + 50 - second;
 }
 
-/** A place with an upload pipeline p1, and `nightly`, which has a schedule. */
+/** A directory with an upload pipeline p1, and `nightly`, which has a schedule. */
 function scheduledPlace(t: Test, { env }: FakeTime): Place {
   const place = layOut(t, { embedded: './queue', http: 'retention: 10s', env });
   mkdirSync(path.join(place.root, 'source'));
@@ -42,7 +42,7 @@ function scheduledPlace(t: Test, { env }: FakeTime): Place {
   return place;
 }
 
-t.test('a daemon whose clock was two days ahead works on when the clock is right', async (t) => {
+t.test('a daemon whose clock was two days ahead continues after the clock is corrected', async (t) => {
   const time = await fakeTime(t);
   const place = scheduledPlace(t, time);
   time.shift(beforeMinute(aheadSeconds));

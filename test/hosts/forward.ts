@@ -2,10 +2,7 @@ import { once } from 'node:events';
 import net, { type AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 
-/**
- * Makes a server that listens on loopback reachable at another address of this machine; returns the port
- * there.
- */
+/** Makes a server on loopback reachable at another address of this machine. Returns the port there. */
 export async function forward(t: Pick<Test, 'teardown'>, address: string, port: number): Promise<number> {
   const open = new Set<net.Socket>();
   const server = net.createServer((socket) => {

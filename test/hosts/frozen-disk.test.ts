@@ -18,7 +18,7 @@ import { bundle, follow, launchApi, layOut, type Place, token, upload } from './
 
 t.setTimeout(0);
 
-/** The disk of an embedded queue stops to answer, or is full: uploads are refused, and nothing is lost. */
+/** The disk of an embedded queue stops answering, or is full: uploads are rejected, and nothing is lost. */
 
 const events = '[bundle.published, bundle.publish_failed]';
 const notifiers = `[{id: journal, kind: file, path: ./events.jsonl, events: ${events}}]`;
@@ -29,7 +29,7 @@ async function diskAt(t: Test, { root }: Place, name: string): Promise<LoopDisk>
   return mountLoopDisk(t, { directory, mebibytes: 32 });
 }
 
-t.test('a frozen disk refuses uploads, and holds up neither the others nor what runs', async (t) => {
+t.test('a frozen disk rejects uploads, and does not delay other requests or runs', async (t) => {
   const place = layOut(t, { embedded: './disk/queue', notifiers });
   const disk = await diskAt(t, place, 'disk');
   const daemon = await launchApi(t, place, ['serve'], disk.through);
@@ -42,7 +42,7 @@ t.test('a frozen disk refuses uploads, and holds up neither the others nor what 
   t.ok(Number(refused.headers.get('retry-after')) > 0);
   const health = await fetch(`${daemon.url}healthz`);
   t.match([health.status, await health.json()], [503, { code: 'queue_unavailable' }]);
-  t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process turns');
+  t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process is alive');
   t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and reports its last known state');
   await disk.thaw();
   const again = await untilAccepted(() => daemon.url, { name: 'frozen', pipeline: 'p1' });
@@ -82,9 +82,9 @@ t.test('affects only callers that need the frozen staging disk, and loses nothin
   const others = names.map((name) =>
     upload(daemon.url, 'p1', bundle(name, 100_000), { 'idempotency-key': name }),
   );
-  // One after the other. A process that waits for the disk would never answer.
+  // One after another. A process that waits for the disk would never answer.
   for (let look = 0; look < 20; look += 1) {
-    t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process turns');
+    t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process is alive');
     t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and reports its last known state');
     await systemClock.sleep(50);
   }
@@ -110,7 +110,7 @@ t.test('affects only callers that need the frozen staging disk, and loses nothin
   t.equal(
     stagedIn(disk.seen(path.join(place.root, 'disk/staging'))).length,
     runs.length + 1,
-    'nothing is staged of those that were refused',
+    'no files of rejected uploads are staged',
   );
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
@@ -144,7 +144,7 @@ t.test(
       await (isFrozen ? disk.freeze() : disk.fill());
       await systemClock.sleep(Math.floor(random() * 500));
       const killed = daemon.kill('SIGKILL');
-      // A process that waits for the disk ends only then.
+      // Only now does a process end that waits for the disk.
       await (isFrozen ? disk.thaw() : disk.clear());
       await killed;
       daemon = await launch();
@@ -162,18 +162,18 @@ t.test(
       t.same(own, own.toSorted(), `${pipeline}: in the order of acceptance`);
     }
     t.equal(await daemon.kill('SIGTERM'), 0);
-    const told = publishedEvents(place);
+    const notified = publishedEvents(place);
     t.same(
-      accepted.filter(({ run }) => !told.has(run)),
+      accepted.filter(({ run }) => !notified.has(run)),
       [],
-      'and told',
+      'and notified',
     );
     await nothingStays(t, place, {
       staging: disk.seen(path.join(place.root, 'disk/staging')),
       through: disk.through,
     });
     t.comment(
-      `told: ${share(rounds, roundsOfAll)} kills on a frozen or full disk: ${accepted.length} uploads accepted and published, ${refused} tries refused or cut`,
+      `report: ${share(rounds, roundsOfAll)} kills on a frozen or full disk: ${accepted.length} uploads accepted and published, ${refused} attempts rejected or disconnected`,
     );
   },
 );

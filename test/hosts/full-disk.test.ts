@@ -18,7 +18,7 @@ import {
   upload,
 } from './processes.ts';
 
-/** A directory that holds no more than so many MiB. */
+/** A directory with space for this many MiB. */
 async function smallDisk(t: Test, { root }: Place, name: string, mebibytes: number): Promise<string> {
   const directory = path.join(root, name);
   mkdirSync(directory, { recursive: true });
@@ -26,28 +26,25 @@ async function smallDisk(t: Test, { root }: Place, name: string, mebibytes: numb
   return directory;
 }
 
-t.test(
-  'a full staging disk is 507, leaves nothing there, and is over when there is room again',
-  async (t) => {
-    const place = layOut(t, {});
-    const staging = await smallDisk(t, place, 'staging', 24);
-    const daemon = await launchApi(t, place, ['serve']);
-    for (let attempt = 1; attempt <= 3; attempt += 1) {
-      const response = await upload(daemon.url, 'p1', bundle('large', 30 << 20));
-      t.equal(response.status, 507);
-      const told = (await response.json()) as Record<string, unknown>;
-      t.match(told, { code: 'insufficient_storage', retryable: true });
-      t.notMatch(JSON.stringify(told), place.root, 'names no path of the host');
-      t.same(stagedIn(staging), []);
-    }
-    const small = await acceptedId(await upload(daemon.url, 'p1', bundle('small', 1 << 20)));
-    t.equal((await follow(daemon.url, small)).status, 'succeeded');
-    execFileSync('mount', ['-o', 'remount,size=80m', staging]);
-    const large = await acceptedId(await upload(daemon.url, 'p1', bundle('large', 30 << 20)));
-    t.equal((await follow(daemon.url, large)).status, 'succeeded');
-    t.equal(await daemon.kill('SIGTERM'), 0);
-  },
-);
+t.test('a full staging disk is 507, leaves no files, and recovers when there is space again', async (t) => {
+  const place = layOut(t, {});
+  const staging = await smallDisk(t, place, 'staging', 24);
+  const daemon = await launchApi(t, place, ['serve']);
+  for (let attempt = 1; attempt <= 3; attempt += 1) {
+    const response = await upload(daemon.url, 'p1', bundle('large', 30 << 20));
+    t.equal(response.status, 507);
+    const body = (await response.json()) as Record<string, unknown>;
+    t.match(body, { code: 'insufficient_storage', retryable: true });
+    t.notMatch(JSON.stringify(body), place.root, 'names no path of the host');
+    t.same(stagedIn(staging), []);
+  }
+  const small = await acceptedId(await upload(daemon.url, 'p1', bundle('small', 1 << 20)));
+  t.equal((await follow(daemon.url, small)).status, 'succeeded');
+  execFileSync('mount', ['-o', 'remount,size=80m', staging]);
+  const large = await acceptedId(await upload(daemon.url, 'p1', bundle('large', 30 << 20)));
+  t.equal((await follow(daemon.url, large)).status, 'succeeded');
+  t.equal(await daemon.kill('SIGTERM'), 0);
+});
 
 t.test(
   'answers 507 below 16 MiB of space, publishes accepted uploads, and accepts more afterwards',
@@ -64,7 +61,7 @@ t.test(
     const taken = [await acceptedId(await upload(daemon.url, 'p1', bundle('before')))];
     const ballast = path.join(staging, 'theirs');
     writeFileSync(ballast, Buffer.alloc(roomOn(staging) - (15 << 20)));
-    // The disk is looked at once a second.
+    // Disk space is checked once a second.
     while ((await fetch(`${daemon.url}readyz`)).status === 200) await sleep(50);
     const { checks } = (await (await fetch(`${daemon.url}readyz`)).json()) as { checks: object[] };
     t.match(
@@ -79,13 +76,14 @@ t.test(
     t.match(await refused.json(), { code: 'insufficient_storage', retryable: true });
     const tus = { 'tus-resumable': '1.0.0', 'upload-length': '1000', authorization: `Bearer ${token}` };
     const begun = await fetch(`${daemon.url}v1/pipelines/p1/uploads`, { method: 'POST', headers: tus });
-    t.equal(begun.status, 507, 'nor is one in several requests begun');
+    t.equal(begun.status, 507, 'an upload in several requests is not started either');
     t.equal(stagedIn(staging).filter((name) => name.startsWith('upload-')).length, taken.length);
 
     await daemon.kill('SIGKILL');
     daemon = await launchApi(t, place, ['serve']);
     await steer('resume');
-    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'room or not');
+    for (const run of taken)
+      t.equal((await follow(daemon.url, run)).status, 'succeeded', 'with or without space');
     t.equal((await upload(daemon.url, 'p1', bundle('small'))).status, 507);
     rmSync(ballast);
     let again = await upload(daemon.url, 'p1', bundle('after'));
@@ -97,7 +95,7 @@ t.test(
 );
 
 t.test(
-  'a full destination keeps what was published, and its run is published when there is room',
+  'a full destination keeps the published files, and its run is published when there is space',
   async (t) => {
     const place = layOut(t, {});
     const out = await smallDisk(t, place, 'public/p1', 4);
@@ -124,7 +122,7 @@ t.test(
 );
 
 t.test(
-  'a full disk of the queue is 507 and loses nothing, and is over when there is room again',
+  'a full disk of the queue is 507 and loses nothing, and recovers when there is space again',
   async (t) => {
     const place = layOut(t, { embedded: './queue', pipelines: 2 });
     const queue = await smallDisk(t, place, 'queue', 1);
@@ -147,7 +145,8 @@ t.test(
     t.ok(taken.length >= 10);
     const health = await fetch(`${daemon.url}healthz`);
     t.match([health.status, await health.json()], [507, { code: 'insufficient_storage' }]);
-    for (const run of taken) t.equal((await follow(daemon.url, run)).status, 'succeeded', 'work goes on');
+    for (const run of taken)
+      t.equal((await follow(daemon.url, run)).status, 'succeeded', 'the daemon continues');
     const key = { 'idempotency-key': `k${taken.length}` };
     rmSync(path.join(queue, 'ballast'));
     const again = await acceptedId(await upload(daemon.url, 'p1', bundle(`session-${taken.length}`), key));
@@ -156,12 +155,12 @@ t.test(
     daemon = await launchApi(t, place, ['serve']);
     for (const run of [...taken, again]) t.equal((await follow(daemon.url, run)).status, 'succeeded');
     const staged = stagedIn(path.join(place.root, 'staging'));
-    t.equal(staged.length, taken.length + 1, 'nothing is staged of those that were refused');
+    t.equal(staged.length, taken.length + 1, 'no files of rejected uploads are staged');
     t.equal(await daemon.kill('SIGTERM'), 0);
   },
 );
 
-t.test('files that are kept for later uploads make room for what needs it', async (t) => {
+t.test('removes files stored for later uploads if space is needed', async (t) => {
   const place = layOut(t, { server: 'rerun: {max_bundles: 0}' });
   const staging = await smallDisk(t, place, 'staging', 48);
   const daemon = await launchApi(t, place, ['serve']);
@@ -174,23 +173,23 @@ t.test('files that are kept for later uploads make room for what needs it', asyn
     t.equal((await follow(daemon.url, run)).status, 'succeeded');
   };
   for (const name of ['one', 'two', 'three']) await publish(name, 3 << 20);
-  t.equal(await kept(), 6, 'of each the data and its name');
+  t.equal(await kept(), 6, 'for each, the data and its name');
   const leaveFree = (name: string, bytes: number): void =>
     writeFileSync(path.join(staging, name), Buffer.alloc(roomOn(staging) - bytes));
   leaveFree('theirs', 17 << 20);
   await publish('four', 2 << 20);
   t.ok((await kept()) < 8, 'the least recently used files are removed');
   t.ok(roomOn(staging) >= 16 << 20, `${roomOn(staging)} bytes are free`);
-  t.ok((await kept()) > 0, 'and no more than that');
+  t.ok((await kept()) > 0, 'but no more than that');
   leaveFree('theirs too', 12 << 20);
-  // For no longer than that the last look at the disk counts.
+  // The last check of the disk is valid for this long.
   await sleep(2_000);
   await publish('five', 1000);
-  t.equal(await kept(), 2, 'all of it goes before an upload is refused');
+  t.equal(await kept(), 2, 'all of it is removed before an upload is rejected');
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
 
-/** Bytes that still fit. */
+/** The number of bytes that still fit. */
 function roomOn(directory: string): number {
   const { bavail, bsize } = statfsSync(directory);
   return bavail * bsize;

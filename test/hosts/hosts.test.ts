@@ -27,7 +27,7 @@ import {
 const password = 'canary-of-redis-5f1d';
 
 t.test(
-  'two APIs and two workers: forty uploads of eight pipelines all succeed, one at a time each, though a worker is killed',
+  'two APIs and two workers: forty uploads of eight pipelines succeed, each pipeline serially, even if a worker is killed',
   async (t) => {
     const redis = await startRedis({ password });
     t.teardown(() => redis.close());
@@ -50,7 +50,7 @@ t.test(
     for (const id of interrupted)
       t.ok(
         other.lines.some(({ run_id, msg }) => run_id === id && msg === 'run started'),
-        'the other worker took up the run of the dead one',
+        'the other worker took over the run of the dead one',
       );
     t.same(await overlaps([doomed, other], apis[0].url), []);
     for (const [index, name] of names.entries())
@@ -70,7 +70,7 @@ t.test(
     t.equal(
       stagedIn(path.join(place.root, 'scratch')).length,
       1,
-      'the killed worker alone left its scratch directory',
+      'only the killed worker left its scratch directory',
     );
     for (const one of [...apis, doomed, other])
       for (const secret of [password, token, adminToken]) t.notOk(one.output().includes(secret));
@@ -106,7 +106,7 @@ t.test('reports a killed Redis, loses no accepted run, and recovers without a re
 });
 
 t.test(
-  'an API killed while it receives: its key and slot are free again, and another API takes the upload',
+  'an API killed while it receives: its key and slot are released, and another API accepts the upload',
   async (t) => {
     const redis = await startRedis();
     t.teardown(() => redis.close());
@@ -140,7 +140,7 @@ t.test(
 );
 
 t.test(
-  'an API killed after it accepted: the run goes on, and its key is known to every API; expiry clears what it staged',
+  'an API killed after it accepted: the run continues, every API knows its key, and staged files expire',
   async (t) => {
     const redis = await startRedis();
     t.teardown(() => redis.close());
@@ -167,12 +167,12 @@ t.test(
     while (stagedIn(staging).length > 0) await new Promise((resolve) => setTimeout(resolve, 100));
     while ((await fetch(`${other.url}runs/${id}`)).status !== 404)
       await new Promise((resolve) => setTimeout(resolve, 100));
-    const anew = await upload(other.url, 'p1', bundle('two'), key);
-    t.not(await acceptedId(anew), id, 'the key went with its run');
+    const repeated = await upload(other.url, 'p1', bundle('two'), key);
+    t.not(await acceptedId(repeated), id, 'the key was removed with its run');
   },
 );
 
-t.test('a stopped worker ends with 0; the memory queue has no workers', async (t) => {
+t.test('a stopped worker exits with 0; the memory queue has no workers', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url });
@@ -195,7 +195,7 @@ t.test('a stopped worker ends with 0; the memory queue has no workers', async (t
   }
 });
 
-/** The sum of a counter's samples that have these labels. */
+/** The sum of a counter's samples with these labels. */
 async function counted(url: string, name: string, labels = ''): Promise<number> {
   const text = await (await fetch(`${url}metrics`)).text();
   const samples = text.split('\n').filter((line) => line.startsWith(`${name}{`) && line.includes(labels));
@@ -223,7 +223,7 @@ t.test('counts each run and publication once over all APIs and workers', async (
       ),
     );
   for (const id of ids) t.equal((await follow(alone.url, id)).status, 'succeeded');
-  // A run is counted when its end is recorded: the very next moment.
+  // A run is counted just after its end is recorded.
   while (sum(await total('waybill_runs_total')) < ids.length)
     await new Promise((resolve) => setTimeout(resolve, 20));
 
@@ -247,7 +247,7 @@ t.test('counts each run and publication once over all APIs and workers', async (
   for (const launched of [worker, both, alone]) t.equal(await launched.kill('SIGTERM'), 0);
 });
 
-t.test("a worker's probes: ready while queue and staging can be used, alive in any case", async (t) => {
+t.test("a worker's probes: ready while queue and staging are available, always alive", async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url });
@@ -297,7 +297,7 @@ t.test("a worker's probes: ready while queue and staging can be used, alive in a
   t.equal(await worker.kill('SIGTERM'), 0);
 });
 
-t.test('a run of a pipeline with a source of its own is taken by a worker like any other', async (t) => {
+t.test('a worker executes runs of a pipeline with its own source like any other', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url });
@@ -322,7 +322,7 @@ t.test('a run of a pipeline with a source of its own is taken by a worker like a
   t.equal(readFileSync(path.join(place.root, 'public/files/one/a.txt'), 'utf8'), 'hello');
 });
 
-t.test('a dry run is planned by the API that got it, and leaves nothing on any host', async (t) => {
+t.test('a dry run is planned by the API that received it, and leaves no files on any host', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url });
@@ -349,14 +349,14 @@ t.test('a dry run is planned by the API that got it, and leaves nothing on any h
   t.equal(await api.kill('SIGTERM'), 0);
 });
 
-t.test('the queues of all hosts are in the console, in place of a board', async (t) => {
+t.test('the console shows the queues of all hosts, and replaces the previous board', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url, http: 'base_path: /way/' });
   const { url } = await launchApi(t, place);
   const former = await fetch(`${url}admin/queues`, { redirect: 'manual' });
   t.match([former.status, former.headers.get('location')], [308, '/way/console/admin']);
-  // No worker: it waits.
+  // There is no worker, so it waits.
   const runId = await acceptedId(await upload(url, 'p1', bundle('one', 10)));
 
   const browser = await startChromium();
@@ -380,31 +380,28 @@ t.test('the queues of all hosts are in the console, in place of a board', async 
   t.strictSame(complaints, []);
 });
 
-t.test(
-  'bundles are staged on an SFTP server between the API and a worker, and swept from there',
-  async (t) => {
-    const redis = await startRedis();
-    t.teardown(() => redis.close());
-    const sshd = await startSshd(t);
-    const staging = `{backend: sftp, host: ${sshd.host}, port: ${sshd.port}, user: ${sshd.user}, path: "${sshd.root}/staging", ssh_key_file: "${sshd.clientKeyFile}", known_hosts_file: "${sshd.knownHostsFile}"}`;
-    const place = layOut(t, { redisUrl: redis.url, pipelines: 2, http: 'retention: 10s', staging });
-    const api = await launchApi(t, place);
-    await launchWorker(t, place);
-    const names = Array.from({ length: 8 }, (_, index) => `b${index}`);
-    const followed = await Promise.all(
-      names.map(async (name, index) => {
-        const response = await upload(api.url, `p${(index % 2) + 1}`, bundle(name, 300_000));
-        return follow(api.url, await acceptedId(response));
-      }),
+t.test('stages bundles on an SFTP server between the API and a worker, and sweeps them there', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const sshd = await startSshd(t);
+  const staging = `{backend: sftp, host: ${sshd.host}, port: ${sshd.port}, user: ${sshd.user}, path: "${sshd.root}/staging", ssh_key_file: "${sshd.clientKeyFile}", known_hosts_file: "${sshd.knownHostsFile}"}`;
+  const place = layOut(t, { redisUrl: redis.url, pipelines: 2, http: 'retention: 10s', staging });
+  const api = await launchApi(t, place);
+  await launchWorker(t, place);
+  const names = Array.from({ length: 8 }, (_, index) => `b${index}`);
+  const followed = await Promise.all(
+    names.map(async (name, index) => {
+      const response = await upload(api.url, `p${(index % 2) + 1}`, bundle(name, 300_000));
+      return follow(api.url, await acceptedId(response));
+    }),
+  );
+  for (const { status } of followed) t.equal(status, 'succeeded');
+  for (const [index, name] of names.entries())
+    t.ok(
+      readFileSync(path.join(place.root, 'public', `p${(index % 2) + 1}`, name, 'data.bin')).equals(
+        Buffer.alloc(300_000, name),
+      ),
     );
-    for (const { status } of followed) t.equal(status, 'succeeded');
-    for (const [index, name] of names.entries())
-      t.ok(
-        readFileSync(path.join(place.root, 'public', `p${(index % 2) + 1}`, name, 'data.bin')).equals(
-          Buffer.alloc(300_000, name),
-        ),
-      );
-    while (stagedIn(path.join(sshd.root, 'staging')).length > 0) await systemClock.sleep(50);
-    t.pass('with the records of the runs their archives go');
-  },
-);
+  while (stagedIn(path.join(sshd.root, 'staging')).length > 0) await systemClock.sleep(50);
+  t.pass('the archives are removed with the records of their runs');
+});

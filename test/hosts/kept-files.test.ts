@@ -9,7 +9,7 @@ import { howMany, sampleOf } from '../support/sampling.ts';
 import { stagedIn } from '../support/staged.ts';
 import { launchApi, launchWorker, layOut, type Place, type PlaceSettings, token } from './processes.ts';
 
-/** What daemons keep of uploads, in all modes of the queue, over kills in the middle. */
+/** Stored files of uploads in daemons, in all modes of the queue, with kills at any time. */
 
 const modes = ['memory', 'embedded', 'bullmq'] as const;
 const count = 20;
@@ -56,7 +56,7 @@ function isPublished({ root }: Place, site: string): boolean {
   );
 }
 
-/** Bytes of the files that are kept on the disk. */
+/** The size of the stored files on the disk. */
 function kept(directory: string): number {
   return readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -64,7 +64,7 @@ function kept(directory: string): number {
 }
 
 for (const mode of modes)
-  t.test(`only what changed is sent, also after a kill (${mode})`, async (t) => {
+  t.test(`only changed files are sent, also after a kill (${mode})`, async (t) => {
     const place = layOut(t, await settingsOf(t, mode));
     const site = t.testdir({});
     for (let index = 0; index < count; index += 1) change(site, index);
@@ -97,7 +97,7 @@ for (const mode of modes)
     t.match(await (await fetch(`${api.url}metrics`)).text(), /^waybill_kept_files 23$/m);
   });
 
-t.test('a daemon that is killed while it keeps and completes keeps only what is whole', async (t) => {
+t.test('a daemon killed while it stores and completes bundles keeps only complete files', async (t) => {
   const place = layOut(t, { embedded: './queue' });
   const site = t.testdir({});
   for (let index = 0; index < count; index += 1) change(site, index);
@@ -111,7 +111,7 @@ t.test('a daemon that is killed while it keeps and completes keeps only what is 
     const kill9 = (): void => void setTimeout(() => void api.child.kill('SIGKILL'), wait);
     const pushing = push(api.url, site, kill9, over.signal).catch(() => undefined);
     await new Promise((resolve) => api.child.once('exit', resolve));
-    // The next one listens elsewhere.
+    // The next daemon listens on another port.
     over.abort();
     await pushing;
     api = await start(t, place, 'embedded');
@@ -124,7 +124,7 @@ t.test('a daemon that is killed while it keeps and completes keeps only what is 
 
 const allUploads = 200;
 
-t.test('uploads at once keep no more than they may, and leave nothing else', async (t) => {
+t.test('concurrent uploads store no more than the limit, and leave no other files', async (t) => {
   const uploads = howMany(allUploads, 40);
   const maxBytes = 4 << 20;
   const pipelines = 2;
@@ -153,17 +153,17 @@ t.test('uploads at once keep no more than they may, and leave nothing else', asy
   await Promise.all(sites.map(pushOne));
   const { most, looks } = await watch.end();
   t.ok(looks > 1);
-  t.ok(parts > 0, 'some were sent in part');
+  t.ok(parts > 0, 'some were sent partially');
   for (const [pipeline, bytes] of most) t.ok(bytes <= maxBytes, `${pipeline}: ${bytes} bytes at most`);
   t.equal(most.size, pipelines);
   const metrics = await (await fetch(`${api.url}metrics`)).text();
-  const told = Number(/^waybill_kept_files_bytes (\d+)$/m.exec(metrics)?.[1]);
-  t.ok(told > maxBytes && told <= pipelines * maxBytes, `${told} bytes are kept`);
+  const keptBytes = Number(/^waybill_kept_files_bytes (\d+)$/m.exec(metrics)?.[1]);
+  t.ok(keptBytes > maxBytes && keptBytes <= pipelines * maxBytes, `${keptBytes} bytes are kept`);
   const maxKept = Math.max(...most.values());
   const peak =
     Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${api.child.pid}/status`, 'utf8'))?.[1]) / 1024;
   t.comment(
-    `told: ${uploads} uploads at once, twice, ${parts} of them in part: at most ${maxKept} bytes kept of ${maxBytes}, the daemon at most ${Math.round(peak)} MiB`,
+    `report: ${uploads} concurrent uploads, twice, ${parts} of them partial: at most ${maxKept} bytes stored of ${maxBytes}, the daemon at most ${Math.round(peak)} MiB`,
   );
   t.equal(await api.kill('SIGTERM'), 0);
   t.same(stagedIn(staging), []);
@@ -175,7 +175,7 @@ const roomTaken = (directory: string): number =>
     .filter((entry) => entry.isFile())
     .reduce((sum, { parentPath, name }) => sum + roomOf(statSync(path.join(parentPath, name)).size), 0);
 
-/** Looks again and again how much each pipeline has there. */
+/** Measures the stored size of each pipeline in a loop. */
 function watching(content: string): { end: () => Promise<{ most: Map<string, number>; looks: number }> } {
   const most = new Map<string, number>();
   let [looks, isOver] = [0, false];
@@ -188,7 +188,7 @@ function watching(content: string): { end: () => Promise<{ most: Map<string, num
           most.set(pipeline, Math.max(most.get(pipeline) ?? 0, roomTaken(path.join(content, pipeline))));
           looks += 1;
         } catch (error) {
-          // It goes while it is looked at.
+          // The file may be deleted meanwhile.
           if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
         }
     }

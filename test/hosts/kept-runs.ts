@@ -9,14 +9,14 @@ import { acceptedId, bundle, launchApi, type Launched, type Place, upload } from
 
 export type Daemon = Launched & { url: string };
 
-/** What clients know: which uploads were answered 202, in the order of the answers. */
+/** The state known to clients: the uploads that were answered with 202, in the order of the answers. */
 export interface Accepted {
   name: string;
   pipeline: string;
   run: string;
 }
 
-/** Repeats the upload with its key until it is accepted, over the ends of daemons. */
+/** Repeats the upload with its key until it is accepted, across restarts of the daemon. */
 export async function untilAccepted(
   url: () => string,
   { name, pipeline }: { name: string; pipeline: string },
@@ -36,7 +36,7 @@ export async function untilAccepted(
   }
 }
 
-/** The records of all runs, each pipeline's in the order of acceptance, once all are over. */
+/** The records of all runs, each pipeline's in the order of acceptance, once all have ended. */
 export async function allFinished({ url }: Daemon, { pipelines: ids }: Place): Promise<RunRecord[]> {
   for (;;) {
     const pages = await Promise.all(
@@ -59,7 +59,7 @@ export function startOf({ started_at: at }: RunRecord): string {
 export function linesOf({ root }: Place): { id: string; type: string; data: { run_id: string } }[] {
   const file = path.join(root, 'events.jsonl');
   const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
-  // A line that a kill cut short is followed by the whole one.
+  // A line that was truncated by a kill is followed by the complete one.
   return lines.flatMap((line) => {
     const begin = line.lastIndexOf('{"id":');
     try {
@@ -77,7 +77,7 @@ export function publishedEvents(place: Place): Set<string> {
   );
 }
 
-/** With a retention that is over, the next start forgets every run, and what is staged goes with it. */
+/** If the retention has passed, the next start deletes every run and its staged files. */
 export async function nothingStays(
   t: { equal: (a: unknown, b: unknown) => unknown },
   place: Place,

@@ -20,14 +20,14 @@ import {
 } from './processes.ts';
 
 /**
- * The daemon, killed with SIGKILL in each phase of an upload, with the queue in memory, on its disk and in
- * Redis. Whatever is left, the client's next try with its key, or the daemon itself, brings it to the same
- * end, and nothing is left behind.
+ * Kills the daemon with SIGKILL in each phase of an upload, with the queue in memory, on disk and in Redis.
+ * Afterwards, the client's retry with its key, or the daemon itself, leads to the same result without
+ * leftovers.
  */
 
 const name = 'session-42';
 const key = { 'idempotency-key': 'once' };
-/** Large enough that its run is still under way when the next thing happens. */
+/** Large enough that its run is still active during the next step. */
 const content = bundle(name, 24 << 20);
 
 type Daemon = Launched & { url: string };
@@ -42,11 +42,11 @@ interface Scene {
 interface Reached {
   /** The run that was accepted before the kill. */
   run?: string;
-  /** Another bundle that was being published, which its client sends again too. */
+  /** Another bundle that is being published. Its client sends it again, too. */
   other?: Buffer;
 }
 
-/** Each brings the daemon to its phase. */
+/** Each function brings the daemon to its phase. */
 const phases: Record<string, (scene: Scene) => Promise<Reached>> = {
   async 'the body is arriving'({ t, place, daemon }) {
     await halfAnUpload(t, daemon, 100);
@@ -62,7 +62,7 @@ const phases: Record<string, (scene: Scene) => Promise<Reached>> = {
     return { run: await acceptedId(await upload(daemon.url, 'p1', content, key)) };
   },
   async 'it waits behind another'({ daemon }) {
-    // One that ended before it was seen running was too quick to wait behind: the next one is tried.
+    // If it ended before it was observed, it was too fast to wait behind, so the next one is tried.
     for (let tries = 1; ; tries += 1) {
       const other = bundle(`before-${tries}`, 24 << 20);
       const before = await acceptedId(await upload(daemon.url, 'p1', other));
@@ -118,16 +118,17 @@ for (const [number, mode] of modes.entries())
         if (mode === 'memory') {
           t.same(staged(place), [], 'staging is swept at the start');
           if (run !== undefined) t.equal((await fetch(`${next.url}runs/${run}`)).status, 404);
-        } else if (run !== undefined) t.equal((await follow(next.url, run)).status, 'succeeded', 'by itself');
+        } else if (run !== undefined)
+          t.equal((await follow(next.url, run)).status, 'succeeded', 'without a request');
         const again = await uploadedAgain(next);
         const replayed = again.headers.get('idempotency-replayed') === 'true';
         const id = await acceptedId(again);
         t.equal((await follow(next.url, id)).status, 'succeeded');
         if (mode === 'memory' && other !== undefined) {
           const sent = await acceptedId(await upload(next.url, 'p1', other));
-          t.equal((await follow(next.url, sent)).status, 'succeeded', 'the one before it too');
+          t.equal((await follow(next.url, sent)).status, 'succeeded', 'including the previous one');
         }
-        if (mode !== 'memory' && run !== undefined) t.same([replayed, id], [true, run], 'the key is kept');
+        if (mode !== 'memory' && run !== undefined) t.same([replayed, id], [true, run], 'the key stays');
         else t.notOk(replayed);
 
         const out = path.join(place.root, 'public/p1', name);
@@ -136,13 +137,13 @@ for (const [number, mode] of modes.entries())
         t.same(
           published(place).filter((file) => /\.publisher\.(tmp|lock)/.test(file)),
           [],
-          'nothing of the interrupted attempt is left',
+          'no files of the interrupted attempt are left',
         );
         t.equal(await next.kill('SIGTERM'), 0);
         survived += 1;
       });
     t.comment(
-      `told: ${share(survived, Object.keys(phases).length)} kills of the daemon survived (queue in ${mode})`,
+      `report: ${share(survived, Object.keys(phases).length)} kills of the daemon survived (queue in ${mode})`,
     );
   });
 
@@ -150,7 +151,7 @@ async function statusOf({ url }: Daemon, run: string): Promise<string> {
   return ((await (await fetch(`${url}runs/${run}`)).json()) as { status: string }).status;
 }
 
-/** Until the dead daemon's hold on the key has run out. */
+/** Until the dead daemon's reservation of the key expires. */
 async function uploadedAgain({ url }: Daemon): Promise<Response> {
   for (;;) {
     const response = await upload(url, 'p1', content, key);
@@ -202,19 +203,19 @@ async function until(isSo: () => boolean): Promise<void> {
 
 interface Receiver {
   url: string;
-  /** When it was first asked; it never answers. */
+  /** Resolves with the first request, which never gets an answer. */
   asked: Promise<void>;
-  /** How often it was asked. */
+  /** The number of requests. */
   requests: () => number;
 }
 
 async function startReceiver(t: Test): Promise<Receiver> {
-  let told: () => void = () => undefined;
-  const asked = new Promise<void>((resolve) => (told = resolve));
+  let resolveAsked: () => void = () => undefined;
+  const asked = new Promise<void>((resolve) => (resolveAsked = resolve));
   let requests = 0;
   const server = http.createServer(() => {
     requests += 1;
-    told();
+    resolveAsked();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => {

@@ -16,18 +16,18 @@ import {
 import { launchApi, layOut } from './processes.ts';
 
 /**
- * The daemon with an embedded queue, killed with SIGKILL again and again while it receives and publishes: at
- * a random moment after one of its 202s. Nothing that was accepted is lost, and neither is an event.
+ * Kills the daemon with an embedded queue repeatedly with SIGKILL while it receives and publishes, at random
+ * times after one of its 202s. No accepted upload and no event is lost.
  */
 
 const pipelines = 4;
 const uploadsOfAll = 500;
 const uploads = howMany(uploadsOfAll, 40);
 const uploadsAtOnce = 8;
-/** Kills of the whole campaign; `WAYBILL_KILLS=500` has one for each upload. */
+/** The total number of kills. `WAYBILL_KILLS=500` has one for each upload. */
 const killsOfAll = Number(process.env['WAYBILL_KILLS'] ?? 24);
 
-t.test('every upload that was accepted is published once, in its order, however often', async (t) => {
+t.test('every accepted upload is published once, in order, after any number of kills', async (t) => {
   t.setTimeout(600_000 + killsOfAll * 5_000);
   const place = layOut(t, {
     embedded: './queue',
@@ -61,7 +61,7 @@ t.test('every upload that was accepted is published once, in its order, however 
       await systemClock.sleep(Math.floor(random() * 30));
       await daemon.kill('SIGKILL');
       killed += 1;
-      // Of hundreds of kills the runner has to hear that they go on.
+      // With hundreds of kills, the runner needs signs of progress.
       if (killed % 25 === 0) t.comment(`${killed} kills, ${accepted.length} accepted`);
       daemon = await launchApi(t, place, ['serve']);
     }
@@ -91,19 +91,19 @@ t.test('every upload that was accepted is published once, in its order, however 
   );
   t.same(unread, []);
   t.equal(await daemon.kill('SIGTERM'), 0);
-  const told = publishedEvents(place);
+  const notified = publishedEvents(place);
   t.same(
-    accepted.filter(({ run }) => !told.has(run)),
+    accepted.filter(({ run }) => !notified.has(run)),
     [],
-    'and told',
+    'and notified',
   );
   await nothingStays(t, place);
   t.comment(
-    `told: ${share(uploads, uploadsOfAll)} uploads over ${killed} kills: all published, ${told.size} told, ${linesOf(place).length - told.size} of them twice`,
+    `report: ${share(uploads, uploadsOfAll)} uploads over ${killed} kills: all published, ${notified.size} notified, ${linesOf(place).length - notified.size} of them twice`,
   );
 });
 
-/** Until this daemon has brought a run to its end, so that kills hit all that comes after a start. */
+/** Until this daemon has finished a run, so that kills hit all work after a start. */
 async function untilOneIsPublished({ url }: Daemon): Promise<void> {
   for (;;) {
     const metrics = await (await fetch(`${url}metrics`)).text();

@@ -20,7 +20,7 @@ import {
 
 t.setTimeout(0);
 
-/** Workers of the queue in Redis, killed with SIGKILL: no event of a publication is lost. */
+/** Kills workers of the queue in Redis with SIGKILL: no event of a publication is lost. */
 
 const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
 
@@ -29,7 +29,7 @@ interface Hook {
   received: Event[];
   /** Whether the receiver answers this event. If not, the sender waits. */
   answers: (event: Event) => boolean;
-  /** Resolves once so many have come. */
+  /** Resolves once this many have arrived. */
   until: (count: number) => Promise<void>;
 }
 
@@ -61,25 +61,22 @@ async function placeWithHook(t: Test, pipelines: number): Promise<Hook> {
   return hook;
 }
 
-t.test(
-  'a worker killed after its run ended and before the receiver has answered: others deliver',
-  async (t) => {
-    const hook = await placeWithHook(t, 1);
-    hook.answers = () => false;
-    const api = await launchApi(t, hook.place);
-    const worker = await launchWorker(t, hook.place);
-    const run = await acceptedId(await upload(api.url, 'p1', bundle('one')));
-    t.match(await follow(api.url, run), { status: 'succeeded' });
-    await hook.until(1);
-    await worker.kill('SIGKILL');
-    hook.answers = () => true;
-    // Nothing is left but an API without workers.
-    await hook.until(2);
-    const [first, second] = hook.received;
-    t.same(second, first, 'the same event, with its id');
-    t.match(first, { type: 'bundle.published', data: { run_id: run } });
-  },
-);
+t.test('other workers deliver events of a worker killed before the receiver answered', async (t) => {
+  const hook = await placeWithHook(t, 1);
+  hook.answers = () => false;
+  const api = await launchApi(t, hook.place);
+  const worker = await launchWorker(t, hook.place);
+  const run = await acceptedId(await upload(api.url, 'p1', bundle('one')));
+  t.match(await follow(api.url, run), { status: 'succeeded' });
+  await hook.until(1);
+  await worker.kill('SIGKILL');
+  hook.answers = () => true;
+  // Only an API without workers is left.
+  await hook.until(2);
+  const [first, second] = hook.received;
+  t.same(second, first, 'the same event, with its id');
+  t.match(first, { type: 'bundle.published', data: { run_id: run } });
+});
 
 const uploadsOfAll = 120;
 const uploads = howMany(uploadsOfAll, 24);
@@ -117,7 +114,7 @@ t.test('sends an event for every run, under one ID, after kills at random moment
     );
   while (runs.some((run) => of(run).length === 0)) await systemClock.sleep(100);
   const several = runs.filter((run) => new Set(of(run).map(({ id }) => id)).size > 1);
-  t.same(several, [], 'whatever came twice came with the same id');
+  t.same(several, [], 'every duplicate has the same id');
   const twice = runs.filter((run) => of(run).length > 1).length;
-  t.comment(`${share(uploads, uploadsOfAll)} uploads, ${kills} kills: all told, ${twice} of them twice`);
+  t.comment(`${share(uploads, uploadsOfAll)} uploads, ${kills} kills: all notified, ${twice} of them twice`);
 });

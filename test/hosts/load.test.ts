@@ -11,7 +11,7 @@ const pipelines = 20;
 const bytes = 50_000;
 
 for (const mode of ['memory', 'bullmq'] as const)
-  t.test(`${uploads} uploads at once over ${pipelines} pipelines, the queue in ${mode}`, async (t) => {
+  t.test(`${uploads} concurrent uploads to ${pipelines} pipelines, the queue in ${mode}`, async (t) => {
     const redis = mode === 'bullmq' ? await startRedis() : undefined;
     if (redis !== undefined) t.teardown(() => redis.close());
     const place = layOut(t, {
@@ -41,21 +41,20 @@ for (const mode of ['memory', 'bullmq'] as const)
         !data.equals(Buffer.alloc(bytes, name)) || readFileSync(path.join(out, 'name.txt'), 'utf8') !== name
       );
     });
-    t.same(wrong, [], 'every file is as it was sent');
-    t.ok(maxAtOnce(records) <= 3, 'no more at once than max_concurrency');
+    t.same(wrong, [], 'every file is unchanged');
+    t.ok(maxAtOnce(records) <= 3, 'at most max_concurrency run concurrently');
     for (const pipeline of place.pipelines) {
       const own = records.filter(({ pipeline_id }) => pipeline_id === pipeline);
-      // The record of when it was accepted has milliseconds: of two in one of them either may have been
-      // first.
+      // The time of acceptance has milliseconds. Two runs in the same one may have any order.
       own.sort(
         (a, b) => order(a.accepted_at, b.accepted_at) || order(a.started_at ?? '', b.started_at ?? ''),
       );
-      // Between the API and Redis two that arrive at once may pass each other.
+      // Two concurrent requests may overtake each other between the API and Redis.
       if (mode === 'memory') {
         const starts = own.map(({ started_at }) => started_at ?? '');
         t.same(starts, [...starts].sort(), `${pipeline} ran in the order of acceptance`);
       }
-      t.equal(maxAtOnce(own), 1, `and one at a time`);
+      t.equal(maxAtOnce(own), 1, 'one at a time');
     }
     t.equal(await daemon.kill('SIGTERM'), 0);
     if (mode === 'memory')
@@ -63,9 +62,9 @@ for (const mode of ['memory', 'bullmq'] as const)
   });
 
 /**
- * A Redis that a busy machine does not let answer within its time counts as away: the upload is refused with
- * `queue_unavailable` and made again, as a producer does. Any other refusal is returned, `queue_full` above
- * all: there are as many slots as uploads.
+ * On a busy machine, Redis may not answer in time. Then the upload is rejected with `queue_unavailable` and
+ * repeated, as producers do. Any other refusal is returned, especially `queue_full`, because there are as
+ * many slots as uploads.
  */
 async function uploadPatiently(url: string, pipeline: string, name: string): Promise<Response> {
   for (;;) {
@@ -76,13 +75,13 @@ async function uploadPatiently(url: string, pipeline: string, name: string): Pro
   }
 }
 
-/** The most runs that were under way at one moment. */
+/** The maximum number of concurrent runs. */
 function maxAtOnce(records: readonly { started_at: string | null; finished_at: string | null }[]): number {
   const moments = records.flatMap(({ started_at, finished_at }) => [
     { at: started_at ?? '', change: 1 },
     { at: finished_at ?? '', change: -1 },
   ]);
-  // One that ends in the millisecond in which the next begins made room for it.
+  // A run that ends in the millisecond in which the next one begins does not count as concurrent.
   moments.sort((a, b) => order(a.at, b.at) || a.change - b.change);
   let now = 0;
   return Math.max(...moments.map(({ change }) => (now += change)));

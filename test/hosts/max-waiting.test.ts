@@ -3,11 +3,11 @@ import t from 'tap';
 import { startRedis } from '../services/redis.ts';
 import { acceptedId, adminToken, bundle, follow, launchApi, layOut, upload } from './processes.ts';
 
-/** The share of the slots that the configuration gives a pipeline, whatever the queue. */
+/** The configured share of a pipeline in the slots, with any queue. */
 
 for (const driver of ['memory', 'embedded', 'bullmq'] as const)
   t.test(
-    `max_waiting bounds what waits for a pipeline, and may change by a reload (${driver})`,
+    `max_waiting limits the waiting runs of a pipeline, and a reload can change it (${driver})`,
     async (t) => {
       const redis = driver === 'bullmq' ? await startRedis() : null;
       t.teardown(() => redis?.close());
@@ -17,7 +17,7 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
         ...(driver === 'embedded' ? { embedded: './queue' } : {}),
       });
       const yaml = readFileSync(place.config, 'utf8');
-      // One per cent of the 200 slots are two.
+      // One percent of the 200 slots is two.
       const bounded = (most: number): string =>
         yaml
           .replace('{id: p1,', `{id: p1, max_waiting: ${most},`)
@@ -42,9 +42,9 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
       };
       t.same(await statuses('p1', 2), [202, 429]);
       t.same(await statuses('p2', 3), [202, 202, 429]);
-      t.same(await statuses('p3', 3), [202, 202, 202], 'of others nothing is taken away');
+      t.same(await statuses('p3', 3), [202, 202, 202], 'the share of others is unchanged');
       const refused = await send('p1');
-      t.equal(refused.headers.get('retry-after'), '300', 'it is paused: the longest time');
+      t.equal(refused.headers.get('retry-after'), '300', 'it is paused: the maximum time');
       t.match(await refused.json(), { code: 'pipeline_full', retryable: true });
 
       writeFileSync(place.config, bounded(2));

@@ -6,12 +6,12 @@ import { ensureInstalled, MissingService } from '../services/debian.ts';
 
 const run = promisify(execFile);
 
-/** A host of its own: a network namespace with one wire to this machine, and nothing else on it. */
+/** A separate host: a network namespace with one connection to this machine, and no others. */
 export interface Host {
   name: string;
   /** Address of the host. */
   address: string;
-  /** What a command has to begin with to run on the host. */
+  /** The command prefix that runs a command on the host. */
   through: string[];
   /** Cuts and restores the connection. */
   unplug(): Promise<void>;
@@ -19,14 +19,14 @@ export interface Host {
 }
 
 export interface Network {
-  /** Of this machine, where the services are; every host reaches it. */
+  /** The address of this machine, which has the services. Every host can reach it. */
   address: string;
   hosts: Host[];
 }
 
 /**
- * Hosts as network namespaces; they and their wires are gone when the test is over. Throws where this machine
- * cannot have any, and says what it takes.
+ * Hosts as network namespaces. They and their connections are removed after the test. Throws with the reason
+ * if this machine does not support them.
  */
 export async function startNetwork(t: Pick<Test, 'teardown'>, names: readonly string[]): Promise<Network> {
   await ensureInstalled('network', 'namespaces');
@@ -41,7 +41,7 @@ export async function startNetwork(t: Pick<Test, 'teardown'>, names: readonly st
     t.teardown(async () => {
       await ip('netns', 'del', space);
     });
-    // Not `ip netns exec`: it remounts `/`, which fails in a chroot whose directory is no mount point.
+    // Not `ip netns exec`: it remounts `/`, which fails in a chroot whose directory is not a mount point.
     const enter = [`--net=/run/netns/${space}`, '--'];
     const inside = (...args: string[]): Promise<unknown> => run('nsenter', [...enter, 'ip', ...args]);
     await ip('link', 'add', near, 'type', 'veth', 'peer', 'name', far, 'netns', space).catch(impossible);

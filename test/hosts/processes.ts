@@ -20,7 +20,7 @@ export interface Place {
 }
 
 export interface PlaceSettings {
-  /** Left out: the queue is in memory, or on this disk. */
+  /** By default, the queue is in memory, or on this disk. */
   redisUrl?: string;
   /** The directory of an embedded queue. */
   embedded?: string;
@@ -28,23 +28,23 @@ export interface PlaceSettings {
   /** The address of the APIs. */
   listen?: string;
   http?: string;
-  /** The whole of `notifiers`. */
+  /** The complete `notifiers` section. */
   notifiers?: string;
-  /** The base URL of a collector: what happens is traced. */
+  /** The base URL of a collector. If set, traces are recorded. */
   collector?: string;
-  /** How long a worker may be silent; 3s by default, for tests that kill one. */
+  /** The timeout of silent workers. Default: 3s, for tests that kill one. */
   workerTimeout?: string;
-  /** More of `server.queue`. */
+  /** More settings of `server.queue`. */
   queue?: string;
-  /** The whole of `server.staging`. */
+  /** The complete `server.staging` section. */
   staging?: string;
-  /** More of `server`. */
+  /** More settings of `server`. */
   server?: string;
   env?: Record<string, string>;
 }
 
 /**
- * A configuration for one host or several: upload pipelines p1, p2, … to the local destinations public/p1,
+ * A configuration for one or several hosts: upload pipelines p1, p2, … to the local destinations public/p1,
  * public/p2, …
  */
 export function layOut(t: Pick<Test, 'teardown'>, settings: PlaceSettings): Place {
@@ -96,15 +96,15 @@ export interface LogLine {
 export interface Launched {
   child: ChildProcess;
   lines: LogLine[];
-  /** Everything it wrote, as it wrote it. */
+  /** Its whole output so far. */
   output: () => string;
-  /** The first line, past or to come, that matches; rejects where the process ends without one. */
+  /** The first past or future line that matches. Rejects if the process ends without one. */
   until: (matches: (line: LogLine) => boolean) => Promise<LogLine>;
   kill: (signal: NodeJS.Signals) => Promise<number | null>;
   killedAt: () => string | null;
 }
 
-/** A process of the built program; killed when the test is over. */
+/** A process of the built program, which is killed after the test. */
 export function launch(
   t: Pick<Test, 'teardown'>,
   place: Place,
@@ -157,7 +157,7 @@ export function launch(
   };
 }
 
-/** An API, when it listens; with its base URL. */
+/** A listening API, and its base URL. */
 export async function launchApi(
   t: Pick<Test, 'teardown'>,
   place: Place,
@@ -179,7 +179,7 @@ export async function launchWorker(
   return launched;
 }
 
-/** A bundle of its own name and content. */
+/** A bundle with its own name and content. */
 export function bundle(name: string, bytes = 20_000): Buffer {
   const body = Buffer.alloc(bytes, name);
   return bundleTar({ 'data.bin': body, 'name.txt': name }, { name });
@@ -206,7 +206,7 @@ export async function acceptedId(response: Response): Promise<string> {
   return id;
 }
 
-/** The record of a run once it is over; a look that fails is repeated, since Redis may be away. */
+/** The record of a run once it is over. A failed request is repeated, because Redis may be unreachable. */
 export async function follow(url: string, runId: string): Promise<RunRecord> {
   for (;;) {
     const response = await fetch(`${url}runs/${runId}`);

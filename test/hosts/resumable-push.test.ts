@@ -14,7 +14,10 @@ import { freePort } from '../services/free-port.ts';
 import { startNginx } from '../services/nginx.ts';
 import { startRedis } from '../services/redis.ts';
 
-/** `push` of a large archive as docs/operations.md sets proxies up, with lines that are cut before them. */
+/**
+ * `push` of a large archive through proxies with the settings of docs/operations.md, over connections that
+ * break.
+ */
 
 const token = 'the-token-of-ci-on-this-host';
 const size = 24 << 20;
@@ -53,7 +56,7 @@ const clientAt = (port: number, options: Partial<ConnectionOptions> = {}): Clien
     url: `http://127.0.0.1:${port}`,
     token,
     patience: { baseMs: 5, capMs: 50, forMs: 120_000, tries: 10 },
-    // A daemon that stops asks for half a minute.
+    // A stopping daemon requests a pause of half a minute.
     clock: {
       ...systemClock,
       sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 200), signal),
@@ -61,7 +64,7 @@ const clientAt = (port: number, options: Partial<ConnectionOptions> = {}): Clien
     ...options,
   });
 
-/** As docs/operations.md has it. */
+/** As in docs/operations.md. */
 const asDocumented = (port: number): string => `
   location / {
     proxy_pass http://127.0.0.1:${port};
@@ -85,7 +88,7 @@ const proxies: Record<string, (t: Test, port: number) => Promise<number>> = {
 };
 
 for (const [name, startProxy] of Object.entries(proxies))
-  t.test(`behind ${name}: ${cuts} cuts, and the daemon restarted in the middle`, async (t) => {
+  t.test(`behind ${name}: ${cuts} disconnects, and a restart of the daemon in the middle`, async (t) => {
     const port = await freePort();
     const place = layOut(t, '', String(port));
     let daemon = await place.start();
@@ -103,7 +106,7 @@ for (const [name, startProxy] of Object.entries(proxies))
             await daemon.close();
             daemon = await place.start();
           })();
-        // The one before has come.
+        // The previous connection was accepted.
         if (left === 0 || line.cuts() < cuts - left) return;
         left -= 1;
         line.cutAfter(Math.floor((chunkBytes * (left + 1)) / (cuts + 2)));
@@ -113,13 +116,13 @@ for (const [name, startProxy] of Object.entries(proxies))
     t.match(outcome.run, { status: 'succeeded' });
     t.equal(line.cuts(), cuts);
     const passed = line.passed('to the server');
-    // Two more: the restart, and what was refused for its length.
+    // Two more: the restart, and the part that was rejected because of its length.
     t.ok(passed < size + (cuts + 2) * chunkBytes + 200_000, `${passed} bytes for ${size}`);
     t.ok(readFileSync(path.join(place.root, 'web/site/data.bin')).equals(noise(size)));
-    t.comment(`${passed} bytes were sent for ${size}; ${retries} tries again`);
+    t.comment(`${passed} bytes were sent for ${size}; ${retries} retries`);
   });
 
-t.test('two hosts with one queue: an upload stays at the host that has begun it', async (t) => {
+t.test('two hosts with one queue: an upload stays on the host that started it', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, '  queue: {driver: bullmq, redis_url_env: REDIS_URL}', '0');
@@ -160,7 +163,7 @@ location ~ /uploads(/|$) { proxy_pass http://waybill_uploads; }`,
     },
   });
   t.match(outcome, { isReplayed: false, run: { status: 'succeeded' } });
-  t.ok(line.passed('to the server') < size + 4 * chunkBytes + 100_000, 'it went on where it was');
+  t.ok(line.passed('to the server') < size + 4 * chunkBytes + 100_000, 'it continued at its offset');
   t.same([...new Set(seen)], ['connection_lost']);
 
   const turns = await startNginx(t, {
@@ -177,7 +180,7 @@ location ~ /uploads(/|$) { proxy_pass http://waybill_uploads; }`,
     onPlain: ({ code }) => void plain.push(code),
   });
   t.match(again.run, { status: 'succeeded' });
-  t.same(plain, ['upload_not_found'], 'and without the rule the archive goes in one request');
+  t.same(plain, ['upload_not_found'], 'without the rule, the archive is sent in one request');
 });
 
 /** Another bundle. */

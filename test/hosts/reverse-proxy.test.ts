@@ -8,12 +8,12 @@ import { startCaddy } from '../services/caddy.ts';
 import { ensureInstalled } from '../services/debian.ts';
 import { acceptedId, bundle, follow, launchApi, layOut, type LogLine, token, upload } from './processes.ts';
 
-/** The built daemon under a path of a site that caddy serves. */
+/** The built daemon below a path of a site behind caddy. */
 
 const settings = { http: 'base_path: /waybill/, trusted_proxies: [loopback]' };
 const site = (port: string): string => `	reverse_proxy /waybill/* 127.0.0.1:${port}\n	respond / "the site"`;
 
-t.test('an upload through the proxy, and all that its answer leads to', async (t) => {
+t.test('an upload through the proxy, and all links of its answer', async (t) => {
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));
@@ -30,7 +30,7 @@ t.test('an upload through the proxy, and all that its answer leads to', async (t
   t.equal(await (await fetch(origin)).text(), 'the site', 'paths next to it belong to other servers');
 });
 
-t.test('a refusal arrives as it is, though the client is still sending', async (t) => {
+t.test('a refusal arrives unchanged while the client is still sending', async (t) => {
   const daemon = await launchApi(t, layOut(t, settings), ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));
   const body = bundle('session-1', 8 << 20);
@@ -54,7 +54,7 @@ t.test('a refusal arrives as it is, though the client is still sending', async (
   );
 });
 
-t.test('a client that speaks HTTP/2 to the proxy', async (t) => {
+t.test('a client may use HTTP/2 to the proxy', async (t) => {
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));
@@ -79,10 +79,10 @@ t.test('a client that speaks HTTP/2 to the proxy', async (t) => {
   };
   t.match(await post(token), { status: 202, text: /"status":"accepted"/ });
   t.match(await post('guess'), { status: 401, text: /"code":"unauthorized"/ });
-  t.match(await post(token), { status: 202 }, 'and the connection goes on');
+  t.match(await post(token), { status: 202 }, 'the connection stays open');
 });
 
-t.test('curl, waiting for 100 Continue', async (t) => {
+t.test('curl can wait for 100 Continue', async (t) => {
   await ensureInstalled('curl');
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
@@ -110,25 +110,22 @@ t.test('curl, waiting for 100 Continue', async (t) => {
   t.match(curl('guess'), /"code":"unauthorized".*\n401$/s);
 });
 
-t.test(
-  'the client in the log is whom the trusted proxy names, whatever the client says of itself',
-  async (t) => {
-    const daemon = await launchApi(t, layOut(t, settings), ['serve']);
-    const origin = await startCaddy(t, site(new URL(daemon.url).port));
-    const isAsked = (line: LogLine): boolean => 'route' in line && line.route === '/openapi.json';
-    const spoofed = { 'x-forwarded-for': '203.0.113.9' };
-    await (await fetch(`${origin}/waybill/openapi.json`, { headers: spoofed })).text();
-    t.match(await daemon.until(isAsked), { client: '127.0.0.1' });
+t.test('the client in the log is the one from the trusted proxy, whatever the client claims', async (t) => {
+  const daemon = await launchApi(t, layOut(t, settings), ['serve']);
+  const origin = await startCaddy(t, site(new URL(daemon.url).port));
+  const isAsked = (line: LogLine): boolean => 'route' in line && line.route === '/openapi.json';
+  const spoofed = { 'x-forwarded-for': '203.0.113.9' };
+  await (await fetch(`${origin}/waybill/openapi.json`, { headers: spoofed })).text();
+  t.match(await daemon.until(isAsked), { client: '127.0.0.1' });
 
-    const wary = await launchApi(t, layOut(t, { http: 'base_path: /waybill/, trusted_proxies: []' }), [
-      'serve',
-    ]);
-    await (await fetch(`${wary.url}openapi.json`, { headers: spoofed })).text();
-    t.match(await wary.until(isAsked), { client: '127.0.0.1' }, 'an empty list believes none');
-  },
-);
+  const wary = await launchApi(t, layOut(t, { http: 'base_path: /waybill/, trusted_proxies: []' }), [
+    'serve',
+  ]);
+  await (await fetch(`${wary.url}openapi.json`, { headers: spoofed })).text();
+  t.match(await wary.until(isAsked), { client: '127.0.0.1' }, 'with an empty list, no proxy is trusted');
+});
 
-t.test('finishes runs when a daemon ends behind the proxy, which then answers 502', async (t) => {
+t.test('a daemon that stops behind the proxy finishes its runs, and the proxy answers 502', async (t) => {
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));

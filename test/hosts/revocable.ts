@@ -5,8 +5,8 @@ import path from 'node:path';
 import { audience } from '../services/issuer.ts';
 
 /*
- * Requests of every kind that last, made with an access token and in a console session. A reload that removes
- * the publisher and the upload token ends them.
+ * Long requests of every kind, with an access token and in a console session. A reload that removes the
+ * publisher and the upload token ends them.
  */
 
 export const uploadToken = 'an-upload-token-of-the-console';
@@ -20,9 +20,7 @@ export interface RevocableHost {
   write(isRevoked: boolean): void;
 }
 
-/**
- * Writes a host's configuration into a directory of its own below `root`. Hosts share the staging directory.
- */
+/** Writes a host's configuration into a new directory below `root`. Hosts share the staging directory. */
 export function revocableHost(
   root: string,
   { name, issuer, queue }: { name: string; issuer: string; queue: string },
@@ -49,7 +47,9 @@ pipelines:
   return { configFile, write };
 }
 
-/** Kinds of requests, each with what shows its end: a status, or the reason in the last event of a stream. */
+/**
+ * Kinds of requests, each with the sign of its end: a status, or the reason in the last event of a stream.
+ */
 export const endOf = {
   body: '401',
   'tus part': '401',

@@ -8,7 +8,7 @@ import { startRedis } from '../services/redis.ts';
 import { bundle } from './processes.ts';
 import { endOf, hostEnv, openRequests, revocableHost, waitingRun } from './revocable.ts';
 
-/** `npm run bench -- revocation` measures the time that the end of each request takes. */
+/** `npm run bench -- revocation` measures how long each request takes to end. */
 
 const claims = { repository_id: '12345' };
 

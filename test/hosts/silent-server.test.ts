@@ -11,7 +11,7 @@ import { startSshd } from '../services/sshd.ts';
 
 const manifest = '{"schema_version":1,"name":"one","created":"2026-11-20T01:02:03Z","files":["a.bin"]}';
 
-t.test('security finding 5: a server that falls silent stops its own pipeline and no other', async (t) => {
+t.test('security finding 5: a silent server stops only its own pipeline', async (t) => {
   const server = await startSshd(t);
   const proxy = await startCuttingProxy(t, server.port);
   const root = t.testdir({ public: {}, bundle: { 'manifest.json': manifest } });
@@ -73,7 +73,7 @@ pipelines:
 
   t.match(await ended(await accepted('docs')), { status: 'succeeded' });
   t.ok(existsSync(path.join(root, 'public')));
-  // Dry runs of the stalled pipeline leave a thread to those of others.
+  // Dry runs of the stalled pipeline leave a thread for the other pipelines.
   const dry = [upload('stuck', '?dry_run=true'), upload('stuck', '?dry_run=true')];
   const answers = Promise.allSettled(dry);
   t.equal((await upload('docs', '?dry_run=true')).status, 200);
@@ -89,5 +89,5 @@ pipelines:
   });
   await answers;
   proxy.resume();
-  t.match(await ended(await accepted('docs')), { status: 'succeeded' }, 'the daemon goes on');
+  t.match(await ended(await accepted('docs')), { status: 'succeeded' }, 'the daemon continues');
 });

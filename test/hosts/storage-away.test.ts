@@ -9,7 +9,7 @@ import { tokens } from '../api/harness.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startS3Proxy, type Verdict } from '../services/s3-proxy.ts';
 
-/** A pause that long is not waited for within a try, which would take a minute otherwise. */
+/** An attempt does not wait for such a long pause, but would wait for up to a minute otherwise. */
 const away: Verdict = { status: 503, code: 'SlowDown', headers: { 'retry-after': '120' } };
 const authorization = `Bearer ${tokens.maps}`;
 
@@ -72,13 +72,13 @@ pipelines:
     destinations: [{ destination_id: 'disk', error: null }, { destination_id: 's3' }],
   });
   const place = waiting.destinations[0]?.destination_path ?? '';
-  t.ok(existsSync(path.join(root, 'public', place, 'a.txt')), 'the destination that is there is published');
+  t.ok(existsSync(path.join(root, 'public', place, 'a.txt')), 'the available destination is published');
   await served.close();
 
   served = await start();
   t.match(await until(served, id, isWaiting), { last_error: { code: 'storage_transient' } });
   proxy.judge = () => 'pass';
-  // The next try may have begun by itself.
+  // The retry may have started by itself.
   const answer = await fetch(`${served.url}v1/pipelines/maps/runs/${id}/retry`, {
     method: 'POST',
     headers: { authorization },
@@ -103,6 +103,6 @@ pipelines:
     attempt: 2,
     error: { code: 'storage_transient' },
   });
-  t.equal(retries.length, done.attempt - 1, 'one for each try that failed');
+  t.equal(retries.length, done.attempt - 1, 'one for each failed attempt');
   t.equal(seen.length, retries.length + 2, 'and no failure');
 });

@@ -21,8 +21,8 @@ import {
 t.setTimeout(0);
 
 /*
- * The built program, in each queue mode, with a collector and a webhook that are real HTTP servers: one trace
- * from the request over queue, host and thread to the destination and the webhook.
+ * The built program in each queue mode, with real HTTP servers as collector and webhook: one trace from the
+ * request through queue, host and thread to the destination and the webhook.
  */
 
 const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
@@ -44,7 +44,7 @@ async function queueOf(t: Test, mode: (typeof modes)[number]): Promise<PlaceSett
   return { redisUrl: redis.url };
 }
 
-/** Each span by its name; fails for a name that is there twice. */
+/** Each span by its name. Fails if a name occurs twice. */
 function byName(t: Test, spans: readonly CollectedSpan[]): Record<string, CollectedSpan> {
   const names = spans.map(({ name }) => name);
   t.same(names.length, new Set(names).size, `each once: ${names.join(', ')}`);
@@ -85,7 +85,7 @@ for (const mode of modes)
       'the webhook is called',
     );
     const tracestate = 'rojo=00f067aa0ba902b7,congo=t61rcWkgMzE';
-    t.equal(hook.received[0]?.headers['tracestate'], tracestate, 'and what others have added goes with it');
+    t.equal(hook.received[0]?.headers['tracestate'], tracestate, 'the trace state of others is passed on');
     for (const span of found) t.equal(span.traceState, tracestate, span.name);
     t.same(
       Object.keys(hook.received[0]?.event ?? {}),
@@ -114,7 +114,7 @@ for (const mode of modes)
   });
 
 for (const mode of modes)
-  t.test(`a malformed traceparent begins a new trace, and so does none (${mode})`, async (t) => {
+  t.test(`a malformed or missing traceparent starts a new trace (${mode})`, async (t) => {
     const collector = await startCollector(t);
     const hook = await startReceiver(t);
     const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
@@ -136,7 +136,7 @@ for (const mode of modes)
   });
 
 for (const mode of ['embedded', 'bullmq'] as const)
-  t.test(`a run that waits goes on with its trace after a restart (${mode})`, async (t) => {
+  t.test(`a waiting run continues its trace after a restart (${mode})`, async (t) => {
     const collector = await startCollector(t);
     const hook = await startReceiver(t);
     const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
@@ -159,7 +159,7 @@ for (const mode of ['embedded', 'bullmq'] as const)
   });
 
 for (const mode of modes)
-  t.test(`an event that was given up is sent again in the trace that it belongs to (${mode})`, async (t) => {
+  t.test(`a redelivered event stays in its trace (${mode})`, async (t) => {
     const collector = await startCollector(t);
     let status = 403;
     const hook = await startReceiver(t, (response) => void response.writeHead(status).end());
@@ -169,7 +169,7 @@ for (const mode of modes)
     await follow(first.url, await acceptedId(await upload(first.url, 'p1', bundle('one'), theirs)));
     const before = byName(t, await collector.until('destination', 'notify'));
     t.match(before['notify'], { status: 2, attributes: { 'error.type': 'refused' } });
-    // Data in memory ends with the process.
+    // Data in memory is lost with the process.
     if (mode !== 'memory') await first.kill('SIGTERM');
     const second = mode === 'memory' ? first : await launchApi(t, place, ['serve']);
     status = 204;
@@ -185,7 +185,7 @@ for (const mode of modes)
     t.equal(hook.received[1]?.headers['tracestate'], 'a=1');
   });
 
-t.test('a daemon that stops sends what it has recorded', async (t) => {
+t.test('a stopping daemon sends its recorded spans', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const place = placeFor(t, { collector: collector.url, env: { OTEL_BSP_SCHEDULE_DELAY: '600000' } }, hook);
@@ -216,7 +216,7 @@ t.test('an unreachable collector affects no run and does not delay shutdown', as
   collector.answer(200);
   await collectorBack(collector, publish);
   await api.until(({ msg }) => msg === 'span export works again');
-  t.equal(api.lines.filter(({ msg }) => msg.startsWith('span export failed')).length, 1, 'said once');
+  t.equal(api.lines.filter(({ msg }) => msg.startsWith('span export failed')).length, 1, 'reported once');
   t.equal(await api.kill('SIGTERM'), 0);
 });
 
@@ -227,7 +227,7 @@ async function collectorBack(
   for (let index = 0; spans.length === 0; index += 1) await publish(`again-${index}`);
 }
 
-t.test('a daemon ends before its shutdown_timeout though its collector is unreachable', async (t) => {
+t.test('a daemon ends before its shutdown_timeout even if its collector is unreachable', async (t) => {
   const hook = await startReceiver(t);
   const place = placeFor(t, { collector: 'http://127.0.0.1:1', http: 'shutdown_timeout: 1h' }, hook);
   const api = await launchApi(t, place, ['serve']);
@@ -247,7 +247,7 @@ export async function resolve(specifier, context, next) {
 }\`));
 `;
 
-t.test('OpenTelemetry is loaded only where something is traced', async (t) => {
+t.test('OpenTelemetry is loaded only if tracing is enabled', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const loadedWith = async (settings: PlaceSettings): Promise<string[]> => {
@@ -261,7 +261,7 @@ t.test('OpenTelemetry is loaded only where something is traced', async (t) => {
     await api.kill('SIGTERM');
     const lines = readFileSync(resolved, 'utf8').split('\n');
     t.ok(lines.length > 10, 'loaded programs are recorded');
-    // It is a part of the bundle, with a file of its own.
+    // It is a part of the bundle in a separate file.
     return lines.filter((specifier) => specifier.includes('open-telemetry'));
   };
   t.same(await loadedWith({}), []);
@@ -271,7 +271,7 @@ t.test('OpenTelemetry is loaded only where something is traced', async (t) => {
   t.equal(hook.received[0]?.headers['traceparent'], undefined);
 });
 
-t.test('runs of a source, of its changes, and those that repeat another', async (t) => {
+t.test('traces runs of a source, runs after a change, and reruns', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const place = placeFor(t, { collector: collector.url }, hook);
@@ -308,7 +308,7 @@ t.test('runs of a source, of its changes, and those that repeat another', async 
   t.same(roots(uploaded), [uploadSpan]);
   const repeated = await traceOf(await post(`p1/runs/${first}/rerun`));
   t.same(roots(repeated), ['POST /v1/pipelines/{pipeline_id}/runs/{run_id}/rerun']);
-  t.not(repeated[0]?.traceId, uploaded[0]?.traceId, 'who asks for it begins a trace');
+  t.not(repeated[0]?.traceId, uploaded[0]?.traceId, 'a manual run starts a trace');
 
   const asked = await traceOf(await post('files/runs'));
   t.same(roots(asked), ['POST /v1/pipelines/{pipeline_id}/runs']);
@@ -326,11 +326,11 @@ t.test('runs of a source, of its changes, and those that repeat another', async 
   t.same(roots(changed), ['watch']);
   t.ok(
     changed.some(({ name }) => name === 'destination'),
-    'down to its destination',
+    'including its destination',
   );
 });
 
-t.test('a worker that traces nothing passes the trace on as it came', async (t) => {
+t.test('a worker without tracing passes the trace on unchanged', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const queue = await queueOf(t, 'bullmq');

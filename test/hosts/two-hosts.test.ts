@@ -19,11 +19,11 @@ import {
 } from './processes.ts';
 
 /**
- * Two hosts, each with a network of its own: the API on the first, a worker on each, Redis and S3 staging
- * between them on a third. A hundred uploads, one worker killed in the midst.
+ * Two hosts with separate networks: the API on the first, a worker on each, and Redis and S3 staging on a
+ * third. There are a hundred uploads, and one worker is killed during them.
  */
 t.test(
-  'two hosts: a hundred uploads all succeed, one at a time in each pipeline, though a worker is killed',
+  'two hosts: a hundred uploads succeed, serially in each pipeline, even if a worker is killed',
   async (t) => {
     const network = await startNetwork(t, ['a', 'b']);
     const [a, b] = network.hosts as [(typeof network.hosts)[0], (typeof network.hosts)[0]];
@@ -60,7 +60,7 @@ t.test(
     for (const id of interrupted)
       t.ok(
         other.lines.some(({ msg, run_id }) => msg === 'run started' && run_id === id),
-        `${id} was taken up by the other host`,
+        `${id} was taken over by the other host`,
       );
     t.same(await overlaps([doomed, other], api.url), [], 'strictly one at a time in each pipeline');
     for (const [index, name] of names.entries())
@@ -82,7 +82,7 @@ t.test(
 );
 
 t.test(
-  'a host that is cut off from Redis: its run is taken up by the other host, and every run is recorded once',
+  'another host takes over the run of a host disconnected from Redis, and every run is recorded once',
   async (t) => {
     const network = await startNetwork(t, ['c', 'd']);
     const [c, d] = network.hosts as [(typeof network.hosts)[0], (typeof network.hosts)[0]];

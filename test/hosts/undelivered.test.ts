@@ -20,7 +20,7 @@ import {
 
 t.setTimeout(0);
 
-/** The built program, in each queue mode: what its receiver did not take is sent again. */
+/** The built program in each queue mode: undelivered events are sent again. */
 
 const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
 
@@ -68,7 +68,7 @@ interface Listed {
   notifiers: { notifier_id: string; configured: boolean; events: { event_id: string; run_id: string }[] }[];
 }
 
-/** Resolves with the IDs of undelivered events once there are this many. */
+/** Resolves to the IDs of undelivered events once there are this many. */
 async function undelivered(t: Test, place: Place, url: string, count: number): Promise<string[]> {
   for (;;) {
     const ended = await command(place, 'undelivered', '--url', url, '--format', 'json');
@@ -89,7 +89,7 @@ async function publish(url: string, ...names: string[]): Promise<string[]> {
   return runs;
 }
 
-/** The failed deliveries in the record of a run, once they have come to this. */
+/** The failed deliveries in the record of a run, once they match. */
 async function failedDeliveries(
   url: string,
   run: string,
@@ -103,7 +103,7 @@ async function failedDeliveries(
 }
 
 for (const driver of ['memory', 'embedded', 'bullmq'] as const)
-  t.test(`what a receiver did not take is listed and sent again (${driver})`, async (t) => {
+  t.test(`undelivered events are listed and sent again (${driver})`, async (t) => {
     const hook = await startHook(t);
     const redis = driver === 'bullmq' ? await startRedis() : null;
     t.teardown(() => redis?.close());
@@ -141,7 +141,7 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
     t.same(
       taken.map(({ event, body }) => [event.id, body]),
       ids.map((id) => [id, bodies.get(id)]),
-      'in order, byte for byte as they were',
+      'in order, byte for byte unchanged',
     );
     t.same(await undelivered(t, place, api.url, 0), []);
     const again = await failedDeliveries(api.url, run, ([first]) => first?.status === 'delivered');
@@ -154,7 +154,7 @@ for (const driver of ['memory', 'embedded', 'bullmq'] as const)
   });
 
 for (const driver of ['embedded', 'bullmq'] as const)
-  t.test(`a kill in the middle of sending again loses none (${driver})`, async (t) => {
+  t.test(`a kill during redelivery loses no events (${driver})`, async (t) => {
     const hook = await startHook(t);
     const redis = driver === 'bullmq' ? await startRedis() : null;
     t.teardown(() => redis?.close());
@@ -169,7 +169,7 @@ for (const driver of ['embedded', 'bullmq'] as const)
     const killed = new Promise<void>((resolve) => {
       hook.answer = ({ id }) => {
         if (id !== ids[1]) return 204;
-        // It has the event, and the daemon never learns that.
+        // It has received the event, but the daemon never gets the response.
         void first.kill('SIGKILL').then(() => resolve());
         return 204;
       };
@@ -186,12 +186,12 @@ for (const driver of ['embedded', 'bullmq'] as const)
     for (;;) {
       const ended = await command(place, 'redeliver', '--url', second.url);
       if (ended.status === 0) break;
-      // The claim of the process that was killed has to expire first.
+      // The claim of the killed process must expire first.
       if (!ended.stderr.includes('are already being redelivered')) throw new Error(ended.stderr);
       await new Promise((resolve) => setTimeout(resolve, 1_000));
     }
     const taken = hook.received.filter(({ status }) => status === 204);
-    t.same([...new Set(taken.map(({ event }) => event.id))], ids, 'each came, in order');
+    t.same([...new Set(taken.map(({ event }) => event.id))], ids, 'each arrived, in order');
     t.ok(taken.length > ids.length, 'the event in flight arrived twice');
     for (const { event, body } of taken) t.equal(body, bodies.get(event.id), 'with the same id and body');
   });

@@ -12,8 +12,8 @@ import { freePort } from '../services/free-port.ts';
 import { withOwnMounts } from '../services/mount-namespace.ts';
 
 /*
- * The image, built from the shipped Dockerfile on a base that this test makes instead of the pinned one; and
- * its programs, in its read-only root file system, as its user.
+ * Builds the image from the published Dockerfile on a base from this test instead of the pinned one. Runs
+ * its programs in its read-only root file system, as its user.
  */
 
 const run = promisify(execFile);
@@ -38,13 +38,13 @@ interface ImageConfig {
 await ensureInstalled('buildah');
 const buildah = await startBuildah(t);
 
-t.test('it is built as it ships, and says what it is', async (t) => {
+t.test('the published Dockerfile builds, and the image has its labels', async (t) => {
   await makeNodeImage(t, buildah, { name: base, release });
   const args = ['--build-arg', `NODE_IMAGE=${base}`, '--build-arg', 'REVISION=abc'];
-  // A step may take minutes without a word, which would end the test.
-  const told = setInterval(() => t.comment('building'), 30_000);
+  // A step may be silent for minutes, which would end the test.
+  const progress = setInterval(() => t.comment('building'), 30_000);
   await buildah('bud', '--format', 'docker', '--layers=false', ...args, '--tag', image, '.').finally(() =>
-    clearInterval(told),
+    clearInterval(progress),
   );
   const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
   t.match(await imageConfig(), {
@@ -61,7 +61,7 @@ t.test('it is built as it ships, and says what it is', async (t) => {
   });
 });
 
-t.test('it takes an upload, publishes it, and writes nowhere else', async (t) => {
+t.test('it accepts and publishes an upload, and writes nowhere else', async (t) => {
   const container = await buildah('from', image);
   const rootOfImage = await buildah('mount', container);
   const place = t.testdir({ state: {}, talk: { 'page.html': 'x' } });
@@ -113,7 +113,9 @@ async function imageConfig(): Promise<ImageConfig> {
   return (JSON.parse(text) as { Docker: { config: ImageConfig } }).Docker.config;
 }
 
-/** What a command begins with to run where the image is the root, with its volume, and read-only. */
+/**
+ * The command prefix that runs a command with the image as root directory, with its volume, and read-only.
+ */
 async function keepReadOnly(
   t: { teardown: (end: () => unknown) => unknown },
   rootOfImage: string,
@@ -142,7 +144,7 @@ cat > /dev/null
   return ['nsenter', '--target', first, '--mount', '--pid', '--root', 'chroot', rootOfImage];
 }
 
-/** As `waybill init` writes it, at the places of the container. */
+/** As written by `waybill init`, with the paths of the container. */
 function configuration(port: number): string {
   const place = t.testdir({});
   mkdirSync(place, { recursive: true });

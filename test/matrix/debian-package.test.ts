@@ -7,8 +7,8 @@ import { certificatesOfRoot, makeCleanRoot } from '../services/clean-root.ts';
 import { ensureInstalled } from '../services/debian.ts';
 
 /*
- * The Debian package in a Debian 13 without anything else. systemd does not run there: the scripts of the
- * package enable and restart nothing.
+ * The Debian package in an otherwise empty Debian 13. systemd does not run there, so the package scripts
+ * enable and restart nothing.
  */
 
 t.setTimeout(0);
@@ -40,7 +40,7 @@ const packagesOfLmdb = [
 const place = t.testdir({ first: {}, second: {}, temporary: {} });
 const file = await makePackage(path.join(place, 'first'));
 
-t.test('the same build makes the same bytes', async (t) => {
+t.test('builds are reproducible', async (t) => {
   t.equal(path.basename(file), `waybill_${version}_all.deb`);
   const again = await makePackage(path.join(place, 'second'));
   t.ok(readFileSync(file).equals(readFileSync(again)));
@@ -53,7 +53,7 @@ t.test('lintian reports no error and no warning', async (t) => {
   t.equal(stdout, '');
 });
 
-t.test('install, upgrade, remove and purge', async (t) => {
+t.test('installs, upgrades, removes and purges', async (t) => {
   const root = await makeCleanRoot(t, 'trixie');
   const at = (name: string): string => path.join(root.directory, name);
   const [command = '', ...through] = root.through;
@@ -90,24 +90,24 @@ t.test('install, upgrade, remove and purge', async (t) => {
     t.equal(readFileSync(at('srv/public/talk.txt'), 'utf8'), 'hello\n');
   });
 
-  await t.test('the steps of docs/installation.md', async (t) => {
+  await t.test('the steps of docs/installation.md work', async (t) => {
     const [, section = ''] =
       /^## As a Debian package$(.*?)^## /ms.exec(readFileSync('docs/installation.md', 'utf8')) ?? [];
     const blocks = [...section.matchAll(/^```\n(.*?)^```$/gms)].map(([, text = '']) => text);
     const [replace = ''] = blocks.filter((block) => block.includes('waybill init'));
     await inRoot(replace);
-    // npm and its dependencies are many packages of Debian: the packages of the clone are the same.
+    // npm and its dependencies are many Debian packages; those of the clone are equivalent.
     t.ok(blocks.some((block) => block.includes(`--prefix /usr/lib/waybill lmdb@${lmdb}\n`)));
     for (const name of packagesOfLmdb)
       cpSync(`node_modules/${name}`, at(`usr/lib/waybill/node_modules/${name}`), { recursive: true });
-    // With `CREDENTIALS_DIRECTORY`, as in the tutorial, to which the page refers for the tokens.
+    // With `CREDENTIALS_DIRECTORY`, as in the tutorial that the page links for the tokens.
     const directory = '/tmp/secrets';
     await inRoot(`mkdir -p ${directory}
       for name in WAYBILL_TOKEN WAYBILL_METRICS_TOKEN; do head -c 24 /dev/urandom | base64 > ${directory}/$name; done`);
     const check = 'waybill config check --config /etc/waybill/waybill.yml';
     t.match(await inRoot(`CREDENTIALS_DIRECTORY=${directory} ${check}`), /^valid .*1 pipeline$/m);
     await inRoot(`rm -r ${directory}`);
-    // Offline, it makes links only.
+    // Without a network, it only creates links.
     await inRoot('systemctl enable waybill.service waybill-worker.service');
     await inRoot('rm /etc/systemd/system/waybill.service');
   });

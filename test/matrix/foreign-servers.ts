@@ -7,19 +7,19 @@ import { type Ended, program } from '../cli/process.ts';
 import { MissingService } from '../services/debian.ts';
 import { recordNotInstalled } from '../support/matrix.ts';
 
-/** What a server of some make was found to be able to do, as cells of a table. */
+/** The tested features of a server, as cells of a table. */
 export interface Found {
-  /** How a file is replaced, as `waybill inspect --probe` says it. */
+  /** How a file is replaced, as reported by `waybill inspect --probe`. */
   replaces: string;
-  /** Which conditions hold, likewise. */
+  /** The supported conditions, likewise. */
   'conditional writes': string;
   /** Whether releases can be published there. */
   releases: 'yes' | 'refused';
-  /** Whether it asks who comes: another key is refused. */
+  /** Whether it authenticates clients: another key is rejected. */
   'refuses strangers': 'yes' | 'no';
 }
 
-/** A place of one server, as a destination of the configuration has it, without its id. */
+/** A location on one server, as a destination of the configuration without its id. */
 export interface Destination {
   settings: string;
   env: Record<string, string>;
@@ -30,8 +30,8 @@ export interface Destination {
 type Start<T> = (t: Pick<Test, 'teardown'>) => Promise<T>;
 
 /**
- * Starts all of them at once, and gives each to the test that asks for it. The row of one that cannot be
- * installed says so; its test alone is skipped, and in CI fails.
+ * Starts all servers concurrently, and passes each to its test. If a server cannot be installed, its row
+ * says so, and only its test is skipped (in CI, it fails).
  */
 export function startAll<N extends string, T>(
   t: Pick<Test, 'teardown'>,
@@ -40,7 +40,7 @@ export function startAll<N extends string, T>(
 ): Record<N, () => Promise<T>> {
   const starts = Object.entries<Start<T>>(servers).map(([name, start]) => {
     const starting = start(t);
-    // Told by the test that asks for it.
+    // Reported by the test of the server.
     starting.catch(() => undefined);
     const started = async (): Promise<T> => {
       try {
@@ -56,8 +56,8 @@ export function startAll<N extends string, T>(
 }
 
 /**
- * A small site is published to a server, published again, changed, verified and pruned, by the built program,
- * as a user would; then once more as releases, and by a stranger. Returns what was found.
+ * Publishes a small site to a server with the built program, then publishes it again, changes, verifies and
+ * prunes it, like a user. Does the same with releases, and with an unknown key. Returns the results.
  */
 export async function publishThere(t: Test, { settings, env, stranger }: Destination): Promise<Found> {
   const place = t.testdir({});
@@ -73,13 +73,13 @@ export async function publishThere(t: Test, { settings, env, stranger }: Destina
   const probed = foundIn(t, await call('inspect', '-c', 'c.yml', '-p', 'maps', '--probe'));
   t.same(await actions('the same again'), ['skip_same'], 'nothing is sent twice');
   site(place, 'second');
-  t.same(await actions('what changed'), ['upsert_additive']);
+  t.same(await actions('the changes'), ['upsert_additive']);
   const verified = await call('verify', '-c', 'c.yml', '-p', 'maps', '-d', 'there');
-  t.equal(verified.status, 0, `every byte is as the catalog has it: ${verified.stdout}`);
+  t.equal(verified.status, 0, `every byte matches the catalog: ${verified.stdout}`);
   const pruned = await call('prune', '-c', 'c.yml', '-p', 'maps', '-d', 'there', '--apply');
   t.equal(pruned.status, 0, `old files are pruned: ${pruned.stderr}`);
   const last = await call('verify', '-c', 'c.yml', '-p', 'maps', '-d', 'there');
-  t.equal(last.status, 0, `and all that stays is as it was: ${last.stdout}`);
+  t.equal(last.status, 0, `all remaining files are unchanged: ${last.stdout}`);
   return {
     ...probed,
     releases: await releasesThere(t, place, { settings, env }),
@@ -87,7 +87,7 @@ export async function publishThere(t: Test, { settings, env, stranger }: Destina
   };
 }
 
-/** A publication to a server that cannot be published to. */
+/** A publication to a server that does not support publishing. */
 export async function publicationRefused(
   t: Test,
   { settings, env }: Pick<Destination, 'settings' | 'env'>,
@@ -113,7 +113,7 @@ export function cells(
   return { ...found, 'publish, verify, prune': holds, 'storage contract': contract };
 }
 
-/** Releases are published, or refused before anything is written, with what to do. */
+/** Releases are published, or rejected with a fix before anything is written. */
 async function releasesThere(
   t: Test,
   place: string,
@@ -127,9 +127,9 @@ async function releasesThere(
   t.match(
     said,
     /symbolic links cannot be replaced|condition|posix-rename/,
-    'a refusal names what the server lacks',
+    'a refusal names the missing feature',
   );
-  t.match(said, /layout: in_place/, 'and what to do');
+  t.match(said, /layout: in_place/, 'and the fix');
   return 'refused';
 }
 
@@ -145,7 +145,7 @@ async function refusesStrangers(
   return 'yes';
 }
 
-/** A destination that may be pruned, which releases cannot. */
+/** A destination that may be pruned, which is impossible with releases. */
 function configuration(settings: string, mayPrune = true): string {
   const retention = mayPrune ? ', retention: {prune: {enabled: true, keep_latest: 1}}' : '';
   return `pipelines:
@@ -156,7 +156,7 @@ function configuration(settings: string, mayPrune = true): string {
 `;
 }
 
-/** A bundle with files of which one is large enough to be sent in parts. */
+/** A bundle with one file that is large enough to be sent in parts. */
 function site(place: string, text: string): void {
   const bundle = path.join(place, 'source/one');
   mkdirSync(path.join(bundle, 'maps'), { recursive: true });
@@ -191,11 +191,11 @@ function foundIn(t: Test, { status, stdout, stderr }: Ended): Pick<Found, 'repla
   if (there === undefined || there.probe === null) throw new Error(`not opened: ${stdout}`);
   const { rename, conditional_writes, rights } = there.probe;
   const refused = Object.entries(rights).filter(([, { answer }]) => answer === 'no');
-  t.same(refused, [], 'nothing that a publication does is refused');
+  t.same(refused, [], 'all operations of a publication are allowed');
   return { replaces: replaces[rename] ?? rename, 'conditional writes': conditional_writes ?? 'unknown' };
 }
 
-/** In words of people. */
+/** In plain words. */
 const replaces: Readonly<Record<string, string>> = {
   none: 'in one step',
   atomic: 'in one step',
@@ -211,7 +211,7 @@ function actionsOf(document: unknown): string[] {
   );
 }
 
-/** Not synchronously: a server may be one of this process. */
+/** Must be asynchronous, because a server may run in this process. */
 async function run(cwd: string, args: string[], env: Record<string, string>): Promise<Ended> {
   return new Promise((resolve) => {
     execFile(

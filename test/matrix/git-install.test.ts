@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { packWaybill } from '../cli/packed.ts';
 
-/* The package, installed by npm from the URL of a Git repository: npm clones it, builds it and packs it. */
+/* npm installs the package from the URL of a Git repository: it clones, builds and packs it. */
 
 const run = promisify(execFile);
 
@@ -16,7 +16,7 @@ t.test('an installation from a Git URL has the files of the package', async (t) 
   const repository = path.join(place, 'repository.git');
   await run('git', ['clone', '--quiet', '--bare', '.', repository]);
   writeFileSync(path.join(prefix, 'package.json'), '{"name":"site","version":"1.0.0"}');
-  // npm is silent while it clones and builds, and silence ends a test file.
+  // npm is silent while it clones and builds, and a silent test file is killed.
   const progress = setInterval(() => t.comment('npm installs'), 30_000);
   const args = ['install', `git+${pathToFileURL(repository).href}`, '--no-audit', '--no-fund'];
   await run('npm', args, { cwd: prefix, maxBuffer: 64 << 20 }).finally(() => clearInterval(progress));

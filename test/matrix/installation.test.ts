@@ -28,7 +28,7 @@ const inRoot = (file: string): string => path.join(root.directory, file);
 const registry = await startNpmRegistry(t, packWaybill(t.testdir({})));
 const authority = '/var/lib/caddy/.local/share/caddy/pki/authorities/local/root.crt';
 
-/** Options of Caddy that stand before the sites of a Caddyfile. */
+/** Caddy options that come before the sites of a Caddyfile. */
 const caddyOptions = `{
 	admin off
 	https_port ${https}
@@ -46,7 +46,7 @@ function asHere(block: string): string {
     .replaceAll(/https:\/\/((?:publish|www)\.example\.org)/g, `https://$1:${https}`);
 }
 
-/** Throws with all that was said if the block fails: those after it build on it. */
+/** Throws with the whole output if the block fails, because later blocks depend on it. */
 async function paste(t: Test, block: string): Promise<string> {
   const trusted = existsSync(inRoot(authority)) ? authority : certificatesOfRoot;
   const env = {
@@ -69,12 +69,12 @@ async function paste(t: Test, block: string): Promise<string> {
   let output = '';
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  // Silence would end the test, and apt takes its time. What it says is not for tap to read.
-  const told = setInterval(
+  // A silent test would be killed, and apt takes long. Its output is not meant for tap.
+  const progress = setInterval(
     () => t.comment(`${Math.round((systemClock.monotonic() - begun) / 1000)} s`),
     30_000,
   );
-  const [code] = (await once(child, 'close').finally(() => clearInterval(told))) as [number];
+  const [code] = (await once(child, 'close').finally(() => clearInterval(progress))) as [number];
   if (code !== 0) throw new Error(`exit code ${code} of\n${block}\n${output}${logs()}`);
   return output;
 }
@@ -87,7 +87,7 @@ function logs(): string {
     .join('');
 }
 
-/** Of systemd, which waits for a unit of Type=notify. */
+/** From systemd, which waits for a unit of Type=notify. */
 async function untilCaddyListens(): Promise<void> {
   for (;;) {
     const socket = connect(https, '127.0.0.1');
@@ -100,7 +100,7 @@ async function untilCaddyListens(): Promise<void> {
   }
 }
 
-t.test('from nothing to a published page over TLS, to another version, and to nothing', async (t) => {
+t.test('from a new machine to a published page over TLS, an upgrade, and a removal', async (t) => {
   copyFileSync('test/matrix/systemctl.sh', inRoot('usr/local/sbin/systemctl'));
   chmodSync(inRoot('usr/local/sbin/systemctl'), 0o755);
   writeFileSync(inRoot('etc/hosts'), `127.0.0.1 localhost ${names.join(' ')}\n`);
@@ -116,12 +116,12 @@ t.test('from nothing to a published page over TLS, to another version, and to no
   t.same(
     namedWaybill().filter((file) => !before.includes(file)),
     [],
-    'nothing of it is left',
+    'no files are left',
   );
   t.notMatch(readFileSync(inRoot('etc/passwd'), 'utf8'), 'waybill');
 });
 
-/** Files that are called after it, but for what npm keeps of all packages, and the log of the script. */
+/** Files with its name, except for npm's cache, and the log of the script. */
 function namedWaybill(): string[] {
   const args = [root.directory, '-xdev', '-name', '*waybill*', '-not', '-path', '*/.npm/*'];
   const found = execFileSync('find', args, { encoding: 'utf8' }).trim().split('\n');

@@ -14,7 +14,7 @@ import { nodeProgram, nodeReleases } from '../services/node-releases.ts';
 
 const env = { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', SOURCE_DATE_EPOCH: '1795136523' };
 
-t.test('an archive is the same bytes whatever Node.js makes it', async (t) => {
+t.test('every Node.js release makes an archive of the same bytes', async (t) => {
   const place = t.testdir({ source: {} });
   const bundle = path.join(place, 'source/one');
   const words = readFileSync('package-lock.json');
@@ -62,7 +62,7 @@ function configuration(release: string): string {
   ].join('\n');
 }
 
-/** Of all published files; the record of the publication has its time. */
+/** The digest of all published files, without the record of the publication, which has its time. */
 function digestsBelow(root: string): Record<string, string> {
   const files = readdirSync(root, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name !== '.publisher.json')

@@ -13,13 +13,13 @@ import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { recordMatrix } from '../support/matrix.ts';
 
-/** The program as it is packaged, on each line of Node.js that it supports, with real servers. */
+/** The packaged program on each supported line of Node.js, with real servers. */
 
 const run = promisify(execFile);
 const bundled = path.resolve('dist/bundle/waybill.cjs');
 /**
- * `npm test` has bundled it: compiled from source it takes half a minute of each release, most of it the
- * compiler's, of which it is enough to see that it starts there.
+ * The bundle of `npm test`. Compiling from source takes half a minute for each release, and it is enough to
+ * check that the compiler starts there.
  */
 const demo = fileURLToPath(new URL('../../examples/demo/demo.ts', import.meta.url));
 const token = 'a-token-of-this-test-alone';
@@ -45,7 +45,7 @@ for (const release of nodeReleases)
 
 /**
  * The checks by column, in this order. Each fails unless all of it has worked. `stop` ends the daemon that
- * the upload started, and resolves with its exit code.
+ * the upload started, and resolves to its exit code.
  */
 async function attemptsOn(
   t: Test,

@@ -14,7 +14,7 @@ t.setTimeout(0);
 const watched = await startWatchedRedis();
 t.teardown(() => watched.close());
 
-/** Resolves once both replicas have everything that the primary has written. */
+/** Resolves once both replicas have all writes of the primary. */
 async function untilReplicated(primary: RedisService): Promise<void> {
   for (;;) {
     const facts = await primary.cli('info', 'replication');

@@ -14,7 +14,7 @@ import { locationOf, secretsOf } from '../services/radosgw.ts';
 import { recordMatrix } from '../support/matrix.ts';
 import { cells, publicationRefused, publishThere, startAll } from './foreign-servers.ts';
 
-/** S3 servers of other makes: what each can do, that it is found out, and that publishing there holds. */
+/** S3 servers of other projects: their features, the detection of those features, and publishing. */
 
 let prefixes = 0;
 
@@ -56,31 +56,28 @@ async function contract(t: Test, name: string, server: ForeignS3): Promise<void>
   );
 }
 
-t.test(
-  's3rver, which fails to list a page of several keys, is refused, and nothing is published',
-  async (t) => {
-    const server = await made.s3rver();
-    const { endpoint, bucket, user } = server;
-    const settings = `backend: s3, bucket: ${bucket}, prefix: live/, endpoint: "${endpoint}", access_key_id_env: KEY, secret_access_key_env: SECRET`;
-    const env = { KEY: user.accessKeyId, SECRET: user.secretAccessKey };
-    const secrets = secretsOf(user);
-    const storage = await s3Storage(locationOf(endpoint, bucket, 'live/'), {
-      clock: systemClock,
-      log: silentLog,
-      secrets,
-    });
-    for (const name of ['a', 'b']) await storage.write(listedKey(name), bytesBody(name), { mode: 'replace' });
-    const { status, said } = await publicationRefused(t, { settings, env });
-    t.equal(status, 1);
-    t.match(said, /InternalError, status 500/, "the server's response is reported");
-    const left: string[] = [];
-    for (const name of ['a', 'b', 'readme.txt', 'manifest.json', '.publisher.json'])
-      if ((await storage.stat(listedKey(name))) !== undefined) left.push(name);
-    t.same(left, ['a', 'b'], 'existing files are unchanged');
-    recordMatrix(t, 's3-servers', {
-      subject: 's3rver',
-      version: server.version,
-      found: { 'publish, verify, prune': t.passing() ? 'refused' : 'no' },
-    });
-  },
-);
+t.test('rejects s3rver, which fails to list a page of several keys, and publishes nothing', async (t) => {
+  const server = await made.s3rver();
+  const { endpoint, bucket, user } = server;
+  const settings = `backend: s3, bucket: ${bucket}, prefix: live/, endpoint: "${endpoint}", access_key_id_env: KEY, secret_access_key_env: SECRET`;
+  const env = { KEY: user.accessKeyId, SECRET: user.secretAccessKey };
+  const secrets = secretsOf(user);
+  const storage = await s3Storage(locationOf(endpoint, bucket, 'live/'), {
+    clock: systemClock,
+    log: silentLog,
+    secrets,
+  });
+  for (const name of ['a', 'b']) await storage.write(listedKey(name), bytesBody(name), { mode: 'replace' });
+  const { status, said } = await publicationRefused(t, { settings, env });
+  t.equal(status, 1);
+  t.match(said, /InternalError, status 500/, "the server's response is reported");
+  const left: string[] = [];
+  for (const name of ['a', 'b', 'readme.txt', 'manifest.json', '.publisher.json'])
+    if ((await storage.stat(listedKey(name))) !== undefined) left.push(name);
+  t.same(left, ['a', 'b'], 'existing files are unchanged');
+  recordMatrix(t, 's3-servers', {
+    subject: 's3rver',
+    version: server.version,
+    found: { 'publish, verify, prune': t.passing() ? 'refused' : 'no' },
+  });
+});

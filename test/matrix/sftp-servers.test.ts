@@ -15,7 +15,7 @@ import { noSecrets } from '../services/sshd.ts';
 import { recordMatrix } from '../support/matrix.ts';
 import { cells, publishThere, startAll } from './foreign-servers.ts';
 
-/** SFTP servers of other makes: what each can do, that it is found out, and that publishing there holds. */
+/** SFTP servers of other projects: their features, the detection of those features, and publishing. */
 
 let places = 0;
 const policy = { retries: 20, baseMs: 50, capMs: 500 };
@@ -73,7 +73,7 @@ async function contract(t: Test, name: string, server: ForeignSftp): Promise<voi
         maxConnections: 4,
       };
       return {
-        // Some take no more than a few clients at once that have not logged in yet.
+        // Some servers limit the number of clients that have not logged in yet.
         open: async () => openStorage(location, { readOnly: false }),
         page: 90,
       };

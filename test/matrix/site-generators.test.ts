@@ -7,14 +7,14 @@ import { publishInRounds } from '../cli/publishing/rounds.ts';
 import { ensureInstalled } from '../services/debian.ts';
 
 /**
- * The builds of real site generators, published, published again, changed, and rolled back and forth.
- * test/cli/real-directories.test.ts has directories of the same shapes.
+ * Builds of real site generators: published, republished, changed, and rolled back and forward.
+ * test/cli/real-directories.test.ts has similar directories.
  */
 
-// A generator takes long on a busy machine.
+// A generator is slow on a busy machine.
 t.setTimeout(0);
 
-/** A directory outside of the clone, whose settings a generator would find. */
+/** A directory outside of the clone, because a generator would find the clone's settings. */
 function projectOf(t: Test): string {
   const project = mkdtempSync(path.join(tmpdir(), 'waybill-generator-'));
   t.teardown(() => rmSync(project, { recursive: true, force: true }));
@@ -28,7 +28,7 @@ function write(root: string, files: Readonly<Record<string, string>>): void {
   }
 }
 
-/** Publishes what a generator built, which must have a file whose path matches. */
+/** Publishes the output of a generator, which must have a file with a matching path. */
 async function publishBuild(t: Test, build: string, expected: RegExp): Promise<void> {
   const built = readdirSync(build, { recursive: true, encoding: 'utf8' });
   t.ok(

@@ -32,11 +32,11 @@ async function open(options: Parameters<Browser['newPage']>[0] = {}, hash = ''):
   return page;
 }
 
-t.test('without script everything can be read, folded at first, with its contents in view', async (t) => {
+t.test('without script the page is readable, initially collapsed, and shows its contents', async (t) => {
   const page = await open({ javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
   t.ok(await page.getByRole('link', { name: 'Upload a bundle', exact: true }).isVisible());
   const height = (await page.locator('main').boundingBox())!.height;
-  t.ok(height < 12_000, `${height} pixels, where it was 22,500`);
+  t.ok(height < 12_000, `${height} pixels, previously 22,500`);
   await page.locator('#uploadBundle > summary').click();
   t.match(
     await page.locator('#uploadBundle').innerText(),
@@ -58,46 +58,43 @@ t.test('tries a read request in the page, and shows status, headers and body of 
   t.match(await answer.textContent(), /^401/);
 });
 
-t.test(
-  'a request with a body is tried: JSON that is typed, and files, as they are or in a form',
-  async (t) => {
-    const page = await open({}, '#validateSceneMap');
-    const validate = page.locator('#validateSceneMap');
-    await validate.getByLabel('Body', { exact: true }).fill('{"scenes": 7}');
-    await validate.getByRole('button', { name: 'Send' }).click();
-    const answer = validate.getByLabel('Answer', { exact: true });
-    await answer.getByText('"findings"').waitFor();
-    t.match(await answer.textContent(), '"/scenes"');
+t.test('a request with a body can be sent: typed JSON, and files, raw or in a form', async (t) => {
+  const page = await open({}, '#validateSceneMap');
+  const validate = page.locator('#validateSceneMap');
+  await validate.getByLabel('Body', { exact: true }).fill('{"scenes": 7}');
+  await validate.getByRole('button', { name: 'Send' }).click();
+  const answer = validate.getByLabel('Answer', { exact: true });
+  await answer.getByText('"findings"').waitFor();
+  t.match(await answer.textContent(), '"/scenes"');
 
-    await validate.getByLabel('Content-Type').selectOption('multipart/form-data');
-    t.equal(await validate.getByLabel('Body', { exact: true }).count(), 0);
-    await validate.getByLabel('file', { exact: true }).setInputFiles({
-      ...{ name: 'map.json', mimeType: 'application/json' },
-      buffer: await readFile('examples/scene-maps/session-42-findings.json'),
-    });
-    await validate.getByRole('button', { name: 'Send' }).click();
-    await answer.getByText('"valid": true').waitFor();
-    t.match(await answer.textContent(), /^200 OK/);
+  await validate.getByLabel('Content-Type').selectOption('multipart/form-data');
+  t.equal(await validate.getByLabel('Body', { exact: true }).count(), 0);
+  await validate.getByLabel('file', { exact: true }).setInputFiles({
+    ...{ name: 'map.json', mimeType: 'application/json' },
+    buffer: await readFile('examples/scene-maps/session-42-findings.json'),
+  });
+  await validate.getByRole('button', { name: 'Send' }).click();
+  await answer.getByText('"valid": true').waitFor();
+  t.match(await answer.textContent(), /^200 OK/);
 
-    await page.goto(`${url}#uploadBundle`);
-    const upload = page.locator('#uploadBundle');
-    await upload.getByLabel('pipeline_id (path)').fill('maps');
-    await upload.getByLabel('Token').fill(tokens.maps);
-    const seen = page.waitForRequest((request) => request.url().endsWith('/pipelines/maps/upload'));
-    await upload.getByLabel('Content-Type').selectOption('application/gzip');
-    await upload
-      .getByLabel('Body', { exact: true })
-      .setInputFiles({ name: 'a.tar.gz', mimeType: '', buffer: Buffer.from('no archive') });
-    await upload.getByRole('button', { name: 'Send' }).click();
-    t.equal(await (await seen).headerValue('content-type'), 'application/gzip');
-    const accepted = upload.getByLabel('Answer', { exact: true });
-    await accepted.getByText('x-request-id').waitFor();
-    // The bundle is staged by a stand-in, which takes any bytes.
-    t.match(await accepted.textContent(), /^202 Accepted/);
-  },
-);
+  await page.goto(`${url}#uploadBundle`);
+  const upload = page.locator('#uploadBundle');
+  await upload.getByLabel('pipeline_id (path)').fill('maps');
+  await upload.getByLabel('Token').fill(tokens.maps);
+  const seen = page.waitForRequest((request) => request.url().endsWith('/pipelines/maps/upload'));
+  await upload.getByLabel('Content-Type').selectOption('application/gzip');
+  await upload
+    .getByLabel('Body', { exact: true })
+    .setInputFiles({ name: 'a.tar.gz', mimeType: '', buffer: Buffer.from('no archive') });
+  await upload.getByRole('button', { name: 'Send' }).click();
+  t.equal(await (await seen).headerValue('content-type'), 'application/gzip');
+  const accepted = upload.getByLabel('Answer', { exact: true });
+  await accepted.getByText('x-request-id').waitFor();
+  // The bundle is staged by a stub, which accepts any bytes.
+  t.match(await accepted.textContent(), /^202 Accepted/);
+});
 
-t.test('every request that ends can be tried, and axe has nothing against any form', async (t) => {
+t.test('every request that ends can be tried, and axe accepts every form', async (t) => {
   const page = await open({ viewport: { width: 360, height: 900 } });
   await page.evaluate('for (const each of document.querySelectorAll(".operation")) each.open = true');
   for (const { operationId, path } of routes)
@@ -116,7 +113,7 @@ t.test('every request that ends can be tried, and axe has nothing against any fo
   t.same(found, []);
 });
 
-t.test('every route is there, with its parameters and answers, and its links lead somewhere', async (t) => {
+t.test('every route is there, with its parameters and answers, and all links work', async (t) => {
   const page = await open();
   const document = openApiDocument(routes, '/');
   for (const { path, operationId, parameters = [], problems } of routes) {
@@ -138,7 +135,7 @@ t.test('every route is there, with its parameters and answers, and its links lea
   t.ok(Object.keys(document.paths).length > 5);
 });
 
-t.test('the first example works as it is copied from the page', async (t) => {
+t.test('the first example works as copied from the page', async (t) => {
   const page = await open();
   const example = await page.getByLabel('First request').innerText();
   t.match(example, `export WAYBILL=${base.slice(0, -1)}\n`);
@@ -158,7 +155,7 @@ t.test('methods have colors, and paths break only after a slash', async (t) => {
   t.same(broken, []);
 });
 
-t.test('errors are linked from each request, and a request is tried next to its example', async (t) => {
+t.test('each request links its errors, and can be tried next to its example', async (t) => {
   const page = await open({}, '#getRun');
   await page.locator('#getRun').getByRole('link', { name: 'run_not_found' }).click();
   t.match(page.url(), /#error-run_not_found$/);
@@ -180,7 +177,7 @@ t.test('the first example of the weather reader requests one of its own paths', 
   );
 });
 
-t.test('what a description holds stays text', async (t) => {
+t.test('descriptions stay text', async (t) => {
   const attack = '<img src=x onerror=alert(1)> `</code><script>x</script>`';
   const document = openApiDocument([{ ...routes[0]!, summary: attack, description: attack }], '/');
   const site = siteOf({ http: { basePath: '/' } as Parameters<typeof siteOf>[0]['http'] });

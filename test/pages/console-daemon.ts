@@ -9,7 +9,7 @@ import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import type { Lifetime } from './page-sets.ts';
 
-/** `operator` has every pipeline but `secret`, `guest` has `library` and may only read. */
+/** `operator` has every pipeline except `secret`. `guest` has `library`, read-only. */
 export const consoleTokens = {
   operator: 'the-token-of-the-operator-of-all',
   guest: 'the-token-of-a-guest-who-may-read',
@@ -18,26 +18,28 @@ export const consoleTokens = {
 
 export interface ConsoleDaemon {
   served: Served;
-  /** Ends with `/`. */
+  /** The base URL, which ends with `/`. */
   base: string;
-  /** Where everything is. */
+  /** The directory of the daemon. */
   root: string;
-  /** Uploads a bundle to `maps`; resolves with the record once the run is over. */
+  /** Uploads a bundle to `maps`. Resolves to the record once the run is over. */
   publish: (files: Record<string, string>, options?: PublishOptions) => Promise<RunRecord>;
-  /** Uploads one; resolves with the id of its run. */
+  /** Uploads a bundle. Resolves to the id of its run. */
   accept: (files: Record<string, string>, options?: PublishOptions) => Promise<string>;
   /** A tar of these files and a manifest. */
   archive: (files: Record<string, string>, created: string) => Promise<Buffer>;
-  /** Starts a run of what a source holds; resolves with the record once the run is over. */
+  /** Starts a run from a source. Resolves to the record once the run is over. */
   start: (pipelineId: string) => Promise<RunRecord>;
   follow: (runId: string) => Promise<RunRecord>;
-  /** Lets no run of a pipeline begin, for a reason. */
+  /** Pauses a pipeline, for a reason. */
   pause: (pipelineId: string, reason: string) => Promise<void>;
   /** Starts a worker of the same configuration. */
   work: () => Promise<{ close: () => Promise<unknown> }>;
-  /** Lets no run of `maps` begin while `work` is done, and until `letGo` is called. */
+  /** Pauses `maps` during `work`, and until `letGo` is called. */
   held: (work: () => Promise<string>) => Promise<{ runId: string; letGo: () => Promise<void> }>;
-  /** Locks `session-1` at `web`, as another publisher does: a run that publishes it waits for `unlock`. */
+  /**
+   * Locks `session-1` at `web` like another publisher, so that a run that publishes it waits for `unlock`.
+   */
   lock: () => { unlock: () => void };
 }
 
@@ -45,7 +47,7 @@ interface PublishOptions {
   name?: string;
   created?: string;
   pipeline?: string;
-  /** Of files that are something in particular. */
+  /** The kinds of special files. */
   kinds?: Record<string, string>;
 }
 
@@ -158,7 +160,7 @@ export async function startConsole(
   };
 }
 
-/** A tar of these files and a manifest that lists them, or theirs. */
+/** A tar of these files and a manifest that lists them, or the given manifest. */
 export async function packed(
   root: string,
   files: Record<string, string>,
@@ -182,7 +184,7 @@ export async function packed(
   return Buffer.concat(chunks);
 }
 
-/** As a person does it: opens the console, is asked for a token, and gets in. */
+/** Opens the console like a user, and logs in with a token. */
 export async function logIn(page: Page, base: string, token: string = consoleTokens.operator): Promise<void> {
   await page.goto(`${base}console`);
   await page.getByLabel('Token').fill(token);

@@ -6,9 +6,7 @@ import { consoleRoutes } from '../../src/api/console/console.ts';
 import { startChromium } from '../services/chromium.ts';
 import { type ConsoleDaemon, consoleTokens, logIn, startConsole } from './console-daemon.ts';
 
-/*
- * The console in a browser that runs no script: everything can be read, and every action is a form.
- */
+/* The console in a browser without scripts: every page is readable, and every action is a form. */
 
 let browser: Browser;
 let daemon: ConsoleDaemon;
@@ -41,8 +39,8 @@ interface OpenOptions {
 const runOf = (page: Page): string => new URL(page.url()).pathname.split('/').at(-1) ?? '';
 const mainOf = (page: Page): Promise<string> => page.locator('main').innerText();
 
-t.test('without script every action that the console has is done by a form', async (t) => {
-  // A run waits for its next try only if a storage is unreachable: retry.test.ts submits this form.
+t.test('without script a form performs every action of the console', async (t) => {
+  // A run waits for a retry only if a storage is unreachable; retry.test.ts submits this form.
   const done = new Set<string>(['/console/runs/{run_id}/retry']);
   const actions = consoleRoutes.filter(({ method }) => method === 'post');
   const forms = actions.map(({ path }) => ({
@@ -51,13 +49,13 @@ t.test('without script every action that the console has is done by a form', asy
   }));
   const seen = (request: Request): void => {
     if (request.method() !== 'POST') return;
-    t.equal(request.resourceType(), 'document', 'no script asks');
+    t.equal(request.resourceType(), 'document', 'without a script there is no confirmation');
     for (const { path, form } of forms) if (form.test(new URL(request.url()).pathname)) done.add(path);
   };
   const page = await open(t, { seen });
   const admin = await open(t, { seen, token: consoleTokens.admin });
 
-  // Runs of a source, and plans of them.
+  // Runs of a source, and plans of such runs.
   await page.goto(`${daemon.base}console/pipelines/library`);
   await page.getByRole('button', { name: 'Start a run' }).click();
   await page.waitForURL(/done=started/);
@@ -75,7 +73,7 @@ t.test('without script every action that the console has is done by a form', asy
   await page.waitForURL(/done=started/);
   t.match(await daemon.follow(runOf(page)), { status: 'succeeded' });
 
-  // An upload: only planned, taken, and held back to be cancelled.
+  // An upload: only planned, accepted, and paused to be cancelled.
   const archive = await daemon.archive({ 'index.html': 'by a form' }, '2026-11-22T01:02:03Z');
   const file = { name: 'bundle.tar', mimeType: 'application/x-tar', buffer: archive };
   await page.goto(`${daemon.base}console/pipelines/maps/upload`);
@@ -104,7 +102,7 @@ t.test('without script every action that the console has is done by a form', asy
     'succeeded',
   );
 
-  // Failed runs: one of them, then all that are left, at the filters that were chosen.
+  // Failed runs: one of them, then all remaining ones with the selected filters.
   for (let run = 0; run < 3; run++) await daemon.start('blocked');
   const failed = `${daemon.base}console/runs?status=failed&pipeline=blocked`;
   await page.goto(failed);
@@ -155,7 +153,7 @@ t.test('without script every action that the console has is done by a form', asy
   await page.waitForURL(/done=promoted/);
   t.match(await rows.filter({ has: page.getByRole('rowheader', { name: newest }) }).innerText(), /current/);
 
-  // The daemon as a whole.
+  // Actions of the whole daemon.
   await daemon.start('blocked');
   await admin.goto(`${daemon.base}console/admin`);
   t.match(await mainOf(admin), /[1-9]\d* undelivered/);
@@ -173,11 +171,11 @@ t.test('without script every action that the console has is done by a form', asy
   t.same(
     actions.map(({ path }) => path).filter((path) => !done.has(path)),
     [],
-    'none was left out',
+    'none was omitted',
   );
 });
 
-t.test('without script every page says what it says with script', async (t) => {
+t.test('without script every page has the same content as with script', async (t) => {
   await daemon.start('blocked');
   const page = await open(t, { token: consoleTokens.admin });
   const withScript = await browser.newContext();
@@ -208,8 +206,8 @@ t.test('without script every page says what it says with script', async (t) => {
 });
 
 /**
- * The words of `main`, folded or not, without states of the daemon and buttons that copy, which only
- * scripts show. Ages and the address in examples, which scripts replace, are left out.
+ * The words of `main`, collapsed or not, without daemon states and copy buttons, which require scripts. Ages
+ * and addresses in examples are omitted, because scripts replace them.
  */
 async function wordsOf(page: Page): Promise<string[]> {
   const text = await page.evaluate<string>(`(() => {
@@ -223,7 +221,7 @@ async function wordsOf(page: Page): Promise<string[]> {
     .split(/\s+/);
 }
 
-t.test('a page that is not allowed leads to a login with another token', async (t) => {
+t.test('a forbidden page links to a login with another token', async (t) => {
   const page = await open(t);
   t.equal((await page.goto(`${daemon.base}console/admin`))?.status(), 403);
   t.match(await mainOf(page), /^Not allowed\s+This needs the admin token\./);
@@ -242,7 +240,7 @@ t.test("shows a rejection on the form's page", async (t) => {
   page.on('response', (response) => {
     if (response.request().method() === 'POST') answers.push(response.status());
   });
-  // A form of a page that was open while the run ended.
+  // The form of a page that was open when the run ended.
   const csrf = await page.locator('input[name=csrf]').first().inputValue();
   const send = async (path: string, fields: Record<string, string>): Promise<string> => {
     const response = await page.request.post(path, {
@@ -285,7 +283,7 @@ t.test('a bulk rerun checks each run as a single rerun does', async (t) => {
   };
   const guest = await open(t, { token: consoleTokens.guest });
   await guest.goto(`${daemon.base}console/runs`);
-  t.equal(await guest.getByRole('checkbox').count(), 0, 'nothing is offered to a token that only reads');
+  t.equal(await guest.getByRole('checkbox').count(), 0, 'a read-only token has no actions');
   const csrf = await guest.locator('input[name=csrf]').first().inputValue();
   const refused = await post(
     guest,
@@ -304,7 +302,7 @@ t.test('a bulk rerun checks each run as a single rerun does', async (t) => {
   t.match(await daemon.follow(mine), { rerunnable: true }, 'nothing was repeated');
 });
 
-t.test('a channel can be chosen where there is one', async (t) => {
+t.test('a channel can be selected if there is one', async (t) => {
   const page = await open(t);
   await page.goto(`${daemon.base}console/pipelines/library/plan`);
   await page.getByLabel('Publish for').selectOption('channel preview');
@@ -331,7 +329,7 @@ t.test('a channel can be chosen where there is one', async (t) => {
   t.match(await daemon.follow(uploaded), { channel: 'preview', status: 'succeeded' });
 });
 
-t.test('without script a page is loaded again while its run is not over', async (t) => {
+t.test('without script a page reloads until its run is over', async (t) => {
   const page = await open(t);
   const held = await daemon.held(async () =>
     daemon.accept({ 'index.html': 'reloaded' }, { created: '2026-11-22T05:00:00Z' }),
@@ -345,5 +343,5 @@ t.test('without script a page is loaded again while its run is not over', async 
   await daemon.follow(held.runId);
   // Without any input.
   await page.locator('#head').getByText('succeeded').waitFor({ timeout: 0 });
-  t.equal(await page.locator('meta[http-equiv=refresh]').count(), 0, 'and then no more');
+  t.equal(await page.locator('meta[http-equiv=refresh]').count(), 0, 'and then no longer');
 });

@@ -9,7 +9,7 @@ import { startOidcProvider } from '../services/oidc-provider.ts';
 
 /*
  * The login with OpenID Connect in Chromium. The console is at `localhost` and the provider at `127.0.0.1`,
- * which are different sites for the rules of cookies.
+ * which are different sites for cookies.
  */
 t.setTimeout(0);
 t.test('users log in at a provider on another site, see their role, and log out everywhere', async (t) => {

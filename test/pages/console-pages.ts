@@ -4,7 +4,7 @@ import path from 'node:path';
 import { consoleTokens, logIn, packed, startConsole } from './console-daemon.ts';
 import type { PageSet } from './page-sets.ts';
 
-/** The console with runs that published, one that could not, a plan and releases. */
+/** The console with successful runs, a failed run, a plan and releases. */
 export const consolePages: PageSet = {
   name: 'console',
   start: async (t) => {
@@ -99,7 +99,7 @@ export const consolePages: PageSet = {
   ],
 };
 
-/** A bundle whose manifest lists a file that is not there. */
+/** A bundle whose manifest lists a missing file. */
 async function mistakenBundle(): Promise<Buffer> {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-mistaken-'));
   const manifest = {
@@ -145,7 +145,7 @@ export const adminPages: PageSet = {
   ],
 };
 
-/** Names that are long, or written from right to left, and nothing or very much of something. */
+/** Names that are long, or written from right to left, and empty or very large contents. */
 export const oddPages: PageSet = {
   name: 'console with odd names',
   start: async (t) => {
@@ -181,7 +181,7 @@ export const oddPages: PageSet = {
   ],
 };
 
-/** Before anybody is logged in. */
+/** Before the login. */
 export const loginPages: PageSet = {
   name: 'console before the login',
   start: async (t) => (await startConsole(t)).base,

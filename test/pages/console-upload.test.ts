@@ -26,7 +26,7 @@ async function openUpload(t: Test): Promise<Page> {
   return page;
 }
 
-/** A directory of the machine that the browser runs on. */
+/** A directory on the machine of the browser. */
 function directoryOf(files: Files): string {
   const directory = mkdtempSync(path.join(daemon.root, 'dropped-'));
   for (const [file, bytes] of Object.entries(files)) {
@@ -36,7 +36,7 @@ function directoryOf(files: Files): string {
   return directory;
 }
 
-/** Drops files from disk on the page, with the events that the system sends to the browser. */
+/** Drops files from disk onto the page, with the events that the system sends to the browser. */
 async function drop(page: Page, ...files: string[]): Promise<void> {
   const box = await page.locator('#drop').boundingBox();
   if (box === null) throw new TypeError('there is nowhere to drop anything');
@@ -47,20 +47,20 @@ async function drop(page: Page, ...files: string[]): Promise<void> {
     await session.send('Input.dispatchDragEvent', { type, ...at, data });
 }
 
-/** Uploads what was chosen; the page says what that is. */
+/** Uploads the selection; the page describes it. */
 async function send(page: Page): Promise<void> {
   await page.locator('#upload-state', { hasText: 'bytes' }).waitFor();
   await page.getByRole('button', { name: 'Upload', exact: true }).click();
 }
 
-/** Uploads what was chosen, and waits for the end of its run. */
+/** Uploads the selection, and waits for the end of its run. */
 async function published(page: Page): Promise<void> {
   await send(page);
   await page.waitForURL(/done=uploaded/);
   await page.locator('#head').getByText('succeeded').waitFor();
 }
 
-/** What readers find below a path of the destination, by path. */
+/** The files that readers find below a path of the destination, by path. */
 function publishedAt(place: string): Map<string, Buffer> {
   const root = path.join(daemon.root, 'public', place);
   const found = readdirSync(root, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
@@ -72,7 +72,7 @@ function publishedAt(place: string): Map<string, Buffer> {
   );
 }
 
-/** Every byte there is, and names that are not of ASCII alone; more than a browser lists at once. */
+/** Every byte value, and names outside ASCII; more files than a browser lists in one call. */
 function oddFiles(): Files {
   const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, index) => (index * 7 + (index >> 8)) % 256));
   const many = Array.from({ length: 130 }, (_, index) => [`many/file-${index}.txt`, `number ${index}\n`]);
@@ -84,7 +84,7 @@ function oddFiles(): Files {
   };
 }
 
-t.test('a directory that is dropped ends published, with the bytes that it has', async (t) => {
+t.test('a dropped directory is published with unchanged bytes', async (t) => {
   const files = oddFiles();
   const manifest = {
     ...{ schema_version: 1, name: 'dropped', created: '2026-11-23T01:02:03Z' },
@@ -99,7 +99,7 @@ t.test('a directory that is dropped ends published, with the bytes that it has',
   t.equal(Object.keys(files).length, 133);
 });
 
-t.test('a directory without a manifest is published under its name, or under another one', async (t) => {
+t.test('a directory without a manifest is published under its name, or another one', async (t) => {
   const files = { 'index.html': 'alone', 'below/picture.bin': Buffer.from([0, 255, 10, 13]) };
   const page = await openUpload(t);
   const directory = directoryOf(files);
@@ -121,7 +121,7 @@ t.test('a directory without a manifest is published under its name, or under ano
     );
 });
 
-t.test('a zip and an empty directory are refused before anything is sent', async (t) => {
+t.test('rejects a zip and an empty directory before anything is sent', async (t) => {
   const page = await openUpload(t);
   const state = page.locator('#upload-state');
   const uploads: string[] = [];
@@ -143,7 +143,7 @@ t.test('a zip and an empty directory are refused before anything is sent', async
   t.same(uploads, []);
 });
 
-t.test('a directory is checked before it is sent', async (t) => {
+t.test('checks a directory before it is sent', async (t) => {
   const page = await openUpload(t);
   const uploads: string[] = [];
   page.on('request', (request) => {
@@ -187,7 +187,7 @@ t.test("takes an archive's name from its manifest", async (t) => {
   t.ok(await page.getByLabel('Name').isDisabled());
 });
 
-t.test('a directory is planned before it is uploaded', async (t) => {
+t.test('plans a directory before it is uploaded', async (t) => {
   const page = await openUpload(t);
   await drop(page, directoryOf({ 'index.html': 'planned' }));
   await page.getByLabel('Name').fill('planned');
@@ -197,7 +197,7 @@ t.test('a directory is planned before it is uploaded', async (t) => {
   t.notOk(existsSync(path.join(daemon.root, 'public/web/planned')));
 });
 
-t.test('an archive that is dropped is sent as it is', async (t) => {
+t.test('a dropped archive is sent unchanged', async (t) => {
   const files = { 'a.txt': 'of an archive\n'.repeat(999) };
   const directory = directoryOf({
     'bundle.tar.gz': gzipSync(await daemon.archive(files, new Date().toISOString())),
@@ -219,7 +219,7 @@ t.test('applies the selected channel to dropped files', async (t) => {
   t.match(await daemon.follow(id), { channel: 'preview', status: 'succeeded' });
 });
 
-t.test('three mistakes of a bundle are shown, each at its place in the manifest', async (t) => {
+t.test('shows three errors of a bundle, each at its location in the manifest', async (t) => {
   const manifest = JSON.stringify(
     {
       ...{ schema_version: 1, name: 'mistaken', created: '2026-11-23T01:02:03Z' },
@@ -257,8 +257,8 @@ t.test('three mistakes of a bundle are shown, each at its place in the manifest'
     const at = lines.findIndex((line) => line.includes(`"${name}"`)) + below;
     const line = shown.find(({ number }) => number === at + 1);
     t.equal(line?.text, lines[at], `${name}: the line of the manifest`);
-    t.equal(line?.says.length, 1, `${name}: one mistake`);
-    t.match(line?.says[0], what, `${name}: which`);
+    t.equal(line?.says.length, 1, `${name}: one error`);
+    t.match(line?.says[0], what, `${name}: the expected error`);
   }
   t.equal(await page.locator('#upload-findings .findings li').count(), 0, 'none is listed twice');
   t.match(await page.locator('#upload-findings').innerText(), /^Not accepted: 3 mistakes in dropped-/);

@@ -23,7 +23,7 @@ async function open(t: Test, options: Parameters<Browser['newContext']>[0] = {})
   return page;
 }
 
-/** Presses Tab until the element of this name has the focus. */
+/** Presses Tab until the element with this name has the focus. */
 async function tabTo(page: Page, name: RegExp): Promise<void> {
   for (let step = 0; step < 60; step++) {
     await page.keyboard.press('Tab');
@@ -35,7 +35,7 @@ async function tabTo(page: Page, name: RegExp): Promise<void> {
   throw new Error(`nothing named ${name.source} is reached by the keyboard`);
 }
 
-t.test('keyboard alone, from the login to a rerun', async (t) => {
+t.test('works by keyboard alone, from the login to a rerun', async (t) => {
   const context = await browser.newContext();
   t.teardown(() => context.close());
   const page = await context.newPage();
@@ -58,7 +58,7 @@ t.test('keyboard alone, from the login to a rerun', async (t) => {
   t.match(await page.getByRole('status').first().innerText(), /repeated/);
 });
 
-t.test('the overview says which pipeline failed, why, who started the run and what to do', async (t) => {
+t.test('the overview names the failed pipeline, the cause, the starter of the run and the fix', async (t) => {
   const failed = await daemon.start('blocked');
   const page = await open(t);
   await page.goto(`${daemon.base}console`);
@@ -94,8 +94,8 @@ t.test('the overview says which pipeline failed, why, who started the run and wh
 });
 
 /**
- * From now on the page notes where these elements are, at every change of it. Not while it shows a pause,
- * which is at the top: a pause is an act of a person, and the test only holds a run back with it.
+ * From now on, the page records the positions of these elements at every change of it. It skips the time of
+ * a pause notice at the top, because the test only pauses to delay a run.
  */
 async function watchPlaces(page: Page, selectors: string): Promise<void> {
   await page.evaluate(`
@@ -113,7 +113,7 @@ async function watchPlaces(page: Page, selectors: string): Promise<void> {
   `);
 }
 
-/** A page that follows a run of `maps`: what it shows of the run, and which elements never move. */
+/** A page that follows a run of `maps`: its content about the run, and the elements that never move. */
 interface LivePage {
   path: (runId: string) => string;
   still: string;
@@ -170,7 +170,7 @@ const livePages: Record<string, LivePage> = {
 for (const width of [360, 1280])
   for (const [name, { path, still, shows }] of Object.entries(livePages))
     t.test(
-      `at ${width} pixels the page ${name} follows a run, and nothing above its list moves`,
+      `at ${width} pixels the page ${name} follows a run without moving content above its list`,
       async (t) => {
         const page = await open(t, { viewport: { width, height: 900 } });
         const shown = (status: keyof typeof shows, runId: string) =>
@@ -200,7 +200,7 @@ for (const width of [360, 1280])
       },
     );
 
-t.test('no page with thirty rows scrolls sideways on a phone', async (t) => {
+t.test('no page with thirty rows scrolls horizontally on a phone', async (t) => {
   for (let run = 0; run < 30; run += 1) await daemon.start('blocked');
   const names = Array.from({ length: 30 }, (_, index) => `notes/of-a-day/number-${index}.txt`);
   const files = Object.fromEntries(names.map((name) => [name, name]));
@@ -224,7 +224,7 @@ t.test('no page with thirty rows scrolls sideways on a phone', async (t) => {
   }
 });
 
-t.test('a run leads to the page of its scene map', async (t) => {
+t.test('a run links to the page of its scene map', async (t) => {
   const page = await open(t);
   const map = readFileSync('examples/scene-maps/session-42-findings.json', 'utf8');
   const { run_id: id } = await daemon.publish(
@@ -234,18 +234,21 @@ t.test('a run leads to the page of its scene map', async (t) => {
   await page.goto(`${daemon.base}console/runs/${id}`);
   const link = page.getByRole('link', { name: 'Open the published page at web' });
   const address = new URL((await link.getAttribute('href')) ?? '', daemon.base).href;
-  const led = await page.request.get(address, { maxRedirects: 0 });
-  t.match([led.status(), led.headers()['location']], [303, 'https://maps.example.org/mapped/maps/one.html']);
+  const redirect = await page.request.get(address, { maxRedirects: 0 });
+  t.match(
+    [redirect.status(), redirect.headers()['location']],
+    [303, 'https://maps.example.org/mapped/maps/one.html'],
+  );
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web?path=mapped`);
   t.ok(await page.getByRole('link', { name: 'Scene map maps/one.html' }).isVisible());
   await page.goto(`${daemon.base}console/runs/${id}`);
   await page.getByRole('link', { name: 'Open the published page at site' }).click();
   await page.waitForURL(/destinations\/site\?path=/, undefined);
-  t.pass('where no address is known, to the catalog');
+  t.pass('to the catalog if no address is known');
 });
 
 for (const driver of ['embedded', 'bullmq'] as const)
-  t.test(`with the queue ${driver} every page answers, and a run is followed live`, async (t) => {
+  t.test(`with the queue ${driver}, every page loads and follows a run live`, async (t) => {
     const redis = driver === 'bullmq' ? await startRedis() : null;
     if (redis !== null) t.teardown(() => redis.close());
     const queue = redis === null ? '{driver: embedded}' : '{driver: bullmq, redis_url_env: T_REDIS}';

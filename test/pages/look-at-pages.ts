@@ -7,29 +7,28 @@ import { isExhaustive } from '../support/sampling.ts';
 import type { PageSet, ShownPage } from './page-sets.ts';
 
 /*
- * What holds for every page that a person sees, at the widths of a phone, a tablet, a laptop and a desk,
- * light and dark, whichever of both it was loaded in: axe finds nothing, nothing is wider than the window,
- * nothing is written to the console, nothing is asked of another host, and nothing keeps the colours of the
- * other scheme.
+ * Checks for every page at the widths of a phone, a tablet, a laptop and a desktop, in light and dark, in
+ * either order: axe reports nothing, nothing is wider than the window, the console is empty, no other host
+ * gets a request, and no color of the other scheme remains.
  */
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 type Scheme = 'light' | 'dark';
-/** Each page is loaded once at each width, in this scheme, and then turned to the other one. */
+/** Each page is loaded once at each width in this scheme, and then switched to the other one. */
 const loads: readonly [width: number, scheme: Scheme][] = [
   [360, 'light'],
   [768, 'dark'],
   [1280, 'dark'],
   [1920, 'light'],
 ];
-/** From this width on a page is laid out alike, so that the same things have colours. */
+/** At this width and above, the layout is the same, so that the same elements have colors. */
 const laptop = 1280;
-/** Name of a page that is shown again in another state. */
+/** The name of a page that is displayed again in another state. */
 const fewerLoads = loads.filter(([width]) => width === 360 || width === 1280);
-/** How much of a window may be bright in the dark, in parts of a hundred: lines and plots are. */
+/** The maximum bright share of a dark window, in percent. Lines and plots are bright. */
 const maxBright = 8;
-/** Without text, whose share depends on the fonts of the machine. A page cannot refuse it by its policy. */
+/** Hides text, because its share depends on the fonts of the machine. A page's policy cannot block this. */
 const withoutText = `{
   const sheet = new CSSStyleSheet();
   sheet.replaceSync('* { color: transparent !important; }');
@@ -38,7 +37,7 @@ const withoutText = `{
 
 let browser: Browser;
 
-/** Looks at all of them, one after another; a file of tests does nothing else. */
+/** Checks all pages, one after another. The test file does nothing else. */
 export function lookAtPages(sets: readonly PageSet[]): void {
   t.setTimeout(0);
   t.before(async () => {
@@ -72,7 +71,7 @@ function complaintsOf(page: Page, { origin }: URL, { status, refused }: ShownPag
   return complaints;
 }
 
-/** Only axe comes after the last thing that a complaint could be about: no policy keeps a debugger out. */
+/** Only axe runs after the last possible complaint, and a debugger ignores the policy of the page. */
 async function look(t: Test, context: BrowserContext, base: string, shown: ShownPage): Promise<void> {
   const seen = new Map<Scheme, Set<string>>();
   const wanted = shown.isState === true ? fewerLoads : loads;
@@ -85,7 +84,7 @@ async function look(t: Test, context: BrowserContext, base: string, shown: Shown
     const complaints = complaintsOf(page, new URL(base), shown);
     const response = await page.goto(`${base}${shown.path}`);
     t.equal(response?.status(), shown.status ?? 200, where);
-    t.same(await latecomers(page), [], `${where}: nothing is painted before its colours are known`);
+    t.same(await latecomers(page), [], `${where}: nothing is painted before the colors are known`);
     await shown.prepare?.(page);
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${where}: no wider`);
     if (first === 'dark') {
@@ -103,14 +102,14 @@ async function look(t: Test, context: BrowserContext, base: string, shown: Shown
     for (const [index, scheme] of ([first, other] as const).entries()) {
       const before = seen.get(scheme);
       const now = colours[index] ?? new Set();
-      // A page that is loaded in a scheme looks like one that was turned to it.
+      // A page that is loaded in a scheme looks like one that was switched to it.
       if (before !== undefined)
-        t.same(differenceOf(now, before), [], `${where}, ${scheme}: the colours of before`);
+        t.same(differenceOf(now, before), [], `${where}, ${scheme}: the previous colors`);
       if (width >= laptop) seen.set(scheme, now);
     }
-    t.same(complaints, [], `${where}: no complaint`);
+    t.same(complaints, [], `${where}: no complaints`);
     await page.evaluate(`${axe};undefined`);
-    // The loads already have two widths of each scheme, and axe takes most of the time of this test.
+    // The loads already cover two widths of each scheme, and axe takes most of the time of this test.
     if (isExhaustive) t.same(await violationsOf(page), [], `${where}, ${other}: axe`);
     await page.emulateMedia({ colorScheme: first });
     t.same(await violationsOf(page), [], `${where}, ${first}: axe`);
@@ -124,7 +123,7 @@ function differenceOf(now: ReadonlySet<string>, before: ReadonlySet<string>): st
   return [...only(before, now, '-'), ...only(now, before, '+')];
 }
 
-/** What would show a page in the colours of the browser first, and in its own only then. */
+/** Settings with which a page would first appear in the colors of the browser and then in its own. */
 async function latecomers(page: Page): Promise<unknown> {
   return page.evaluate(`[
     ...(document.querySelector('meta[name=color-scheme]')?.content === 'light dark' ? [] : ['no color-scheme']),
@@ -147,7 +146,7 @@ async function coloursOf(page: Page): Promise<Set<string>> {
   return new Set(found);
 }
 
-/** The bright part of the window, in parts of a hundred, without text and the pictures of a bundle. */
+/** The bright share of the window in percent, without text and the images of a bundle. */
 async function brightPart(page: Page): Promise<number> {
   await page.evaluate(withoutText);
   const png = await page.screenshot({ mask: [page.locator('img')], maskColor: '#000000' });

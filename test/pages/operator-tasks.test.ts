@@ -48,7 +48,7 @@ async function operator(t: Test, token: string = consoleTokens.operator): Promis
 const link = (place: Page | Locator, name: string): Locator => place.getByRole('link', { name, exact: true });
 const textOf = async (place: Locator): Promise<string> => (await place.innerText()).replace(/\s+/g, ' ');
 
-t.test('why did the run of last night fail, and fix it: two clicks and one fix', async (t) => {
+t.test("find out why last night's run failed, and fix it: two clicks and one fix", async (t) => {
   await daemon.start('blocked');
   const { page, click, effort } = await operator(t);
   const attention = page.getByRole('region', { name: '1 pipeline failing' });
@@ -104,7 +104,7 @@ t.test('publish a folder: three clicks and the choice of the folder', async (t) 
   t.same(effort(), { clicks: 3, pages: 3 });
 });
 
-t.test('find who published what yesterday: two clicks', async (t) => {
+t.test('find out who published what yesterday: two clicks', async (t) => {
   const { page, click, effort } = await operator(t);
   await click(link(page.getByRole('navigation', { name: 'Main' }), 'Runs'));
   await click(link(page, 'Yesterday'));
@@ -113,7 +113,7 @@ t.test('find who published what yesterday: two clicks', async (t) => {
     t.equal(await page.getByLabel(name, { exact: true }).inputValue(), yesterday);
   await page.getByRole('heading', { name: 'No run matches' }).waitFor();
   t.same(effort(), { clicks: 2, pages: 2 });
-  // All runs of this test are of today.
+  // All runs of this test are from today.
   await click(link(page, 'Today'));
   const row = page.getByRole('row').filter({ hasText: 'session-1' }).first();
   t.match(await textOf(row), /session-1 .* maps .* succeeded web, site: updated operator, upload/);

@@ -5,37 +5,39 @@ import { kitPages } from './kit-pages.ts';
 import { publishedPages } from './published-pages.ts';
 import { badDayPages, weatherPages } from './weather-pages.ts';
 
-/** What a set of pages is served by lives as long as the test, or the script that makes pictures. */
+/** The server of a set of pages lives as long as the test, or the script that takes screenshots. */
 export type Lifetime = Pick<Test, 'teardown'>;
 
-/** Pages that one server shows. */
+/** Pages of one server. */
 export interface PageSet {
   name: string;
-  /** Starts the server; returns its base URL, which ends with `/`. */
+  /** Starts the server. Returns its base URL, which ends with `/`. */
   start: (t: Lifetime) => Promise<string>;
-  /** What a visitor does before the first page, for instance to sign in. */
+  /** Actions before the first page, for instance a login. */
   enter?: (page: Page, base: string) => Promise<void>;
   pages: readonly ShownPage[];
 }
 
 export interface ShownPage {
-  /** Name of the picture: `console-run` in `docs/images`. Not kept without `inDocs`. */
+  /** The name of the screenshot: `console-run` in `docs/images`. Not stored without `inDocs`. */
   name: string;
   /** Below the base URL. */
   path: string;
-  /** The status that it is answered with; 200 where nothing is said. */
+  /** The status of the page. Default: 200. */
   status?: number;
-  /** Another state of a page that there is already: it is looked at as a phone and a laptop show it. */
+  /**
+   * Another state of a page that is already in the set. It is checked at the widths of a phone and a laptop.
+   */
   isState?: true;
-  /** The status with which something that it asks for later is refused. */
+  /** The status with which a later request of the page is rejected. */
   refused?: number;
-  /** Brings the page to the tested state: opens folded parts, waits for late content. */
+  /** Brings the page to the tested state: opens collapsed parts, waits for late content. */
   prepare?: (page: Page) => Promise<void>;
-  /** Whether a picture of it belongs to the documentation. */
+  /** Whether the documentation has a screenshot of it. */
   inDocs?: true;
 }
 
-/** Every page that a person sees, by the file of tests that looks at it (`every-console-page.test.ts`). */
+/** Every page, by the test file that checks it (`every-console-page.test.ts`). */
 export const pagesOf = {
   published: [kitPages, publishedPages],
   weather: [weatherPages, badDayPages],

@@ -23,7 +23,7 @@ async function publishedFiles(): Promise<Map<string, Buffer>> {
   const example = await readFile('examples/scene-maps/session-42-findings.json');
   const files = {
     'maps/session-42.json': example,
-    'notes/readme.txt': 'What happened on the stair, told twice.\n'.repeat(40),
+    'notes/readme.txt': 'What happened on the stair, seen twice.\n'.repeat(40),
     'notes/a-rather-long-name-of-a-file-that-has-to-fit-into-the-width-of-a-telephone.txt': 'x'.repeat(3000),
     'pictures/harbour.svg': pictureOf(200),
     'pictures/stair.svg': pictureOf(20),
@@ -46,7 +46,7 @@ async function publishedFiles(): Promise<Map<string, Buffer>> {
   ]);
 }
 
-/** Like the root of a destination; here below `root/`, next to the bundle. */
+/** Like the root of a destination, but below `root/`, next to the bundle. */
 async function rootFiles(): Promise<[string, Buffer][]> {
   const paths = [
     'session-42',
@@ -65,7 +65,7 @@ async function rootFiles(): Promise<[string, Buffer][]> {
 }
 
 /**
- * Serves files as a web server does whose site has an icon. A browser may request it at any time, and the
+ * Serves files like a web server whose site has an icon. A browser may request it at any time, and the
  * published pages leave it to the site.
  */
 async function serveFiles(t: Lifetime, files: ReadonlyMap<string, Buffer>): Promise<string> {
@@ -83,7 +83,7 @@ async function serveFiles(t: Lifetime, files: ReadonlyMap<string, Buffer>): Prom
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
-/** The pages that are published with a bundle, as a web server hands them out. */
+/** The pages that are published with a bundle, served by a web server. */
 export const publishedPages: PageSet = {
   name: 'published',
   start: async (t) =>

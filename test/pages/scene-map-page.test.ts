@@ -29,7 +29,7 @@ async function exampleHtml(): Promise<string> {
 
 const shown = (page: Page): Promise<number> => page.locator('.scene:visible').count();
 
-t.test('the same map gives the same bytes, which ask for nothing from outside', async (t) => {
+t.test('the same map gives the same bytes, and the page loads nothing from elsewhere', async (t) => {
   const html = await exampleHtml();
   t.equal(html, await exampleHtml());
   t.notMatch(html, /<script|\sstyle=|https?:|\son\w+=/i);
@@ -38,7 +38,7 @@ t.test('the same map gives the same bytes, which ask for nothing from outside', 
   t.equal(
     await page.evaluate('getComputedStyle(document.querySelector(".group")).listStyleType'),
     'none',
-    'the policy lets the style through',
+    'the policy allows the style',
   );
 });
 
@@ -51,7 +51,7 @@ t.test('filters work by keyboard and without script', async (t) => {
   await page.locator('#m-combat').focus();
   await page.keyboard.press('Space');
   t.equal(await shown(page), 6);
-  t.equal(await page.locator('.bar:visible').count(), 6, 'the timeline follows');
+  t.equal(await page.locator('.bar:visible').count(), 6, 'the timeline is filtered, too');
   await page.keyboard.press('Space');
   await page.locator('#everyone').focus();
   for (let step = 0; step < 5; step++) await page.keyboard.press('ArrowDown');
@@ -62,7 +62,7 @@ t.test('filters work by keyboard and without script', async (t) => {
   t.equal(await shown(page), 7);
 });
 
-t.test('everything of the document is in the page, with the findings at their scenes', async (t) => {
+t.test('the page has the whole document, with the findings at their scenes', async (t) => {
   const page = await open(await exampleHtml());
   await page.getByRole('link', { name: 'Scene 5', exact: true }).click();
   t.ok(await page.locator('#scene-5:target').isVisible());
@@ -73,7 +73,7 @@ t.test('everything of the document is in the page, with the findings at their sc
   t.match(await page.locator('main').innerText(), /Caveats[^]*Segments 120 to 131/);
 });
 
-t.test('scenes have their numbers on the timeline, where there is room', async (t) => {
+t.test('scenes have their numbers on the timeline if there is space', async (t) => {
   const page = await open(await exampleHtml());
   t.same(await page.locator('.bar text').allTextContents(), ['1', '2', '3', '4', '5', '6', '7']);
   await page.setViewportSize({ width: 1280, height: 900 });
@@ -83,10 +83,10 @@ t.test('scenes have their numbers on the timeline, where there is room', async (
     t.ok(label!.x > bar!.x && label!.x + label!.width < bar!.x + bar!.width, `${number} is in its bar`);
   }
   const crowded = await open(renderSceneMapPage(soundMap(300)));
-  t.equal(await crowded.locator('.bar text').count(), 0, 'none where they would cover one another');
+  t.equal(await crowded.locator('.bar text').count(), 0, 'none if they would overlap');
 });
 
-t.test('scenes stand in two columns where there is room, and in one on a phone', async (t) => {
+t.test('scenes are in two columns on a wide screen, and in one on a phone', async (t) => {
   const page = await open(await exampleHtml());
   const columns = (): Promise<number> =>
     page.evaluate('new Set([...document.querySelectorAll(".scene")].map((one) => one.offsetLeft)).size');
@@ -97,7 +97,7 @@ t.test('scenes stand in two columns where there is room, and in one on a phone',
   t.equal(await columns(), 1);
 });
 
-t.test('in print all is on paper but the filters', async (t) => {
+t.test('the printed page has everything except the filters', async (t) => {
   const page = await open(await exampleHtml());
   await page.emulateMedia({ media: 'print' });
   t.equal(await page.locator('.filters').isVisible(), false);
@@ -139,7 +139,7 @@ t.test('a hostile document stays text', async (t) => {
 });
 
 t.test(
-  'odd maps make a page: no participants, empty texts, reversed scenes, far ids, many people',
+  'renders unusual maps: no participants, empty texts, reversed scenes, distant ids, many people',
   async (t) => {
     const map = soundMap(300);
     for (const [index, scene] of map.scenes.entries()) scene.main_participants = [`Person ${index}`];
@@ -155,7 +155,7 @@ t.test(
   },
 );
 
-t.test('a page of 2,000 scenes is whole, and a filter still answers', async (t) => {
+t.test('a page of 2,000 scenes is complete, and a filter still responds', async (t) => {
   const page = await open(renderSceneMapPage(soundMap(2_000)));
   t.equal(await page.locator('.scene').count(), 2_000);
   await page.locator('.filters summary').click();
@@ -165,11 +165,11 @@ t.test('a page of 2,000 scenes is whole, and a filter still answers', async (t) 
   t.match(
     await page.evaluate('getComputedStyle(document.querySelector(".filters summary"), "::after").content'),
     /counter\(shown\)/,
-    'folded filters say that they hide something',
+    'collapsed filters indicate hidden scenes',
   );
 });
 
-t.test('of 2,000 scenes only those near the window are laid out, wherever it is', async (t) => {
+t.test('of 2,000 scenes, only those near the viewport are laid out, at any position', async (t) => {
   const page = await open(renderSceneMapPage(soundMap(2_000)), { viewport: { width: 1280, height: 900 } });
   const laidOut = (): Promise<string[]> =>
     page.evaluate<string[]>(`[...document.querySelectorAll('.scene')]
@@ -185,5 +185,5 @@ t.test('of 2,000 scenes only those near the window are laid out, wherever it is'
   const inTheMiddle = await laidOut();
   t.ok(inTheMiddle.includes('scene-1000'));
   t.ok(inTheMiddle.length < 200, `${inTheMiddle.length} in the middle`);
-  t.notOk(inTheMiddle.includes('scene-1'), 'skipped parts are not laid out any more');
+  t.notOk(inTheMiddle.includes('scene-1'), 'skipped parts are no longer laid out');
 });

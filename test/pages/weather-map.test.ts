@@ -36,7 +36,7 @@ t.before(async () => {
 });
 t.teardown(() => browser.close());
 
-/** The page with its map, on an origin of its own. */
+/** The page with its map, on a separate origin. */
 async function openMap(t: Test): Promise<{ page: Page; origin: string }> {
   const files: Record<string, [string, Buffer | string]> = {
     '/': ['text/html', html],
@@ -68,7 +68,7 @@ const alerts = await recorded<AlertsData>('alerts');
 const observation = await recorded<ObservationData>('observation-knyc');
 const [first] = alerts.alerts;
 if (first === undefined) throw new Error('the recorded alerts must not be none');
-/** Lies on both sides of the antimeridian. */
+/** Is on both sides of the antimeridian. */
 const aleutian = {
   ...first,
   id: 'aleutian',
@@ -92,7 +92,7 @@ const reader = {
 };
 const clock = clockAt('2025-12-15T20:54:00Z');
 
-t.test('a map of another origin shows alerts and stations', async (t) => {
+t.test('a map on another origin shows alerts and stations', async (t) => {
   const { page, origin } = await openMap(t);
   const api = await startWeather(t, { reader, clock, cors: { origins: [origin] } });
   await page.evaluate(`show(${JSON.stringify(`${api}/alerts?format=geojson`)})`);
@@ -110,12 +110,12 @@ t.test('a map of another origin shows alerts and stations', async (t) => {
     _southWest: { lat: 51, lng: -180 },
     _northEast: { lat: 53, lng: 180 },
   });
-  t.equal(await page.evaluate('elementAt([52, -178])'), 'path', 'it is where it is');
+  t.equal(await page.evaluate('elementAt([52, -178])'), 'path', 'it has the right position');
   t.equal(await page.evaluate('elementAt([52, -60])'), 'DIV', 'and no stripe round the Earth');
 });
 
 t.test(
-  'its page reads tags and refusals, asks again with the tag, and no other page reads anything',
+  'a configured origin reads tags and refusals and revalidates, and other origins read nothing',
   async (t) => {
     const { page, origin } = await openMap(t);
     const api = await startWeather(t, { reader, clock, cors: { origins: [origin] } });

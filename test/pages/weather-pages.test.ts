@@ -11,7 +11,7 @@ async function pageAt(path: string): Promise<string> {
   return response.text();
 }
 
-t.test('what alerts, names and texts say is never markup', async (t) => {
+t.test('text of alerts, names and messages is never markup', async (t) => {
   for (const path of [
     'weather/',
     'weather/?state=NY&q=script',
@@ -36,13 +36,13 @@ t.test('what alerts, names and texts say is never markup', async (t) => {
   t.same(said, []);
 });
 
-t.test('without script everything is there, and a map leads to a state and on to a station', async (t) => {
+t.test('without script everything is there, and the map links to states and stations', async (t) => {
   const browser = await startChromium();
   t.teardown(() => browser.close());
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
   await page.goto(base);
-  t.equal(page.url(), `${base}weather/`, 'a browser that comes to the base path is led to the map');
+  t.equal(page.url(), `${base}weather/`, 'the base path redirects a browser to the map');
   await page.getByLabel('State').selectOption('NY');
   await page.getByRole('button', { name: 'Find' }).click();
   t.match(page.url(), /[?&]state=NY$/);
@@ -59,7 +59,7 @@ t.test('without script everything is there, and a map leads to a state and on to
   t.match(await page.locator('#words ~ dl').textContent(), /Tonight/);
   await page.setViewportSize({ width: 360, height: 900 });
   const chart = page.getByRole('img', { name: /^The next 24 hours:/ });
-  t.ok((await chart.boundingBox())!.width <= 328, 'a phone has a chart of its own, which does not scroll');
+  t.ok((await chart.boundingBox())!.width <= 328, 'a phone has a separate chart, which does not scroll');
   await page.setViewportSize({ width: 1280, height: 900 });
   await page.getByRole('link', { name: 'Show °C' }).click();
   t.match(await page.locator('.now').textContent(), /−2.°C/);
@@ -87,7 +87,7 @@ t.test("draws alerts at their outlines or their zones' outlines, in the service'
   t.notMatch(await pageAt('weather/?state=NY'), /Tornado Warning/, 'a state has its own');
 });
 
-t.test('the units that were chosen are remembered, and caches keep both pages apart', async (t) => {
+t.test('selected units are remembered, and caches keep both pages separate', async (t) => {
   const temperature = async (path: string, cookie = ''): Promise<string> => {
     const response = await fetch(base + path, { headers: { accept: 'text/html', cookie } });
     t.match(response.headers.get('vary'), /Cookie/);
@@ -100,13 +100,13 @@ t.test('the units that were chosen are remembered, and caches keep both pages ap
   const kept = cookie.split(';', 1)[0];
   t.match(await temperature('weather/stations/KNYC', kept), /°C$/);
   t.match(await temperature('weather/stations/KNYC'), /°F$/);
-  t.match(await temperature('weather/stations/KNYC?units=us', kept), /°F$/, 'the URL comes first');
+  t.match(await temperature('weather/stations/KNYC?units=us', kept), /°F$/, 'the URL takes precedence');
   const map = await (await fetch(`${base}weather/`, { headers: { cookie: kept ?? '' } })).text();
   t.match(map, /href="\/weather\/\?units=us"/, 'a link changes them back');
-  t.equal((await fetch(`${base}weather/`)).headers.getSetCookie().length, 0, 'none without a choice');
+  t.equal((await fetch(`${base}weather/`)).headers.getSetCookie().length, 0, 'none without a selection');
 });
 
-t.test('a bad day is shown as it is: in part, across 180°, without a place, as a test', async (t) => {
+t.test('shows difficult data correctly: partial, across 180°, without a location, tests', async (t) => {
   const bad = await startWeatherPages(t, undefined, badDay);
   const page = async (path: string): Promise<string> => (await fetch(bad + path)).text();
   const meridian = await page('weather/stations/KMEI');
@@ -124,11 +124,7 @@ t.test('a bad day is shown as it is: in part, across 180°, without a place, as 
   t.match(shemya, /until <time [^>]*>Tue 20 Jan 20:00 HAST</);
   t.match(shemya, /Test, not a warning: Tsunami Warning/);
   t.notMatch(shemya, /may apply here/, 'an alert for zones of Mississippi cannot apply in Alaska');
-  t.match(
-    shemya,
-    /The outlook covers only the contiguous states/,
-    'SPC outlines the contiguous states alone',
-  );
+  t.match(shemya, /The outlook covers only the contiguous states/, 'SPC outlines only the contiguous states');
   t.match(
     await page('weather/?day=1'),
     /High risk of severe storms today<.*in parts of Mississippi.*level 5 of 5.*The chances of tornado, wind and hail are not known yet\./s,
@@ -141,7 +137,7 @@ t.test('a bad day is shown as it is: in part, across 180°, without a place, as 
   );
 });
 
-t.test('stale data is said to be stale, and never that there is no alert', async (t) => {
+t.test('stale data is labeled as stale, and never as an absence of alerts', async (t) => {
   const old = await pageAt('weather/stations/KOLD');
   t.match(old, /Old report: the station last reported 3 days ago/);
   t.equal(old.match(/No forecast is available for this place/g)?.length, 1, 'one notice for both forecasts');
@@ -174,7 +170,7 @@ t.test('answers an invalid request with an error page', async (t) => {
   t.same([plain.status, plain.headers.get('location')], [308, '/weather/']);
 });
 
-t.test('a page is light, and not sent again to who has it', async (t) => {
+t.test('a page is small, and a client with the current one gets 304', async (t) => {
   const response = await fetch(`${base}weather/`, { headers: { 'accept-encoding': 'gzip' } });
   const html = await response.text();
   t.ok(html.length < 200_000, `${html.length} characters`);

@@ -9,7 +9,7 @@ import { badDay, weatherWorld, worldNow } from './weather-world.ts';
 
 const hourMs = 60 * 60_000;
 
-/** The reader alone over a made-up afternoon; returns its URL, with a slash at its end. */
+/** The reader alone with the data of an invented afternoon. Returns its URL, with a slash at its end. */
 export async function startWeatherPages(t: Lifetime, now = worldNow, more = ''): Promise<string> {
   const shared = await sharedPglite();
   t.teardown(() => shared.close());

@@ -1,7 +1,7 @@
 /*
- * A country of stations with the weather of one afternoon, as a feeder would write it: temperatures that fall
- * to the north, alerts by polygon and by zone, an outlook, forecasts; and texts that would be markup if
- * anything let them.
+ * A country of stations with the weather of one afternoon, as a feeder would store it: temperatures that
+ * decrease to the north, alerts by polygon and by zone, an outlook, forecasts, and texts that would be
+ * markup if they were not escaped.
  */
 
 export const worldNow = '2026-01-20T18:20:00Z';
@@ -26,7 +26,7 @@ const polygon = (west: number, south: number, east: number, north: number): stri
 interface Alert {
   event: string;
   severity: string;
-  /** Null: by its zone. */
+  /** If null, the zone determines the place. */
   geometry: string | null;
   zone: string;
   status?: string;
@@ -41,7 +41,7 @@ const alerts: readonly Alert[] = [
   { event: hostile, severity: 'Minor', geometry: polygon(-120, 36, -116, 40), zone: 'NVZ001' },
 ];
 
-/** @param name of their identifiers */
+/** @param name The name in their identifiers. */
 function alertRows(alerts: readonly Alert[], name = 'urn'): string {
   return alerts
     .map(
@@ -166,7 +166,10 @@ const badAlerts: readonly Alert[] = [
   },
 ];
 
-/** More of that afternoon: a HIGH risk whose hazards have not arrived, and alerts that are hard to place. */
+/**
+ * More data of that afternoon: a HIGH risk whose hazards have not arrived, and alerts that are hard to
+ * place.
+ */
 export const badDay = `
   insert into stations values
     ('KMEI', 'Meridian, Mississippi', 32.33, -88.75, 90, 'America/Chicago', 'MS'),

@@ -7,13 +7,13 @@ import { withoutRunMark } from '../../scripts/test/leftovers.ts';
 export interface AptSettings {
   /** How long to wait for another apt process, e.g. unattended upgrades. */
   lockMs?: number;
-  /** How long each of updating the lists and downloading may take. */
+  /** The time limit for updating the lists, and for downloading. */
   networkMs?: number;
   /** Called for each apt lock held by another process, with apt's message. */
   onLocked?: (output: string) => void;
-  /** What processes of the tests lock to take turns. */
+  /** The file that the processes of the tests lock to take turns. */
   lockFile?: string;
-  /** More of the environment of apt. */
+  /** More environment variables for apt. */
   env?: Record<string, string>;
 }
 
@@ -22,7 +22,7 @@ const defaults: Required<AptSettings> = {
   lockMs: 5 * minute,
   networkMs: 10 * minute,
   onLocked: () => undefined,
-  // Not in `tmpdir()`: test files have temporary directories of their own, and this one is for all of them.
+  // Not in `tmpdir()`: each test file has its own temporary directory, and this one is shared by all.
   lockFile: `/tmp/waybill-test-packages-${process.getuid?.() ?? 0}.lock`,
   env: {},
 };
@@ -31,8 +31,8 @@ const quick = ['-qq', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::
 const options = [...quick, '-o', 'Acquire::Retries=1', '-o', 'APT::Install-Recommends=false'];
 
 /**
- * Installs Debian packages. Returns undefined, or the reason for a failure in words that finish a sentence.
- * Test processes take turns through a lock, and wait for other users of apt.
+ * Installs Debian packages. Returns undefined, or the reason for a failure as the end of a sentence. Test
+ * processes take turns through a lock, and wait for other users of apt.
  */
 export async function aptInstall(
   packages: readonly string[],
@@ -44,10 +44,11 @@ export async function aptInstall(
   const asRoot = privilege(all.env);
   if (asRoot === undefined) return 'only root may install packages, and sudo asks for a password';
   const steps = [
-    // An old list may name files that the mirrors no longer have. A failure shows in what follows.
+    // An old list may name files that the mirrors no longer have. A failure becomes visible in the next
+    // step.
     { step: 'updating the package lists', args: ['update'], ms: networkMs },
     { step: 'downloading', args: ['install', '-y', '--download-only', ...packages], ms: networkMs },
-    // No limit: a killed dpkg leaves half a package.
+    // No limit, because killing dpkg leaves a half-installed package.
     { step: 'installing', args: ['install', '-y', ...packages], ms: undefined },
   ];
   let warnings = '';
@@ -63,8 +64,8 @@ export async function aptInstall(
 }
 
 /**
- * Debian starts a server when it installs it, and enables it. The tests start their own, on ports of their
- * own: while they install, the policy says no, unless the machine has a policy already.
+ * Debian starts and enables a server when it installs it. The tests start their own servers on other ports,
+ * so a policy prevents this during the installation, unless the machine already has a policy.
  */
 const script = `
 policy=/usr/sbin/policy-rc.d
@@ -75,7 +76,7 @@ fi
 "$@"
 `;
 
-/** Where this machine gets Debian's packages from. Throws where its apt knows no place of Debian's. */
+/** The source of Debian packages on this machine. Throws if apt has none. */
 export function debianMirror(): string {
   const format = '$(ORIGIN) $(REPO_URI)';
   const { stdout } = spawnSync('apt-get', ['indextargets', '--format', format], { encoding: 'utf8' });
@@ -110,7 +111,7 @@ async function whenFree(
   }
 }
 
-/** Exit code of `flock` if another process of the tests installs for longer than we wait. */
+/** The exit code of `flock` if another test process holds the lock for longer than the timeout. */
 const notOurTurn = 75;
 
 async function inTurn(
@@ -120,7 +121,8 @@ async function inTurn(
 ): Promise<Outcome> {
   const wait = ['-w', String(lockMs / 1000), '-E', String(notOurTurn)];
   const child = spawn('flock', [...wait, lockFile, ...command], {
-    // An interrupted run ends a download, but not an installation: it would leave half a package.
+    // An interrupted run ends a download, but not an installation, which would leave a half-installed
+    // package.
     env: {
       ...(ms === undefined ? withoutRunMark(process.env) : process.env),
       ...{ DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
@@ -160,7 +162,7 @@ function isLocked(output: string): boolean {
   return /Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock/.test(output);
 }
 
-/** The one cause among all that apt has said. */
+/** The one cause in all of apt's messages. */
 function causeOf(output: string, lockMs: number): string {
   if (isLocked(output)) {
     const [, pid, name] = /held by process (\d+)(?: \(([^)]*)\))?/.exec(output) ?? [];

@@ -12,7 +12,7 @@ import { nodeProgram } from './node-releases.ts';
 
 const run = promisify(execFile);
 
-/** Debian's builder of images, with a store of its own that is removed with the test. */
+/** Debian's image builder, with a separate store that is removed with the test. */
 export type Buildah = (...args: string[]) => Promise<string>;
 
 export async function startBuildah(t: Pick<Test, 'teardown'>): Promise<Buildah> {
@@ -23,7 +23,7 @@ export async function startBuildah(t: Pick<Test, 'teardown'>): Promise<Buildah> 
   const buildah: Buildah = async (...args) => {
     const options = { maxBuffer: 64 << 20, env: { ...process.env, BUILDAH_ISOLATION: 'chroot' } };
     const command = [pathOf('buildah') ?? '', ...where, ...args];
-    // The test itself must see what is mounted for it.
+    // The test itself must see its mounts.
     const isMount = args[0] === 'mount' || args[0] === 'umount';
     const [program = '', ...others] = isMount ? command : [...withOwnMounts(), ...command];
     const { stdout } = await run(program, others, options);
@@ -32,7 +32,7 @@ export async function startBuildah(t: Pick<Test, 'teardown'>): Promise<Buildah> 
   t.teardown(async () => {
     await buildah('umount', '--all').catch(() => undefined);
     await buildah('rm', '--all').catch(() => undefined);
-    // The store is a mount point of its own while it is used.
+    // The store is a separate mount point while it is used.
     for (const mounted of [path.join(store, 'root/overlay'), path.join(store, 'root')])
       await run('umount', [mounted]).catch(() => undefined);
     rmSync(store, { recursive: true, force: true, maxRetries: 5 });
@@ -41,8 +41,8 @@ export async function startBuildah(t: Pick<Test, 'teardown'>): Promise<Buildah> 
 }
 
 /**
- * An image of what Node.js' own images have, from Debian's packages and npm's: a Debian with this release,
- * npm, and the user `node` with the id 1000. No registry of images can be reached from everywhere.
+ * An image like those of Node.js, built from Debian and npm packages: a Debian with this release, npm, and
+ * the user `node` with the id 1000. Image registries are not reachable from every network.
  */
 export async function makeNodeImage(
   t: Pick<Test, 'teardown'>,

@@ -7,8 +7,8 @@ import { freePort } from './free-port.ts';
 import { startWebServer } from './web-server.ts';
 
 /**
- * Debian's caddy with one site of these directives; installed where it is missing. Gives its URL, which
- * speaks HTTP/1.1 and HTTP/2 without TLS.
+ * Debian's caddy with one site with these directives. Installed if it is missing. Returns its URL, which
+ * supports HTTP/1.1 and HTTP/2 without TLS.
  */
 export async function startCaddy(t: Pick<Test, 'teardown'>, directives: string): Promise<string> {
   await ensureInstalled('caddy');

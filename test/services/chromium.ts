@@ -4,12 +4,12 @@ import { ensureInstalled, pathOf } from './debian.ts';
 const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'];
 const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync'];
 
-/** How long a page waits for something, in milliseconds. Only a page that hangs takes as long. */
+/** The timeout of waits in a page, in milliseconds. Only a hanging page reaches it. */
 const maxWaitMs = 300_000;
 
 /**
  * Starts a headless browser: `CHROMIUM_PATH`, or one on the path, or Debian's package. The caller closes it.
- * Its pages wait long enough for a busy machine; Playwright gives up after 30 seconds.
+ * Its pages wait long enough for a busy machine; Playwright's default is 30 seconds.
  */
 export async function startChromium(): Promise<Browser> {
   await ensureInstalled('chromium');

@@ -12,22 +12,22 @@ import { withOwnMounts } from './mount-namespace.ts';
 
 const run = promisify(execFile);
 
-/** A fresh Debian root in a directory of this machine. */
+/** A new Debian root in a local directory. */
 export interface CleanRoot {
   /** The path of its files. Only its own processes see its mounts. */
   directory: string;
-  /** What a command has to begin with to run in it, as root and with its processes alone to be seen. */
+  /** The command prefix that runs a command in it, as root and with only its processes visible. */
   through: string[];
 }
 
-/** What every Debian has that was not made for a container. */
+/** Packages that every Debian outside of a container has. */
 const packages = ['ca-certificates', 'systemd'];
-/** The bundle of certificates that this machine trusts, as the root has it too. */
+/** The bundle of certificates that this machine trusts. The root gets it, too. */
 export const certificatesOfRoot = '/etc/certificates-of-this-machine.crt';
 
 /*
- * Mounts and processes are in namespaces of their own: when the keeper ends, and it does with the test at the
- * latest, the kernel ends and unmounts all of them.
+ * Mounts and processes are in separate namespaces. When the keeper ends, with the test at the latest, the
+ * kernel ends and unmounts all of them.
  */
 const keeper = `
 mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/run" || exit 1
@@ -36,13 +36,13 @@ cat > /dev/null
 `;
 
 /**
- * Unpacks a new Debian of this release, which is made when it is first asked for and kept for other tests; it
- * is removed with the test. Only root may do that.
+ * Unpacks a new Debian of this release. It is created on first use and cached for other tests. The copy is
+ * removed with the test. Requires root.
  */
 export async function makeCleanRoot(t: Pick<Test, 'teardown'>, release: 'trixie'): Promise<CleanRoot> {
   if (process.getuid?.() !== 0) throw new MissingService('a clean root is for root alone to make');
   const archive = await archiveOfRoot(release);
-  // In memory: dpkg waits for the disk after each file that it writes.
+  // In memory, because dpkg syncs each file that it writes.
   const directory = mkdtempSync(path.join(memoryDirectory(), 'waybill-root-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true, maxRetries: 10 }));
   await run('tar', ['-C', directory, '-xf', archive]);
@@ -67,7 +67,7 @@ export async function makeCleanRoot(t: Pick<Test, 'teardown'>, release: 'trixie'
   };
 }
 
-/** Its files, as an archive that is made when it is first asked for, in half a minute. */
+/** Its files as an archive, created on first use in half a minute. */
 export async function archiveOfRoot(release: 'trixie'): Promise<string> {
   await ensureInstalled('cleanRoot', 'namespaces');
   return madeOnce(cached(`${release}.tar`), async (made) => {

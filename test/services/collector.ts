@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 
-/** A span as the OTLP request had it, with its attributes as a map. */
+/** A span from the OTLP request, with its attributes as a map. */
 export interface CollectedSpan {
   name: string;
   traceId: string;
@@ -15,20 +15,22 @@ export interface CollectedSpan {
   kind: number;
   startedAt: bigint;
   endedAt: bigint;
-  /** 2 if it failed. */
+  /** The value 2 means failure. */
   status: number;
   attributes: Record<string, unknown>;
   service: unknown;
 }
 
 export interface Collector {
-  /** Base URL, as `tracing.endpoint`. */
+  /** The base URL for `tracing.endpoint`. */
   url: string;
   spans: CollectedSpan[];
   requests: { path: string | undefined; headers: IncomingHttpHeaders }[];
-  /** Answers with this status from now on; 200 at first. */
+  /** Answers with this status from now on. Default: 200. */
   answer: (status: number) => void;
-  /** The spans, once there are some of each of these names, or as many as the list repeats one. */
+  /**
+   * Resolves to the spans once there is one of each of these names, or several if the list repeats a name.
+   */
   until: (...names: string[]) => Promise<CollectedSpan[]>;
 }
 
@@ -62,7 +64,7 @@ interface OtlpRequest {
   }[];
 }
 
-/** A server that takes OTLP over HTTP, in JSON, as a collector does, and keeps the spans. */
+/** A server that accepts OTLP over HTTP in JSON, like a collector, and stores the spans. */
 export async function startCollector(t: Pick<Test, 'teardown'>): Promise<Collector> {
   const waiting = new Set<() => void>();
   let status = 200;

@@ -2,25 +2,25 @@ import { once } from 'node:events';
 import net from 'node:net';
 import type { Test } from 'tap';
 
-/** A TCP proxy in front of a server of the tests, which breaks connections on demand. */
+/** A TCP proxy in front of a test server, which breaks connections on demand. */
 export interface CuttingProxy {
   port: number;
   /**
-   * Lets `bytes` bytes from now on pass in that direction, whatever pieces they come in, and then cuts the
-   * connection; and the next ones at their first byte: `times` in all. Cut `from the server`, requests are
-   * done and their answers lost.
+   * Passes `bytes` more bytes in that direction, in any pieces, and then cuts the connection, and the next
+   * ones at their first byte, `times` in all. If it cuts `from the server`, requests are executed and their
+   * responses are lost.
    */
   cutAfter(bytes: number, times?: number, direction?: Direction): void;
-  /** From now on nothing passes in either direction, and nothing is closed, until `resume`. */
+  /** From now on, passes nothing in either direction, and closes nothing, until `resume`. */
   hang(): void;
   resume(): void;
-  /** From now on at most so many bytes a second go to the server. */
+  /** From now on, passes at most this many bytes per second to the server. */
   slowTo(bytesPerSecond: number): void;
-  /** Cuts what is open. */
+  /** Cuts open connections. */
   cutAll(): void;
-  /** Connections that were cut. */
+  /** The number of connections that were cut. */
   cuts(): number;
-  /** Bytes that came in that direction. */
+  /** The number of bytes received in that direction. */
   passed(direction: Direction): number;
 }
 

@@ -9,11 +9,11 @@ import { aptInstall, type AptSettings } from './apt.ts';
 import { missingPackages, pathOf } from './debian.ts';
 import { needs, needsOf } from './needs.ts';
 
-/** The real apt-get and dpkg on a system of their own below a directory, with one package and no other. */
+/** The real apt-get and dpkg on a separate system below a directory, with a single package. */
 interface System {
   root: string;
   settings: AptSettings;
-  /** Which of the files that apt locks. */
+  /** The lock files of apt. */
   lock: (file: string) => Promise<ChildProcess>;
 }
 
@@ -31,7 +31,7 @@ for (const file of ['var/lib/dpkg/lock-frontend', 'var/lib/apt/lists/lock', 'var
     );
   });
 
-  t.test(`an apt that is locked for a while is waited for: ${file}`, needsApt, async (t) => {
+  t.test(`waits for a temporary lock of apt: ${file}`, needsApt, async (t) => {
     const { root, settings, lock } = newSystem(t);
     const holder = await lock(file);
     let refusals = 0;
@@ -40,19 +40,19 @@ for (const file of ['var/lib/dpkg/lock-frontend', 'var/lib/apt/lists/lock', 'var
       if (refusals === 2) holder.kill();
     };
     t.equal(await aptInstall([probe], { ...settings, lockMs: 60_000, onLocked }), undefined);
-    t.equal(holder.killed, true, 'it met the lock twice');
+    t.equal(holder.killed, true, 'it found the lock twice');
     t.ok(existsSync(path.join(root, 'installed', probe)));
   });
 }
 
-t.test('many that install at once take turns', needsApt, async (t) => {
+t.test('concurrent installations run one after another', needsApt, async (t) => {
   const { root, settings } = newSystem(t);
   const all = await Promise.all([1, 2, 3].map(async () => aptInstall([probe], settings)));
   t.same(all, [undefined, undefined, undefined]);
   t.ok(existsSync(path.join(root, 'installed', probe)));
 });
 
-t.test('without a network it says so', needsApt, async (t) => {
+t.test('reports a missing network', needsApt, async (t) => {
   const { settings } = newSystem(t, `http://127.0.0.1:${await deadPort()}/`);
   t.match(
     await aptInstall([probe], settings),
@@ -60,7 +60,7 @@ t.test('without a network it says so', needsApt, async (t) => {
   );
 });
 
-t.test('a package server that never answers is given up', needsApt, async (t) => {
+t.test('a package server that never answers is abandoned after a timeout', needsApt, async (t) => {
   const server = (await import('node:net')).createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const sockets = new Set<import('node:net').Socket>();
@@ -89,7 +89,7 @@ t.test('counts packages of a missing program as missing', async (t) => {
   t.same(missingPackages(['xmllint', 'xmllint', 'rclone']), ['libxml2-utils', 'rclone']);
 });
 
-t.test('only the table of needs says what is installed, and only one file calls apt', async (t) => {
+t.test('only the table of needs lists packages, and only one file calls apt', async (t) => {
   const sources = ['test', 'scripts', '.ci']
     .flatMap((directory) => filesBelow(directory))
     .filter((name) => /\.(ts|mjs)$|^\.ci\/run$/.test(name));
@@ -99,7 +99,7 @@ t.test('only the table of needs says what is installed, and only one file calls 
     (name) => `test/services/${name}`,
   );
   for (const name of sources.filter((each) => !allowed.includes(each)))
-    if (calls.test(readFileSync(name, 'utf8'))) t.fail(`${name} looks for programs by itself`);
+    if (calls.test(readFileSync(name, 'utf8'))) t.fail(`${name} searches for programs itself`);
   const packages = Object.values(needs).flatMap((need) => [...need.packages]);
   t.equal(new Set(packages).size, packages.length, 'each package is listed once');
   t.same(needsOf(sources), Object.keys(needs).sort(), 'each need is used');
@@ -146,7 +146,7 @@ DPkg::Options { "--root=${root}"; "--force-not-root"; "--force-bad-path"; "--log
   return { root, settings, lock: (name) => hold(t, path.join(root, name)) };
 }
 
-/** As apt locks: a lock of fcntl, which Node.js cannot take. */
+/** As apt locks, with fcntl, which Node.js does not support. */
 async function hold(t: Test, file: string): Promise<ChildProcess> {
   const script = `use Fcntl qw(:DEFAULT F_SETLK F_WRLCK);
 open(my $file, '>>', $ARGV[0]) or die;

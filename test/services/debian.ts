@@ -4,12 +4,12 @@ import { aptInstall, type AptSettings } from './apt.ts';
 import { type NeedName, needs } from './needs.ts';
 
 /**
- * The tests that need a service which is not here and cannot be installed. `npm test` skips them by name,
- * except in CI.
+ * Thrown if a test needs a service that is missing and cannot be installed. `npm test` skips such tests by
+ * name, except in CI.
  */
 export class MissingService extends Error {
   readonly code = 'missing_service';
-  /** Why it could not be installed, e.g. for want of rights. */
+  /** Why it could not be installed, for example because of missing permissions. */
   readonly reason: string;
 
   constructor(message: string, { reason = message, cause }: { reason?: string; cause?: unknown } = {}) {
@@ -18,22 +18,19 @@ export class MissingService extends Error {
   }
 }
 
-/**
- * Makes sure that the programs of these needs are on this machine, and installs Debian's packages if one is
- * missing.
- */
+/** Makes sure that the programs of these needs are on this machine. Installs missing Debian packages. */
 export async function ensureInstalled(...names: readonly NeedName[]): Promise<void> {
   await installMissing(names);
 }
 
 /**
- * Installs the packages of all needs that are not met in one call of apt. Throws a `MissingService` whose
- * message is one line: which packages, why they could not be installed, and what to do.
+ * Installs the packages of all unmet needs in one call of apt. Throws a `MissingService` with a message of
+ * one line: the packages, the reason, and the fix.
  */
 export async function installMissing(names: readonly NeedName[], settings: AptSettings = {}): Promise<void> {
   const packages = missingPackages(names);
   if (packages.length === 0) return;
-  // `npm test` has tried before it started this file; every file trying again would only take longer.
+  // `npm test` has tried before it started this file. Trying again in every file would only take longer.
   const refusal = process.env['WAYBILL_TEST_REFUSAL'] ?? (await aptInstall(packages, settings));
   const still = refusal === undefined ? missingPackages(names) : packages;
   if (still.length === 0) return;
@@ -42,7 +39,7 @@ export async function installMissing(names: readonly NeedName[], settings: AptSe
   throw new MissingService(`missing ${still.join(', ')}: ${reason}; run \`${command}\` as root`, { reason });
 }
 
-/** The packages of the needs whose programs are not all on this machine. */
+/** The packages of needs with missing programs. */
 export function missingPackages(names: readonly NeedName[]): string[] {
   const missing = names.filter((name) =>
     needs[name].programs.some((program) => pathOf(program) === undefined),
@@ -51,15 +48,15 @@ export function missingPackages(names: readonly NeedName[]): string[] {
 }
 
 /**
- * The path of a program, or undefined if it is not installed. Directories of system programs count whatever
- * the PATH is, as do those in which Debian keeps the programs of a PostgreSQL server, the newest first.
+ * The path of a program, or undefined if it is not installed. Directories of system programs are searched
+ * whatever the PATH is, and also those with the programs of a PostgreSQL server in Debian, newest first.
  */
 export function pathOf(program: string): string | undefined {
   if (program === 'chromium' && process.env['CHROMIUM_PATH'] !== undefined)
     return process.env['CHROMIUM_PATH'];
   const names = program === 'chromium' ? chromiumNames : [program];
   const directories = [
-    // A PATH may lead to some of them only: those of one version go together.
+    // A PATH may have only some of them, but all must have the same version.
     ...(needs.postgres.programs.some((name) => name === program) ? postgresDirectories() : []),
     ...(process.env['PATH'] ?? '').split(path.delimiter).filter((directory) => directory !== ''),
     ...systemDirectories,

@@ -3,22 +3,25 @@ import net from 'node:net';
 import type { Test } from 'tap';
 
 /**
- * A TCP proxy that makes a test server as distant as one on another continent: it forwards data after half of
- * the round-trip time, in order, in the chunks that arrive.
+ * A TCP proxy that simulates a server on another continent: it forwards data after half of the round-trip
+ * time, in order, in the same chunks.
  */
 export interface DelayingProxy {
   port: number;
-  /** Connections that were made so far. */
+  /** The number of connections so far. */
   connections(): number;
   /** Open connections. */
   open(): number;
-  /** Cuts the connection that was made as the `index`th, from 0, as soon as `bytes` bytes of it have come. */
+  /** Cuts connection number `index`, from 0, once it has received `bytes` bytes. */
   cutAfter(index: number, bytes: number): void;
   /** Cuts that connection now, with the data in flight. */
   cut(index: number): void;
-  /** From now on new connections lead to that port of this machine; null: are accepted, and nothing comes. */
-  lead(port: number | null): void;
-  /** From now on a connection is cut at once if more than `count` are open already. */
+  /**
+   * From now on, new connections are forwarded to that local port. If null, they are accepted, but get no
+   * data.
+   */
+  forwardTo(port: number | null): void;
+  /** From now on, a new connection is cut immediately if more than `count` are open already. */
   allow(count: number): void;
 }
 
@@ -42,7 +45,7 @@ export async function startDelayingProxy(
     if (leadsTo === null) {
       pairs.set(index, () => client.destroy());
       client.on('error', () => undefined).on('close', () => pairs.delete(index));
-      // Or its end would not be noticed.
+      // Otherwise, its end would not be detected.
       client.resume();
       return;
     }
@@ -71,7 +74,7 @@ export async function startDelayingProxy(
     open: () => pairs.size,
     cutAfter: (index, bytes) => void cuts.set(index, bytes),
     cut: (index) => pairs.get(index)?.(),
-    lead(port) {
+    forwardTo(port) {
       leadsTo = port;
     },
     allow(count) {
@@ -80,7 +83,7 @@ export async function startDelayingProxy(
   };
 }
 
-/** Passes on each piece `ms` milliseconds after it came. One timer serves all that wait. */
+/** Forwards each piece `ms` milliseconds after it arrived. One timer serves all waiting pieces. */
 function forward(
   from: net.Socket,
   to: net.Socket,

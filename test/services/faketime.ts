@@ -23,7 +23,7 @@ export async function fakeTime(t: Pick<Test, 'teardown'>): Promise<FakeTime> {
     renameSync(`${file}.new`, file);
   };
   shift(0);
-  // The wrapper knows where Debian keeps the library.
+  // The wrapper knows the path of the library in Debian.
   const print = ['-f', '+0', 'printenv', 'LD_PRELOAD'];
   const library = execFileSync('faketime', print, { encoding: 'utf8' }).trim();
   return {

@@ -5,8 +5,8 @@ import net from 'node:net';
 const lowest = 10_000;
 
 /**
- * A free loopback port outside the system's ephemeral range: a server that restarts finds it free, whatever
- * connections are opened meanwhile.
+ * A free loopback port outside the system's ephemeral range. It is still free when a server restarts,
+ * whatever connections were opened meanwhile.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -23,7 +23,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** The first port that connections and listeners without a wish of their own are given. */
+/** The first ephemeral port of the system. */
 function firstGiven(): number {
   try {
     const [first = ''] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s+/);

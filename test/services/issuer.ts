@@ -11,11 +11,11 @@ export interface Issuer {
   url: string;
   /** The public keys that it answers with. */
   keys: JWK[];
-  /** Answers requests for the keys in place of the issuer. */
+  /** Answers requests for the keys instead of the issuer. */
   answer: Answer | null;
   /** Answers token requests of a console login. */
   answerToken: Answer;
-  /** Requests for the keys so far. */
+  /** The number of requests for the keys so far. */
   requests: () => number;
   /** Adds a key and signs with it from now on. Returns its id. */
   rotate: (alg?: string) => Promise<string>;

@@ -1,8 +1,8 @@
 import { existsSync, writeFileSync } from 'node:fs';
 
 /**
- * Makes sure that programs find `localhost`, which tests connect to. A Debian root that debootstrap has just
- * made has no /etc/hosts. Says what it wrote, or what to write if it may not.
+ * Makes sure that programs can resolve `localhost`, which tests connect to. A new Debian root from
+ * debootstrap has no /etc/hosts. Returns what it wrote, or what to write if it lacks permission.
  */
 export function nameLocalhost(file = '/etc/hosts', say: (line: string) => void = console.log): void {
   if (process.platform !== 'linux' || existsSync(file)) return;

@@ -6,7 +6,7 @@ import { type MountNamespace, openMountNamespace } from './mount-namespace.ts';
 
 /** A separate disk, visible only to processes started `through` it. */
 export interface LoopDisk extends Pick<MountNamespace, 'through' | 'seen'> {
-  /** Every write waits until the disk thaws. A process that writes cannot even be killed. */
+  /** Every write waits until the disk thaws. A writing process cannot even be killed. */
   freeze: () => Promise<void>;
   thaw: () => Promise<void>;
   /** Fills the disk to the last byte. */
@@ -24,7 +24,7 @@ export async function mountLoopDisk(
   const { through, seen, run } = await openMountNamespace(t, {
     what: 'a disk in a file',
     setUp: `mount -o loop "${image}" "${directory}"`,
-    // A disk that stays frozen could never be thawed.
+    // A disk that stayed frozen could never be thawed.
     atEnd: `fsfreeze --unfreeze "${directory}" 2> /dev/null; umount --lazy "${directory}"`,
   });
   const ballast = `"${directory}/ballast"`;
@@ -38,7 +38,7 @@ export async function mountLoopDisk(
   };
 }
 
-/** Makes an ext4 file system in a file, and the loop devices that mount it. */
+/** Creates an ext4 file system in a file, and the loop devices to mount it. */
 export async function makeDiskImage(image: string, mebibytes: number): Promise<void> {
   await ensureInstalled('loopDisk');
   writeFileSync(image, '');
@@ -47,7 +47,7 @@ export async function makeDiskImage(image: string, mebibytes: number): Promise<v
   makeLoopDevices();
 }
 
-/** Missing in a bare root directory. */
+/** Missing in a minimal root directory. */
 function makeLoopDevices(): void {
   const nodes = [['/dev/loop-control', 'c', 10, 237] as const].concat(
     Array.from({ length: 16 }, (_, index) => [`/dev/loop${index}`, 'b', 7, index] as never),
@@ -57,6 +57,6 @@ function makeLoopDevices(): void {
       try {
         execFileSync('mknod', [node, kind, String(major), String(minor)], { stdio: 'ignore' });
       } catch {
-        // Mounting says what is missing.
+        // Mounting reports the missing part.
       }
 }

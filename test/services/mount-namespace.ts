@@ -14,7 +14,10 @@ export interface MountNamespace {
   run: (script: string) => Promise<void>;
 }
 
-/** The root of a chroot may be no mount point, and then cannot be made private: enter a mount of it. */
+/**
+ * The root of a chroot may not be a mount point, and then cannot be made private. Enter a mount of it
+ * instead.
+ */
 const enter = `
 mount --make-rprivate / 2> /dev/null && exec "$@"
 mount --rbind / /mnt && exec chroot /mnt sh -c 'mount --make-rprivate / && cd "$0" && exec "$@"' "$PWD" "$@"
@@ -41,11 +44,11 @@ eval "$2"
 `;
 
 /**
- * Opens a mount namespace for as long as the test runs. The kernel unmounts everything with its last process.
- * The shell that keeps it ends with its standard input, and so with the test at the latest.
+ * Opens a mount namespace for the duration of the test. The kernel unmounts everything with its last
+ * process. The shell that keeps it ends with its stdin, and so with the test at the latest.
  *
- * @param setUp a line of shell script that makes the first mounts; if it fails, throws a `MissingService`
- * that needs `what`
+ * @param setUp a line of shell script for the first mounts; if it fails, throws a `MissingService` that
+ * needs `what`
  * @param atEnd a line of shell script that runs even if the test was killed
  */
 export async function openMountNamespace(
@@ -55,7 +58,7 @@ export async function openMountNamespace(
   await ensureInstalled('mount');
   await ensureInstalled('namespaces');
   const [unshare, ...arguments_] = [...withOwnMounts(), 'sh', '-c', keeper, 'sh', setUp, atEnd];
-  // Detached, because a cleanup of the test's processes must not end the one that runs `atEnd`.
+  // Detached, because cleaning up the test's processes must not end the one that runs `atEnd`.
   const child = spawn(unshare, arguments_, { detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
   let output = '';
   child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));

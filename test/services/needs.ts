@@ -1,15 +1,14 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Everything the tests run that Node.js does not bring along: its programs, and the Debian packages that
- * contain them. `npm test` installs whatever the chosen test files need in one go and starts them then; a
- * file that runs by itself asks for its own needs. Nothing else in the project looks for programs or calls
- * apt.
+ * All programs for tests that are not part of Node.js, and the Debian packages that contain them. `npm test`
+ * installs the needs of the selected test files together before it starts them. A file that runs alone
+ * installs its own needs. No other code of the project searches for programs or calls apt.
  */
 export const needs = {
   buildah: { programs: ['buildah'], packages: ['buildah'] },
   caddy: { programs: ['caddy'], packages: ['caddy'] },
-  // A browser without windows needs half as many packages as one with.
+  // A browser without a graphical interface needs half as many packages.
   chromium: { programs: ['chromium'], packages: ['chromium-headless-shell'] },
   cleanRoot: {
     programs: ['mmdebstrap', 'chroot', 'tar'],
@@ -75,7 +74,7 @@ export interface Need {
 
 export type NeedName = keyof typeof needs;
 
-/** The needs that these source files name, sorted. */
+/** The needs in these source files, sorted. */
 export function needsOf(files: readonly string[]): NeedName[] {
   const calls = files.flatMap((file) => [
     ...readFileSync(file, 'utf8').matchAll(/\bensureInstalled\(([^)]*)\)/g),

@@ -7,7 +7,7 @@ import { freePort } from './free-port.ts';
 import { startWebServer } from './web-server.ts';
 
 /**
- * Debian's nginx with one server of these directives, and other `http` directives. Installs it if it is
+ * Debian's nginx with one server with these directives, and other `http` directives. Installs it if it is
  * missing. Returns its HTTP port.
  */
 export async function startNginx(

@@ -4,9 +4,7 @@ import { promisify } from 'node:util';
 import { cached, madeOnce } from './cache.ts';
 import { MissingService } from './debian.ts';
 
-/**
- * The directory of an npm package that only a test needs, installed with its dependencies if it is missing.
- */
+/** The directory of an npm package for tests only, installed with its dependencies if it is missing. */
 export async function npmPackage(name: string, version: string): Promise<string> {
   const place = await madeOnce(cached(`${name.replace('/', '+')}-${version}`), async (made) => {
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-save', '--prefer-offline'];

@@ -7,8 +7,8 @@ import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 
 /**
- * A loopback registry with one package, as npm would have published it. Forwards requests for other packages
- * to npm's registry. npm takes the package's pinned dependencies only from a registry.
+ * A loopback registry with one package, as published on npm. Forwards requests for other packages to npm's
+ * registry. npm installs the pinned dependencies of a package only from a registry.
  */
 export async function startNpmRegistry(t: Pick<Test, 'teardown'>, tarball: string): Promise<string> {
   const bytes = readFileSync(tarball);

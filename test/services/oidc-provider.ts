@@ -110,7 +110,7 @@ async function login(issuer: string, clientId: string, account: string): Promise
   return code;
 }
 
-/** Logs the account of the hint in, or the user of the test, and grants the scope. */
+/** Logs in the account of the hint, or the default user, and grants the scope. */
 async function consent(
   provider: Provider,
   { user }: OidcProvider,

@@ -12,12 +12,12 @@ import type { Test } from 'tap';
  */
 export type Outage = 'refuse' | 'reset' | 'silent' | 'half open' | '503';
 
-/** A TCP proxy in front of a real server, which can be in an outage. */
+/** A TCP proxy in front of a real server that can simulate an outage. */
 export interface OutageProxy {
   port: number;
   begin(outage: Outage): void;
   end(): void;
-  /** Calls `callback` once, before the byte after the next `bytes` bytes from clients is passed on. */
+  /** Calls `callback` once, before it passes on the byte after the next `bytes` bytes from clients. */
   afterBytes(bytes: number, callback: () => void): void;
 }
 
@@ -31,7 +31,7 @@ interface Line {
 const slowDown = '<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>no backend</Message></Error>';
 const answer503 = `HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/xml\r\ncontent-length: ${slowDown.length}\r\nconnection: close\r\n\r\n${slowDown}`;
 
-/** @param port of the proxy: one that stays free while nothing listens on it */
+/** @param port The port of the proxy. It stays free while nothing listens on it. */
 export async function startOutageProxy(
   t: Pick<Test, 'teardown'>,
   { target, port }: { target: number; port: number },
@@ -51,7 +51,7 @@ export async function startOutageProxy(
     if (now === 'silent' || now === 'half open') {
       client.pause();
       server.pause();
-      // The line stays in the set only to be destroyed at the end.
+      // The connection stays in the set only to be destroyed at the end.
       if (now === 'half open') client.removeAllListeners('data');
       return;
     }
@@ -71,7 +71,7 @@ export async function startOutageProxy(
         left = Infinity;
         onBytes();
       }
-      // Bytes that arrive with the outage are lost, except behind a silent line.
+      // Bytes that arrive during the outage are lost, except with `silent`.
       if (outage !== null && outage !== 'silent') return;
       if (to.write(bytes) || outage !== null) return;
       from.pause();

@@ -30,10 +30,10 @@ const { Server, utils } = ssh2;
 const { STATUS_CODE: status, OPEN_MODE: mode } = utils.sftp;
 
 /**
- * A server that speaks version 3 of SFTP and nothing more: no extension at all, and a rename that refuses a
- * name that is taken, as the protocol says. Serves this machine's directories as they are. With `laterCodes`
- * it answers, as Apache MINA SSHD does, with the status codes of version 6 of the protocol. `spoil` replaces
- * handlers of a new session, for a server that lies.
+ * A minimal server for version 3 of SFTP: no extensions, and a rename that rejects an existing name, as in
+ * the protocol. Serves local directories unchanged. With `laterCodes`, it uses the status codes of version 6
+ * of the protocol, like Apache MINA SSHD. `spoil` replaces handlers of a new session, for a server that
+ * lies.
  */
 export async function startPlainSftpServer(
   t: Pick<Test, 'teardown'>,
@@ -77,7 +77,7 @@ export async function startPlainSftpServer(
   };
   const start = async (): Promise<void> => {
     const ssh = new Server({ hostKeys: [hostKey] }, serve);
-    // Small answers leave at once, instead of waiting for the client's receipt of the one before.
+    // Sends small responses immediately, instead of waiting for the acknowledgment of the previous one.
     server = net.createServer({ noDelay: true }, (socket) => ssh.injectSocket(socket));
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');
@@ -95,7 +95,7 @@ export async function startPlainSftpServer(
   return { host: '127.0.0.1', port, user: 'publisher', ...files, restart, stop };
 }
 
-/** A question whether the key would do has no signature; the login itself has one. */
+/** A query whether the key is acceptable has no signature; the login itself has one. */
 function isAllowed(attempt: AuthContext, allowed: ParsedKey): boolean {
   if (attempt.method !== 'publickey' || !attempt.key.data.equals(allowed.getPublicSSH())) return false;
   const { signature, blob } = attempt;
@@ -133,7 +133,7 @@ function answer(sftp: SFTPWrapper, home: string, laterCodes: boolean): void {
       sftp.status(id, status.OK);
     });
 
-  // A client that sends no more waits until the server disconnects too.
+  // A client that has finished sending waits until the server disconnects, too.
   sftp.on('end', () => sftp.end());
   sftp.on('REALPATH', (id, name) =>
     sftp.name(id, [{ filename: at(name), longname: at(name), attrs: {} as Attributes }]),
@@ -215,7 +215,7 @@ function answer(sftp: SFTPWrapper, home: string, laterCodes: boolean): void {
 
 let last: Promise<void> = Promise.resolve();
 
-/** Check and rename are two steps here, and must be atomic for the client. */
+/** Check and rename are two steps here, but must be atomic for the client. */
 function oneAtATime(work: () => Promise<void>): Promise<void> {
   const mine = last.then(work);
   last = mine.catch(() => undefined);
@@ -257,7 +257,7 @@ function laterCodeOf(error: unknown): number | undefined {
   return laterCodes[(error as NodeJS.ErrnoException).code ?? ''];
 }
 
-/** `ssh2` itself refuses to send any other code than those of version 3. */
+/** `ssh2` itself rejects any other codes than those of version 3. */
 function sendStatus(sftp: SFTPWrapper, id: number, code: number): void {
   const { _protocol: protocol, outgoing } = sftp as unknown as {
     _protocol: { channelData: (channel: number, bytes: Buffer) => void };

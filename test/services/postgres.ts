@@ -11,9 +11,9 @@ const run = promisify(execFile);
 
 export interface PostgresServer {
   port: number;
-  /** Connection URL of a role and a database. Default: the superuser. */
+  /** The connection URL of a role and a database. Default: the superuser. */
   url(role?: string): string;
-  /** What the server logged so far: with `log_statement=all`, every statement. */
+  /** The server's log so far. With `log_statement=all`, it has every statement. */
   log(): Promise<string>;
   stop(): Promise<void>;
   start(): Promise<void>;
@@ -22,8 +22,8 @@ export interface PostgresServer {
 }
 
 /**
- * A PostgreSQL of its own on a free port of loopback, as a foreground child: Debian's package, which is
- * installed where it is missing.
+ * A separate PostgreSQL server on a free loopback port, as a foreground child. Debian's package is installed
+ * if it is missing.
  */
 export async function startPostgres(): Promise<PostgresServer> {
   await ensureInstalled('postgres');
@@ -81,7 +81,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   const stop = async (): Promise<void> => {
     const running = child;
     child = undefined;
-    // Fast shutdown: clients are cut off.
+    // Fast shutdown: clients are disconnected.
     if (running !== undefined) await endService(running, 'SIGINT');
   };
   const revoke = cleanUpAtExit(directory, () => (child === undefined ? [] : [child]));

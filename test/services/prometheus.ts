@@ -12,11 +12,11 @@ import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-pro
 const run = promisify(execFile);
 
 export interface Prometheus {
-  /** The `data` of an answer of its HTTP API; throws what it says of a query that it refuses. */
+  /** The `data` of a response of its HTTP API. Throws with its message if it rejects a query. */
   ask(endpoint: string, parameters?: Record<string, string>): Promise<unknown>;
 }
 
-/** Debian's promtool, installed if it is missing. Resolves with its output, and throws if it fails. */
+/** Debian's promtool, installed if it is missing. Resolves to its output, and throws if it fails. */
 export async function promtool(...args: readonly string[]): Promise<string> {
   await ensureInstalled('prometheus');
   return (await run('promtool', [...args])).stdout;

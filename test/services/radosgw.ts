@@ -20,44 +20,44 @@ export interface S3User {
 }
 
 /**
- * A real S3 server: Ceph's gateway over an object store in memory, without authentication between its parts,
+ * A real S3 server: Ceph's gateway with an object store in memory, without authentication between its parts,
  * on free loopback ports.
  */
 export interface Radosgw extends RadosgwAccess {
   newBucket(): Promise<string>;
-  /** For what waybill has no call of: buckets, policies, strange objects. */
+  /** For operations that waybill does not have: buckets, policies, unusual objects. */
   client(user?: S3User): S3Client;
 }
 
-/** What it takes to use a server. */
+/** The data needed to use a server. */
 export interface RadosgwAccess {
   port: number;
   endpoint: string;
-  /** Whose buckets the tests use. */
+  /** The owner of the tests' buckets. */
   user: S3User;
 }
 
 export interface OwnRadosgw extends Radosgw {
   addUser(id: string): Promise<S3User>;
-  /** The gateway ends and is started again on the same data. */
+  /** Stops the gateway and starts it again on the same data. */
   restart(): Promise<void>;
 }
 
-/** A test, or another owner that ends the processes started for it. */
+/** A test, or another owner that ends its processes. */
 interface Ending {
   teardown: (release: () => unknown) => unknown;
 }
 
-/** The variable in which `npm test` gives all files one server: a `RadosgwAccess` as JSON. */
+/** The variable in which `npm test` passes one server to all files: a `RadosgwAccess` as JSON. */
 export const sharedRadosgw = 'WAYBILL_TEST_RADOSGW';
 
-/** The server of `npm test`, to be used with buckets of one's own; a file that runs by itself starts one. */
+/** The server of `npm test`; each user creates its own buckets. A file that runs alone starts a server. */
 export async function startRadosgw(t: Ending): Promise<Radosgw> {
   const shared = process.env[sharedRadosgw];
   return shared === undefined ? startOwnRadosgw(t) : using(t, JSON.parse(shared) as RadosgwAccess);
 }
 
-/** With clients that end with the test. */
+/** Its clients end with the test. */
 function using(t: Ending, { port, endpoint, user }: RadosgwAccess): Radosgw {
   const clients: S3Client[] = [];
   t.teardown(() => clients.forEach((client) => client.destroy()));
@@ -153,7 +153,7 @@ export async function startOwnRadosgw(
   };
 }
 
-/** The location of a bucket, as the configuration would give it; `secretsOf` holds what it refers to. */
+/** The location of a bucket as in the configuration; `secretsOf` has the secrets that it refers to. */
 export function locationOf(
   endpoint: string,
   bucket: string,
@@ -250,7 +250,7 @@ rgw multipart min part size = 1
 `;
 }
 
-/** Until the gateway answers, whatever it answers; fails at once where it has ended. */
+/** Waits until the gateway answers anything. Fails immediately if it has ended. */
 async function answers(port: number, gateway: ChildProcess): Promise<void> {
   for (;;) {
     if (hasEnded(gateway)) throw new Error(`radosgw ended with ${gateway.signalCode ?? gateway.exitCode}`);

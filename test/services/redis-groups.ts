@@ -48,7 +48,7 @@ export async function startWatchedRedis(): Promise<WatchedRedis> {
     await rm(directory, { recursive: true, force: true });
   };
   while (!(await primary.cli('info', 'replication')).includes('connected_slaves:2')) await sleep(50);
-  // A Sentinel finds the others and the replicas by itself.
+  // A Sentinel discovers the others and the replicas itself.
   for (const { port } of sentinels)
     for (;;) {
       const facts = await primary.cli('-p', String(port), 'info', 'sentinel').catch(() => '');
@@ -63,14 +63,14 @@ export interface RedisCluster {
   nodes: readonly RedisService[];
   /** The URL of one node. */
   url: string;
-  /** The node that has the slot of the key. */
+  /** The node with the slot of the key. */
   ownerOf(key: string): Promise<RedisService>;
   /** Moves the slot of the key to another primary. Calls `halfway` after a few keys. */
   move(key: string, halfway?: () => Promise<void>): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A Cluster of three primaries, each with so many replicas. */
+/** A Cluster of three primaries, each with this many replicas. */
 export async function startRedisCluster({ replicas }: { replicas: number }): Promise<RedisCluster> {
   const nodes = await Promise.all(
     Array.from({ length: 3 * (1 + replicas) }, async () => {

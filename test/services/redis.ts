@@ -12,18 +12,18 @@ const run = promisify(execFile);
 export interface RedisService {
   url: string;
   port: number;
-  /** Ends the server; what it keeps on disk stays. `SIGKILL` gives it no time to write anything. */
+  /** Ends the server and keeps its data on disk. `SIGKILL` gives it no time to write anything. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   /** Starts it again on the same port and directory. */
   start(): Promise<void>;
-  /** The answer of `redis-cli`, as it prints it. */
+  /** The output of `redis-cli`. */
   cli(...args: string[]): Promise<string>;
   /** Ends it and removes its directory. */
   close(): Promise<void>;
 }
 
 /**
- * Debian's redis-server on a free port of `host`, with its append-only file on; installed where it is
+ * Debian's redis-server on a free port of `host`, with its append-only file enabled. Installed if it is
  * missing.
  */
 export async function startRedis(

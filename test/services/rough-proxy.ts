@@ -2,23 +2,25 @@ import { once } from 'node:events';
 import net from 'node:net';
 import type { Test } from 'tap';
 
-/** A TCP proxy that treats each connection as a bad line would, by numbers that the caller draws. */
+/** A TCP proxy that simulates a bad network. The caller draws the random numbers for each connection. */
 export interface RoughProxy {
   port: number;
-  /** Connections by the applied fault. */
+  /** The number of connections by fault. */
   done: Record<Fate, number>;
 }
 
 const fates = ['passed', 'cut body', 'dropped answer', 'stalled'] as const;
 export type Fate = (typeof fates)[number];
 
-/** Bytes from the client, or of the answer, after which a connection is treated so: enough for all of it. */
+/**
+ * The number of bytes from the client, or of the response, before the fault. Large enough for all of them.
+ */
 const bodyBytes = 3000;
 const answerBytes = 600;
 
 /**
- * Half of the connections pass; of the others a body is cut somewhere, an answer is dropped when a part of it
- * has come, or nothing passes any more and nothing is closed, until the client leaves.
+ * Half of the connections pass. On the others, a body is truncated, a response is dropped after its
+ * beginning, or nothing passes any more and nothing is closed until the client disconnects.
  */
 export async function startRoughProxy(
   t: Pick<Test, 'teardown'>,

@@ -7,9 +7,10 @@ import type { Test } from 'tap';
 import type { Radosgw } from './radosgw.ts';
 
 /**
- * What becomes of a request. `pass`: as it is. An answer of the proxy's own, as a server would give it.
- * `cut_request`, `cut_response`: the connection breaks in the middle of the body. `without_condition`: as a
- * server would do it that ignores conditions; `with_version`: on that version instead of the one asked for.
+ * What happens to a request. `pass`: forwarded unchanged. A response of the proxy itself, like that of a
+ * server. `cut_request`, `cut_response`: the connection breaks in the middle of the body.
+ * `without_condition`: as by a server that ignores conditions. `with_version`: with that version instead of
+ * the requested one.
  */
 export type Verdict =
   | 'pass'
@@ -22,7 +23,7 @@ export type Verdict =
 
 export interface SeenRequest {
   method: string;
-  /** Path and query, as they came. */
+  /** Path and query, unchanged. */
   url: string;
   ifNoneMatch: string | undefined;
   ifMatch: string | undefined;
@@ -32,13 +33,13 @@ export interface S3Proxy {
   endpoint: string;
   /** Every request. */
   seen: SeenRequest[];
-  /** Asked for each request; the tests put in their own. */
+  /** Called for each request. Tests replace it. */
   judge: (request: SeenRequest) => Verdict;
 }
 
 /**
- * A proxy in front of a real S3 server. Signatures stay valid: it forwards the Host header, and signs changed
- * requests again with the tests' own keys.
+ * A proxy in front of a real S3 server. Signatures stay valid: it forwards the Host header, and signs
+ * changed requests again with the tests' own keys.
  */
 export async function startS3Proxy(t: Pick<Test, 'teardown'>, upstreamServer: Radosgw): Promise<S3Proxy> {
   const upstream = new http.Agent({ keepAlive: true });

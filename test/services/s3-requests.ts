@@ -10,18 +10,18 @@ export interface Answer {
 
 /** Requests for the objects of one bucket. Each rejects unless it succeeds. */
 export interface BareRequests {
-  /** All keys that begin with `prefix`, a thousand at most. */
+  /** All keys with this prefix, at most a thousand. */
   list(prefix: string): Promise<string[]>;
   get(key: string): Promise<Answer>;
   put(key: string, body: Buffer, headers: Record<string, string>): Promise<void>;
-  /** The headers of an answer that belong to the object: what it is put with to be the same. */
+  /** The response headers that belong to the object, to write it again unchanged. */
   ownHeaders(headers: IncomingHttpHeaders): Record<string, string>;
   close(): void;
 }
 
 /**
- * Requests without an SDK, which takes ten times as much processor time as these: for what tests see and lay
- * out by the thousand and do not test. Keys need no escapes.
+ * Requests without an SDK, which needs ten times as much processor time. For the many requests that tests
+ * make but do not test. Keys need no escapes.
  */
 export function bareRequests({ port, user }: Radosgw, bucket: string): BareRequests {
   const agent = new http.Agent({ keepAlive: true, maxSockets: 8 });

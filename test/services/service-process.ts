@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process'
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 
-/** Starts a program that the kernel kills when this process ends, whatever ends it. */
+/** Starts a program that the kernel kills when this process ends for any reason. */
 export function spawnService(
   program: string,
   args: readonly string[],
@@ -15,7 +15,7 @@ export function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null;
 }
 
-/** Ends a process; resolves when it has ended, also if it did so before. */
+/** Ends a process. Resolves when it has ended, also if it did so before. */
 export async function endService(child: ChildProcess, signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
   if (hasEnded(child)) return;
   const ended = once(child, 'exit');
@@ -24,8 +24,8 @@ export async function endService(child: ChildProcess, signal: NodeJS.Signals = '
 }
 
 /**
- * Kills services and removes their directory if this process exits before its tests do so, for instance after
- * an uncaught exception. Returns a function that revokes this.
+ * Kills services and removes their directory if this process exits before its tests do so, for instance
+ * after an uncaught exception. Returns a function that revokes this.
  */
 export function cleanUpAtExit(directory: string, children: () => readonly ChildProcess[]): () => void {
   const cleanUp = (): void => {

@@ -13,19 +13,22 @@ import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-pro
 
 const run = promisify(execFile);
 
-/** An SFTP server on loopback that serves directories of this machine as they are. */
+/** An SFTP server on loopback that serves local directories unchanged. */
 export interface SftpServer {
   host: '127.0.0.1';
   port: number;
   user: string;
-  /** A directory of its own, empty at first. */
+  /** A separate directory, initially empty. */
   root: string;
-  /** Private keys that may log in: as it is, and the same behind the passphrase `passphrase`. */
+  /**
+   * Private keys that can log in: one without a passphrase, and the same one with the passphrase
+   * `passphrase`.
+   */
   clientKeyFile: string;
   encryptedKeyFile: string;
-  /** The public key that the server shows. */
+  /** The public key of the server. */
   hostKeyFile: string;
-  /** Where clients of the tests keep host keys; not there at first. */
+  /** The known_hosts file of the tests' clients, which does not exist initially. */
   knownHostsFile: string;
   restart(): Promise<void>;
   stop(): Promise<void>;
@@ -34,8 +37,8 @@ export interface SftpServer {
 export const passphrase = 'correct horse';
 
 /**
- * Starts OpenSSH with its internal SFTP server and additional `settings` in its sshd_config, and ends it with
- * the test. Installs missing packages.
+ * Starts OpenSSH with its internal SFTP server and additional `settings` in its sshd_config, and ends it
+ * with the test. Installs missing packages.
  */
 export async function startSshd(
   t: Pick<Test, 'teardown'>,
@@ -104,7 +107,7 @@ export async function startSshd(
   return { host: '127.0.0.1', port, user: userInfo().username, ...files, restart, stop };
 }
 
-/** The location of a directory of the server, as the configuration would give it. */
+/** The location of a directory of the server, as in the configuration. */
 export function sftpLocationOf(server: SftpServer, place: string): SftpLocation {
   return {
     backend: 'sftp',
@@ -122,7 +125,7 @@ export function sftpLocationOf(server: SftpServer, place: string): SftpLocation 
   };
 }
 
-/** For clients that need none: their key is a file. */
+/** For clients without secrets: their key is a file. */
 export const noSecrets: Secrets = { get: () => undefined, require: () => '', warnings: [] };
 
 /** New keys of the server and of its client. */
@@ -170,7 +173,7 @@ async function greets(port: number, server: ChildProcess): Promise<void> {
   }
 }
 
-/** The processes of the sessions, which outlive the server that is killed. */
+/** The processes of the sessions, which survive a kill of the server. */
 async function childrenOf(pid: number): Promise<number[]> {
   const threads = `/proc/${pid}/task`;
   const lists = await readdir(threads)

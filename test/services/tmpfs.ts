@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import type { Test } from 'tap';
 import { ensureInstalled, MissingService } from './debian.ts';
 
-/** Mounts a file system in memory of that size, e.g. `256k`, on a directory for as long as the test runs. */
+/** Mounts an in-memory file system of that size, e.g. `256k`, on a directory for the duration of the test. */
 export async function mountTmpfs(t: Pick<Test, 'teardown'>, directory: string, size: string): Promise<void> {
   await ensureInstalled('mount');
   try {

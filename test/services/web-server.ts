@@ -12,7 +12,7 @@ interface WebServer {
   url: string;
 }
 
-/** Starts a web server in the foreground; resolves when it answers. Throws with its log if it ends before. */
+/** Starts a web server in the foreground. Resolves when it answers. Throws with its log if it ends before. */
 export async function startWebServer(
   t: Pick<Test, 'teardown'>,
   { program, args, env, directory, url }: WebServer,

@@ -137,7 +137,7 @@ t.test('settings', async (t) => {
     const world = new World(t, pipeline([s3(explicit)]));
     world.bundle('one', { 'a.txt': 'a' });
     t.match(await world.run(), { status: 2, stderr: /MAPS_KEY/ });
-    t.equal(await check(s3('access_key_id_env: MAPS_KEY')), 2, 'one without the other');
+    t.equal(await check(s3('access_key_id_env: MAPS_KEY')), 2, 'only one of the two');
     t.equal(await check(s3('')), 0);
   });
 });
@@ -174,8 +174,8 @@ t.test('tokens', async (t) => {
     'A token is defined in top-level `upload_tokens` and allows one or more upload pipelines.',
     async (t) => {
       const own = { token: tokens.TOKEN_SECOND };
-      t.ok((await api.upload(own)).ok, 'the one pipeline of the second token');
-      t.notOk((await api.upload({ ...own, pipeline: 'other' })).ok, 'and no other');
+      t.ok((await api.upload(own)).ok, 'the only pipeline of the second token');
+      t.notOk((await api.upload({ ...own, pipeline: 'other' })).ok, 'and no others');
       for (const pipeline of ['up', 'other']) {
         const { run_id } = await api.accepted({ pipeline });
         t.match(await api.until(run_id, 'succeeded', 'failed', null), 'succeeded');

@@ -105,7 +105,7 @@ t.test(
       const before = seen();
       t.same(await world.actions(), ['skip_same']);
       t.same(seen(), before, 'neither the output nor the state was written');
-      t.equal(readFileSync(world.at('events.jsonl'), 'utf8'), events, 'nothing was notified');
+      t.equal(readFileSync(world.at('events.jsonl'), 'utf8'), events, 'no notification was sent');
     }
   },
 );
@@ -256,5 +256,5 @@ t.test('It never reads destination file bytes.', async (t) => {
   world.write('web/one/a.txt', 'x');
   const { pipelines } = await world.runDocument();
   const actions: Action[] = pipelines[0]?.destinations[0]?.actions ?? [];
-  t.match(actions, [{ action: 'skip_same' }], 'other bytes of the same size are not noticed');
+  t.match(actions, [{ action: 'skip_same' }], 'other bytes of the same size are not detected');
 });

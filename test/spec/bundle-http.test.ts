@@ -7,7 +7,7 @@ import { rawEntry, tar } from '../fixtures/tar.ts';
 import { Api, archive, tokens, uploads } from './daemon.ts';
 import { manifest, World } from './harness.ts';
 
-/** The HTTP API of one daemon. `bundle-limits.test.ts` has its bounds and what expires. */
+/** The HTTP API of one daemon. `bundle-limits.test.ts` has its limits and expiry. */
 
 const api = await Api.start(t, new World(t, uploads('queue_size: 20, max_concurrency: 4')));
 

@@ -5,7 +5,9 @@ import { holdLease } from '../cli/held.ts';
 import { Api, archive, uploads } from './daemon.ts';
 import { World } from './harness.ts';
 
-/** The bounds of the HTTP API, what expires, and what a restart clears: one daemon with small settings. */
+/**
+ * The limits of the HTTP API, expiry, and data that a restart clears, with one daemon with small settings.
+ */
 
 const api = await Api.start(t, new World(t, uploads('queue_size: 2, max_concurrency: 1, retention: 2s')));
 
@@ -28,7 +30,7 @@ t.test('sizes', async (t) => {
   ])
     t.test(title, async (t) => {
       t.equal(large.status, 413, 'an archive of 150 KiB where 100 KiB are allowed');
-      t.equal(bomb.status, 413, 'a small archive of as much');
+      t.equal(bomb.status, 413, 'a small archive that expands to the same size');
     });
 
   t.test(
@@ -58,7 +60,7 @@ t.test('admission', async (t) => {
     '`server.http.queue_size` · Upload admission.',
   ])
     t.test(title, async (t) => {
-      t.equal(refused.status, 503, 'with two uploads waiting, a third is refused');
+      t.equal(refused.status, 503, 'with two waiting uploads, a third is rejected');
     });
 
   for (const title of [
@@ -97,7 +99,7 @@ t.test('what expires', async (t) => {
 
   t.test('Idempotency records are memory-only and expire with completed run records.', async (t) => {
     t.not(second.run_id, first.run_id, 'expired');
-    t.not(third.run_id, second.run_id, 'not there after a restart');
+    t.not(third.run_id, second.run_id, 'missing after a restart');
   });
 
   t.test(

@@ -11,7 +11,7 @@ import { manifest, pipeline, waybill, web, World } from './harness.ts';
 
 /** SSH/SFTP and S3-compatible storage, on an OpenSSH server and on a Ceph object gateway. */
 
-// The forced command leaves nothing but SFTP.
+// The forced command allows only SFTP.
 const sshd = await startSshd(t, { settings: ['ForceCommand internal-sftp'] });
 const gateway = await startRadosgw(t);
 const client = gateway.client();
@@ -163,12 +163,12 @@ t.test('SSH', async (t) => {
   const other = `[${sshd.host}]:${sshd.port} ${readFileSync(`${sshd.clientKeyFile}.pub`, 'utf8')}`;
 
   t.test('SSH/SFTP uses native SFTP.', async (t) => {
-    t.equal(done.status, 0, 'the server allows nothing but its SFTP subsystem');
+    t.equal(done.status, 0, 'the server allows only its SFTP subsystem');
     t.equal(readFileSync(path.join(sshd.root, 'ssh/one/a.txt'), 'utf8'), 'a');
   });
 
   t.test('Host key policy: default `accept-new`.', async (t) => {
-    t.match(readFileSync(world.at('known_hosts'), 'utf8'), sshd.host, 'an unknown key is remembered');
+    t.match(readFileSync(world.at('known_hosts'), 'utf8'), sshd.host, 'an unknown key is stored');
     world.write('c.yml', pipeline([`id: web, ${sftp('ssh')}, host_key_policy: strict`]));
     t.equal((await world.run()).status, 0, 'and known afterwards');
   });
@@ -217,13 +217,13 @@ t.test('SSH', async (t) => {
         stdio: 'ignore',
       });
       world.write('c.yml', pipeline([`id: web, ${sftp('ssh', `ssh_agent_socket: "${socket}"`)}`]));
-      t.equal((await world.run()).status, 0, 'the agent alone');
+      t.equal((await world.run()).status, 0, 'only the agent');
       execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', world.at('foreign')]);
       world.write(
         'c.yml',
         pipeline([`id: web, ${sftp('ssh', `ssh_agent_socket: "${socket}", ssh_key_file: ./foreign`)}`]),
       );
-      t.equal((await world.run()).status, 0, 'the agent is tried before a key that the server refuses');
+      t.equal((await world.run()).status, 0, 'the agent is tried before a key that the server rejects');
     },
   );
 });

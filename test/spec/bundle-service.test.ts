@@ -156,7 +156,7 @@ t.test(
     world.bundle('one', files);
     await world.run();
     const before = world.files('web');
-    // The second file is shorter than its manifest says, which shows only as it is read.
+    // The second file is shorter than in its manifest, which is only detected when it is read.
     world.bundle('one', { 'a.txt': 'newer' }, '2026-11-21T00:00:00Z');
     const digest = `sha256:${'0'.repeat(64)}`;
     world.write(
@@ -170,8 +170,8 @@ t.test(
     const ended = await world.run();
     t.equal(ended.status, 1);
     const after = world.files('web');
-    t.equal(after['one/a.txt'], before['one/a.txt'], 'the output that was written is as before');
-    t.same(Object.keys(after), Object.keys(before), 'and nothing is left over');
+    t.equal(after['one/a.txt'], before['one/a.txt'], 'the written output is restored');
+    t.same(Object.keys(after), Object.keys(before), 'no other files are left');
   },
 );
 

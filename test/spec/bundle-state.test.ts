@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { pipeline, web, World } from './harness.ts';
 
-/** The state file `.publisher.json`, as it is after one publication and after a second. */
+/** The state file `.publisher.json` after one publication and after a second. */
 
 const world = new World(
   t,
@@ -51,7 +51,7 @@ t.test(
       url: 'https://maps.example/one/a.txt',
     });
     t.match(b, { path: 'b.html', generated: { content_type: /text\/html/ } });
-    t.notOk(plain.outputs[0]?.url, 'without a configured URL there is none');
+    t.notOk(plain.outputs[0]?.url, 'without a configured URL, there is none');
   },
 );
 

@@ -94,7 +94,7 @@ t.test('reconcile-state', async (t) => {
     async (t) => {
       t.equal(files['one/stray.txt'], 'theirs', 'no file is deleted');
       t.notOk(afterAll.includes('stray.txt'), 'no file is adopted');
-      t.ok(afterAll.includes('b.txt'), 'other bytes of the same size are not noticed');
+      t.ok(afterAll.includes('b.txt'), 'other bytes of the same size are not detected');
       world.write('web/one/.publisher.json', '{"schema_version": 4}');
       t.equal((await reconcile(world)).status, 1);
       t.equal(world.files('web')['one/.publisher.json'], '{"schema_version": 4}');
@@ -110,7 +110,7 @@ t.test('reconcile-state', async (t) => {
   );
 });
 
-/** A world in which `a.txt`, `b.txt` and `c.txt` were written one after the other. */
+/** A world in which `a.txt`, `b.txt` and `c.txt` were written one after another. */
 async function threeOutputs(t: Test, policy: string): Promise<World> {
   const world = new World(t, pipeline([pruned(policy)]));
   for (const [day, name] of ['a.txt', 'b.txt', 'c.txt'].entries()) {
@@ -121,7 +121,7 @@ async function threeOutputs(t: Test, policy: string): Promise<World> {
   return world;
 }
 
-/** Sets the times of the records, which the program reads as they are. */
+/** Sets the times of the records, which the program reads unchanged. */
 function setTimes(world: World, times: Record<string, string>): void {
   const state = world.state('web/one');
   const outputs = state.outputs.map((one) => ({ ...one, updated_at: times[one.path] ?? one.updated_at }));

@@ -4,9 +4,7 @@ import { type Daemon, startDaemon } from '../cli/daemon.ts';
 import { tar } from '../fixtures/tar.ts';
 import { manifest, program, World } from './harness.ts';
 
-/*
- * A daemon with upload pipelines, and the requests of a producer.
- */
+/* A daemon with upload pipelines, and the requests of a producer. */
 
 export const tokens = { TOKEN_CI: 'a-token-of-all-producers', TOKEN_SECOND: 'another-token-of-a-producer' };
 
@@ -90,7 +88,7 @@ export class Api {
     });
   }
 
-  /** The record of an upload that has to be accepted. */
+  /** The record of an upload that must be accepted. */
   async accepted(upload: Upload = {}): Promise<RunRecord> {
     const response = await this.upload(upload);
     const record = (await response.json()) as RunRecord;
@@ -98,13 +96,13 @@ export class Api {
     return record;
   }
 
-  /** The status of a run; null if there is no record. */
+  /** The status of a run, or null if there is no record. */
   async status(runId: string): Promise<string | null> {
     const response = await this.get(`runs/${runId}`);
     return response.ok ? ((await response.json()) as RunRecord).status : null;
   }
 
-  /** Resolves once the run has one of these statuses; null means that its record is gone. */
+  /** Resolves once the run has one of these statuses. null means that its record is deleted. */
   async until(runId: string, ...statuses: (string | null)[]): Promise<string | null> {
     for (;;) {
       const status = await this.status(runId);

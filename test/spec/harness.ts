@@ -7,8 +7,8 @@ import { text } from 'node:stream/consumers';
 import type { Test } from 'tap';
 
 /*
- * The tests of this folder see the program as its users do: they start the built program and look at files,
- * at stdout, stderr and exit codes, and at HTTP. They import nothing of `src`.
+ * The tests of this folder use the program like its users: they start the built program and check files,
+ * stdout, stderr, exit codes and HTTP. They import nothing from `src`.
  */
 
 export const program = path.resolve('dist/bundle/waybill.cjs');
@@ -19,7 +19,7 @@ export interface Ended {
   stderr: string;
 }
 
-/** The action of a bundle at a destination, as far as these tests look at it. */
+/** The parts of a bundle's action at a destination that these tests check. */
 export interface Action {
   action: string;
   destination_path: string | null;
@@ -63,12 +63,12 @@ export interface State {
   outputs: OutputRecord[];
 }
 
-/** Root without its capabilities is bound by file modes like any other user. */
+/** Root without its capabilities is subject to file modes like any other user. */
 const withoutPrivileges = ['setpriv', '--bounding-set=-all', '--inh-caps=-all', '--'];
 
 /**
- * Runs the program in `cwd` to its end, with nothing of this process's environment but the path. With
- * `unprivileged`, file modes hold for it even if this process is root.
+ * Runs the program in `cwd` to its end, with only PATH from the environment of this process. With
+ * `unprivileged`, file modes apply even if this process is root.
  */
 export async function waybill(
   cwd: string,
@@ -88,7 +88,9 @@ export async function waybill(
   return { status, stdout, stderr };
 }
 
-/** A directory with a configuration `c.yml`, bundles below `source`, and whatever the program makes there. */
+/**
+ * A directory with a configuration `c.yml`, bundles below `source`, and the files that the program creates.
+ */
 export class World {
   readonly root: string;
   readonly env: Record<string, string> = {};
@@ -147,7 +149,7 @@ export class World {
     return JSON.parse(stdout) as RunDocument;
   }
 
-  /** The labels of the actions of a run, in the order of the destinations. */
+  /** The actions of a run, in the order of the destinations. */
   async actions(...args: string[]): Promise<string[]> {
     const { pipelines } = await this.runDocument(...args);
     return pipelines.flatMap(({ destinations }) =>
@@ -160,7 +162,7 @@ export function manifest(files: readonly string[], created = '2026-11-20T00:00:0
   return JSON.stringify({ schema_version: 1, created, files });
 }
 
-/** A pipeline `maps` from `./source` to these destinations; `more` comes before it. */
+/** A pipeline `maps` from `./source` to these destinations. `more` comes before it. */
 export function pipeline(destinations: readonly string[], more = ''): string {
   return `${more}
 pipelines:

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { waybill, World } from './harness.ts';
 
-/** The session scene map document, as `waybill scene-map` sees it. */
+/** The session scene map document, as checked by `waybill scene-map`. */
 
 type Json = Record<string, unknown>;
 type SceneMap = Json & { session_scope: Json; scenes: [Json, Json] };
@@ -29,7 +29,7 @@ const sceneMap = (): SceneMap => ({
 const world = new World(t, '');
 const schema = JSON.parse((await waybill(world.root, ['scene-map', 'schema'])).stdout) as Json;
 
-/** Whether the document is valid after a change; the content rules apply too unless they are left out. */
+/** Whether the document is valid after a change. The content rules apply, too, unless they are omitted. */
 async function isValid(change: (map: SceneMap) => void, ...args: string[]): Promise<boolean> {
   const map = sceneMap();
   change(map);
@@ -67,7 +67,7 @@ for (const title of [
     };
     for (const [what, change] of Object.entries(wrong)) {
       t.notOk(await isValid(change), what);
-      t.ok(await isValid(change, '--schema-only'), `${what} is not for the schema to see`);
+      t.ok(await isValid(change, '--schema-only'), `the schema cannot check ${what}`);
     }
   });
 
@@ -222,10 +222,7 @@ t.test(
 t.test('start_segment_id and end_segment_id name exact segment IDs.', async (t) => {
   const ids = Array.from({ length: 20 }, (_, index) => index + 1).filter((id) => id !== 10);
   world.write('t.jsonl', ids.map((id) => JSON.stringify({ segment_id: id, text: 'x' })).join('\n'));
-  t.notOk(
-    await isValid(unchanged, '--transcript', 't.jsonl'),
-    'the first scene ends at a segment that is not there',
-  );
+  t.notOk(await isValid(unchanged, '--transcript', 't.jsonl'), 'the first scene ends at a missing segment');
   t.ok(await isValid(({ scenes }) => (scenes[0]['end_segment_id'] = 9), '--transcript', 't.jsonl'));
 });
 

@@ -11,7 +11,7 @@ import { cells, type DocumentName, documents, statementsOf } from './sentences.t
 
 const folder = import.meta.dirname;
 
-/** The tests of a document are in the files that its name begins. */
+/** The prefix of the test files for each document. */
 const prefixes: Record<DocumentName, string> = {
   'bundle-publishing': 'bundle-',
   'scene-map': 'scene-map',
@@ -62,12 +62,12 @@ for (const document of documents)
     t.same(
       statements.filter((one) => !tested.has(one) && !excused.has(one)),
       [],
-      'none is forgotten',
+      'every statement is covered',
     );
     t.same(
       statements.filter((one) => tested.has(one) && excused.has(one)),
       [],
-      'none is both',
+      'no statement is both tested and excused',
     );
     for (const [statement, reason] of excused) {
       t.ok(statements.includes(statement), `in the specification: ${statement}`);

@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 
 /*
  * Splits the specification into statements: the sentences of paragraphs and list items, and the rows of
- * tables. Headings and the heads of tables state nothing.
+ * tables. Headings and table heads are not statements.
  */
 
 export const documents = ['bundle-publishing', 'scene-map', 'weather-read'] as const;
 export type DocumentName = (typeof documents)[number];
 
 /**
- * The statements of a document in its order. The cells of a table row are joined by ` · `. A statement that
- * occurs again is numbered: `All fields are required. (2)`.
+ * The statements of a document in order. The cells of a table row are joined by ` · `. A repeated statement
+ * is numbered: `All fields are required. (2)`.
  */
 export function statementsOf(document: DocumentName): string[] {
   const file = new URL(`specification/${document}.md`, import.meta.url);

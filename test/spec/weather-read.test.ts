@@ -107,7 +107,10 @@ t.test('starting', async (t) => {
   t.test(
     'resolves the config path from the `-config` flag, then the environment variable `READER_CONFIG`, then the default `config.yml`;',
     async (t) => {
-      t.ok(await hasData(['-config', 'flag.yml'], { READER_CONFIG: 'variable.yml' }), 'the flag comes first');
+      t.ok(
+        await hasData(['-config', 'flag.yml'], { READER_CONFIG: 'variable.yml' }),
+        'the flag takes precedence',
+      );
       at.write('variable.yml', yaml(['filled']));
       t.ok(await hasData([], { READER_CONFIG: 'variable.yml' }), 'then the variable');
       t.notOk(await hasData([]), 'then the default');
@@ -124,7 +127,7 @@ t.test('starting', async (t) => {
   );
 });
 
-/** The log of a start that has to fail. */
+/** The log of a start that must fail. */
 async function failure(t: Test, config: string | null): Promise<string> {
   const at = place(t, config === null ? {} : { 'config.yml': config });
   return start(t, at.root, []).then(

@@ -6,18 +6,16 @@ import { createInterface } from 'node:readline';
 import type { Test } from 'tap';
 import { program, World } from './harness.ts';
 
-/*
- * Starts the weather reader.
- */
+/* Starts the weather reader. */
 
 export interface Reader {
   url: string;
   lines: string[];
-  /** Sends a signal, and resolves with the exit code. */
+  /** Sends a signal. Resolves to the exit code. */
   end(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** Starts the reader in a directory; rejects with its log if it ends before it listens. */
+/** Starts the reader in a directory. Rejects with its log if it ends before it listens. */
 export async function startReader(
   t: Pick<Test, 'teardown'>,
   cwd: string,

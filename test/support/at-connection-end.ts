@@ -4,8 +4,8 @@ import net from 'node:net';
 type Emit = (this: net.Socket, event: string | symbol, ...values: unknown[]) => boolean;
 
 /**
- * Does `work` when a connection to this port of the server has ended and its socket is not closed yet: in
- * between, a client still takes it for open.
+ * Calls `work` when a connection to this port of the server has ended and its socket is not closed yet. In
+ * between, a client still considers it open.
  */
 export function atConnectionEnd(port: number, work: () => Promise<unknown>): Promise<unknown> {
   const { prototype } = net.Socket;

@@ -13,9 +13,7 @@ import { bytesBody } from '../../src/core/storage/body.ts';
 import { owner } from '../faults/world.ts';
 import { instant } from './instant.ts';
 
-/*
- * What decisions are made of, as values: planned outputs, their records, states, and what was seen.
- */
+/* The parts of decisions, as values: planned outputs, their records, states, and observations. */
 
 export const bundle: BundleIdentity = {
   source: { backend: 'local', id: '/source', path: 'bundle' },
@@ -81,7 +79,7 @@ export const intent = (overrides: Partial<Pending> = {}): Pending => ({
   ...overrides,
 });
 
-/** Nothing but the state was looked at. */
+/** Only the state was observed. */
 export const unseen: Omit<Observation, 'state'> = {
   isSettled: false,
   contentPresent: false,
@@ -94,7 +92,7 @@ export const unseen: Omit<Observation, 'state'> = {
   largestKeptBytes: null,
 };
 
-/** A decision that has nothing to write; its reason is 'because'. */
+/** A decision without writes. Its reason is 'because'. */
 export const planOf = (
   action: Action,
   code: ReasonCode = 'content_unmanaged',

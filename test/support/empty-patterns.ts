@@ -1,8 +1,8 @@
 import ts from 'typescript';
 
 /**
- * The lines of a test at which `t.match` is given an empty list as its pattern, or within it: tap takes any
- * list for a match of that. `{ length: 0 }` is what is meant.
+ * The lines of a test at which `t.match` gets an empty list as its pattern, or inside it. tap accepts any
+ * list for that. `{ length: 0 }` is the right pattern.
  */
 export function emptyPatterns(text: string): number[] {
   const file = ts.createSourceFile('test.ts', text, ts.ScriptTarget.Latest, true);

@@ -8,8 +8,8 @@ export interface Import {
 
 /**
  * The cycles of folders among these imports, one line each, with an import for every arrow. In each folder,
- * what stands directly in it counts as one node, a file by itself and a folder with everything below it: so a
- * folder may serve those inside it, or use them, but two that lie side by side never need each other.
+ * its direct entries are the nodes: files, and folders with everything below them. So a folder may import
+ * its subfolders, or be imported by them, but two folders next to each other must not import each other.
  */
 export function folderCycles(imports: readonly Import[]): string[] {
   const graphs = new Map<string, Map<string, Map<string, Import>>>();
@@ -25,7 +25,7 @@ export function folderCycles(imports: readonly Import[]): string[] {
     .sort();
 }
 
-/** The innermost folder that holds both files, and what stands in it on either side. */
+/** The innermost folder with both files, and its entry on either side. */
 function apart({ from, to }: Import): [folder: string, from: string, to: string] {
   const [a, b] = [from.split('/'), to.split('/')];
   let depth = 0;
@@ -43,7 +43,7 @@ function cycleThrough(node: string, graph: ReadonlyMap<string, ReadonlyMap<strin
   const queue = [node];
   for (const current of queue) {
     for (const next of graph.get(current)?.keys() ?? []) {
-      if (next === node) return told(pathTo(current, node, cameFrom), graph);
+      if (next === node) return describeCycle(pathTo(current, node, cameFrom), graph);
       if (cameFrom.has(next) || next < node) continue;
       cameFrom.set(next, current);
       queue.push(next);
@@ -58,7 +58,10 @@ function pathTo(last: string, first: string, cameFrom: ReadonlyMap<string, strin
   return nodes;
 }
 
-function told(nodes: readonly string[], graph: ReadonlyMap<string, ReadonlyMap<string, Import>>): string[] {
+function describeCycle(
+  nodes: readonly string[],
+  graph: ReadonlyMap<string, ReadonlyMap<string, Import>>,
+): string[] {
   const arrows = nodes.map((node, index) => {
     const found = graph.get(node)?.get(nodes[(index + 1) % nodes.length] ?? '');
     return `${path.posix.relative('src', found?.from ?? '')} → ${path.posix.relative('src', found?.to ?? '')}`;

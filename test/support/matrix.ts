@@ -14,10 +14,10 @@ import { keptRows, type MatrixName, type MatrixRow, writeFoundRow } from '../../
 export function recordMatrix(t: Pick<Test, 'same'>, name: MatrixName, row: MatrixRow): void {
   writeFoundRow(name, row);
   const kept = keptRows(name).find(({ subject }) => subject === row.subject);
-  t.same(row.found, kept?.found, `${row.subject} is as the page says, or else: npm run generate`);
+  t.same(row.found, kept?.found, `${row.subject} matches the page, or else: npm run generate`);
 }
 
-/** Records that a subject could not be tried here: `npm test` prints that, and no page keeps it. */
+/** Records that a subject could not be tested here. `npm test` prints that, and no page stores it. */
 export function recordNotInstalled(name: MatrixName, subject: string): void {
   writeFoundRow(name, { subject, version: 'not installed here', found: {} });
 }

@@ -23,7 +23,7 @@ import {
 import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 
 /**
- * The bytes of a memory storage; several storages may be opened on one, as several processes open one disk.
+ * The bytes of a memory storage. Several storages may share one, like several processes that share a disk.
  */
 export type MemoryDisk = Map<string, MemoryFile>;
 
@@ -40,11 +40,11 @@ export interface MemoryOptions {
   /** Behaves as a file system (renames, exclusive creation) or as an object store (conditional writes). */
   flavour: 'files' | 'objects';
   conditionalWrites?: ConditionalWrites;
-  /** How files are kept that are about to be replaced; by default by `link`, and objects by `copy`. */
+  /** How files that are about to be replaced are kept. Default: by `link`, and objects by `copy`. */
   keepBy?: Exclude<KeptBy, 'version'>;
   /** Larger files are not kept. */
   largestKeptBytes?: number;
-  /** Whether files can be duplicated: by a link, or objects by a copy. True unless given. */
+  /** Whether files can be duplicated: by a link, or objects by a copy. Default: true. */
   duplicates?: boolean;
   readOnly?: boolean;
 }
@@ -58,7 +58,7 @@ function entryOf(name: string, { bytes, target, version }: MemoryFile): Entry {
   return { key, type: 'file', size: bytes.length, stamp };
 }
 
-/** A storage in memory, for tests and dry thinking: the shortest true implementation of the contract. */
+/** A storage in memory for tests: the shortest correct implementation of the contract. */
 export function memoryStorage(options: MemoryOptions): Storage {
   const { disk = new Map<string, MemoryFile>(), flavour } = options;
   const honoured = flavour === 'files' ? 'create' : (options.conditionalWrites ?? 'full');
@@ -110,7 +110,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       refuseReadOnly(key);
       refuseCondition(key, write);
       const { bytes, digest } = await collect(key, body, write);
-      // Nothing is awaited from here on: the check and the change are one step.
+      // No await from here on: the check and the change are one step.
       const present = disk.get(key);
       if (write.mode === 'create' && present !== undefined) throw alreadyExists(storage, key);
       if (write.ifVersion !== undefined && present?.version !== write.ifVersion)
@@ -214,7 +214,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
     },
 
     async close(): Promise<void> {
-      // Nothing is held: the disk outlives the storage, as disks do.
+      // Nothing to release: the disk survives the storage.
     },
   };
   if (flavour === 'files') return storage;
@@ -250,7 +250,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
     }
   }
 
-  /** A file system has no file where a directory is, and no directory where a file is. */
+  /** A file system cannot have a file and a directory with the same name. */
   function refuseTreeConflict(key: Key): void {
     if (flavour === 'objects') return;
     for (const ancestor of ancestorsOf(key))

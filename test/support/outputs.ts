@@ -9,9 +9,7 @@ import { owner } from '../faults/world.ts';
 import { manifestOf } from '../fixtures/tar.ts';
 import { memoryStorage } from './memory-storage.ts';
 
-/*
- * Bundles and options of which outputs are planned.
- */
+/* Bundles and options for planning outputs. */
 
 export const nothing = { checksums: false, archive: false, index: false, sceneMapPage: false };
 export const everything = { ...nothing, checksums: true, archive: true, index: true };

@@ -13,7 +13,7 @@ const cases: readonly Case[] = [
   caseOf('rare', 0),
 ];
 
-/** Stands in for a test: collects what a walk reports. */
+/** Replaces a test: collects the reports of a walk. */
 function reports(): { test: Parameters<typeof walkCases>[0]; failures: string[]; comments: string[] } {
   const [failures, comments]: [string[], string[]] = [[], []];
   const test = {
@@ -54,10 +54,10 @@ t.test('without time, one case of each stratum runs', async (t) => {
   t.same([...strata].sort(), ['common', 'less common', 'rare']);
   t.same(ran.sort(), isExhaustive ? cases.map(({ stratum }) => stratum).sort() : [...strata].sort());
   t.same(failures, []);
-  t.match(comments, [isExhaustive ? 'told: 200 cases, 3 strata' : 'told: 3 of 200 cases, 3 strata']);
+  t.match(comments, [isExhaustive ? 'report: 200 cases, 3 strata' : 'report: 3 of 200 cases, 3 strata']);
 });
 
-t.test('a failing case is named with the seed, whether it returns or throws', async (t) => {
+t.test('the error of a failing case names the seed, whether it returns or throws', async (t) => {
   const failing: Case[] = [
     { ...caseOf('a', 1), run: async () => ['one is missing'] },
     { ...caseOf('b', 2), run: async () => Promise.reject(new Error('no answer')) },
@@ -67,7 +67,7 @@ t.test('a failing case is named with the seed, whether it returns or throws', as
   t.match(failures.sort(), [`seed ${seed}: a 1: one is missing`, `seed ${seed}: b 2: Error: no answer`]);
 });
 
-t.test('a budget that is not a number is refused', async (t) => {
+t.test('rejects a budget that is not a number', async (t) => {
   const { test } = reports();
   await t.rejects(
     withBudget('20s', () => walkCases(test, cases, { what: 'cases' })),

@@ -9,26 +9,26 @@ import { inParallel } from '../../src/core/lib/parallel.ts';
  */
 export const isExhaustive = process.env['WAYBILL_TEST_EXHAUSTIVE'] === '1';
 
-/** A file that runs by itself always draws the same sample. */
+/** A file that runs alone always uses the same sample. */
 export const seed = numberFrom('WAYBILL_TEST_SEED', 20_261_120);
 
-// Properties draw from the same seed, and name it when they fail.
+// Properties use the same seed, and print it when they fail.
 fc.configureGlobal({ seed });
 
 /** One case of a walk. */
 export interface Case {
-  /** Names the case in a failure, and is the same in every run. */
+  /** The name of the case in a failure, which is the same in every run. */
   name: string;
   /** The kind of case, e.g. the step of the protocol and the fault. Every sample has a case of each. */
   stratum: string;
-  /** Returns what is wrong; throws if the case itself cannot run. */
+  /** Returns the errors. Throws if the case itself cannot run. */
   run: () => Promise<readonly string[]>;
 }
 
 export interface WalkOptions {
-  /** Names the cases in the report, e.g. `fault points (SFTP)`. */
+  /** The name of the cases in the report, e.g. `fault points (SFTP)`. */
   what: string;
-  /** Cases at a time; one by default. */
+  /** The number of concurrent cases. Default: one. */
   concurrency?: number;
 }
 
@@ -37,8 +37,8 @@ const maxFailures = process.env['TAP_BAIL'] === '1' ? 1 : 10;
 const reportEveryMs = 10_000;
 
 /**
- * Runs one case of each stratum, and then further cases of all strata in turn until the budget is used.
- * A file has one walk, so that the budget holds for the file. How many cases run depends on the machine:
+ * Runs one case of each stratum, and then further cases of all strata in turn until the budget is used. A
+ * file has one walk, so that the budget applies to the file. The number of cases depends on the machine:
  * nothing may depend on it. Returns the strata.
  */
 export async function walkCases(
@@ -57,19 +57,19 @@ export async function walkCases(
     const wrong = await run().catch((error: unknown) => [errorText(error)]);
     if (wrong.length > 0) failures.push(`seed ${seed}: ${name}: ${wrong.join('; ')}`);
     ran += 1;
-    // A file that prints nothing for minutes is taken for one that hangs.
+    // A file without output for minutes counts as hanging.
     if (performance.now() - reported < reportEveryMs) return;
     reported = performance.now();
     t.comment(`${ran} of ${cases.length} ${what}`);
   });
   t.same(failures, [], what);
-  t.comment(`told: ${share(ran, cases.length)} ${what}, ${strata.size} strata`);
+  t.comment(`report: ${share(ran, cases.length)} ${what}, ${strata.size} strata`);
   return strata;
 }
 
 /**
- * The cases in the order in which a walk runs them: first one of each stratum, then a second one, and so on.
- * A larger budget runs the same cases and more.
+ * The cases in the order of a walk: first one of each stratum, then a second one, and so on. A larger budget
+ * runs the same cases and more.
  */
 export function drawn(cases: readonly Case[], what: string): readonly Case[] {
   const random = generator(what);
@@ -91,14 +91,14 @@ function shuffled<T>(all: readonly T[], random: () => number): T[] {
     .map(({ one }) => one);
 }
 
-/** How many of so many cases to run; at least one. */
+/** The number of cases to run, at least one. */
 export function howMany(all: number, sampled: number): number {
   return isExhaustive ? all : Math.max(1, Math.min(all, sampled));
 }
 
 /**
- * All cases, or a sample of so many of them in their order. `what` makes samples of one seed independent of
- * each other.
+ * All cases, or a sample of this many in their order. `what` makes samples of one seed independent of each
+ * other.
  */
 export function sampleOf<T>(all: readonly T[], sampled: number, what: string): readonly T[] {
   const wanted = new Set(shuffled(all, generator(what)).slice(0, howMany(all.length, sampled)));
@@ -106,7 +106,8 @@ export function sampleOf<T>(all: readonly T[], sampled: number, what: string): r
 }
 
 /**
- * Numbers from 0 to below 1, which the seed and `what` determine. Mulberry32: small, and the same everywhere.
+ * Numbers from 0 to below 1, determined by the seed and `what`. Mulberry32 is small, and the same
+ * everywhere.
  */
 export function generator(what: string): () => number {
   let state = Array.from(what).reduce((sum, letter) => Math.imul(sum, 31) + letter.charCodeAt(0), seed) >>> 0;
@@ -118,7 +119,7 @@ export function generator(what: string): () => number {
   };
 }
 
-/** `12 of 340`, or only the number if those were all. */
+/** `12 of 340`, or only the number if all were run. */
 export function share(ran: number, all: number): string {
   return ran === all ? `${ran}` : `${ran} of ${all}`;
 }

@@ -1,20 +1,20 @@
 import type { Position } from '../../src/weather/places/position.ts';
 
 /**
- * The geometry of the reader a second time, by other formulas and without an index, to hold the first
- * against. Nothing here is shared with it.
+ * A second implementation of the reader's geometry, with other formulas and without an index, for
+ * comparison. It shares no code with the reader.
  */
 
 const radiusKm = 6371.0088;
 
-/** By the angle between two vectors, where the reader takes the haversine. */
+/** From the angle between two vectors. The reader uses the haversine formula. */
 export function kilometresBetween(a: Position, b: Position): number {
   const [u, v] = [vectorOf(a), vectorOf(b)];
   const cross = Math.hypot(u.y * v.z - u.z * v.y, u.z * v.x - u.x * v.z, u.x * v.y - u.y * v.x);
   return radiusKm * Math.atan2(cross, u.x * v.x + u.y * v.y + u.z * v.z);
 }
 
-/** From one point to another, by projecting on the directions north and east at the first. */
+/** The direction from one point to another, projected on the directions north and east at the first. */
 export function bearingBetween(a: Position, b: Position): number {
   const [lat, lon, v] = [radians(a.latitude), radians(a.longitude), vectorOf(b)];
   const east = -Math.sin(lon) * v.x + Math.cos(lon) * v.y;
@@ -41,7 +41,9 @@ function radians(degrees: number): number {
 type Point = readonly [number, number];
 export type Rings = readonly (readonly Point[])[];
 
-/** Even-odd, by a ray to the east, of the polygons of a geometry; its edges are not asked for. */
+/**
+ * The even-odd rule with a ray to the east, for the polygons of a geometry. Points on edges are undefined.
+ */
 export function isWithin(polygons: readonly Rings[], { latitude, longitude }: Position): boolean {
   if (Math.abs(latitude) === 90)
     return polygons.some(([outer = []]) => outer.some(([, y]) => y === latitude));
@@ -59,7 +61,7 @@ function crossings(rings: Rings, x: number, y: number): number {
   return count;
 }
 
-/** What of polygons lies within a box: each is cut down to the box, side by side. */
+/** The parts of polygons in a box: each is clipped at the box, one side at a time. */
 export function areaWithin(
   polygons: readonly Rings[],
   west: number,

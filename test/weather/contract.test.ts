@@ -30,7 +30,7 @@ t.test('matches the tables of the families with the contract, column by column',
   t.same(known.sort(), declared.sort());
 });
 
-t.test('the published SQL is what the feeder runs', async (t) => {
+t.test('the published SQL is the SQL that the feeder executes', async (t) => {
   const sql = await readFile('src/weather/feed/tables/weather-contract.sql', 'utf8');
   t.equal(await readFile('schemas/weather-contract.sql', 'utf8'), sql, 'run "npm run generate"');
 });

@@ -3,7 +3,7 @@ import type { Rejection } from '../../src/weather/database/cleaner.ts';
 import type { WeatherReader } from '../../src/weather/reader.ts';
 import { anyAlert } from './suite.ts';
 
-/** The moment of every read below. */
+/** The time of every read below. */
 export const dirtyMoment = '2026-02-01T12:00:00Z';
 const at = '2026-02-01T11:50:00Z';
 
@@ -46,7 +46,10 @@ const clean = `
   insert into outlooks values (900, 'any_severe', '0.15', 1, 'probability', 1, 15, null, null, null, '{"type":"Polygon","coordinates":[[[0,0],[1,0],[1,1],[0,0]]]}');
   insert into outlook_discussions values (900, 'clean', '${at}', null, 'clean', null, 'clean');`;
 
-/** A feeder without the constraints of the contract: their names are those that PostgreSQL gives. */
+/**
+ * Drops the constraints of the contract, like an older feeder. The names are those that PostgreSQL
+ * generates.
+ */
 const unconstrained = `do $$ declare c record; begin
   for c in select conrelid::regclass as t, conname from pg_constraint
     where contype = 'c' and connamespace = 'weather'::regnamespace loop
@@ -54,12 +57,12 @@ const unconstrained = `do $$ declare c record; begin
 
 interface Dirt {
   name: string;
-  /** Run on the clean rows, and undone with them. */
+  /** Executed on the clean rows, and reverted with them. */
   sql: string;
   read: Read;
-  /** Field and reason, without the table's name where it is `observations`. */
+  /** Field and reason, without the table's name if it is `observations`. */
   rejected: string[];
-  /** What the answer keeps of the clean data, by JSON text. */
+  /** The parts of the clean data that the answer keeps, as JSON text. */
   keeps: RegExp;
 }
 
@@ -338,7 +341,7 @@ export const dirt: Dirt[] = [
 ];
 
 /**
- * Reads each dirty row together with the clean ones: no error occurs, clean answers do not change, and each
+ * Reads each dirty row together with the clean ones. No error occurs, clean answers do not change, and each
  * fault is reported.
  */
 export async function dirtyRowsSuite(

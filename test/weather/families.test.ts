@@ -30,7 +30,7 @@ t.test('parameters are documented, and their examples and defaults are valid', (
       if (typeof parameter.example === 'string') t.not(parameter.parse(parameter.example), undefined);
       const { default: text } = parameter.schema;
       if (text !== undefined) t.equal(JSON.stringify(text), JSON.stringify(parameter.absent));
-      t.equal(parameter.parse(''), undefined, 'empty is refused');
+      t.equal(parameter.parse(''), undefined, 'an empty value is rejected');
     }
   t.end();
 });
@@ -51,21 +51,21 @@ const itemNames = { tides: 'tide', heights: 'height' };
 const record = field<TideData>({ type: 'object' });
 const complete = { tables: [], endpoint, record, template: 'tides', itemNames, read };
 
-t.test('a member that is missing or does not fit is a compile error', (t) => {
+t.test('a missing or mistyped member is a compile error', (t) => {
   weatherFamily(complete);
   const { path, operationId, summary, parameters } = endpoint;
   // @ts-expect-error the template is missing
   weatherFamily({ tables: [], endpoint, record, itemNames, read });
   // @ts-expect-error nothing describes the record
   weatherFamily({ tables: [], endpoint, template: 'tides', itemNames, read });
-  // @ts-expect-error nothing reads it
+  // @ts-expect-error no read function
   weatherFamily({ tables: [], endpoint, record, template: 'tides', itemNames });
-  // @ts-expect-error the endpoint does not say how long its answers are good
+  // @ts-expect-error the endpoint does not say how long its answers are valid
   weatherFamily({ ...complete, endpoint: { path, operationId, summary, parameters } });
   // @ts-expect-error the inner list has no name for its items
   weatherFamily({ ...complete, itemNames: { tides: 'tide' } });
   // @ts-expect-error no such parameter is declared
   weatherFamily({ ...complete, read: (_source, { hours }) => read(hours) });
-  t.pass('held by the type check');
+  t.pass('checked by the compiler');
   t.end();
 });

@@ -13,9 +13,7 @@ export async function feed(target: WritableDatabase, file: string): Promise<void
   await load(target, recognise(await readFile(join(samples, file), 'utf8'), basename(file)).records);
 }
 
-/**
- * Makes the tables and loads every sample that holds something; returns how many did, and how many did not.
- */
+/** Creates the tables and loads every sample that has data. Returns how many did, and how many did not. */
 export async function feedAll(target: WritableDatabase): Promise<{ loaded: number; refused: number }> {
   await createTables(target);
   const count = { loaded: 0, refused: 0 };

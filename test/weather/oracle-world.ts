@@ -1,7 +1,7 @@
 import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import type { Rings } from './brute-force.ts';
 
-/** A database full of weather all over the Earth, and over ten days, drawn from random numbers. */
+/** A database with random weather all over the Earth, over ten days. */
 export interface World {
   stations: StationRow[];
   observations: ObservationRow[];
@@ -113,7 +113,7 @@ export function drawFrom(random: () => number): Draw {
   return { random, between, whole, oneOf: (items) => items[whole(0, items.length - 1)] as never };
 }
 
-/** Everywhere: a third of them where maps break, at the poles and at the antimeridian. */
+/** Everywhere. A third of them are where maps break, at the poles and at the antimeridian. */
 export function anywhere({ random, between, oneOf }: Draw): { latitude: number; longitude: number } {
   const degrees = (value: number): number => Math.round(value * 1e4) / 1e4;
   const kind = random();
@@ -135,7 +135,7 @@ export function momentIn({ whole }: Draw, from = 0, to: number = days * 24 * 60)
 export function newWorld(draw: Draw): World {
   const { whole, oneOf, random } = draw;
   const stations = Array.from({ length: 1500 }, (_, n) => stationRow(draw, n));
-  // Two at one place.
+  // Two at the same place.
   for (let n = 0; n < 100; n += 1) {
     const { latitude_deg, longitude_deg } = oneOf(stations);
     Object.assign(oneOf(stations), { latitude_deg, longitude_deg });
@@ -269,7 +269,7 @@ function outlookRow(draw: Draw, run_id: number): OutlookRow {
   return { run_id, day: draw.oneOf([1, 4]), issued_at: momentIn(draw), areas };
 }
 
-/** A polygon somewhere, some with a hole; or one on both sides of the antimeridian; or around a pole. */
+/** A polygon somewhere, some with a hole, or one on both sides of the antimeridian, or around a pole. */
 export function outline(draw: Draw): { geometry: unknown; polygons: readonly Rings[] } {
   const { random, between, oneOf } = draw;
   const kind = random();
@@ -303,7 +303,7 @@ function box(west: number, south: number, east: number, north: number): [number,
   ];
 }
 
-/** Corners in the order of their angle, so that no edge crosses another. */
+/** Corners in the order of their angle, so that no edges cross. */
 function star(
   { whole, between }: Draw,
   { latitude, longitude }: { latitude: number; longitude: number },
@@ -319,7 +319,7 @@ function star(
     });
     return [...points, points[0] as [number, number]];
   };
-  // The hole stays inside of every side: the corners are at half of the size at least.
+  // The hole is inside of every side, because the corners are at half of the size at least.
   return hasHole ? [ring(1), ring(0.2)] : [ring(1)];
 }
 
@@ -389,7 +389,7 @@ export async function load(target: WritableDatabase, world: World): Promise<void
     'outlooks',
     world.outlooks.flatMap(({ run_id, areas }) => areas.map((area) => ({ run_id, part: 1, ...area }))),
   );
-  // Hazards without an area are known to have none.
+  // Hazards without an area are known to be empty.
   await insert(
     'outlooks',
     world.outlooks.flatMap(({ run_id, day, areas }) =>

@@ -37,7 +37,7 @@ interface Lookups extends World {
 
 /**
  * Compares every leaf of the reader's answers with brute force over the raw rows, for random places and
- * moments. The tables of the driver are empty; `canForget` if they can change while a reader is open.
+ * times. The tables of the driver are empty. `canForget` is true if they can change while a reader is open.
  */
 export async function oracleSuite(
   t: Test,
@@ -59,8 +59,8 @@ export async function oracleSuite(
   const kinds = Object.entries(questions);
   const answered = new Map<string, number>();
   let forgotten = Infinity;
-  // Backwards in time, so that each poll of alerts is indexed once, and what is ahead can be removed: such
-  // rows are rare in life, and a reader has to look past all of them.
+  // Backwards in time, so that each poll of alerts is indexed once, and future rows can be removed. Such
+  // rows are rare in reality, and a reader has to skip all of them.
   for (const [index, moment] of moments.sort((a, b) => b - a).entries()) {
     now = moment;
     if (canForget && now < forgotten - 6 * hourMs) {
@@ -96,7 +96,7 @@ async function forget(target: WritableDatabase, after: string): Promise<void> {
 
 /**
  * Numbers that are equal within rounding: distances to two meters, bearings to a degree, others to nine
- * digits. There is no bearing without a distance.
+ * digits. Without a distance, there is no bearing.
  */
 function isAlike(found: unknown, expected: unknown, name = ''): boolean {
   if (typeof found === 'number' && typeof expected === 'number') {
@@ -120,7 +120,7 @@ function isAlike(found: unknown, expected: unknown, name = ''): boolean {
   );
 }
 
-/** Often where something is: most of the Earth is far from everything. */
+/** Often near existing data, because most of the Earth is far from everything. */
 function somewhere(draw: Draw, places: readonly PlaceRow[]): Position {
   if (draw.random() < 0.3) return anywhere(draw);
   const { latitude, longitude } = positionOf(draw.oneOf(places));
@@ -139,7 +139,7 @@ const positionOf = ({ latitude_deg, longitude_deg }: PlaceRow): Position => ({
   longitude: longitude_deg,
 });
 
-/** Every place by its distance; of equals by its identifier. */
+/** Every place by its distance, and by identifier for equal distances. */
 function byDistance<P extends PlaceRow>(
   places: readonly P[],
   from: Position,
@@ -228,7 +228,7 @@ const unitsOf = (units: 'si' | 'us'): object =>
         elevation: 'ft',
       };
 
-/** A dewpoint above the temperature is none. */
+/** A dewpoint above the temperature is omitted. */
 function isPossible(row: ObservationRow, column: keyof ObservationRow): boolean {
   const { temperature_c: t, dewpoint_c: td } = row;
   return column !== 'dewpoint_c' || t === null || td === null || td <= t + 1;
@@ -274,7 +274,7 @@ const newestFirst = (a: ObservationRow, b: ObservationRow): number => time(b) - 
 const hasValue = (row: ObservationRow): boolean =>
   Object.values(fields).some(([column]) => row[column] !== null);
 
-/** A request to the reader and to the raw rows. */
+/** A query to the reader, and the same to the raw rows. */
 const questions: Record<string, Question> = {
   async 'places near a point'({ reader, world, draw, now }) {
     const [kind, limit] = [draw.oneOf(['stations', 'locations'] as const), draw.whole(1, 30)];
@@ -510,7 +510,7 @@ const questions: Record<string, Question> = {
       .sort((a, b) => Date.parse(b.issued_at) - Date.parse(a.issued_at) || b.run_id - a.run_id);
     if (run === undefined || data === null) return [data, run ?? null];
     const there = run.areas.filter(({ polygons }) => isWithin(polygons, point));
-    // Outlooks cover the contiguous states alone.
+    // Outlooks cover only the contiguous states.
     const { latitude, longitude } = point;
     const isCovered = latitude >= 24 && latitude <= 50 && longitude >= -125 && longitude <= -66;
     const highest = (hazard: string, kind: string) =>

@@ -1,4 +1,4 @@
-/** Places of the samples, as a feeder would write them. */
+/** Places of the samples, as a feeder would store them. */
 export const placeRows = `
   insert into stations values ('KEMP', 'Émpty Field', 45, -93.5, 250, 'America/Chicago', 'MN') on conflict do nothing;
   update stations set state = case

@@ -48,8 +48,8 @@ export function randomShape(random: () => number): RandomShape {
 }
 
 /**
- * Whether rings hold a point: how often an edge crosses the meridian of the point north of it. Every edge
- * takes the shorter way around the Earth. A ring that goes around the Earth holds the pole on its side of the
+ * Whether rings contain a point: counts the edges that cross the meridian of the point north of it. Every
+ * edge takes the shorter way around the Earth. A ring around the Earth contains the pole on its side of the
  * equator.
  */
 export function holds(rings: readonly Point[][], [x, y]: Point): boolean {
@@ -66,7 +66,7 @@ function ringHolds(ring: readonly Point[], x: number, y: number): boolean {
     latitudes += y1;
     const from = shortest(x0 - x);
     const to = from + step;
-    // The meridian of the point is at 0, and again a turn away.
+    // The meridian of the point is at 0, and again at 360.
     for (const at of [-360, 0, 360])
       if (from > at !== to > at && y0 + ((at - from) / step) * (y1 - y0) > y) isIn = !isIn;
   }
@@ -74,7 +74,7 @@ function ringHolds(ring: readonly Point[], x: number, y: number): boolean {
   return isIn !== holdsNorthPole;
 }
 
-/** Whether rings have a point in common with a box: an edge enters it, or they hold its corner. */
+/** Whether rings and a box have a point in common: an edge enters it, or they contain its corner. */
 export function meets(rings: readonly Point[][], { west, south, east, north }: Box): boolean {
   const width = (((east - west) % 360) + 360) % 360;
   const enters = ([[x0, y0], [x1, y1]]: readonly [Point, Point]): boolean =>
@@ -86,7 +86,7 @@ export function meets(rings: readonly Point[][], { west, south, east, north }: B
   return rings.some((ring) => edgesOf(ring).some(enters)) || holds(rings, [west, south]);
 }
 
-/** The part of a way, from 0 to 1 of it, in which `from + part × step` is between both bounds. */
+/** The part of a line, from 0 to 1, in which `from + part × step` is between both bounds. */
 function spanWithin(from: number, step: number, least: number, most: number): [number, number] {
   if (step === 0) return from >= least && from <= most ? [0, 1] : [1, 0];
   const [a, b] = [(least - from) / step, (most - from) / step];

@@ -15,13 +15,13 @@ const secrets = await loadSecrets({ directory: null, env: {} });
 t.test('the reader on the embedded database', async (t) => {
   const shared = await sharedPglite();
   await readerSuite(t, shared);
-  await t.test('dirty rows', async (t) => {
+  await t.test('handles invalid rows', async (t) => {
     await dirtyRowsSuite(t, {
       run: async (text) => (await shared.openTarget()).run(text),
       openReader: () => shared.openReader(clockAt(dirtyMoment)),
     });
   });
-  await t.test('random places and moments agree with brute force', async (t) => {
+  await t.test('random places and times match brute force', async (t) => {
     const target = await shared.openTarget();
     await target.run('drop schema weather cascade');
     await createTables(target);
@@ -30,7 +30,7 @@ t.test('the reader on the embedded database', async (t) => {
   await shared.close();
 });
 
-t.test('the directory of an embedded database', async (t) => {
+t.test('opens the directory of an embedded database', async (t) => {
   const directory = join(t.testdir({}), 'database');
   const databases = [{ name: 'embedded', driver: 'pglite', schema: 'weather', directory } as const];
   const target = await openDirectory(directory);

@@ -77,7 +77,7 @@ t.test('the reader on a server', (t) =>
   }),
 );
 
-t.test('random places and moments agree with brute force', async (t) => {
+t.test('random places and times match brute force', async (t) => {
   const schema = 'oracle';
   const target = await openServer(server.url(), schema);
   await createTables(target, schema);
@@ -92,7 +92,7 @@ t.test('random places and moments agree with brute force', async (t) => {
   );
 });
 
-t.test('nothing but reading reaches the server, and the session refuses to write', async (t) => {
+t.test('sends only reads to the server, and the session rejects writes', async (t) => {
   const reader = await open();
   await readAll(reader);
   await reader.close();
@@ -109,7 +109,7 @@ t.test('nothing but reading reaches the server, and the session refuses to write
 
   const owner = await openServer(server.url());
   const settings = await owner.query("select current_setting('transaction_read_only') as read_only", []);
-  t.equal(settings[0]?.['read_only'], 'off', 'the owner itself may write');
+  t.equal(settings[0]?.['read_only'], 'off', 'the owner itself can write');
   await owner.close();
   const { openPostgres } = await import('../../src/weather/database/postgres.ts');
   const database = openPostgres(primary, server.url());
@@ -125,7 +125,7 @@ t.test('nothing but reading reaches the server, and the session refuses to write
   await database.close();
 });
 
-t.test('a read that meets the end of its connection does not silence the next one', async (t) => {
+t.test('a read that fails with its connection does not affect the next one', async (t) => {
   const { openPostgres } = await import('../../src/weather/database/postgres.ts');
   const { sql } = await import('drizzle-orm');
   const database = openPostgres({ ...primary, poolSize: 1, connectTimeoutMs: 10_000 }, server.url());
@@ -143,7 +143,7 @@ t.test('a read that meets the end of its connection does not silence the next on
   await Promise.all([database.close(), owner.close()]);
 });
 
-t.test('what the tables cannot answer', async (t) => {
+t.test('reports missing and changed tables', async (t) => {
   const owner = await openServer(server.url());
   const reader = await open();
   const outlook = { day: 1, hazard: [], select: 'issued', geometry: true } as const;
@@ -156,51 +156,54 @@ t.test('what the tables cannot answer', async (t) => {
     code: 'schema_mismatch',
     message: /requires weather\.outlook\.v2/,
   });
-  t.ok((await reader.observations(observation)).data, 'the other families go on');
+  t.ok((await reader.observations(observation)).data, 'the other families continue');
   await owner.run(
     'alter table outlook_runs_old rename to outlook_runs; alter table observations rename column visibility_m to visibility',
   );
-  const told = await reader.observations(observation).then(
+  const error = await reader.observations(observation).then(
     () => null,
     (error: unknown) => error as Error,
   );
-  t.match(told, { code: 'schema_mismatch' });
-  t.notMatch(told?.message, /select|visibility/i, 'no SQL leaks');
+  t.match(error, { code: 'schema_mismatch' });
+  t.notMatch(error?.message, /select|visibility/i, 'no SQL leaks');
   await owner.run('alter table observations rename column visibility to visibility_m');
-  await t.resolves(reader.convectiveOutlooks(outlook), 'outlooks are answered again');
+  await t.resolves(reader.convectiveOutlooks(outlook), 'outlooks work again');
   await reader.close();
   await owner.close();
 });
 
-t.test('a slow query is cut, and who waits too long for a connection is turned away', async (t) => {
-  const owner = await openServer(server.url());
-  await owner.run('begin; lock table observations in access exclusive mode');
-  const hasty = await open({ statementTimeoutMs: 100 });
-  await t.rejects(hasty.observations(observation), {
-    code: 'database_unavailable',
-    message: /did not answer a query in time/,
-    retryable: true,
-  });
-  const narrow = await open({ poolSize: 2, connectTimeoutMs: 1000, lockTimeoutMs: 5000 });
-  // Eight single statements share the one connection that is theirs.
-  const first = Promise.all(Array.from({ length: 8 }, () => narrow.observations(observation)));
-  await t.rejects(narrow.observations(observation), {
-    code: 'database_unavailable',
-    message: /no free connection/,
-  });
-  await owner.run('commit');
-  t.ok((await first).every(({ data }) => data !== null));
-  const late = await persist(() => hasty.observations(observation), 'database_unavailable');
-  t.ok(late.data, 'and both go on');
-  await Promise.all([hasty.close(), narrow.close(), owner.close()]);
-});
+t.test(
+  'a slow query is cancelled, and a read that waits too long for a connection is rejected',
+  async (t) => {
+    const owner = await openServer(server.url());
+    await owner.run('begin; lock table observations in access exclusive mode');
+    const hasty = await open({ statementTimeoutMs: 100 });
+    await t.rejects(hasty.observations(observation), {
+      code: 'database_unavailable',
+      message: /did not answer a query in time/,
+      retryable: true,
+    });
+    const narrow = await open({ poolSize: 2, connectTimeoutMs: 1000, lockTimeoutMs: 5000 });
+    // Eight single statements share one connection.
+    const first = Promise.all(Array.from({ length: 8 }, () => narrow.observations(observation)));
+    await t.rejects(narrow.observations(observation), {
+      code: 'database_unavailable',
+      message: /no free connection/,
+    });
+    await owner.run('commit');
+    t.ok((await first).every(({ data }) => data !== null));
+    const late = await persist(() => hasty.observations(observation), 'database_unavailable');
+    t.ok(late.data, 'both continue');
+    await Promise.all([hasty.close(), narrow.close(), owner.close()]);
+  },
+);
 
-t.test('one table that is locked stops no other family', async (t) => {
+t.test('a locked table stops no other family', async (t) => {
   const owner = await openServer(server.url());
   await owner.run('begin; lock table alerts in access exclusive mode');
   const reader = await open({ poolSize: 8, lockTimeoutMs: 300 });
   const failed = { code: 'database_unavailable' };
-  // Told from each other by their limits, they share no query.
+  // Their limits differ, so they share no query.
   const stuck = Array.from({ length: 64 }, (_, limit) =>
     t.rejects(reader.alerts({ ...anyAlert, limit: limit + 1 }), failed),
   );
@@ -219,13 +222,13 @@ t.test('one table that is locked stops no other family', async (t) => {
   await Promise.all(stuck);
   await owner.run('rollback; begin; lock table observations in access exclusive mode');
   const busy = Promise.allSettled(Array.from({ length: 32 }, () => reader.observations(observation)));
-  t.ok((await reader.forecastDiscussions({ office: 'OKX' })).data, 'nor do single statements');
+  t.ok((await reader.forecastDiscussions({ office: 'OKX' })).data, 'single statements share none either');
   await owner.run('rollback');
   await busy;
   await Promise.all([reader.close(), owner.close()]);
 });
 
-t.test('a backend that is frozen costs one deadline', async (t) => {
+t.test('a frozen backend costs one timeout', async (t) => {
   const proxy = await startCuttingProxy(t, server.port);
   const url = new URL(server.url('weather_reader'));
   url.port = String(proxy.port);
@@ -236,7 +239,7 @@ t.test('a backend that is frozen costs one deadline', async (t) => {
     deadlineMs: 500,
   });
   proxy.hang();
-  // Each would take 45 s if statements waited for those before them.
+  // Each would take 45 s if statements waited for previous ones.
   const reads = Array.from({ length: 20 }, () => reader.observations(observation));
   const conditions = reader.alerts(anyAlert);
   await Promise.all([
@@ -248,7 +251,7 @@ t.test('a backend that is frozen costs one deadline', async (t) => {
   await reader.close();
 });
 
-t.test('a line that is dead without having been closed is given up, and another one taken', async (t) => {
+t.test('a dead connection that was never closed is abandoned and replaced', async (t) => {
   const proxy = await startCuttingProxy(t, server.port);
   const url = new URL(server.url('weather_reader'));
   url.port = String(proxy.port);
@@ -286,15 +289,15 @@ t.test('reports a failure at startup with its context', async (t) => {
     code: 'secrets_invalid',
     message: /^open databases: the secret NONE/,
   });
-  const told = await start([{ ...primary, urlEnv: 'BAD_URL' }]).then(
+  const error = await start([{ ...primary, urlEnv: 'BAD_URL' }]).then(
     () => null,
     (error: unknown) => error as Error,
   );
-  t.match(told, { code: 'secrets_invalid', message: /^open databases: the secret BAD_URL is not the URL/ });
-  t.notMatch(JSON.stringify(told, Object.getOwnPropertyNames(told)), /hunter2/);
+  t.match(error, { code: 'secrets_invalid', message: /^open databases: the secret BAD_URL is not the URL/ });
+  t.notMatch(JSON.stringify(error, Object.getOwnPropertyNames(error)), /hunter2/);
 });
 
-t.test('the newest record of each family is found through an index', async (t) => {
+t.test('finds the newest record of each family with an index', async (t) => {
   const owner = await openServer(server.url());
   await owner.run(`
     insert into stations select 'T' || lpad(n::text, 4, '0'), 'test', 0, 0, null, 'UTC' from generate_series(1, 1000) n;
@@ -334,7 +337,7 @@ t.test('the newest record of each family is found through an index', async (t) =
   await owner.close();
 });
 
-t.test('a server that goes away and comes back', async (t) => {
+t.test('recovers from an outage of the server', async (t) => {
   const reader = await open();
   let running = true;
   const failures = new Set<string>();
@@ -361,7 +364,7 @@ t.test('a server that goes away and comes back', async (t) => {
   await reader.close();
 });
 
-t.test('dirty rows', async (t) => {
+t.test('handles invalid rows', async (t) => {
   const owner = await openServer(server.url());
   let minutes = 0;
   const clock = { ...clockAt(dirtyMoment), monotonic: () => minutes * 60_000 };

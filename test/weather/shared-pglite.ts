@@ -6,8 +6,8 @@ import type { WritableDatabase } from '../../src/weather/feed/tables/upsert.ts';
 import { createReader, type WeatherReader } from '../../src/weather/reader.ts';
 
 /**
- * One embedded database in memory, for writing and for reading in turn: starting one takes seconds of
- * processor time. The program opens directories (`openPglite`), which has tests of its own.
+ * One embedded database in memory, for alternate writes and reads, because starting one takes seconds of
+ * processor time. The program opens directories (`openPglite`), which has separate tests.
  */
 export async function sharedPglite(): Promise<{
   openTarget: () => Promise<WritableDatabase>;

@@ -38,7 +38,7 @@ async function newestOf(
   return { data, ...rest };
 }
 
-/** What every driver does alike: writes with the feeder, closes, and reads back. */
+/** The behavior that all drivers share: writes with the feeder, closes, and reads back. */
 export async function readerSuite(t: Test, driver: Driver): Promise<void> {
   const writing = async (work: (target: WritableDatabase) => Promise<void>): Promise<void> => {
     const target = await driver.openTarget();
@@ -59,7 +59,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
 
   await writing(async (target) => {
     await createTables(target);
-    // Every sample passes the checks that a feeder may want.
+    // Every sample passes the checks that a feeder may require.
     await target.run(await readFile('schemas/weather-checks.sql', 'utf8'));
     await t.rejects(
       target.run("insert into alert_runs (fetched_at) values ('infinity')"),
@@ -103,7 +103,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
     });
   });
 
-  await t.test('loading every sample twice is loading it once', (t) =>
+  await t.test('loading every sample twice has the effect of loading it once', (t) =>
     writing(async (target) => {
       const first = await feedAll(target);
       t.same(first, { loaded: 39, refused: 10 });
@@ -134,7 +134,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
       t.equal(lastModified?.toISOString(), '2026-01-20T17:51:00.000Z');
 
       const rain = await newestOf(reader, { station: ['KBFI'], units });
-      t.equal(rain.data?.rawMessage, null, 'an empty message is no message');
+      t.equal(rain.data?.rawMessage, null, 'an empty message is omitted');
       t.same(
         rain.data?.presentWeather.map(({ raw }) => raw),
         ['-RA', 'BR'],
@@ -316,7 +316,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
       t.equal(old.data?.stories.length, 5);
       t.ok(
         old.data?.stories.some(({ startsAt, endsAt }) => startsAt === endsAt),
-        'a window of no length stays',
+        'a window of zero length stays',
       );
       t.equal((await reader.weatherStories({ office: 'ZZZ', limit: 7 })).data, null);
     }),
@@ -352,9 +352,9 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
           ['probability', '0.10', 10, null],
           ['probability', '0.15', 15, null],
         ],
-        'an intensity and a probability with the same dn stay apart',
+        'an intensity and a probability with the same dn stay separate',
       );
-      t.equal(tornado.data?.maximumCategory, 'ENH', 'told although the hazards leave it out');
+      t.equal(tornado.data?.maximumCategory, 'ENH', 'included although the hazards omit it');
       t.match((await reader.convectiveOutlooks({ ...query, day: 4 })).data?.areas, [
         { hazard: 'any_severe', probability: 15 },
       ]);
@@ -372,7 +372,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
   );
 
   await t.test(
-    'the outlook that holds now, where the one issued last begins later or was cut short',
+    'selects the outlook valid now, even if the last one issued begins later or was shortened',
     async (t) => {
       await writing((target) =>
         target.run(`insert into outlook_runs (day, issued_at, valid_from, valid_until) values
@@ -404,7 +404,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
     },
   );
 
-  await t.test('text that is not ASCII, and text that looks like markup', async (t) => {
+  await t.test('keeps text outside ASCII, and text that looks like markup', async (t) => {
     await writing((target) =>
       target.run(`insert into weather_story_runs (office, fetched_at) values ('TST', '2026-01-01T00:00Z');
         insert into weather_stories (run_id, position, title, description, starts_at, ends_at)

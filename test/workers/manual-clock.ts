@@ -1,8 +1,8 @@
 import type { Clock, Timer } from '../../src/core/lib/clock.ts';
 
-/** A clock that stops until it is advanced. */
+/** A clock that only advances on request. */
 export interface ManualClock extends Clock {
-  /** Moves time and fires every timer that is due on the way, in the order of their times. */
+  /** Advances time and fires every timer that is due, in the order of their times. */
   advance: (ms: number) => Promise<void>;
 }
 

@@ -114,6 +114,8 @@ export function parseCron(text: string): ParsedValue<string> {
 
 /** Accepts the IANA name of a time zone, provided that this machine knows it. */
 export function parseTimeZone(text: string): ParsedValue<string> {
+  // The default. Loading the data of the time zones takes a tenth of the time of a run with nothing to do.
+  if (text === 'UTC') return { ok: true, value: text };
   // An offset such as +02:00 has no daylight saving time. Besides, only newer releases of Node.js accept it.
   if (!/^[A-Za-z]/.test(text)) return { ok: false, reason: 'it is not a name such as Europe/Berlin' };
   try {

@@ -9,7 +9,7 @@ import { type ReplacedServices, startApi, tokens } from '../harness.ts';
 
 const never = new AbortController().signal;
 
-/** What would be seen as markup if it were not escaped, in text and in attributes. */
+/** Text that would be parsed as markup if it were not escaped, in text and in attributes. */
 const markup = fc.constantFrom(
   '<script>alert(1)</script>',
   '"><img src=x onerror=alert(1)>',
@@ -20,7 +20,7 @@ const markup = fc.constantFrom(
 );
 const hostile = fc.tuple(fc.string({ unit: 'binary', maxLength: 12 }), markup).map((parts) => parts.join(''));
 
-/** A result in which everything that a bundle, a manifest or a storage may choose is this text. */
+/** A result in which every text that a bundle, a manifest or a storage controls is hostile. */
 function resultOf(text: string): RunResult {
   const { run } = runResult('ok');
   const error = {
@@ -129,7 +129,7 @@ function portsOf(text: () => string): ReplacedServices {
   };
 }
 
-t.test('nothing that a bundle, a catalog or a request says is markup, on any page', async (t) => {
+t.test('no page renders text from a bundle, a catalog or a request as markup', async (t) => {
   let text = 'x';
   const api = await startApi(t, { ports: portsOf(() => text) });
   const { queue } = api.ports;
@@ -212,10 +212,11 @@ t.test('nothing that a bundle, a catalog or a request says is markup, on any pag
       for (const [path, body] of bodies)
         if (acting !== '' && body.includes(acting)) throw new Error(`${path} has ${JSON.stringify(acting)}`);
       const escaped = /&lt;script|&lt;img|&lt;svg|&lt;%|&#39; onfocus|&amp;lt;b/;
-      const telling = bodies.filter(([, body]) => escaped.test(body)).map(([path]) => path);
+      const escapedPages = bodies.filter(([, body]) => escaped.test(body)).map(([path]) => path);
       for (const path of [`console/runs/${runId}`, place, `${place}/releases`, 'plan', 'verify'])
-        if (!telling.includes(path)) throw new Error(`the text is not on ${path}`);
-      if (!telling.includes('console/admin of the admin')) throw new Error('the text is not for the admin');
+        if (!escapedPages.includes(path)) throw new Error(`the text is not on ${path}`);
+      if (!escapedPages.includes('console/admin of the admin'))
+        throw new Error('the text is not for the admin');
       await sleep(0);
     }),
     { numRuns: 15 },
@@ -224,7 +225,7 @@ t.test('nothing that a bundle, a catalog or a request says is markup, on any pag
   for (const { path } of reads) {
     const form = new RegExp(`^${path.slice(1).replace(/\{\w+\}/g, '[^/]+')}$`);
     const isThere = path === '/admin/queues' || [...visited].some((one) => form.test(one));
-    t.ok(isThere, `${path} was looked at`);
+    t.ok(isThere, `${path} was checked`);
   }
 });
 

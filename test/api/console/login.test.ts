@@ -7,7 +7,7 @@ import { type OidcProvider, startOidcProvider } from '../../services/oidc-provid
 import { type Api, type ApiSettings, startApi } from '../harness.ts';
 import { csrfIn, HttpBrowser, loginWith, noticeIn } from './login.ts';
 
-/* The login to the console with OpenID Connect: oidc-provider, and a scripted provider for faults. */
+/* Login to the console with OpenID Connect: oidc-provider, and a scripted provider for faults. */
 
 async function startConsole(
   t: Test,
@@ -35,9 +35,9 @@ for (const secret of [undefined, 'a:secret & more'])
     t.match(page, /<label for="token">/, 'a token still works');
     const href = /href="([^"]+login\/start[^"]+)"/.exec(page)?.[1]?.replaceAll('&amp;', '&') ?? '';
     const end = await browser.get(href);
-    t.equal(end.url, `${api.origin}/console/pipelines/maps`, 'the page that was asked for');
+    t.equal(end.url, `${api.origin}/console/pipelines/maps`, 'the requested page');
     t.match(await end.page.text(), /ada \(operator\)/);
-    t.same([...browser.cookies.keys()].includes('waybill_login'), false, 'the attempt is used up');
+    t.same([...browser.cookies.keys()].includes('waybill_login'), false, 'the attempt cannot be used again');
   });
 
 t.test('the address to return to does not depend on the request', async (t) => {
@@ -64,7 +64,7 @@ t.test('the address to return to does not depend on the request', async (t) => {
   t.match(response.headers.get('set-cookie'), /waybill_login=.*HttpOnly; SameSite=Lax/);
 });
 
-t.test('a login that asks for a foreign page leads to the console', async (t) => {
+t.test('a login that asks for a page of another site redirects to the console', async (t) => {
   const { api } = await startConsole(t);
   for (const next of ['https://evil.example/', '//evil.example', '/v1/runs']) {
     const browser = new HttpBrowser();
@@ -73,7 +73,7 @@ t.test('a login that asks for a foreign page leads to the console', async (t) =>
   }
 });
 
-t.test('an answer that does not belong to the login of this browser is refused', async (t) => {
+t.test("an answer that does not belong to this browser's login is rejected", async (t) => {
   const { api, provider } = await startConsole(t);
   const browser = new HttpBrowser();
   const isAnswer = (url: string): boolean => url.startsWith(`${api.origin}/console/login/callback`);
@@ -116,11 +116,15 @@ t.test('an answer that does not belong to the login of this browser is refused',
     t.notOk(cookies.has('waybill_session'), name);
   }
   cookies.set('waybill_login', attempt);
-  t.equal((await browser.get(answer)).url, `${api.origin}/console`, 'the refusals did not use it up');
+  t.equal((await browser.get(answer)).url, `${api.origin}/console`, 'the refusals did not use the code');
   cookies.clear();
   cookies.set('waybill_login', attempt);
   const again = await browser.send(answer);
-  t.match(noticeIn(await again.text()), /last page was opened twice\. Log in again\./, 'the code is used up');
+  t.match(
+    noticeIn(await again.text()),
+    /last page was opened twice\. Log in again\./,
+    'the code cannot be used again',
+  );
 
   provider.user = null;
   const denied = await new HttpBrowser().get(`${api.origin}/console/login/start`);
@@ -131,7 +135,7 @@ t.test('an answer that does not belong to the login of this browser is refused',
   );
 });
 
-/** A login whose token request `answer` answers. Returns the page after it. */
+/** Starts a login whose token request is answered by `answer`. Returns the page after it. */
 async function scripted(
   t: Test,
   answer: (nonce: string) => Promise<(req: IncomingMessage, res: ServerResponse) => void>,
@@ -157,7 +161,7 @@ const json =
   (_req: IncomingMessage, res: ServerResponse): void =>
     void res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 
-t.test('each fault of the provider gives one page that names it', async (t) => {
+t.test('each fault of the provider has one page that names it', async (t) => {
   const issuer = await startIssuer(t);
   const token = (claims: object): ((nonce: string) => Promise<ReturnType<typeof json>>) => {
     return async (nonce) =>
@@ -234,7 +238,7 @@ t.test('failed answers of one client are limited', async (t) => {
   t.same([...statuses], [403, 429]);
 });
 
-t.test('a role decides what a user sees and may do', async (t) => {
+t.test('a role decides what a user can see and do', async (t) => {
   const { api, provider } = await startConsole(t);
   const browser = new HttpBrowser();
   const csrf = await browser.logIn(api);
@@ -245,8 +249,8 @@ t.test('a role decides what a user sees and may do', async (t) => {
   const account = (await get('/account')).text.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
   t.match(account, /maps operator See runs and files, upload bundles.* docs viewer See runs and files /);
   t.notMatch((await get('')).text, />files</);
-  t.match((await get('/pipelines/maps')).text, /Pause/, 'an operator pauses');
-  t.notMatch((await get('/pipelines/docs')).text, /Pause|Upload/, 'a viewer does not');
+  t.match((await get('/pipelines/maps')).text, /Pause/, 'an operator can pause');
+  t.notMatch((await get('/pipelines/docs')).text, /Pause|Upload/, 'a viewer cannot');
   for (const path of ['/pipelines/files', '/admin', '/audit', '/pipelines/docs/upload'])
     t.equal((await get(path)).status, 403, path);
   t.match((await get('/admin')).text, /This needs the role admin/);
@@ -272,7 +276,7 @@ t.test('a role decides what a user sees and may do', async (t) => {
   t.match(noticeIn(await stranger.page.text()), /as eve@example\.org, but you have no role in this console/);
 });
 
-t.test('a session ends when its role is removed or changed, and gains no other', async (t) => {
+t.test('a session ends when its role is removed or changed, and never gains another role', async (t) => {
   const { api } = await startConsole(t);
   const browser = new HttpBrowser();
   await browser.logIn(api);
@@ -287,7 +291,7 @@ t.test('a session ends when its role is removed or changed, and gains no other',
   withRoles(viewer);
   t.match(await (await browser.send(`${api.origin}/console`)).text(), /ada \(viewer\)/);
   withRoles(admin);
-  t.equal(await status(), 303, 'the role of others');
+  t.equal(await status(), 303, 'the role of other users');
   withRoles({ ...operator, id: 'changed' });
   t.equal(await status(), 303, 'a changed role');
   withRoles(...login.roles);
@@ -296,33 +300,36 @@ t.test('a session ends when its role is removed or changed, and gains no other',
   t.equal(await status(), 303, 'no login');
 });
 
-t.test('a logout everywhere ends all sessions of the user, on all hosts, and no later one', async (t) => {
-  const endedSessions = endedSessionsBook({ clock: systemClock });
-  const { api, provider } = await startConsole(t, { ports: { identity: { endedSessions } } });
-  const other = await startApi(t, { ports: { identity: { endedSessions } } });
-  const { login } = api.ports.configured.get();
-  other.reconfigure((access) => ({ ...access, login }));
-  const [here, there, token] = [new HttpBrowser(), new HttpBrowser(), new HttpBrowser()];
-  const csrf = await here.logIn(api);
-  await there.logIn(api);
-  await token.send(`${api.origin}/console/login`, { token: 'token-of-the-pipeline-maps' });
-  provider.user = { id: 'grace', claims: { groups: ['admins'] } };
-  const grace = new HttpBrowser();
-  await grace.logIn(api);
-  const statuses = async (): Promise<number[]> =>
-    Promise.all(
-      [here, there, token, grace].map(async (one) => (await one.send(`${other.origin}/console`)).status),
-    );
-  t.same(await statuses(), [200, 200, 200, 200]);
-  const events = await fetch(`${other.origin}/console/events`, {
-    headers: { cookie: `waybill_session=${there.cookies.get('waybill_session') ?? ''}` },
-  });
-  const end = await here.send(`${api.origin}/console/logout`, { csrf, everywhere: 'yes' });
-  t.match(end.headers.get('location'), /done=logged_out_everywhere/);
-  t.same(await statuses(), [303, 303, 200, 200]);
-  t.match(await events.text(), /event: end\n[^]*"reason":"token_revoked"/, 'an open page ends');
-  provider.user = { id: 'ada', claims: { groups: ['publishers'] } };
-  const later = new HttpBrowser();
-  t.not(csrfIn(await later.logIn(api)), csrf);
-  t.equal((await later.send(`${other.origin}/console`)).status, 200, 'a later login');
-});
+t.test(
+  'a global logout ends all sessions of the user, on all hosts, but none that begin later',
+  async (t) => {
+    const endedSessions = endedSessionsBook({ clock: systemClock });
+    const { api, provider } = await startConsole(t, { ports: { identity: { endedSessions } } });
+    const other = await startApi(t, { ports: { identity: { endedSessions } } });
+    const { login } = api.ports.configured.get();
+    other.reconfigure((access) => ({ ...access, login }));
+    const [here, there, token] = [new HttpBrowser(), new HttpBrowser(), new HttpBrowser()];
+    const csrf = await here.logIn(api);
+    await there.logIn(api);
+    await token.send(`${api.origin}/console/login`, { token: 'token-of-the-pipeline-maps' });
+    provider.user = { id: 'grace', claims: { groups: ['admins'] } };
+    const grace = new HttpBrowser();
+    await grace.logIn(api);
+    const statuses = async (): Promise<number[]> =>
+      Promise.all(
+        [here, there, token, grace].map(async (one) => (await one.send(`${other.origin}/console`)).status),
+      );
+    t.same(await statuses(), [200, 200, 200, 200]);
+    const events = await fetch(`${other.origin}/console/events`, {
+      headers: { cookie: `waybill_session=${there.cookies.get('waybill_session') ?? ''}` },
+    });
+    const end = await here.send(`${api.origin}/console/logout`, { csrf, everywhere: 'yes' });
+    t.match(end.headers.get('location'), /done=logged_out_everywhere/);
+    t.same(await statuses(), [303, 303, 200, 200]);
+    t.match(await events.text(), /event: end\n[^]*"reason":"token_revoked"/, 'an open page ends');
+    provider.user = { id: 'ada', claims: { groups: ['publishers'] } };
+    const later = new HttpBrowser();
+    t.not(csrfIn(await later.logIn(api)), csrf);
+    t.equal((await later.send(`${other.origin}/console`)).status, 200, 'a later login');
+  },
+);

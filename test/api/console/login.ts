@@ -4,14 +4,14 @@ import type { LoginConfig } from '../../../src/core/config/config.ts';
 import { parseConfig } from '../../../src/core/config/load-config.ts';
 import type { Api } from '../harness.ts';
 
-/** Roles by groups: publishers operate `maps` and see `docs`, admins do everything. */
+/** Roles by group: publishers operate `maps` and see `docs`, admins may do everything. */
 export const roles: LoginConfig['roles'] = [
   { role: 'admin', claims: { groups: 'admins' }, pipelines: null },
   { role: 'operator', claims: { groups: 'publishers' }, pipelines: ['maps'] },
   { role: 'viewer', claims: { groups: ['publishers', 'readers'] }, pipelines: ['maps', 'docs'] },
 ];
 
-/** The login of the console at `publicUrl` with this issuer. */
+/** The login settings of the console at `publicUrl` with this issuer. */
 export function loginWith(
   { issuer, clientId }: { issuer: string; clientId: string },
   publicUrl: string,
@@ -35,7 +35,7 @@ export function loginWith(
   return resolved;
 }
 
-/** Follows redirects with its cookies, and the header `Refresh` of the page after a login. */
+/** Follows redirects with cookies, and the header `Refresh` of the page after a login. */
 export class HttpBrowser {
   readonly cookies = new Map<string, string>();
 

@@ -8,7 +8,7 @@ const runId = 'maps.20261120T020434Z.k3f9q2ab7x';
 const hour = 3_600_000;
 const pauses = { baseMs: hour, capMs: hour, random: () => 0.5 };
 
-/** An API with a run that waits for its next try, which will succeed. */
+/** An API with a run that waits for a retry, which will succeed. */
 async function withWaitingRun(t: Test): Promise<Api> {
   const api = await startApi(t, {
     retries: () => ({ forMs: hour, whileRetrying: 'pass', hasOnePlace: false, pauses }),
@@ -43,7 +43,7 @@ async function logIn(
   return { headers, page, csrf: /name="csrf" value="([^"]+)"/.exec(page)?.[1] ?? '' };
 }
 
-t.test('the page of a run that waits for its next try shows the cause, and tries it now', async (t) => {
+t.test('the page of a run that waits for a retry shows the cause, and can retry immediately', async (t) => {
   const api = await withWaitingRun(t);
   const { headers, page, csrf } = await logIn(api, tokens.maps);
   t.match(page, 'waits to try again');
@@ -52,7 +52,7 @@ t.test('the page of a run that waits for its next try shows the cause, and tries
   t.match(page, '>Try now</button>');
   const reader = await logIn(api, tokens.reader);
   t.match(reader.page, 'Try 2 at');
-  t.notMatch(reader.page, 'Try now', 'a token that may not start runs has no button');
+  t.notMatch(reader.page, 'Try now', 'a token that cannot start runs has no button');
   const action = `${api.origin}/console/runs/${runId}/retry`;
   const body = new URLSearchParams({ csrf });
   t.equal((await fetch(action, { method: 'POST', headers, redirect: 'manual', body })).status, 303);
@@ -60,7 +60,7 @@ t.test('the page of a run that waits for its next try shows the cause, and tries
   t.match(await api.ports.queue.find(runId), { status: 'succeeded', attempt: 2 });
 });
 
-t.test('POST …/retry tries a waiting run now, and refuses one that has ended', async (t) => {
+t.test('POST …/retry retries a waiting run immediately, and rejects a finished one', async (t) => {
   const api = await withWaitingRun(t);
   const retry = (): Promise<Response> =>
     fetch(`${api.origin}/v1/pipelines/maps/runs/${runId}/retry`, {

@@ -37,7 +37,7 @@ t.test('the secret opens a session until the session expires', async (t) => {
     t.equal(await seal.open(text, before), null);
 });
 
-t.test('a network that fails to log in too often is refused', async (t) => {
+t.test('a network with too many failed logins is rejected', async (t) => {
   const sleep = async (): Promise<void> => void t.fail('no login is slowed down');
   const limit = createLoginLimit({ sleep }, { perClient: 2, total: 9, windowSeconds: 60, slowdownMs: 5 });
   for (const client of ['2001:db8::1', '2001:db8::2']) {
@@ -88,7 +88,7 @@ t.test('open streams of a process share one query for logouts in each round of c
     );
   }
   await clock.advance(10_000);
-  t.equal(queries.length, 3, 'and none once no stream is open');
+  t.equal(queries.length, 3, 'and none without an open stream');
 });
 
 t.test('redirects only to the console after a login', (t) => {
@@ -143,7 +143,7 @@ async function logIn(api: Api, token: string): Promise<{ cookie: string; csrf: s
   return { cookie, attributes, csrf: /name="csrf" value="([^"]+)"/.exec(page)?.[1] ?? '' };
 }
 
-t.test('the cookie is kept from scripts and other sites, and Secure behind TLS', async (t) => {
+t.test('the cookie is unreadable for scripts and other sites, and Secure behind TLS', async (t) => {
   const api = await startApi(t, { http: { trustedProxies: ['loopback'], basePath: '/' } });
   const { attributes } = await logIn(api, tokens.maps);
   t.match(attributes, /HttpOnly/);
@@ -173,7 +173,7 @@ t.test('rejects a form of another origin over plain HTTP, and accepts one of its
     t.equal(await statusFrom(origin), 403, origin);
 });
 
-t.test('too many attempts are answered with 429 and Retry-After, even the right one', async (t) => {
+t.test('too many attempts get 429 and Retry-After, even with the right secret', async (t) => {
   const api = await startApi(t);
   for (let attempt = 0; attempt < 10; attempt++)
     t.equal((await post(api, 'console/login', { token: `wrong-${attempt}` })).status, 401);
@@ -198,7 +198,7 @@ t.test('an action without the token of the session does nothing', async (t) => {
   t.equal((await api.ports.queue.pauses()).size, 0);
 });
 
-t.test('a session ends with its token, and with the logout', async (t) => {
+t.test('a session ends with its token, and at logout', async (t) => {
   const api = await startApi(t);
   const { cookie, csrf } = await logIn(api, tokens.maps);
   const status = async (): Promise<number> =>
@@ -208,7 +208,7 @@ t.test('a session ends with its token, and with the logout', async (t) => {
   if (token === undefined) throw new TypeError('there are tokens');
   const { hash } = token;
   api.reconfigure((access) => ({ ...access, tokens: access.tokens.filter(({ id }) => id !== 'ci') }));
-  t.equal(await status(), 303, 'the token is gone');
+  t.equal(await status(), 303, 'the token is removed');
   api.reconfigure((access) => ({ ...access, tokens: [{ ...token, hash: Buffer.alloc(32, 7) }] }));
   t.equal(await status(), 303, 'another value');
   api.reconfigure((access) => ({ ...access, tokens: [{ ...token, hash, expiresAt: new Date(0) }] }));
@@ -219,52 +219,59 @@ t.test('a session ends with its token, and with the logout', async (t) => {
   t.equal(await status(), 303, 'a copied cookie is not accepted');
 });
 
-t.test('a logout ends the session on other hosts and after a restart, and its open pages', async (t) => {
-  const endedSessions = endedSessionsBook({ clock: systemClock });
-  const [one, other] = await Promise.all(
-    [1, 2].map(() => startApi(t, { ports: { identity: { endedSessions } } })),
-  );
-  if (one === undefined || other === undefined) throw new TypeError('there are two');
-  const { cookie, csrf } = await logIn(one, tokens.maps);
-  const page = await fetch(`${other.origin}/console/events`, { headers: { cookie } });
-  t.equal(page.status, 200);
-  t.equal((await post(one, 'console/logout', { csrf }, { cookie })).status, 303);
-  for (const api of [one, other, await startApi(t, { ports: { identity: { endedSessions } } })])
-    t.equal((await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status, 303);
-  t.match(await page.text(), /event: end\n[^]*"reason":"token_revoked"/);
-});
-
-t.test('a clock that was ahead keeps no session, and its logout everywhere refuses none later', async (t) => {
-  let aheadMs = 365 * 86_400_000;
-  const clock = {
-    ...systemClock,
-    now: () => new Date(Date.now() + aheadMs),
-    // Without timers, only a new session looks for logouts.
-    timeout: () => ({ cancel: () => undefined }),
-  };
-  const api = await startApi(t, {
-    ports: { clock, identity: { endedSessions: endedSessionsBook({ clock }) } },
-  });
-  const statusOf = async (cookie: string): Promise<number> =>
-    (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
-  const kept = await logIn(api, tokens.maps);
-  const ended = await logIn(api, tokens.maps);
-  t.equal(await statusOf(kept.cookie), 200);
-  t.equal(
-    (await post(api, 'console/logout', { csrf: ended.csrf, everywhere: 'yes' }, { cookie: ended.cookie }))
-      .status,
-    303,
-  );
-  const admin = await logIn(api, tokens.admin);
-  aheadMs = 0;
-  t.equal(await statusOf(admin.cookie), 303, 'begun in the future');
-  // The first request of the holder notices that the logout is in the future: it counts as of now.
-  t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 303);
-  t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 200);
-});
+t.test(
+  'a logout ends the session on other hosts and after a restart, and closes its open pages',
+  async (t) => {
+    const endedSessions = endedSessionsBook({ clock: systemClock });
+    const [one, other] = await Promise.all(
+      [1, 2].map(() => startApi(t, { ports: { identity: { endedSessions } } })),
+    );
+    if (one === undefined || other === undefined) throw new TypeError('there are two');
+    const { cookie, csrf } = await logIn(one, tokens.maps);
+    const page = await fetch(`${other.origin}/console/events`, { headers: { cookie } });
+    t.equal(page.status, 200);
+    t.equal((await post(one, 'console/logout', { csrf }, { cookie })).status, 303);
+    for (const api of [one, other, await startApi(t, { ports: { identity: { endedSessions } } })])
+      t.equal(
+        (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status,
+        303,
+      );
+    t.match(await page.text(), /event: end\n[^]*"reason":"token_revoked"/);
+  },
+);
 
 t.test(
-  'a logout that cannot be kept is 503, and a cookie is not believed while logouts are unknown',
+  'a clock that was ahead neither extends a session nor blocks later ones after a global logout',
+  async (t) => {
+    let aheadMs = 365 * 86_400_000;
+    const clock = {
+      ...systemClock,
+      now: () => new Date(Date.now() + aheadMs),
+      // Without timers, only a new session checks for logouts.
+      timeout: () => ({ cancel: () => undefined }),
+    };
+    const api = await startApi(t, { ports: { clock, endedSessions: endedSessionsBook({ clock }) } });
+    const statusOf = async (cookie: string): Promise<number> =>
+      (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
+    const kept = await logIn(api, tokens.maps);
+    const ended = await logIn(api, tokens.maps);
+    t.equal(await statusOf(kept.cookie), 200);
+    t.equal(
+      (await post(api, 'console/logout', { csrf: ended.csrf, everywhere: 'yes' }, { cookie: ended.cookie }))
+        .status,
+      303,
+    );
+    const admin = await logIn(api, tokens.admin);
+    aheadMs = 0;
+    t.equal(await statusOf(admin.cookie), 303, 'its start is in the future');
+    // The first request of the session detects that the logout is in the future, and treats it as current.
+    t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 303);
+    t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 200);
+  },
+);
+
+t.test(
+  'a logout that cannot be stored is 503, and no cookie is accepted while logouts are unknown',
   async (t) => {
     const away = async (): Promise<never> => {
       throw new WaybillError('queue_unavailable', 'away by the will of the test');
@@ -278,7 +285,7 @@ t.test(
   },
 );
 
-t.test('a token sees its pipelines alone, on every page, by every action and in the events', async (t) => {
+t.test('a token sees only its pipelines, on every page, in every action and in the events', async (t) => {
   const api = await startApi(t);
   const foreign = await api.ports.queue.reserve({ pipelineId: 'docs' });
   const runId = 'docs.20261120T020434Z.k3f9q2ab7x';
@@ -290,7 +297,7 @@ t.test('a token sees its pipelines alone, on every page, by every action and in 
     const text = await (await get(path)).text();
     t.match(text, />maps</, path);
     t.notMatch(text, /docs\.2026|>files<|>docs</, path);
-    t.notMatch(text, /1 waiting/, `${path}: what waits of others is not counted`);
+    t.notMatch(text, /1 waiting/, `${path}: waiting runs of others are not counted`);
   }
   // Every address with a pipeline or a run, including those of other pipelines, and the admin addresses.
   const filled = (path: string): string =>
@@ -347,7 +354,7 @@ async function uploadTo(
   return fetch(`${api.origin}/${path}`, { method: 'POST', headers: { cookie }, body });
 }
 
-t.test('a path that leads out of the destination is refused, wherever the console takes one', async (t) => {
+t.test('a path that leads out of the destination is rejected wherever the console accepts one', async (t) => {
   const asked: InspectionRequest[] = [];
   const api = await startApi(t, {
     ports: {
@@ -376,8 +383,9 @@ t.test('a path that leads out of the destination is refused, wherever the consol
       ]),
     ])
       t.equal((await send()).status, 400, `${page} ${JSON.stringify(path)}`);
-  t.same(asked, [], 'nothing was looked for');
-  // Encoded twice it is a name like any other; as a part of the address it is no destination.
+  t.same(asked, [], 'nothing was read');
+  // If it is encoded twice, it is an ordinary name. As part of the address, it does not match a
+  // destination.
   await fetch(`${api.origin}/${place}?path=%252e%252e%252fetc`, { headers: { cookie } });
   t.match(asked, [{ path: '%2e%2e%2fetc' }]);
   for (const other of ['%2e%2e', '..%2f..%2fetc', '%2fetc', 'web%00'])

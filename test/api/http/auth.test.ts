@@ -12,13 +12,13 @@ const of = (tokens: Token[]) => ({ tokens, publishers: { open: () => null } });
 const at = (time: string) => ({ now: () => new Date(time) });
 const clock = at('2026-11-20T00:00:00Z');
 
-t.test('a token is found by its value, whichever place it has', async (t) => {
+t.test('finds a token by its value at any position of the list', async (t) => {
   const tokens = resolveTokens([ci, cron], await secretsOf({ CI: 'aaa', CRON: 'b.b-b_b~b+b/b==' }));
   t.equal(authenticate('Bearer aaa', of(tokens), clock).id, 'ci');
   t.equal(authenticate('bearer   b.b-b_b~b+b/b==', of(tokens), clock).id, 'cron');
 });
 
-t.test('a token may be configured by the SHA-256 of its value, in any case', async (t) => {
+t.test('a token may be configured as the SHA-256 of its value, in any case', async (t) => {
   const digest = createHash('sha256').update('aaa').digest('hex');
   for (const CI of [`sha256:${digest}`, `SHA256:${digest.toUpperCase()}`]) {
     const tokens = resolveTokens([ci], await secretsOf({ CI }));
@@ -50,7 +50,7 @@ t.test('gives an expired token its own error code, only for a client that presen
   t.throws(() => authenticate('Bearer aab', of(tokens), clock), { code: 'unauthorized' });
 });
 
-t.test('anything else is unauthorized, and the answer never repeats it', async (t) => {
+t.test('any other token is unauthorized, and the answer never repeats it', async (t) => {
   const tokens = resolveTokens([ci], await secretsOf({ CI: 'aaa' }));
   for (const header of [
     undefined,
@@ -72,19 +72,16 @@ t.test('anything else is unauthorized, and the answer never repeats it', async (
   });
 });
 
-t.test(
-  "a token that is missing, cannot be sent, or is another one's too stops the daemon from starting",
-  async (t) => {
-    t.throws(() => resolveTokens([ci], { ...secretless, ...{} }), { code: 'secrets_invalid' });
-    const unsendable = await secretsOf({ CI: 'two words' });
-    t.throws(() => resolveTokens([ci], unsendable), { code: 'secrets_invalid', message: /CI/ });
-    t.throws(() => resolveTokens([ci], unsendable), { message: /^(?!.*two words)/ });
-    const same = await secretsOf({ CI: 'aaa', CRON: 'aaa' });
-    t.throws(() => resolveTokens([ci, cron], same), {
-      code: 'secrets_invalid',
-      message: /"ci" \(CI\) and "cron" \(CRON\)/,
-    });
-  },
-);
+t.test('a missing, malformed or duplicate token stops the daemon from starting', async (t) => {
+  t.throws(() => resolveTokens([ci], { ...secretless, ...{} }), { code: 'secrets_invalid' });
+  const unsendable = await secretsOf({ CI: 'two words' });
+  t.throws(() => resolveTokens([ci], unsendable), { code: 'secrets_invalid', message: /CI/ });
+  t.throws(() => resolveTokens([ci], unsendable), { message: /^(?!.*two words)/ });
+  const same = await secretsOf({ CI: 'aaa', CRON: 'aaa' });
+  t.throws(() => resolveTokens([ci, cron], same), {
+    code: 'secrets_invalid',
+    message: /"ci" \(CI\) and "cron" \(CRON\)/,
+  });
+});
 
 const secretless = await secretsOf({});

@@ -7,13 +7,13 @@ import { type ManualClock, manualClock } from '../../workers/manual-clock.ts';
 import { connect, startApi, uploadHead } from '../harness.ts';
 import { answered, headOf, isHeldInMemory, withBody } from '../stalled-bodies.ts';
 
-/** How long clients that do not go on are waited for, by a clock that the test moves. */
+/** How long the server waits for stalled clients, with a clock that the test controls. */
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const hour = 3_600_000;
 
 t.test(
-  'a document has a minute to come, without a token 30 s, however long an upload may take',
+  'a document times out after a minute, or 30 s without a token, whatever the upload timeout is',
   async (t) => {
     const clock = manualClock();
     const api = await startApi(t, { clock, http: { uploadTimeoutMs: hour, idleTimeoutMs: hour } });
@@ -39,12 +39,12 @@ t.test(
         socket.destroy();
       }
     }
-    t.equal(upload.received(), '', 'an archive has its own time');
+    t.equal(upload.received(), '', 'an archive has a separate timeout');
     upload.socket.destroy();
   },
 );
 
-t.test('a refused client that goes on byte by byte is cut off after five seconds', async (t) => {
+t.test('a refused client that keeps sending byte by byte is disconnected after five seconds', async (t) => {
   const clock = manualClock();
   const { origin } = await startApi(t, { clock });
   const { socket, until, closed } = await connect(t, origin);
@@ -59,7 +59,7 @@ t.test('a refused client that goes on byte by byte is cut off after five seconds
   t.ok(socket.destroyed);
 });
 
-/** A server that answers nothing, and what resolves with the first request. */
+/** A server that never answers, and a promise that resolves with the first request. */
 async function silentServer(
   t: Test,
   clock: ManualClock,
@@ -79,7 +79,7 @@ async function silentServer(
   return { server, asked };
 }
 
-t.test('a server that closes waits six seconds for its last answers, and no longer', async (t) => {
+t.test('a closing server waits at most six seconds for its last answers', async (t) => {
   const clock = manualClock();
   const { server, asked } = await silentServer(t, clock);
   const { socket, closed } = await connect(t, server.origin);
@@ -93,7 +93,7 @@ t.test('a server that closes waits six seconds for its last answers, and no long
   t.equal(await closed.catch(() => ''), '');
 });
 
-t.test('what sent no HTTP and goes on for ever is cut off, however fast it is', async (t) => {
+t.test('an endless sender of bytes that are not HTTP is disconnected, however fast it sends', async (t) => {
   const { server } = await silentServer(t, manualClock());
   const { port } = new URL(server.origin);
   const client = net.connect({ host: '127.0.0.1', port: Number(port), allowHalfOpen: true });
@@ -102,7 +102,7 @@ t.test('what sent no HTTP and goes on for ever is cut off, however fast it is', 
     while (!client.destroyed && client.write(Buffer.alloc(0x100000)));
     client.once('drain', pump);
   };
-  // The reset is what is asked for here.
+  // The test expects the reset.
   client.on('error', () => undefined).resume();
   client.write('no HTTP\r\n\r\n');
   pump();
@@ -110,7 +110,7 @@ t.test('what sent no HTTP and goes on for ever is cut off, however fast it is', 
   t.ok(client.bytesWritten > 64 * 0x100000, `after ${client.bytesWritten} bytes`);
 });
 
-t.test('what sent no HTTP and does not go keeps its connection for five seconds', async (t) => {
+t.test('an invalid client that goes silent keeps its connection for five seconds', async (t) => {
   const clock = manualClock();
   const { server } = await silentServer(t, clock);
   const { port } = new URL(server.origin);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { daemonRoutes as routes } from '../../../src/cli/daemon/daemon-app.ts';
 import { startApi, tokens } from '../harness.ts';
 
-/** What other parsers of numbers take, or people and machines send by mistake. */
+/** Values that other parsers accept as numbers, or that people and programs send by mistake. */
 const noDigits = [
   '',
   ' 7',
@@ -21,7 +21,7 @@ const noDigits = [
   'all',
 ];
 
-/** Every numeric query parameter of every route. The routes themselves are the source of the list. */
+/** Every numeric query parameter of every route, taken from the routes themselves. */
 const numbers = routes.flatMap(({ method, path, parameters = [] }) =>
   parameters
     .filter(({ in: where, schema }) => where === 'query' && isNumber(schema))
@@ -32,38 +32,41 @@ function isNumber({ type }: Readonly<Record<string, unknown>>): boolean {
   return [type].flat().some((one) => one === 'integer' || one === 'number');
 }
 
-t.test('there are numbers in queries, and all of them are whole and have bounds', async (t) => {
+t.test('queries have numbers, and each is an integer with bounds', async (t) => {
   t.ok(numbers.length >= 8, `${numbers.length} of them`);
   for (const { path, name, schema } of numbers)
     t.match(schema, { type: 'integer', minimum: Number, maximum: Number }, `${path} ${name}`);
 });
 
-t.test('a number in a query is digits only and within its bounds, on every route that has one', async (t) => {
-  const { origin } = await startApi(t);
-  const headers = { authorization: `Bearer ${tokens.maps}`, accept: 'application/json' };
-  /** The status of an answer that takes exception to the value; null: it does not. */
-  const wrong = async ({ method, path, name }: (typeof numbers)[number], text: string) => {
-    const url = `${origin}${path}?${name}=${encodeURIComponent(text)}`;
-    const response = await fetch(url, { method: method.toUpperCase(), headers });
-    // A valid value starts a stream on some routes.
-    const isProblem = response.headers.get('content-type')?.startsWith('application/problem+json');
-    if (isProblem !== true) await response.body?.cancel();
-    const { findings = [] }: Refusal = isProblem === true ? ((await response.json()) as Refusal) : {};
-    // Other required parameters may be missing.
-    const isWrong = findings.some(({ pointer, code }) => pointer === name && code === 'invalid_value');
-    return isWrong ? response.status : null;
-  };
-  await Promise.all(
-    numbers.map(async (number) => {
-      const { minimum, maximum } = number.schema as { minimum: number; maximum: number };
-      const name = `${number.path} ${number.name}`;
-      for (const text of [...noDigits, String(minimum - 1), String(maximum + 1)])
-        t.equal(await wrong(number, text), 400, `${name} "${text}"`);
-      for (const text of [String(minimum), String(maximum)])
-        t.equal(await wrong(number, text), null, `${name} "${text}"`);
-    }),
-  );
-});
+t.test(
+  'a number in a query has only digits and is within its bounds, on every route that has one',
+  async (t) => {
+    const { origin } = await startApi(t);
+    const headers = { authorization: `Bearer ${tokens.maps}`, accept: 'application/json' };
+    /** The status of a response that rejects the value, or null if it is accepted. */
+    const wrong = async ({ method, path, name }: (typeof numbers)[number], text: string) => {
+      const url = `${origin}${path}?${name}=${encodeURIComponent(text)}`;
+      const response = await fetch(url, { method: method.toUpperCase(), headers });
+      // A valid value starts a stream on some routes.
+      const isProblem = response.headers.get('content-type')?.startsWith('application/problem+json');
+      if (isProblem !== true) await response.body?.cancel();
+      const { findings = [] }: Refusal = isProblem === true ? ((await response.json()) as Refusal) : {};
+      // Other required parameters may be missing.
+      const isWrong = findings.some(({ pointer, code }) => pointer === name && code === 'invalid_value');
+      return isWrong ? response.status : null;
+    };
+    await Promise.all(
+      numbers.map(async (number) => {
+        const { minimum, maximum } = number.schema as { minimum: number; maximum: number };
+        const name = `${number.path} ${number.name}`;
+        for (const text of [...noDigits, String(minimum - 1), String(maximum + 1)])
+          t.equal(await wrong(number, text), 400, `${name} "${text}"`);
+        for (const text of [String(minimum), String(maximum)])
+          t.equal(await wrong(number, text), null, `${name} "${text}"`);
+      }),
+    );
+  },
+);
 
 interface Refusal {
   findings?: { pointer: string; code: string }[];

@@ -3,7 +3,7 @@ import { requestLevel } from '../../../src/api/http/request-log.ts';
 import { manualClock } from '../../workers/manual-clock.ts';
 import { connect, stageAnything, startApi, upload, uploadHead } from '../harness.ts';
 
-t.test('a line has the route, the bytes both ways and the time', async (t) => {
+t.test('a line has the route, the bytes in both directions and the time', async (t) => {
   const { origin, lines } = await startApi(t);
   const response = await upload(origin, { body: 'x'.repeat(321) });
   const body = await response.text();
@@ -30,7 +30,7 @@ t.test('a line has the route, the bytes both ways and the time', async (t) => {
   t.match(third, { route: null, path: '/elsewhere', status: 404, code: 'not_found' });
 });
 
-t.test('the client is who the connection comes from, and whom a trusted proxy names', async (t) => {
+t.test('the client is the peer of the connection, or the address from a trusted proxy', async (t) => {
   const forwarded = { 'x-forwarded-for': '203.0.113.9' };
   for (const [trustedProxies, client] of [
     [[], '127.0.0.1'],
@@ -43,7 +43,7 @@ t.test('the client is who the connection comes from, and whom a trusted proxy na
   }
 });
 
-t.test('the client of a request that it left is in its line', async (t) => {
+t.test('the line of a request that its client aborted has the client', async (t) => {
   const { origin, lines, staged } = await startApi(t);
   for (const leave of ['destroy', 'resetAndDestroy'] as const) {
     const { socket, closed } = await connect(t, origin);
@@ -60,7 +60,7 @@ t.test('the client of a request that it left is in its line', async (t) => {
   }
 });
 
-t.test('what a client puts where a proxy names it is not logged unless it is an address', async (t) => {
+t.test('an address from a proxy header is logged only if it is an IP address', async (t) => {
   const { origin, lines } = await startApi(t, { http: { trustedProxies: ['loopback'] } });
   for (const [sent, client] of [
     ['unknown', '127.0.0.1'],
@@ -74,7 +74,7 @@ t.test('what a client puts where a proxy names it is not logged unless it is an 
   }
 });
 
-t.test('which requests are logged, and at which level', async (t) => {
+t.test('a level is selected for each request by its result', async (t) => {
   const fine = { status: 200, isWhole: true, isDefect: false };
   const done = {
     fine,
@@ -102,7 +102,7 @@ t.test('which requests are logged, and at which level', async (t) => {
   ]);
 });
 
-t.test('probes are logged at debug, and what is logged may change while the daemon runs', async (t) => {
+t.test('probes are logged at debug, and the level can change while the daemon runs', async (t) => {
   let isBroken = false;
   const { origin, lines, ports } = await startApi(t, {
     stage: (request) => (isBroken ? Promise.reject(new TypeError('a defect')) : stageAnything(request)),
@@ -152,7 +152,7 @@ t.test('logs the time since accept for the first request of a connection', async
   socket.write('GET /runs/second HTTP/1.1\r\nHost: x\r\n\r\n');
   while (lines.length < 2) await new Promise((resolve) => setImmediate(resolve));
   const [first, second] = lines.map(({ fields }) => fields);
-  t.match(first, { ms_since_accept: 60, ms: 0 }, 'with what the client took to send it');
+  t.match(first, { ms_since_accept: 60, ms: 0 }, 'including the time in which the client sent it');
   t.notHas(second, 'ms_since_accept');
   const text = (await ports.metrics?.text()) ?? '';
   const labels = '{method="GET",route="/runs/{run_id}"}';

@@ -4,7 +4,7 @@ import { publicCodes } from '../../../src/api/openapi/components.ts';
 import { wordsOf } from '../../../src/api/pages/problem-words.ts';
 import { startApi } from '../harness.ts';
 
-t.test('every problem has words for people, without codes, settings or routes', (t) => {
+t.test('every problem has a text without codes, settings or routes', (t) => {
   for (const code of publicCodes) {
     const { heading, text } = wordsOf({ code, status: statusOf[code], title: 'Some Status' });
     t.match(heading, /^[A-Z][^_.]+$/, code);
@@ -14,7 +14,7 @@ t.test('every problem has words for people, without codes, settings or routes', 
   t.end();
 });
 
-t.test('the page of a problem names the address, and leads on', async (t) => {
+t.test('the page of a problem names the address and links to other pages', async (t) => {
   const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
   const response = await fetch(`${origin}/waybill/nowhere`, { headers: { accept: 'text/html' } });
   const html = await response.text();

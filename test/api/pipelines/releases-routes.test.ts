@@ -10,7 +10,7 @@ import { startRadosgw } from '../../services/radosgw.ts';
 import { startRedis } from '../../services/redis.ts';
 import { startSshd } from '../../services/sshd.ts';
 
-/** The daemon as a whole: its threads look at releases on real storages, and switch between them. */
+/** The whole daemon: its threads read releases on real storages, and switch between them. */
 
 const redis = await startRedis();
 t.teardown(() => redis.close());
@@ -18,7 +18,7 @@ const sshd = await startSshd(t);
 const radosgw = await startRadosgw(t);
 const bucket = await radosgw.newBucket();
 
-/** How the destination is reached, and by its readers. */
+/** The settings of the destination, and access to it as a reader. */
 interface World {
   destination: string;
   readers: (base: string) => Readers;
@@ -27,9 +27,9 @@ interface World {
 }
 
 interface Readers {
-  /** The id of the release that `current`, or a channel, leads to. */
+  /** The id of the release that `current`, or a channel, points to. */
   release: (bundle: string, pointer: string) => Promise<string>;
-  /** The page of the bundle `b` there. */
+  /** The page of the bundle `b` at the destination. */
   page: (pointer: string) => Promise<string>;
 }
 
@@ -52,7 +52,7 @@ const worlds: Record<string, World> = {
   'local, queue in Redis': { destination: local, readers: here, queue: queues.redis },
 };
 
-/** Links are followed, as a web server does. */
+/** Links are followed, as by a web server. */
 function inDirectory(directory: string): Readers {
   return {
     release: async (bundle, pointer) => path.basename(readlinkSync(path.join(directory, bundle, pointer))),
@@ -60,7 +60,7 @@ function inDirectory(directory: string): Readers {
   };
 }
 
-/** `current.json` is followed, as `docs/releases.md` shows. */
+/** `current.json` is followed, as in `docs/releases.md`. */
 function inBucket(): Readers {
   const client = radosgw.client();
   const read = async (key: string): Promise<string> => {
@@ -89,9 +89,9 @@ const tokens = {
 
 interface Place {
   at: (...names: string[]) => string;
-  /** The current release for readers, or the one of a channel. */
+  /** The current release for readers, or that of a channel. */
   page: (pointer?: string) => Promise<string>;
-  /** Puts the n-th bundle into the source, publishes it, and gives the id of its release. */
+  /** Adds the n-th bundle to the source and publishes it. Returns the id of its release. */
   publish: (n: number, to?: { bundle?: string; channel?: string }) => Promise<string>;
   run: (query?: string) => Promise<RunRecord>;
   ask: (rest: string, init?: RequestInit & { token?: string }) => Promise<Answer>;
@@ -173,7 +173,7 @@ const post = (body?: object): RequestInit => ({
 });
 
 for (const [name, world] of Object.entries(worlds))
-  t.test(`${name}: listed, promoted, rolled back, and asked for again`, async (t) => {
+  t.test(`${name}: listed, promoted, rolled back, and repeated`, async (t) => {
     const { at, page, publish, run, ask } = await start(t, world);
     t.match(await ask(releases), { status: 200, body: { paths: { length: 0 } } }, 'nothing yet');
     t.match(await ask(`${releases}/x/activate`, post()), { status: 404, body: { code: 'not_published' } });
@@ -212,7 +212,7 @@ for (const [name, world] of Object.entries(worlds))
     const again = await ask(`${releases}/${first}/activate?path=b`, post({ rollback: true }));
     t.match(again, { status: 200, body: { from: first, to: first, is_changed: false } });
     t.match(await run(), { destinations: [{ action: 'skip_same', release: second }, {}] });
-    t.equal(await page(), 'version 1', 'it does not come back by itself');
+    t.equal(await page(), 'version 1', 'it stays rolled back');
 
     const forward = await ask(`${releases}/${second}/activate`, { ...post(), token: tokens.admin });
     t.match(forward, { status: 200, body: { action: 'promote', from: first, to: second } });
@@ -224,7 +224,7 @@ for (const [name, world] of Object.entries(worlds))
     t.match(looked.body, { paths: [{ current: second, channels: [{ name: 'preview', release: third }] }] });
     const given = await ask(`${releases}/${third}/activate`, post());
     t.match(given, { status: 200, body: { from: second, to: third } });
-    t.equal(await page(), 'version 3', 'results are shared with all');
+    t.equal(await page(), 'version 3', 'results are shared');
 
     const events = (): { type: string; data: object }[] =>
       readFileSync(at('events.jsonl'), 'utf8')
@@ -240,7 +240,7 @@ for (const [name, world] of Object.entries(worlds))
         { type: 'release.activated', data: { ...about, release: second, previous: first } },
         { type: 'release.activated', data: { ...about, release: third, previous: second } },
       ],
-      'one for each switch, and none for what changed nothing',
+      'one for each switch, and none without a change',
     );
   });
 
@@ -251,7 +251,7 @@ t.test('reports impossible requests with a suggestion', async (t) => {
     const answer = await ask(rest, rest.includes('activate') ? post() : {});
     t.match(answer, { status, body: { status, code, ...(hint === undefined ? {} : { hint }) } }, rest);
     t.equal(answer.headers.get('content-type'), 'application/problem+json', rest);
-    t.notMatch(JSON.stringify(answer.body), at(), 'no path of this machine');
+    t.notMatch(JSON.stringify(answer.body), at(), 'no local path');
   };
   await refused('maps/destinations/sit/releases', 404, 'destination_not_found', /did you mean "site"\?/);
   await refused('maps/destinations/plain/releases', 409, 'no_releases', /layout: releases/);
@@ -277,5 +277,5 @@ t.test('reports impossible requests with a suggestion', async (t) => {
   writeFileSync(at('out', 'b', '.publisher.releases.json'), 'edited');
   await refused(releases, 409, 'state_conflict', /restore it from a backup/);
   await refused(`${releases}/${second}/activate?path=b`, 409, 'state_conflict');
-  t.equal(await page(), 'version 2', 'readers have what they had');
+  t.equal(await page(), 'version 2', 'the release for readers is unchanged');
 });

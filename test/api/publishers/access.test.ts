@@ -11,7 +11,7 @@ import { begin, tus } from '../resumable/tus.ts';
 import { answered } from '../stalled-bodies.ts';
 import { accessToken, claims, exchange, publisherOf } from './exchange.ts';
 
-/** Access tokens on every route of upload tokens, and their end. */
+/** Access tokens on every route that accepts upload tokens, and their expiry. */
 
 const everything = { scopes: ['upload', 'run', 'cancel', 'releases', 'read'] as const };
 const all = { ...everything, scopes: [...everything.scopes], pipelines: ['maps', 'files'] };
@@ -24,7 +24,7 @@ async function start(t: Parameters<typeof startApi>[0], more = {}): Promise<{ ap
   return { api, token: await accessToken(api.origin, await issuer.sign(claims)) };
 }
 
-t.test('every route that takes an upload token takes an access token', async (t) => {
+t.test('every route that accepts an upload token accepts an access token', async (t) => {
   const { api, token } = await start(t);
   const { run_id: runId } = (await (await upload(api.origin, { token })).json()) as { run_id: string };
   const at = await begin(api.origin, 3, { token });
@@ -94,7 +94,7 @@ t.test('refuses an access token that was issued while the clock was ahead', asyn
   let aheadMs = 0;
   const clock = { ...systemClock, now: () => new Date(Date.now() + aheadMs) };
   const api = await startApi(t, { publishers: [publisherOf(issuer.url, all)], ports: { clock } });
-  // Clocks of hosts may differ a little.
+  // The clocks of hosts may differ slightly.
   aheadMs = 60_000;
   const soon = await accessToken(api.origin, await issuer.sign(claims));
   aheadMs = 365 * 86_400_000;
@@ -115,13 +115,17 @@ t.test('a reload limits the rights of tokens that were issued before', async (t)
     return (await upload(api.origin, { token })).status;
   };
   t.equal(await statusWith({ scopes: ['read'] }), 403);
-  t.equal(await statusWith({ pipelines: ['docs'] }), 403, 'a new pipeline is not for old tokens');
-  t.equal(await statusWith({ claims: { repository_id: '12345' } }), 401, 'other rules need another exchange');
+  t.equal(await statusWith({ pipelines: ['docs'] }), 403, 'old tokens do not apply to a new pipeline');
+  t.equal(
+    await statusWith({ claims: { repository_id: '12345' } }),
+    401,
+    'other rules require another exchange',
+  );
   t.equal(await statusWith({ audience: 'https://other.example.org' }), 401);
   t.equal(await statusWith({ maxLifetimeMs: 60_000 }), 202);
 });
 
-t.test('two API hosts share nothing but the key and the used ID tokens', async (t) => {
+t.test('two API hosts share only the key and the used ID tokens', async (t) => {
   const issuer = await startIssuer(t);
   const publishers = [publisherOf(issuer.url)];
   const endedSessions = endedSessionsBook({ clock: systemClock });
@@ -135,7 +139,7 @@ t.test('two API hosts share nothing but the key and the used ID tokens', async (
   t.match((await exchange(other.origin, idToken)).body, { code: 'id_token_refused', detail: /used before/ });
 });
 
-t.test('only the two configured keys open a token, and only unchanged', async (t) => {
+t.test('only the two configured keys decrypt a token, and only an unchanged one', async (t) => {
   const grant = {
     by: {
       publisher_id: 'site',

@@ -67,7 +67,7 @@ function auditOf(): { audit: AuditTarget; entries: ActEntry[] } {
 
 const now = (): number => Math.floor(Date.now() / 1000);
 
-t.test('every other ID token is refused, with the reason and the error of OAuth', async (t) => {
+t.test('every other ID token is rejected, with the reason and the OAuth error', async (t) => {
   const issuer = await startIssuer(t);
   const publicKey = await importJWK({ ...issuer.keys[0], ext: true }, 'RS256', { extractable: true });
   const pem = await exportSPKI(publicKey as Parameters<typeof exportSPKI>[0]);
@@ -124,7 +124,7 @@ t.test('every other ID token is refused, with the reason and the error of OAuth'
     t.match(body, { code, error: 'invalid_request', retryable: false }, name);
     t.match(String(body['error_description']), reason, name);
     const written = JSON.stringify([body, lines.splice(0), entries]);
-    for (const secret of secrets) t.notOk(written.includes(secret), `${name}: the token is nowhere`);
+    for (const secret of secrets) t.notOk(written.includes(secret), `${name}: the token appears nowhere`);
   }
   // Refusals without a token share a record for each code.
   const refusal = { act: 'token.exchange', result: 'refused', actor: { type: 'anonymous', id: null } };
@@ -135,7 +135,7 @@ t.test('every other ID token is refused, with the reason and the error of OAuth'
   t.equal((await exchange(origin, await issuer.sign(claims))).status, 200, 'the genuine one');
 });
 
-t.test('an unknown key id is refused after the keys were fetched again, once a minute', async (t) => {
+t.test('an unknown key id is rejected after one refetch of the keys per minute', async (t) => {
   const { api, issuer } = await start(t);
   t.equal((await exchange(api.origin, await issuer.sign(claims))).status, 200);
   const { status, body, headers } = await exchange(api.origin, await issuer.sign(claims, { kid: 'other' }));
@@ -158,7 +158,7 @@ t.test('an ID token is accepted once, with and without jti', async (t) => {
     const token = await issuer.sign({ ...claims, ...more });
     const answers = await Promise.all([1, 2, 3].map(() => exchange(origin, token)));
     const written = JSON.stringify([lines, entries]);
-    for (const part of token.split('.')) t.notOk(written.includes(part), 'the token is nowhere');
+    for (const part of token.split('.')) t.notOk(written.includes(part), 'the token appears nowhere');
     t.same(answers.map(({ status }) => status).sort(), [200, 400, 400]);
     t.match(answers.find(({ status }) => status === 400)?.body, { detail: /used before/ });
   }
@@ -166,7 +166,7 @@ t.test('an ID token is accepted once, with and without jti', async (t) => {
   t.same(results, ['done ', 'done ', 'done ', 'refused id_token_refused'], 'refusals share a record');
 });
 
-t.test('a form that is not a token exchange has the error of RFC 6749', async (t) => {
+t.test('a form that is not a token exchange gets the error of RFC 6749', async (t) => {
   const { api, issuer } = await start(t);
   for (const [more, error] of [
     [{ grant_type: 'client_credentials' }, 'unsupported_grant_type'],
@@ -195,7 +195,7 @@ t.test('a form that is not a token exchange has the error of RFC 6749', async (t
   t.match(await twice.json(), { code: 'invalid_request', detail: /"scope" is repeated/ });
 });
 
-t.test('too many refused ID tokens of one client are refused before they are verified', async (t) => {
+t.test('too many rejected ID tokens of one client are rejected before verification', async (t) => {
   const { api, issuer } = await start(t);
   for (let tried = 0; tried < 10; tried += 1) await exchange(api.origin, 'x');
   const { status, body } = await exchange(api.origin, await issuer.sign(claims));
@@ -203,7 +203,7 @@ t.test('too many refused ID tokens of one client are refused before they are ver
   t.match(body, { code: 'too_many_logins', error: 'temporarily_unavailable' });
 });
 
-t.test('a scope and a pipeline limit the token', async (t) => {
+t.test('a scope and a pipeline restrict the token', async (t) => {
   const { api, issuer } = await start(t, { pipelines: ['maps', 'docs'] });
   const { body } = await exchange(api.origin, await issuer.sign(claims), { scope: 'read', pipeline: 'docs' });
   t.match(body, { scope: 'read', pipelines: ['docs'] });
@@ -212,7 +212,7 @@ t.test('a scope and a pipeline limit the token', async (t) => {
   t.match(await (await upload(api.origin, { token })).json(), { code: 'forbidden' });
 });
 
-t.test('a publisher does not reach the pipelines of another', async (t) => {
+t.test('a publisher cannot access the pipelines of another', async (t) => {
   const issuer = await startIssuer(t);
   const docs = publisherOf(issuer.url, {
     id: 'docs-ci',

@@ -25,7 +25,7 @@ export const claims = {
   run_id: '77',
 };
 
-/** The parameters of an exchange but the ID token. */
+/** The parameters of an exchange, without the ID token. */
 export const exchangeForm = {
   grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
   subject_token_type: 'urn:ietf:params:oauth:token-type:id_token',
@@ -42,7 +42,7 @@ export async function exchange(
   return { status: response.status, body, headers: response.headers };
 }
 
-/** The value of a token that was issued for the ID token. */
+/** Returns the token that was issued for the ID token. */
 export async function accessToken(origin: string, idToken: string): Promise<string> {
   const { status, body } = await exchange(origin, idToken);
   if (status !== 200) throw new Error(`the exchange was refused: ${JSON.stringify(body)}`);

@@ -8,7 +8,7 @@ import { manualClock } from '../../workers/manual-clock.ts';
 import { startApi } from '../harness.ts';
 import { claims, exchange, publisherOf } from './exchange.ts';
 
-t.test('an issuer that is unreachable, wrong, huge or redirects is a temporary failure', async (t) => {
+t.test('an issuer that is unreachable, invalid, oversized or redirects is a temporary failure', async (t) => {
   const issuer = await startIssuer(t);
   const elsewhere = await startIssuer(t);
   const cases: Record<string, [answer: NonNullable<typeof issuer.answer>, reason: RegExp]> = {
@@ -57,7 +57,7 @@ t.test('an issuer that is unreachable, wrong, huge or redirects is a temporary f
   t.equal(elsewhere.requests(), 0, 'the redirect was not followed');
 });
 
-t.test('an answer that does not end is given up after ten seconds', async (t) => {
+t.test('an endless answer is abandoned after ten seconds', async (t) => {
   const issuer = await startIssuer(t);
   const clock = manualClock();
   const asked = new Promise<void>((resolve) => {
@@ -73,12 +73,12 @@ t.test('an answer that does not end is given up after ten seconds', async (t) =>
   await refused;
 });
 
-t.test('the address policy of webhooks holds for issuers', async (t) => {
+t.test('the address policy of webhooks applies to issuers', async (t) => {
   for (const host of ['169.254.169.254', '[fd00:ec2::254]', '0.0.0.0', '100.100.100.200'])
     await t.rejects(fetchJson(new URL(`http://${host}/`), manualClock()), { message: /is refused/ }, host);
 });
 
-t.test('keys that are weak or cannot verify an ID token are left out', async (t) => {
+t.test('weak keys and keys that cannot verify an ID token are omitted', async (t) => {
   const of = async (alg: string, more: object = {}): Promise<JWK> => {
     const { publicKey } = await generateKeyPair(alg, { extractable: true, ...more });
     return exportJWK(publicKey);
@@ -117,7 +117,7 @@ t.test('keys that are weak or cannot verify an ID token are left out', async (t)
   t.match(entries, [{ act: 'token.exchange', result: 'refused', code: 'id_token_refused' }]);
 });
 
-t.test('an ID token whose key is malformed is refused', async (t) => {
+t.test('an ID token with a malformed key is rejected', async (t) => {
   const issuer = await startIssuer(t);
   issuer.keys = issuer.keys.map((key) => ({ ...key, e: '' }));
   const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)] });
@@ -125,44 +125,47 @@ t.test('an ID token whose key is malformed is refused', async (t) => {
   t.match({ status, body }, { status: 400, body: { code: 'id_token_refused' } });
 });
 
-t.test('an issuer is asked once a minute, and its keys outlive its absence', async (t) => {
-  const issuer = await startIssuer(t);
-  const clock = manualClock();
-  const fetch: typeof fetchJson = (url) => fetchJson(url, manualClock());
-  const keys = new IssuerKeys(clock, fetch);
-  const [first] = await Promise.all([1, 2, 3].map(() => keys.find(issuer.url, 'key-1')));
-  t.ok(first?.ids.has('key-1'));
-  t.equal(issuer.requests(), 1, 'concurrent exchanges share a request');
+t.test(
+  'keys are refreshed at most once a minute, and stay in use while the issuer is unreachable',
+  async (t) => {
+    const issuer = await startIssuer(t);
+    const clock = manualClock();
+    const fetch: typeof fetchJson = (url) => fetchJson(url, manualClock());
+    const keys = new IssuerKeys(clock, fetch);
+    const [first] = await Promise.all([1, 2, 3].map(() => keys.find(issuer.url, 'key-1')));
+    t.ok(first?.ids.has('key-1'));
+    t.equal(issuer.requests(), 1, 'concurrent exchanges share a request');
 
-  const second = await issuer.rotate();
-  await t.rejects(keys.find(issuer.url, second), { code: 'issuer_unavailable', retryAfterSeconds: 60 });
-  t.ok((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'the known key works meanwhile');
-  await clock.advance(60_000);
-  t.ok((await keys.find(issuer.url, second)).ids.has(second), 'the new key is found after a minute');
-  t.equal(issuer.requests(), 2);
+    const second = await issuer.rotate();
+    await t.rejects(keys.find(issuer.url, second), { code: 'issuer_unavailable', retryAfterSeconds: 60 });
+    t.ok((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'the known key works meanwhile');
+    await clock.advance(60_000);
+    t.ok((await keys.find(issuer.url, second)).ids.has(second), 'the new key is found after a minute');
+    t.equal(issuer.requests(), 2);
 
-  issuer.answer = (_req, res) => res.writeHead(500).end();
-  await clock.advance(3_600_000);
-  t.ok(
-    (await keys.find(issuer.url, second)).ids.has(second),
-    'the cached key works while the issuer is down',
-  );
-  t.equal(issuer.requests(), 3);
-  await clock.advance(60_000);
-  await t.rejects(keys.find(issuer.url, 'key-9'), { code: 'issuer_unavailable', message: /answered 500/ });
-  issuer.answer = null;
-  issuer.keys.shift();
-  await clock.advance(60_000);
-  t.notOk((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'a removed key is forgotten');
-});
+    issuer.answer = (_req, res) => res.writeHead(500).end();
+    await clock.advance(3_600_000);
+    t.ok(
+      (await keys.find(issuer.url, second)).ids.has(second),
+      'the cached key works while the issuer is down',
+    );
+    t.equal(issuer.requests(), 3);
+    await clock.advance(60_000);
+    await t.rejects(keys.find(issuer.url, 'key-9'), { code: 'issuer_unavailable', message: /answered 500/ });
+    issuer.answer = null;
+    issuer.keys.shift();
+    await clock.advance(60_000);
+    t.notOk((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'a removed key is forgotten');
+  },
+);
 
-t.test('a discovery document of another issuer is refused', async (t) => {
+t.test('a discovery document of another issuer is rejected', async (t) => {
   const issuer = await startIssuer(t);
   const keys = new IssuerKeys(manualClock(), (url) => fetchJson(url, manualClock()));
   await t.rejects(keys.find(`${issuer.url}/`, 'key-1'), { message: /names another issuer/ });
 });
 
-t.test('a discovery document that leads elsewhere is refused', async (t) => {
+t.test('a discovery document that refers to another host is rejected', async (t) => {
   const issuer = 'https://issuer.example';
   for (const [document, message] of [
     [{ issuer, jwks_uri: 'https://169.254.169.254/keys' }, /169\.254\.169\.254 is .*refused/],
@@ -181,7 +184,7 @@ t.test('a discovery document that leads elsewhere is refused', async (t) => {
   }
 });
 
-t.test('a key that is not for signatures verifies no ID token', async (t) => {
+t.test('a key that is not for signatures never verifies an ID token', async (t) => {
   const issuer = await startIssuer(t);
   issuer.keys = issuer.keys.map((key) => ({ ...key, use: 'enc' }));
   const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)] });
@@ -189,7 +192,7 @@ t.test('a key that is not for signatures verifies no ID token', async (t) => {
   t.match(body, { code: 'id_token_refused' });
 });
 
-t.test('rotation while many ID tokens are exchanged loses none that the client repeats', async (t) => {
+t.test('rotation during many exchanges loses no ID token that the client repeats', async (t) => {
   const issuer = await startIssuer(t);
   const clock = manualClock(new Date());
   const issuerKeys = new IssuerKeys(clock, (url) => fetchJson(url, manualClock()));
@@ -201,7 +204,11 @@ t.test('rotation while many ID tokens are exchanged loses none that the client r
   t.same(await statuses(old), [200, 200, 200]);
   await issuer.rotate();
   const fresh = await Promise.all([1, 2, 3].map(() => issuer.sign(claims)));
-  t.same(await statuses(fresh), [503, 503, 503], 'asked to come again: the ID tokens stay usable');
+  t.same(
+    await statuses(fresh),
+    [503, 503, 503],
+    'clients that repeat the request can still use their ID tokens',
+  );
   await clock.advance(60_000);
   t.same(await statuses(fresh), [200, 200, 200]);
   async function statuses(tokens: string[]): Promise<number[]> {

@@ -3,7 +3,7 @@ import { startOidcProvider } from '../../services/oidc-provider.ts';
 import { startApi, upload } from '../harness.ts';
 import { claims, exchange, publisherOf } from './exchange.ts';
 
-/** The exchange with ID tokens of a real provider, found by its discovery document. */
+/** The exchange of ID tokens from a real provider, with its discovery document. */
 
 for (const alg of ['RS256', 'ES256'] as const)
   t.test(`ID tokens of oidc-provider are exchanged once (${alg})`, async (t) => {
@@ -16,7 +16,7 @@ for (const alg of ['RS256', 'ES256'] as const)
     t.match({ status, body }, { status: 200, body: { publisher_id: 'site-ci', subject: 'job-1' } });
     t.equal((await upload(api.origin, { token: String(body['access_token']) })).status, 202);
     const again = await exchange(api.origin, token);
-    t.match(again, { status: 400, body: { detail: /used before/ } }, 'without a jti too');
+    t.match(again, { status: 400, body: { detail: /used before/ } }, 'also without a jti');
 
     const other = await exchange(api.origin, await idToken({ repository_id: '99', repository, ref }));
     t.match(other, { status: 400, body: { code: 'id_token_refused', detail: /different: repository_id/ } });

@@ -6,7 +6,7 @@ export interface TusOptions {
   body?: string | Uint8Array<ArrayBuffer> | null;
 }
 
-/** A request of the tus protocol, with what a good client sends but for what the options say. */
+/** Sends a request of the tus protocol with the headers of a good client, except for the given options. */
 export function tus(
   method: string,
   url: string,
@@ -24,7 +24,7 @@ export function tus(
   });
 }
 
-/** Starts an upload and returns its URL. `length` null: sent later. */
+/** Starts an upload and returns its URL. If `length` is null, it is sent later. */
 export async function begin(
   origin: string,
   length: number | null,
@@ -45,7 +45,7 @@ export async function begin(
   return origin + (response.headers.get('location') ?? `/none-${response.status}`);
 }
 
-/** Sends `body` as what begins at `offset`. */
+/** Sends `body` at `offset`. */
 export function send(
   url: string,
   offset: number,
@@ -55,7 +55,7 @@ export function send(
   return tus('PATCH', url, { token, headers: { 'upload-offset': String(offset), ...headers }, body });
 }
 
-/** Where HEAD says that the upload stands; null if there is none. */
+/** The offset that HEAD returns, or null if there is none. */
 export async function offsetOf(url: string): Promise<number | null> {
   const response = await tus('HEAD', url);
   const offset = response.headers.get('upload-offset');

@@ -27,57 +27,60 @@ async function uploaded(api: Api, options: Parameters<typeof upload>[1] = {}): P
 const asDocs = { pipeline: 'docs', token: tokens.docs };
 const namesOf = ({ events }: EventClient): string[] => events.map(({ event }) => event);
 
-t.test('a run is followed from its record to its end, and a client that comes again may go', async (t) => {
-  const api = await startApi(t);
-  const runId = await uploaded(api);
-  const url = `${api.origin}/runs/${runId}/events`;
-  const client = await followEvents(url);
-  t.equal(client.status, 200);
-  t.match(client.headers, {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-store',
-    'x-accel-buffering': 'no',
-  });
-  await client.until(() => client.events.length === 1);
-  t.match(client.events[0], {
-    event: 'snapshot',
-    data: { reason: 'start', runs: [{ run_id: runId, status: 'queued' }], next: null },
-  });
-  let finish: () => void = () => undefined;
-  await api.ports.queue.start(async (_job, { onProgress }) => {
-    onProgress({
-      type: 'planned',
-      destinationId: 'web',
-      destinationPath: '.',
-      action: 'publish_new',
-      outputs: 1,
-      bytes: 9,
+t.test(
+  'a stream follows a run from its record to its end, and a reconnecting client may disconnect',
+  async (t) => {
+    const api = await startApi(t);
+    const runId = await uploaded(api);
+    const url = `${api.origin}/runs/${runId}/events`;
+    const client = await followEvents(url);
+    t.equal(client.status, 200);
+    t.match(client.headers, {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
     });
-    await new Promise<void>((resolve) => (finish = resolve));
-    return runResult('ok');
-  });
-  await client.until(() => client.records().at(-1)?.progress?.stage === 'writing');
-  finish();
-  t.match(await client.ended, /\nretry: 3000\nevent: end\nid: \S+\ndata: \{"reason":"finished"\}\n\n$/);
-  const last = client.records().at(-1);
-  t.match(last, { run_id: runId, status: 'succeeded', destinations: [{ destination_id: 'web' }] });
-  t.same(await (await fetch(`${api.origin}/runs/${runId}`)).json(), last, 'the very record');
-  t.ok(
-    client.events.every(({ id }) => /^[\da-f]{12}-\d+$/.test(id ?? '')),
-    'every event has an id',
-  );
+    await client.until(() => client.events.length === 1);
+    t.match(client.events[0], {
+      event: 'snapshot',
+      data: { reason: 'start', runs: [{ run_id: runId, status: 'queued' }], next: null },
+    });
+    let finish: () => void = () => undefined;
+    await api.ports.queue.start(async (_job, { onProgress }) => {
+      onProgress({
+        type: 'planned',
+        destinationId: 'web',
+        destinationPath: '.',
+        action: 'publish_new',
+        outputs: 1,
+        bytes: 9,
+      });
+      await new Promise<void>((resolve) => (finish = resolve));
+      return runResult('ok');
+    });
+    await client.until(() => client.records().at(-1)?.progress?.stage === 'writing');
+    finish();
+    t.match(await client.ended, /\nretry: 3000\nevent: end\nid: \S+\ndata: \{"reason":"finished"\}\n\n$/);
+    const last = client.records().at(-1);
+    t.match(last, { run_id: runId, status: 'succeeded', destinations: [{ destination_id: 'web' }] });
+    t.same(await (await fetch(`${api.origin}/runs/${runId}`)).json(), last, 'the same record');
+    t.ok(
+      client.events.every(({ id }) => /^[\da-f]{12}-\d+$/.test(id ?? '')),
+      'every event has an id',
+    );
 
-  const again = await followEvents(url, { lastId: client.lastId() });
-  t.equal(again.status, 204, 'an EventSource does not come again after that');
-  t.equal(await again.ended, '');
-  const late = await followEvents(url);
-  await late.ended;
-  t.same(namesOf(late), ['snapshot', 'end']);
-  const partial = await followEvents(url, { lastId: client.events[0]?.id ?? '' });
-  await partial.ended;
-  t.same(namesOf(partial), ['run', 'end']);
-  t.match(partial.records(), [{ status: 'succeeded' }]);
-});
+    const again = await followEvents(url, { lastId: client.lastId() });
+    t.equal(again.status, 204, 'an EventSource does not reconnect after that');
+    t.equal(await again.ended, '');
+    const late = await followEvents(url);
+    await late.ended;
+    t.same(namesOf(late), ['snapshot', 'end']);
+    const partial = await followEvents(url, { lastId: client.events[0]?.id ?? '' });
+    await partial.ended;
+    t.same(namesOf(partial), ['run', 'end']);
+    t.match(partial.records(), [{ status: 'succeeded' }]);
+  },
+);
 
 t.test("all runs of a token's pipelines are followed, and no others", async (t) => {
   const api = await startApi(t);
@@ -111,7 +114,7 @@ t.test("all runs of a token's pipelines are followed, and no others", async (t) 
   const page = await fetch(api.origin + (snapshot.next ?? ''), {
     headers: { authorization: `Bearer ${tokens.docs}` },
   });
-  t.match(await page.json(), { runs: [{ run_id: before }], next: null }, 'older runs are where it says');
+  t.match(await page.json(), { runs: [{ run_id: before }], next: null }, 'the link leads to older runs');
   for (const client of [all, some, next]) client.close();
   for (const [query, code] of [
     ['?pipeline=maps', 'forbidden'],
@@ -125,7 +128,7 @@ t.test("all runs of a token's pipelines are followed, and no others", async (t) 
   }
 });
 
-t.test('resumes where a client stopped, and reports if that is impossible', async (t) => {
+t.test('resumes after the last event id, and reports if that is impossible', async (t) => {
   const api = await startApi(t);
   const url = `${api.origin}/v1/events`;
   const first = await followEvents(url, { token: tokens.maps });
@@ -154,7 +157,7 @@ t.test('resumes where a client stopped, and reports if that is impossible', asyn
   }
 });
 
-t.test('a stream has a comment every 15 seconds, which keeps its id up to date', async (t) => {
+t.test('a stream has a comment every 15 seconds that updates its last event id', async (t) => {
   const api = await startApi(t);
   const clock = manualClock();
   Object.assign(api.ports, { clock });
@@ -162,13 +165,13 @@ t.test('a stream has a comment every 15 seconds, which keeps its id up to date',
   await client.until(() => client.events.length === 1);
   const begun = client.lastId();
   await uploaded(api, asDocs);
-  t.equal(client.lastId(), begun, 'what others do is not sent');
+  t.equal(client.lastId(), begun, 'events of others are not sent');
   for (const beats of [1, 2]) {
     await clock.advance(15_000);
     await client.until(() => client.others.length === beats);
   }
   t.match(client.others, [/^:\nid: \S+$/, /^:\nid: \S+$/]);
-  t.not(client.lastId(), begun, 'but the client need not look at it when it comes again');
+  t.not(client.lastId(), begun, 'the client skips it after it reconnects');
   t.equal(client.events.length, 1);
   client.close();
 });
@@ -197,7 +200,7 @@ for (const [what, change] of [
   ['may not read any more', ([first]) => [{ ...(first as Token), scopes: new Set(['upload'] as const) }]],
   ['is for other pipelines', ([first]) => [{ ...(first as Token), pipelines: new Set(['docs']) }]],
 ] as [string, (tokens: readonly Token[]) => Token[]][])
-  t.test(`a stream ends within a second of a reload with which its token ${what}`, async (t) => {
+  t.test(`a stream ends within a second of a reload after which its token ${what}`, async (t) => {
     const api = await startApi(t);
     const clock = manualClock();
     Object.assign(api.ports, { clock });
@@ -210,7 +213,7 @@ for (const [what, change] of [
     t.match(await client.ended, /event: end\n.*\ndata: \{"reason":"token_revoked"\}\n\n$/);
   });
 
-t.test('a daemon that stops ends its streams at once, and says when to come again', async (t) => {
+t.test('a stopping daemon ends its streams immediately, with the time to reconnect', async (t) => {
   const api = await startApi(t);
   const runId = await uploaded(api);
   const urls = [`${api.origin}/v1/events`, `${api.origin}/runs/${runId}/events`];
@@ -224,15 +227,15 @@ t.test('a daemon that stops ends its streams at once, and says when to come agai
     t.equal(client.events.at(-1)?.id, cursor);
   }
   const late = await followEvents(urls[0] ?? '', { token: tokens.maps, lastId: cursor });
-  t.equal(late.status, 200, 'an EventSource goes on trying');
+  t.equal(late.status, 200, 'an EventSource keeps reconnecting');
   t.match(await late.ended, goodbye);
   t.equal(late.lastId(), cursor);
   const fresh = await followEvents(urls[0] ?? '', { token: tokens.maps });
   await fresh.ended;
-  t.equal(fresh.lastId(), null, 'and still has no id');
+  t.equal(fresh.lastId(), null, 'and it still has no id');
 });
 
-t.test('there are at most max_streams of them, and each that ended is counted', async (t) => {
+t.test('at most max_streams are open, and each that ended is counted', async (t) => {
   const api = await startApi(t, { http: { maxStreams: 2 } });
   const url = `${api.origin}/v1/events`;
   const clients = [
@@ -266,7 +269,7 @@ t.test('there are at most max_streams of them, and each that ended is counted', 
   );
 });
 
-t.test('makes streams wait while the queue is unreachable, and starts none', async (t) => {
+t.test('streams wait while the queue is unreachable, and none starts', async (t) => {
   const api = await startApi(t);
   const { queue } = api.ports;
   const watch = queue.watch.bind(queue);
@@ -302,7 +305,7 @@ t.test('makes streams wait while the queue is unreachable, and starts none', asy
   client.close();
 });
 
-t.test('a client that does not read takes bounded memory, and is dropped', async (t) => {
+t.test('a client that does not read uses bounded memory, and is disconnected', async (t) => {
   const frame = frameOf({ event: 'run', id: '1', data: JSON.stringify('x'.repeat(10_000)) });
   let most = 0;
   const dropped = async (res: http.ServerResponse): Promise<string> => {
@@ -322,7 +325,7 @@ t.test('a client that does not read takes bounded memory, and is dropped', async
     });
   });
   t.equal(await done, 'too_slow');
-  t.ok(most < 200_000, `${most} bytes at most`);
+  t.ok(most < 200_000, `at most ${most} bytes`);
 });
 
 t.test('delivers the latest record of a run to each subscriber, however often it reconnects', async (t) => {
@@ -358,7 +361,7 @@ t.test('delivers the latest record of a run to each subscriber, however often it
         return final.size === runs || seen >= enough;
       };
       await client.until(look);
-      // More may have come in the same turn.
+      // More may have arrived in the same turn.
       look();
       lastId = client.lastId();
       client.close();
@@ -393,7 +396,7 @@ t.test('delivers the latest record of a run to each subscriber, however often it
   t.equal(results.filter(({ final }) => final.size === runs).length, subscribers);
   t.ok(
     results.every(({ isOrdered }) => isOrdered),
-    'ids only grow, over all connections of a client',
+    'ids only increase, over all connections of a client',
   );
   t.ok(
     results.every(({ snapshots }) => snapshots === 1),

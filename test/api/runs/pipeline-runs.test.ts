@@ -25,7 +25,7 @@ function startRun(base: string, pipeline: string, init: RequestInit = {}): Promi
 }
 
 /**
- * A daemon with a pipeline of a local source, `files`, and one that takes uploads, `docs`.
+ * A daemon with a pipeline of a local source, `files`, and one that accepts uploads, `docs`.
  *
  * @param settings More settings of `files`.
  */
@@ -70,7 +70,7 @@ async function follow(served: Served, response: Response): Promise<RunRecord> {
   }
 }
 
-t.test('an operator publishes what the source holds, and sees it like any run', async (t) => {
+t.test('an operator publishes from the source, and the run looks like any other', async (t) => {
   const { served, root } = await startDaemon(t);
   const base = served.url.replace(/\/$/, '');
   const response = await startRun(base, 'files');
@@ -92,7 +92,7 @@ t.test('an operator publishes what the source holds, and sees it like any run', 
   t.same([runs, next], [[second, run], null]);
 });
 
-t.test('a source that is broken fails its run, and the daemon goes on', async (t) => {
+t.test('a broken source fails its run, and the daemon continues', async (t) => {
   const { served, root } = await startDaemon(t);
   writeFileSync(path.join(root, 'incoming/two/manifest.json'), '{');
   const base = served.url.replace(/\/$/, '');
@@ -102,7 +102,7 @@ t.test('a source that is broken fails its run, and the daemon goes on', async (t
   t.equal((await fetch(`${served.url}healthz`)).status, 200);
 });
 
-t.test('force and whatever else cannot be asked for is refused, and nothing is queued', async (t) => {
+t.test('rejects force and other unsupported properties, and queues nothing', async (t) => {
   const { origin, ports } = await startApi(t);
   const json = { 'content-type': 'application/json' };
   for (const [body, detail] of [
@@ -122,7 +122,7 @@ t.test('force and whatever else cannot be asked for is refused, and nothing is q
     body: new Blob([' '.repeat(20_000)]).stream(),
     duplex: 'half',
   });
-  t.match(await streamed.json(), { code: 'invalid_request' }, 'a length that is not told is counted');
+  t.match(await streamed.json(), { code: 'invalid_request' }, 'a body without a length is counted');
   t.same(await ports.queue.depth(), { reserved: 0, queued: 0, running: 0 });
   for (const init of [{}, { headers: json }, { headers: json, body: '{}' }])
     t.equal((await startRun(origin, 'files', init)).status, 202);
@@ -147,7 +147,7 @@ t.test('reports the first of several errors in the documented order', async (t) 
   }
 });
 
-t.test('a key starts one run, however often it is sent', async (t) => {
+t.test('a key starts one run, however often the request is repeated', async (t) => {
   const { origin, ports } = await startApi(t);
   const headers = { 'idempotency-key': 'nightly of the 21st' };
   const first = await startRun(origin, 'files', { headers });
@@ -157,7 +157,7 @@ t.test('a key starts one run, however often it is sent', async (t) => {
   t.match(await ports.queue.depth(), { queued: 1 });
 });
 
-t.test('a run that failed is started again under its key where that is asked for', async (t) => {
+t.test('repeats a failed run under its key on request', async (t) => {
   const { origin, ports } = await startApi(t);
   await ports.queue.start(async () => runResult('failed'));
   const headers = { 'idempotency-key': 'nightly' };
@@ -175,7 +175,7 @@ t.test('a run that failed is started again under its key where that is asked for
   t.not(await ask('?rerun_failed=true'), first);
 });
 
-t.test('pages of runs follow each other without a gap while new runs arrive', async (t) => {
+t.test('pages of a list follow each other without gaps while new runs arrive', async (t) => {
   const { origin } = await startApi(t);
   const ids: string[] = [];
   const add = async (): Promise<void> => {
@@ -201,7 +201,7 @@ t.test('pages of runs follow each other without a gap while new runs arrive', as
   t.match(await page('/v1/pipelines/maps/runs?status=failed'), { runs: { length: 0 }, next: null });
 });
 
-/** An upload whose run is begun and ended by hand. */
+/** An upload whose run the test starts and ends. */
 async function heldRun(t: Test): Promise<{ api: Api; url: string; finish: () => void }> {
   const api = await startApi(t);
   let finish: () => void = () => undefined;
@@ -215,59 +215,56 @@ async function heldRun(t: Test): Promise<{ api: Api; url: string; finish: () => 
   return { api, url: `${api.origin}/runs/${id}`, finish };
 }
 
-t.test(
-  'an answer that is held comes when the run has finished, to GET and HEAD, and with its ETag',
-  async (t) => {
-    const { api, url, finish } = await heldRun(t);
-    const { queue } = api.ports;
-    const untilFinished = queue.untilFinished.bind(queue);
-    let holding = 0;
-    let allHeld: () => void = () => undefined;
-    const held = new Promise<void>((resolve) => (allHeld = resolve));
-    queue.untilFinished = (...call) => {
-      holding += 1;
-      if (holding === 4) allHeld();
-      return untilFinished(...call);
-    };
-    const running = await fetch(url);
-    const etag = running.headers.get('etag') ?? 'none';
-    t.match(await running.json(), { status: 'running' });
-    const answers = [{}, {}, { method: 'HEAD' }, { headers: { 'if-none-match': etag } }].map((init) =>
-      fetch(`${url}?wait=60`, init),
-    );
-    await held;
-    t.match(
-      await (await fetch(`${url}?wait=0`)).json(),
-      { status: 'running' },
-      'others are answered meanwhile',
-    );
-    finish();
-    const [first, second, head, changed] = (await Promise.all(answers)) as [
-      Response,
-      Response,
-      Response,
-      Response,
-    ];
-    for (const response of [first, second, changed]) {
-      t.equal(response.status, 200);
-      t.match(await response.json(), { status: 'succeeded' });
-    }
-    const last = first.headers.get('etag') ?? 'none';
-    t.not(last, etag);
-    t.same([head.status, head.headers.get('etag'), await head.text()], [200, last, '']);
-    const same = await fetch(`${url}?wait=60`, { headers: { 'if-none-match': last } });
-    t.equal(same.status, 304, 'a run that has finished is answered at once');
-  },
-);
+t.test('a held answer is sent when the run has finished, for GET and HEAD, with its ETag', async (t) => {
+  const { api, url, finish } = await heldRun(t);
+  const { queue } = api.ports;
+  const untilFinished = queue.untilFinished.bind(queue);
+  let holding = 0;
+  let allHeld: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => (allHeld = resolve));
+  queue.untilFinished = (...call) => {
+    holding += 1;
+    if (holding === 4) allHeld();
+    return untilFinished(...call);
+  };
+  const running = await fetch(url);
+  const etag = running.headers.get('etag') ?? 'none';
+  t.match(await running.json(), { status: 'running' });
+  const answers = [{}, {}, { method: 'HEAD' }, { headers: { 'if-none-match': etag } }].map((init) =>
+    fetch(`${url}?wait=60`, init),
+  );
+  await held;
+  t.match(
+    await (await fetch(`${url}?wait=0`)).json(),
+    { status: 'running' },
+    'others are answered meanwhile',
+  );
+  finish();
+  const [first, second, head, changed] = (await Promise.all(answers)) as [
+    Response,
+    Response,
+    Response,
+    Response,
+  ];
+  for (const response of [first, second, changed]) {
+    t.equal(response.status, 200);
+    t.match(await response.json(), { status: 'succeeded' });
+  }
+  const last = first.headers.get('etag') ?? 'none';
+  t.not(last, etag);
+  t.same([head.status, head.headers.get('etag'), await head.text()], [200, last, '']);
+  const same = await fetch(`${url}?wait=60`, { headers: { 'if-none-match': last } });
+  t.equal(same.status, 304, 'a finished run is answered immediately');
+});
 
-t.test('a held answer comes when its time is over, and when the daemon begins to stop', async (t) => {
+t.test('a held answer is sent at its timeout, and when the daemon begins to stop', async (t) => {
   const { api, url } = await heldRun(t);
   const etag = (await fetch(url)).headers.get('etag') ?? 'none';
   const [unchanged, running] = await Promise.all([
     fetch(`${url}?wait=1`, { headers: { 'if-none-match': etag } }),
     fetch(`${url}?wait=1`),
   ]);
-  t.equal(unchanged.status, 304, 'nothing has changed in that second');
+  t.equal(unchanged.status, 304, 'nothing changed in that second');
   t.match(await running.json(), { status: 'running' });
   const { queue } = api.ports;
   const untilFinished = queue.untilFinished.bind(queue);
@@ -288,7 +285,7 @@ t.test('a held answer comes when its time is over, and when the daemon begins to
   );
 });
 
-t.test('a client that leaves ends its wait, and nothing is looked up for it any more', async (t) => {
+t.test('a disconnected client ends its wait and its queries', async (t) => {
   const { api, url } = await heldRun(t);
   const { queue } = api.ports;
   const untilFinished = queue.untilFinished.bind(queue);
@@ -316,7 +313,7 @@ t.test('a client that leaves ends its wait, and nothing is looked up for it any 
   t.equal(lookups, 0);
 });
 
-t.test('how long an answer is held is 0 to 60 seconds in digits', async (t) => {
+t.test('the time to hold an answer is 0 to 60 seconds, in digits', async (t) => {
   const { origin } = await startApi(t);
   for (const wait of ['61', '-1', '1.5', '1e1', '0x1', '', '+1', 'all'])
     t.match(await (await fetch(`${origin}/runs/none?wait=${encodeURIComponent(wait)}`)).json(), {
@@ -324,7 +321,7 @@ t.test('how long an answer is held is 0 to 60 seconds in digits', async (t) => {
       code: 'invalid_request',
       detail: /"wait" must be a whole number from 0 to 60/,
     });
-  t.equal((await fetch(`${origin}/runs/none?wait=60`)).status, 404, 'an unknown run is not waited for');
+  t.equal((await fetch(`${origin}/runs/none?wait=60`)).status, 404, 'an unknown run is answered immediately');
 });
 
 t.test(
@@ -354,8 +351,8 @@ t.test(
         .split('\n')
         .filter((line) => line.startsWith('waybill_pipeline_paused'));
     t.match(await list(), { paused: null });
-    t.match(await send('pause', {}, tokens.docs), { status: 403 }, 'a token of another pipeline may not');
-    t.match(await send('pause', {}, tokens.reader), { status: 403 }, 'a token without the scope may not');
+    t.match(await send('pause', {}, tokens.docs), { status: 403 }, 'a token of another pipeline cannot');
+    t.match(await send('pause', {}, tokens.reader), { status: 403 }, 'a token without the scope cannot');
 
     const reason = 'the web server is being replaced';
     const answer = (await (await send('pause', { body: JSON.stringify({ reason }) })).json()) as {
@@ -378,9 +375,9 @@ t.test(
     t.same(await (await send('resume', { body: '{}' })).json(), { pipeline_id: 'maps', paused: null });
     t.notMatch(await health(), { details: { paused: [] } });
     t.match((await gauge()).sort()[2], /maps"} 0$/);
-    const told = lines.filter(({ message }) => /^pipeline (paused|resumed)$/.test(message));
-    t.match(told, [{ fields: { pipeline_id: 'maps', reason } }, { message: 'pipeline resumed' }]);
-    t.equal(told.length, 2);
+    const pauses = lines.filter(({ message }) => /^pipeline (paused|resumed)$/.test(message));
+    t.match(pauses, [{ fields: { pipeline_id: 'maps', reason } }, { message: 'pipeline resumed' }]);
+    t.equal(pauses.length, 2);
 
     for (const [body, detail] of [
       ['{"reason": 1}', /"reason" must be string/],
@@ -398,7 +395,7 @@ t.test(
   },
 );
 
-t.test('a run is cancelled by a token of its pipeline, whether it waits or runs', async (t) => {
+t.test('a run is cancelled by a token of its pipeline, whether it is waiting or running', async (t) => {
   const { origin, ports, lines } = await startApi(t);
   await ports.queue.start(
     (_job, { signal }) =>
@@ -432,14 +429,18 @@ t.test('a run is cancelled by a token of its pipeline, whether it waits or runs'
   t.match(await stopping.json(), { run_id: running, status: 'running' });
   const ended = await (await fetch(`${origin}/runs/${running}?wait=60`)).json();
   t.match(ended, { status: 'failed', error: { code: 'cancelled' } });
-  t.equal((await cancel(last, { token: tokens.admin })).status, 202, 'the admin token may, too');
+  t.equal((await cancel(last, { token: tokens.admin })).status, 202, 'the admin token can, too');
   await (await fetch(`${origin}/runs/${last}?wait=60`)).text();
   const metrics = await (await fetch(`${origin}/metrics`)).text();
-  t.match(metrics, /waybill_runs_total\{pipeline="maps",status="cancelled"\} 1\n/, 'told once, by the API');
+  t.match(
+    metrics,
+    /waybill_runs_total\{pipeline="maps",status="cancelled"\} 1\n/,
+    'reported once, by the API',
+  );
   t.equal(lines.filter(({ message }) => message === 'run cancelled').length, 3);
 });
 
-t.test('notifies of a run that is cancelled while it waits', async (t) => {
+t.test('notifies of the cancellation of a waiting run', async (t) => {
   const root = t.testdir({ incoming: {}, public: {} });
   addBundle(root, 'one');
   const configFile = path.join(root, 'waybill.yaml');
@@ -477,53 +478,50 @@ pipelines:
   t.equal(lines.length, 1, 'once');
 });
 
-t.test(
-  'a run that failed is run again with the same bytes, and one of a source reads it again',
-  async (t) => {
-    const { served, root } = await startDaemon(t);
-    const base = served.url.replace(/\/$/, '');
-    const again = (pipeline: string, id: string): Promise<Response> =>
-      fetch(`${base}/v1/pipelines/${pipeline}/runs/${id}/rerun`, { method: 'POST', headers: asOperator });
-    const archive: Buffer[] = [];
-    for await (const chunk of tar.create({ cwd: path.join(root, 'incoming/one'), portable: true }, ['.']))
-      archive.push(chunk);
-    // A file at the bundle's destination.
-    const blocked = path.join(root, 'docs');
-    writeFileSync(blocked, 'in the way');
-    const uploaded = await fetch(`${base}/v1/pipelines/docs/upload`, {
-      method: 'POST',
-      headers: { ...asOperator, 'content-type': 'application/x-tar' },
-      body: new Uint8Array(Buffer.concat(archive)),
-    });
-    const failed = await follow(served, uploaded);
-    t.match(failed, { status: 'failed', rerun_of: null });
-    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'its bundle is kept');
-    rmSync(blocked);
-    const response = await again('docs', failed.run_id);
-    t.equal(response.status, 202);
-    t.equal(response.headers.get('idempotency-replayed'), null);
-    const done = await follow(served, response);
-    t.match(done, { status: 'succeeded', rerun_of: failed.run_id, pipeline_id: 'docs' });
-    const [published = 'nothing'] = readdirSync(blocked);
-    t.equal(readFileSync(path.join(blocked, published, 'a.txt'), 'utf8'), 'one');
-    const repeated = await again('docs', failed.run_id);
-    t.equal(repeated.headers.get('idempotency-replayed'), 'true');
-    t.match(await repeated.json(), { run_id: done.run_id });
-    t.match(await follow(served, await again('docs', done.run_id)), { summary: { skip_same: 1 } });
-    t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'the one bundle of all three');
+t.test('repeats a failed run with the same bytes, or reads its source again', async (t) => {
+  const { served, root } = await startDaemon(t);
+  const base = served.url.replace(/\/$/, '');
+  const again = (pipeline: string, id: string): Promise<Response> =>
+    fetch(`${base}/v1/pipelines/${pipeline}/runs/${id}/rerun`, { method: 'POST', headers: asOperator });
+  const archive: Buffer[] = [];
+  for await (const chunk of tar.create({ cwd: path.join(root, 'incoming/one'), portable: true }, ['.']))
+    archive.push(chunk);
+  // A file at the bundle's destination.
+  const blocked = path.join(root, 'docs');
+  writeFileSync(blocked, 'in the way');
+  const uploaded = await fetch(`${base}/v1/pipelines/docs/upload`, {
+    method: 'POST',
+    headers: { ...asOperator, 'content-type': 'application/x-tar' },
+    body: new Uint8Array(Buffer.concat(archive)),
+  });
+  const failed = await follow(served, uploaded);
+  t.match(failed, { status: 'failed', rerun_of: null });
+  t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'its bundle is stored');
+  rmSync(blocked);
+  const response = await again('docs', failed.run_id);
+  t.equal(response.status, 202);
+  t.equal(response.headers.get('idempotency-replayed'), null);
+  const done = await follow(served, response);
+  t.match(done, { status: 'succeeded', rerun_of: failed.run_id, pipeline_id: 'docs' });
+  const [published = 'nothing'] = readdirSync(blocked);
+  t.equal(readFileSync(path.join(blocked, published, 'a.txt'), 'utf8'), 'one');
+  const repeated = await again('docs', failed.run_id);
+  t.equal(repeated.headers.get('idempotency-replayed'), 'true');
+  t.match(await repeated.json(), { run_id: done.run_id });
+  t.match(await follow(served, await again('docs', done.run_id)), { summary: { skip_same: 1 } });
+  t.equal(stagedIn(path.join(root, 'staging')).length, 1, 'one bundle for all three');
 
-    const read = await follow(served, await startRun(base, 'files'));
-    addBundle(root, 'three');
-    t.match(await follow(served, await again('files', read.run_id)), {
-      status: 'succeeded',
-      rerun_of: read.run_id,
-      summary: { publish_new: 1, skip_same: 2 },
-    });
-    t.match(await (await again('docs', read.run_id)).json(), { status: 404, code: 'run_not_found' });
-  },
-);
+  const read = await follow(served, await startRun(base, 'files'));
+  addBundle(root, 'three');
+  t.match(await follow(served, await again('files', read.run_id)), {
+    status: 'succeeded',
+    rerun_of: read.run_id,
+    summary: { publish_new: 1, skip_same: 2 },
+  });
+  t.match(await (await again('docs', read.run_id)).json(), { status: 404, code: 'run_not_found' });
+});
 
-t.test('names wrong parameters of a list', async (t) => {
+t.test('names the invalid parameters of a list', async (t) => {
   const { origin } = await startApi(t);
   const headers = { authorization: `Bearer ${tokens.maps}` };
   for (const [query, detail] of [
@@ -545,7 +543,7 @@ t.test('names wrong parameters of a list', async (t) => {
   }
 });
 
-t.test('a daemon starts runs by itself, shows when, and counts them', async (t) => {
+t.test('a daemon starts scheduled runs, shows the next ones, and counts them', async (t) => {
   const self = 'schedule: "0 0 1 1 *", timezone: Asia/Tokyo, catch_up: once, watch: true, settle: 100ms';
   const { served, root } = await startDaemon(t, self);
   const base = served.url.replace(/\/$/, '');

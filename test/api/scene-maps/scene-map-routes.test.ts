@@ -43,14 +43,14 @@ t.test('a JSON body is checked, with lines and columns of the bytes sent', async
   });
 });
 
-t.test('schema_only leaves the content rules out', async (t) => {
+t.test('schema_only omits the content rules', async (t) => {
   const body = await example('session-42-findings.json');
   t.match(await (await post(body, json)).json(), { valid: true, clean: false });
   t.match(await (await post(body, json, '?schema_only=true')).json(), { valid: true, clean: true });
   t.equal(await codeOf(await post(body, json, '?schema_only=perhaps')), 'invalid_request');
 });
 
-t.test('a form takes the file and a transcript', async (t) => {
+t.test('a form may have the file and a transcript', async (t) => {
   const form = new FormData();
   form.set('file', new Blob([await example('session-42.json')]), 'séance.json');
   form.set('transcript', new Blob(['[{"segment_id": 1}, {"segment_id": 300}]']), 'talk.json');
@@ -84,12 +84,12 @@ t.test('rejects input that is not a document', async (t) => {
   t.equal(await codeOf(wrong), 'method_not_allowed');
 });
 
-t.test('the schema is published, and not sent again to who has it', async (t) => {
+t.test('the schema is published, and a client with the current one gets 304', async (t) => {
   const first = await fetch(`${base}/v1/schemas/scene-map.json`);
   t.match(first.headers.get('content-type'), /^application\/schema\+json/);
   t.equal(await first.text(), sceneMapSchemaText());
   const again = await fetch(`${base}/v1/schemas/scene-map.json`, {
-    // fetch asks for no caching of itself where the caller says nothing.
+    // fetch requests no caching itself if the caller sets no header.
     headers: { 'If-None-Match': first.headers.get('etag') ?? '', 'Cache-Control': 'max-age=0' },
   });
   t.equal(again.status, 304);

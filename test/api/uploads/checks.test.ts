@@ -14,7 +14,7 @@ async function problem(
   return (await response.json()) as never;
 }
 
-t.test('every error code that a client can meet is in docs/errors.md with its status', async (t) => {
+t.test('every error code that a client can get is in docs/errors.md with its status', async (t) => {
   const rows = [
     ...readFileSync('docs/errors.md', 'utf8').matchAll(
       /^\| `([a-z_]+)` +\|.*\| *(\d{3})?[^|\d]*(?:exit \d+)? *\|$/gm,
@@ -27,18 +27,18 @@ t.test('every error code that a client can meet is in docs/errors.md with its st
 
 t.test('an internal fault reveals no details', async (t) => {
   const error = new WaybillError('storage_denied', 'cannot write /srv/secret-place', { hint: 'chmod it' });
-  const told = problemOf(error, 'id');
-  t.match(told, {
+  const problemDocument = problemOf(error, 'id');
+  t.match(problemDocument, {
     status: 500,
     code: 'internal_error',
     retryable: false,
     instance: 'urn:uuid:id',
     title: 'Internal Server Error',
   });
-  t.notMatch(JSON.stringify(told), /secret-place|chmod/);
+  t.notMatch(JSON.stringify(problemDocument), /secret-place|chmod/);
 });
 
-t.test('what to do about it is a member by itself, and names no place on the host', async (t) => {
+t.test('the hint is a member of its own, and names no path on the host', async (t) => {
   const busy = new WaybillError('database_unavailable', 'the database is open already', {
     hint: "stop that process; if none uses it, delete '/srv/my data/weather.lock' or ~/other",
   });
@@ -57,7 +57,7 @@ t.test('what to do about it is a member by itself, and names no place on the hos
   t.match(await unknown.json(), { code: 'unauthorized', hint: 'send `Authorization: Bearer <token>`' });
 });
 
-t.test('an upload is answered 202 with the run and where to see it', async (t) => {
+t.test('an upload is answered with 202, the run and its location', async (t) => {
   const { origin, staged } = await startApi(t);
   const response = await upload(origin);
   t.equal(response.status, 202);
@@ -71,7 +71,7 @@ t.test('an upload is answered 202 with the run and where to see it', async (t) =
   t.match(await run.json(), { run_id: body.run_id, pipeline_id: 'maps', status: 'queued' });
 });
 
-t.test('each refusal has its status, code and headers, and leaves nothing behind', async (t) => {
+t.test('each refusal has its status, code and headers, and leaves no files', async (t) => {
   const { origin, staged } = await startApi(t);
   const big = 'x'.repeat(1001);
   const cases: [string, UploadOptions, number, string, Record<string, RegExp>?][] = [
@@ -126,9 +126,9 @@ t.test('each refusal has its status, code and headers, and leaves nothing behind
     const response = await upload(origin, options);
     t.equal(response.status, status, name);
     t.equal(response.headers.get('content-type'), problemType);
-    const told = await problem(response);
+    const body = await problem(response);
     t.match(
-      told,
+      body,
       { status, code, instance: `urn:uuid:${response.headers.get('x-request-id') ?? 'none'}` },
       name,
     );
@@ -188,7 +188,7 @@ t.test('a key with the same bundle replays the first answer; with another it is 
   t.equal((await staged()).length, 1, 'only the first upload is staged');
 });
 
-t.test('a dry run neither minds what its key is used for, nor uses it', async (t) => {
+t.test('a dry run ignores other uses of its key, and does not use the key', async (t) => {
   const { origin, ports } = await startApi(t);
   const headers = { 'idempotency-key': 'k' };
   const idempotency = { caller: 'ci', key: 'k', rerunFailed: false };
@@ -212,7 +212,7 @@ t.test('a draining daemon refuses uploads and is not ready', async (t) => {
   }
 });
 
-t.test('what staging refuses is answered, and its directory goes', async (t) => {
+t.test('a refusal by staging is answered, and its directory is removed', async (t) => {
   const codes = [
     'malformed_archive',
     'too_many_files',
@@ -223,12 +223,12 @@ t.test('what staging refuses is answered, and its directory goes', async (t) => 
   for (const code of codes) {
     const { origin, staged } = await startApi(t, {
       stage: async () => {
-        throw new WaybillError(code, 'the archive is not right');
+        throw new WaybillError(code, 'the archive is invalid');
       },
     });
     const response = await upload(origin);
     t.equal(response.status, statusOf[code], code);
-    t.match(await problem(response), { code, detail: 'the archive is not right' });
+    t.match(await problem(response), { code, detail: 'the archive is invalid' });
     t.same(await staged(), []);
   }
 });
@@ -261,7 +261,7 @@ t.test('answers a full disk with 507 and other errors with 500, without a path',
 });
 
 t.test(
-  'unknown routes are 404, wrong methods 405 with Allow, in this order before any token is looked at',
+  'unknown routes are 404, then wrong methods are 405 with Allow, before any token is checked',
   async (t) => {
     const { origin } = await startApi(t);
     for (const path of [
@@ -304,11 +304,15 @@ t.test('HEAD answers like GET, without a body', async (t) => {
   }
 });
 
-t.test('the base path is before every route and in Location', async (t) => {
+t.test('every route and Location have the base path', async (t) => {
   const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
   t.equal((await fetch(`${origin}/healthz`)).status, 404);
   for (const other of ['/Waybill/healthz', '/WAYBILL/metrics', '/waybilL/console'])
-    t.equal((await fetch(`${origin}${other}`)).status, 404, 'a proxy that compares the case is not evaded');
+    t.equal(
+      (await fetch(`${origin}${other}`)).status,
+      404,
+      'a proxy with case-sensitive paths cannot be bypassed',
+    );
   const health = (await (await fetch(`${origin}/waybill/healthz`)).json()) as { checks: object[] };
   const { checks, ...rest } = health;
   t.same(rest, { status: 'ok', details: { weather: 'ok' } });
@@ -338,7 +342,7 @@ t.test('shows a run to any client with its ID unless runs are protected', async 
 });
 
 t.test(
-  "the request line has the request's id, token id, pipeline and run, and never the token or the query",
+  "the request line has the request's id, token id, pipeline and run, but no token or query",
   async (t) => {
     const { origin, lines } = await startApi(t);
     const { run_id: runId } = (await (await upload(origin)).json()) as { run_id: string };
@@ -355,7 +359,7 @@ t.test(
   },
 );
 
-t.test('an Idempotency-Key sent twice is refused', async (t) => {
+t.test('a repeated Idempotency-Key header is rejected', async (t) => {
   const { origin } = await startApi(t);
   const { socket, until } = await connect(t, origin);
   socket.write(uploadHead({ 'Idempotency-Key': 'a\r\nIdempotency-Key: b', 'Content-Length': 1 }));

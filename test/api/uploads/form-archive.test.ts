@@ -7,7 +7,7 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { bundleTar } from '../../fixtures/tar.ts';
 import { type Api, connect, startApi, tokens, uploadHead } from '../harness.ts';
 
-/** Uploads from a browser, staged for real. */
+/** Uploads from a browser, with real staging. */
 
 const boundary = '----WebKitFormBoundary7MA4YWxkTrZu0gW';
 const route = '/v1/pipelines/maps/upload/form';
@@ -50,7 +50,7 @@ function post(
   });
 }
 
-t.test('a form with a bundle is taken as the bundle itself would be', async (t) => {
+t.test('a form with a bundle is accepted like the bundle itself', async (t) => {
   const api = await start(t);
   const ways: [string, Part][] = [
     ['a tar', { body: bundle, type: 'application/x-tar' }],
@@ -109,7 +109,7 @@ t.test("keeps the file's bytes, wherever the transfer splits them", async (t) =>
   t.same(sizes, [202, 202, 202, 202]);
 });
 
-t.test('an Idempotency-Key counts for a form as for the bundle itself', async (t) => {
+t.test('an Idempotency-Key works for a form as for the bundle itself', async (t) => {
   const api = await start(t);
   const headers = { 'idempotency-key': 'once' };
   const first = (await (await post(api, formOf({ body: bundle }), headers)).json()) as { run_id: string };
@@ -125,7 +125,7 @@ t.test('an Idempotency-Key counts for a form as for the bundle itself', async (t
   t.equal((await api.staged()).length, 1);
 });
 
-t.test('each odd form has its answer, and leaves nothing behind', async (t) => {
+t.test('each malformed form has its answer, and leaves no files', async (t) => {
   const api = await start(t);
   const whole = formOf({ body: bundle });
   const cases: [string, Buffer, number, string, RegExp, Record<string, string>?][] = [
@@ -201,18 +201,18 @@ t.test('each odd form has its answer, and leaves nothing behind', async (t) => {
   for (const [name, body, status, code, detail, headers] of cases)
     await t.test(name, async (t) => {
       const response = await post(api, body, headers);
-      const told = (await response.json()) as Record<string, string>;
-      t.equal(response.status, status, JSON.stringify(told));
+      const answer = (await response.json()) as Record<string, string>;
+      t.equal(response.status, status, JSON.stringify(answer));
       t.equal(response.headers.get('content-type'), 'application/problem+json');
-      t.equal(told['code'], code);
-      t.match(told['detail'], detail);
+      t.equal(answer['code'], code);
+      t.match(answer['detail'], detail);
       if (status === 415) t.equal(response.headers.get('accept-post'), 'multipart/form-data');
       t.same(await api.staged(), []);
     });
-  t.equal((await post(api, whole)).status, 202, 'and the next one is taken');
+  t.equal((await post(api, whole)).status, 202, 'the next upload is accepted');
 });
 
-t.test('a client that leaves within its form leaves nothing behind', async (t) => {
+t.test('a client that disconnects within its form leaves no files', async (t) => {
   const api = await start(t);
   const whole = formOf({ body: bundle });
   for (const bytes of [0, 50, 200, 900, whole.length - 5]) {

@@ -5,7 +5,7 @@ import { stageUpload } from '../../../src/core/bundle/stage-upload.ts';
 import { bundleTar } from '../../fixtures/tar.ts';
 import { startApi, tokens, upload } from '../harness.ts';
 
-/** A bundle with the name of a generated output is refused before 202, and not by its run. */
+/** A bundle with the name of a generated output is rejected before the 202, not by its run. */
 
 type Destination = UploadPipeline['destinations'][number];
 const off = { checksums: false, archive: false, index: false, sceneMapPage: false } as const;
@@ -19,7 +19,7 @@ const headers = { 'content-type': 'application/gzip' };
 const start = (test: Test, ...destinations: Destination[]): ReturnType<typeof startApi> =>
   startApi(test, { stage: stageUpload, maxUploadSize: 20_000, destinations });
 
-t.test('a bundle with index.html is refused where outputs.index is true', async (t) => {
+t.test('rejects a bundle with index.html if outputs.index is true', async (t) => {
   const api = await start(t, { id: 'web', outputs: { ...off, index: true }, releases: null });
   for (const query of ['', '?dry_run=true']) {
     const response = await upload(api.origin, { headers, query, body: site });
@@ -31,10 +31,10 @@ t.test('a bundle with index.html is refused where outputs.index is true', async 
       findings: [{ code: 'generated_path_taken', file: 'index.html' }],
     });
   }
-  t.same(await api.staged(), [], 'nothing stays staged');
+  t.same(await api.staged(), [], 'no files stay staged');
 });
 
-t.test('it is accepted with outputs.index: auto', async (t) => {
+t.test('accepts it with outputs.index: auto', async (t) => {
   const { origin } = await start(t, { id: 'web', outputs: { ...off, index: 'auto' }, releases: null });
   t.equal((await upload(origin, { headers, body: site })).status, 202);
 });
@@ -55,7 +55,7 @@ t.test('the last byte of a resumable upload gets the same answer', async (t) => 
   t.match(await response.json(), { findings: [{ code: 'generated_path_taken' }] });
 });
 
-t.test('a publication to a channel concerns only the destinations that have it', async (t) => {
+t.test('a publication to a channel checks only the destinations that have the channel', async (t) => {
   const { origin } = await start(
     t,
     { id: 'web', outputs: { ...off, index: true }, releases: null },

@@ -67,7 +67,7 @@ t.test('answers each hostile archive as documented, and leaves nothing in stagin
     202,
     'a valid archive is still accepted',
   );
-  t.comment(`told: ${rows.size} hostile archives refused; docs/design/hostile-archives.md lists them`);
+  t.comment(`report: ${rows.size} hostile archives refused; docs/design/hostile-archives.md lists them`);
 });
 
 t.test('gives the same answers to form uploads', async (t) => {
@@ -82,7 +82,7 @@ t.test('gives the same answers to form uploads', async (t) => {
 t.test('gives the same answers to resumable uploads', async (t) => {
   const api = await startApi(t, { stage: stageUpload, maxUploadSize: hostileLimits.maxUploadSize });
   for (const [name, [code, archive]] of Object.entries(hostileArchives)) {
-    // An upload of nothing cannot be begun.
+    // An empty upload cannot be started.
     if (archive.length === 0) continue;
     const bytes = new Uint8Array(archive);
     // Oversized archives are rejected by size, before their content is examined.
@@ -99,7 +99,7 @@ t.test('gives the same answers to archives that omit stored files', async (t) =>
   const api = await startApi(t, { keep: {}, maxUploadSize });
   for (const [name, [code, archive]] of Object.entries(hostileArchives)) {
     if (archive.length === 0) continue;
-    // Without readable content, each is rejected for another reason first.
+    // Without readable content, each is rejected earlier for another reason.
     const headers = { 'waybill-partial': digestOf(firstManifest(archive)) };
     const plainly = await upload(api.origin, { body: archive, headers });
     t.match(await plainly.json(), { code }, name);
@@ -111,11 +111,11 @@ t.test('gives the same answers to archives that omit stored files', async (t) =>
   t.same(
     api.ports.uploads.content.missing('maps', [digestOf('x')]),
     [digestOf('x')],
-    'and nothing of it is kept',
+    'and none of it is stored',
   );
 });
 
-/** The bytes of the first `manifest.json` of a tar that is read as naively as can be. */
+/** Returns the bytes of the first `manifest.json` of a tar, with a naive parser. */
 function firstManifest(archive: Buffer): Buffer {
   const bytes = archive[0] === 0x1f ? unzipped(archive) : archive;
   for (let at = 0; at + 512 <= bytes.length;) {

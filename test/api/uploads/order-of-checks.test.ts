@@ -17,10 +17,10 @@ interface Request {
 interface Defect {
   status: number;
   code: string;
-  /** What of a request it spoils; two that spoil the same cannot be sent together. */
+  /** The part of the request that it makes invalid. Two errors in the same part cannot be combined. */
   spoils: string;
   apply: (request: Request) => void;
-  /** A header that goes with the answer. */
+  /** A header that the response must have. */
   header?: RegExp;
 }
 

@@ -6,11 +6,11 @@ import { manifestOf, tar } from '../../fixtures/tar.ts';
 import { type Api, startApi, tokens, upload, uploadForm, type UploadOptions } from '../harness.ts';
 import { begin, send } from '../resumable/tus.ts';
 
-/** Archives without the files that the daemon has: what it reports, completes and rejects. */
+/** Archives without the files that the daemon has stored: missing files, completed bundles, and refusals. */
 
 const files = { 'a.txt': 'A', 'sub/b.txt': 'B', 'sub/c.txt': 'C' };
 
-/** A manifest of these files, all with digests and sizes. */
+/** A manifest of these files, each with digest and size. */
 function manifest(content: Record<string, string>, more: Record<string, unknown> = {}): string {
   const listed = Object.entries(content).map(([name, body]) => ({
     path: name,
@@ -20,7 +20,7 @@ function manifest(content: Record<string, string>, more: Record<string, unknown>
   return manifestOf(listed, { name: 'site', ...more });
 }
 
-/** The manifest, and of the files only those that are named; all without names. */
+/** An archive with the manifest, and only the files in `names`. Without `names`, all files. */
 function archive(text: string, content: Record<string, string>, names = Object.keys(content)): Buffer {
   return tar(
     { path: 'manifest.json', body: text },
@@ -55,7 +55,7 @@ const ways: Record<string, Way> = {
 };
 
 for (const [name, way] of Object.entries(ways))
-  t.test(`an archive that leaves out what is kept becomes the whole bundle (${name})`, async (t) => {
+  t.test(`completes an archive that omits stored files (${name})`, async (t) => {
     const api = await startApi(t, { keep: {}, maxUploadSize: 10_000 });
     const first = manifest(files);
     t.same(await missing(api, first), {
@@ -82,9 +82,9 @@ for (const [name, way] of Object.entries(ways))
     t.same(
       facts,
       Object.values(next).map((body) => ({ size: body.length, digest: digestOf(body) })),
-      'as if all had been sent',
+      'as if all files had been sent',
     );
-    t.match(await missing(api, second), { missing: { length: 0 } }, 'what it brought is kept, too');
+    t.match(await missing(api, second), { missing: { length: 0 } }, 'its own files are stored, too');
   });
 
 for (const [name, way] of Object.entries(ways))
@@ -97,8 +97,8 @@ for (const [name, way] of Object.entries(ways))
     const before = readdirSync(api.stagingDirectory);
     const refused = await way(api, archive(text, next, ['new1']), { headers: named(text) });
     t.equal(refused.status, 409);
-    const told = (await refused.json()) as { findings: unknown[] };
-    t.match(told, {
+    const body = (await refused.json()) as { findings: unknown[] };
+    t.match(body, {
       code: 'files_missing',
       retryable: false,
       findings: [
@@ -106,14 +106,14 @@ for (const [name, way] of Object.entries(ways))
         { file: 'new2', pointer: '/files/4', ...noFile },
       ],
     });
-    t.equal(told.findings.length, 2);
-    t.same(readdirSync(api.stagingDirectory), before, 'nothing is left of it');
+    t.equal(body.findings.length, 2);
+    t.same(readdirSync(api.stagingDirectory), before, 'no files are left');
     t.match(await missing(api, text), { missing: [digestOf('B'), digestOf('2')] });
-    const mended = archive(text, next, ['sub/b.txt', 'new2']);
-    t.ok((await way(api, mended, { headers: named(text) })).ok);
+    const fixedArchive = archive(text, next, ['sub/b.txt', 'new2']);
+    t.ok((await way(api, fixedArchive, { headers: named(text) })).ok);
   });
 
-/** The path of a kept file of the pipeline `maps`. */
+/** The path of a stored file of the pipeline `maps`. */
 function kept({ contentDirectory }: Api, digest: Digest): string {
   return path.join(contentDirectory, 'maps', hexOf(digest).slice(0, 2), hexOf(digest));
 }
@@ -131,7 +131,7 @@ t.test("neither reveals nor uses another pipeline's files", async (t) => {
     headers: named(text),
   });
   t.match(await stolen.json(), { code: 'files_missing', findings: all.map(() => noFile) });
-  t.match(await missing(api, text), { missing: { length: 0 } }, 'the one whose they are has them');
+  t.match(await missing(api, text), { missing: { length: 0 } }, 'its own pipeline has them');
 });
 
 t.test('applies all archive and bundle rules to completed bundles', async (t) => {
@@ -167,10 +167,10 @@ t.test('applies all archive and bundle rules to completed bundles', async (t) =>
   const text = manifest(files);
   t.match(await send(text, only(text), named('another')), { code: 'invalid_request' });
   t.match(await send(text, only(text), { 'waybill-partial': 'sha256:1' }), { code: 'invalid_request' });
-  t.match(await send(text, only(text), {}), { code: 'invalid_bundle' }, 'without the header it is whole');
+  t.match(await send(text, only(text), {}), { code: 'invalid_bundle' }, 'without the header, it is complete');
 });
 
-t.test('a dry run uses what is kept and keeps nothing', async (t) => {
+t.test('a dry run uses stored files and stores none', async (t) => {
   const api = await startApi(t, { keep: {}, maxUploadSize: 10_000 });
   const text = manifest(files);
   const query = '?dry_run=true';
@@ -181,7 +181,7 @@ t.test('a dry run uses what is kept and keeps nothing', async (t) => {
   t.equal((await upload(api.origin, partial)).status, 200);
 });
 
-t.test('reports no missing files if nothing is kept', async (t) => {
+t.test('reports no missing files if none are stored', async (t) => {
   const api = await startApi(t, { keep: { maxBytes: 0 }, maxUploadSize: 10_000 });
   t.ok((await upload(api.origin, { body: whole(files) })).ok);
   const text = manifest(files);

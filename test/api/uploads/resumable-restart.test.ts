@@ -13,7 +13,7 @@ import { freePort } from '../../services/free-port.ts';
 import { tokens } from '../harness.ts';
 import { begin, offsetOf, send } from '../resumable/tus.ts';
 
-/** The daemon as it is, with clients that know nothing of it, connections that break, and restarts. */
+/** The real daemon, with clients of other projects, broken connections, and restarts. */
 
 const token = tokens.maps;
 
@@ -40,20 +40,23 @@ pipelines:
   return { root, port, start: () => serve({ configFile, log: silentLog, env }) };
 }
 
-/** Waits until the run of the upload has ended, and gives its status. */
+/** Waits until the run of the upload has ended. Returns its status. */
 async function statusOf(origin: string, location: string | null): Promise<string> {
   const response = await fetch(`${origin}${location ?? '/none'}?wait=60`);
   return ((await response.json()) as { status: string }).status;
 }
 
-// Enough for the cuts, each of which costs less than two chunks, and for a restart after them.
+// Large enough for the cuts, each of which costs less than two chunks, and for a restart after them.
 const size = 6 << 20;
 const chunkSize = 256 << 10;
 const archive = bundleTar({ 'data.bin': Buffer.alloc(size, 'waybill ') }, { name: 'site' });
 const wasPublished = (root: string): boolean =>
   readFileSync(path.join(root, 'web/site/data.bin')).equals(Buffer.alloc(size, 'waybill '));
 
-/** Uploads with tus-js-client, which is cut whenever `afterChunk` says so; gives the run's path. */
+/**
+ * Uploads with tus-js-client, and disconnects whenever `afterChunk` returns true. Returns the path of the
+ * run.
+ */
 function uploadWithClient(origin: string, afterChunk: () => void): Promise<string> {
   return new Promise((resolve, reject) => {
     const upload = new Upload(archive, {
@@ -73,7 +76,7 @@ for (const [name, server] of [
   ['memory', '  queue: {driver: memory}'],
   ['embedded', '  queue: {driver: embedded, directory: ./queue}'],
 ] as const)
-  t.test(`tus-js-client, cut ten times, and the daemon restarted in the middle (${name})`, async (t) => {
+  t.test(`tus-js-client with ten disconnects and a restarted daemon (${name})`, async (t) => {
     const place = await layOut(t, server);
     let daemon = await place.start();
     t.teardown(() => daemon.close());
@@ -88,19 +91,19 @@ for (const [name, server] of [
     const location = await uploadWithClient(origin, () => {
       if (left > 0) {
         left -= 1;
-        // Within the next chunk, each time at another place.
+        // Within the next chunk, each time at another position.
         proxy.cutAfter(1 + Math.floor((chunkSize * left) / 10));
       } else if (restarts.length === 0) restarts.push(restart());
     });
     await Promise.all(restarts);
     t.same([proxy.cuts() >= 10, restarts.length], [true, 1], `${proxy.cuts()} cuts and a restart`);
     const most = archive.length + (proxy.cuts() + 2) * (chunkSize + 2_000) + 100_000;
-    t.ok(proxy.passed('to the server') <= most, 'at most one chunk was sent twice for each cut');
+    t.ok(proxy.passed('to the server') <= most, 'at most one chunk was resent for each cut');
     t.equal(await statusOf(origin, location), 'succeeded');
     t.ok(wasPublished(place.root));
   });
 
-t.test('an upload that a daemon left is there for the next one, until it is over', async (t) => {
+t.test('a daemon continues the partial uploads of the previous one, until they expire', async (t) => {
   const place = await layOut(t, '  resumable: {retention: 1h}');
   const first = await place.start();
   const origin = first.url.replace(/\/$/, '');
@@ -116,7 +119,7 @@ t.test('an upload that a daemon left is there for the next one, until it is over
   t.ok(wasPublished(place.root));
 });
 
-t.test('curl alone uploads, too', async (t) => {
+t.test('curl can upload without a library', async (t) => {
   await ensureInstalled('curl');
   const place = await layOut(t, '');
   const daemon = await place.start();
@@ -126,7 +129,7 @@ t.test('curl alone uploads, too', async (t) => {
   writeFileSync(file, archive);
   const curl = async (...args: string[]): Promise<string> => {
     const common = ['-sS', '-D', '-', '-o', '/dev/null', '-H', `Authorization: Bearer ${token}`];
-    // Not synchronously: the daemon is in this process.
+    // Must be asynchronous, because the daemon is in this process.
     const options = [...common, '-H', 'Tus-Resumable: 1.0.0', ...args];
     return (await promisify(execFile)('curl', options)).stdout;
   };

@@ -7,14 +7,14 @@ import { runResult } from '../../contract/queue.ts';
 import { type Api, connect, startApi, tokens, upload, uploadHead } from '../harness.ts';
 import { begin, offsetOf, send, tus } from '../resumable/tus.ts';
 
-/** Resumable uploads against a daemon whose runs wait: what tus 1.0 asks for, and what is ours. */
+/** Resumable uploads to a daemon whose runs wait: the requirements of tus 1.0, and our additions. */
 
 const recordOf = async ({ ports }: Api, response: Response) =>
   ports.queue.find(response.headers.get('location')?.split('/').at(-1) ?? 'none');
 const codeOf = async (response: Response): Promise<string> =>
   ((await response.json()) as { code: string }).code;
 
-t.test('an upload in pieces becomes the run that it would in one request', async (t) => {
+t.test('an upload in parts results in the same run as one request', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6, { headers: { 'upload-metadata': 'filename c2l0ZS50YXI=' } });
   const first = await send(url, 0, 'abc');
@@ -56,24 +56,24 @@ t.test('accepts a length with or after the last part', async (t) => {
   );
   const other = await begin(api.origin, null);
   t.equal((await send(other, 0, 'abcdef')).headers.get('location'), null);
-  const told = await send(other, 6, '', { headers: { 'upload-length': '6' } });
-  t.equal((await recordOf(api, told))?.status, 'queued');
+  const accepted = await send(other, 6, '', { headers: { 'upload-length': '6' } });
+  t.equal((await recordOf(api, accepted))?.status, 'queued');
   const large = await begin(api.origin, null);
-  t.equal((await send(large, 0, 'x'.repeat(1_001))).status, 413, 'no more than the pipeline takes');
+  t.equal((await send(large, 0, 'x'.repeat(1_001))).status, 413, 'more than the pipeline accepts');
   t.equal(
     (await send(await begin(api.origin, null), 0, '', { headers: { 'upload-length': '0' } })).status,
     400,
   );
 });
 
-t.test('the last byte counts once the queue has taken the bundle, and is sent until then', async (t) => {
+t.test('the last byte counts once the queue has accepted the bundle, and is resent until then', async (t) => {
   const api = await startApi(t, { http: { queueSize: 1 } });
   const url = await begin(api.origin, 6);
   const slot = await api.ports.queue.reserve({ pipelineId: 'docs' });
   const refused = await send(url, 0, 'abcdef');
   t.same([refused.status, await codeOf(refused)], [503, 'queue_full']);
   t.ok(Number(refused.headers.get('retry-after')) > 0);
-  t.equal(await offsetOf(url), 5, 'no client takes it for done');
+  t.equal(await offsetOf(url), 5, 'it does not look complete to a client');
   t.equal(await codeOf(await send(url, 5, 'f')), 'queue_full');
   await slot.release();
   const last = await send(url, 5, 'f');
@@ -92,7 +92,7 @@ t.test('removes a permanently rejected upload with its bytes', async (t) => {
   t.same(await api.staged(), []);
 });
 
-t.test('a key means what it means for an upload in one request', async (t) => {
+t.test('a key works as for an upload in one request', async (t) => {
   const api = await startApi(t);
   const headers = { 'idempotency-key': 'k' };
   const plain = await upload(api.origin, { headers, body: 'abc' });
@@ -107,10 +107,10 @@ t.test('a key means what it means for an upload in one request', async (t) => {
   t.equal(await offsetOf(lost), null, 'an upload whose Location never arrived is replaced');
   await send(begun, 0, 'a');
   await begin(api.origin, 3, { headers });
-  t.equal(await offsetOf(begun), 1, 'and one that is being sent is not');
+  t.equal(await offsetOf(begun), 1, 'an active upload is not replaced');
 });
 
-t.test('a key whose run has failed starts another where that was asked for at the beginning', async (t) => {
+t.test('restarts a failed run under its key if the upload requested that at its creation', async (t) => {
   const api = await startApi(t);
   await api.ports.queue.start(async () => runResult('failed'));
   const headers = { 'idempotency-key': 'k' };
@@ -127,7 +127,7 @@ t.test('a key whose run has failed starts another where that was asked for at th
   t.equal((await api.ports.queue.find(second))?.status, 'failed');
 });
 
-t.test('offsets, versions, types and strangers are refused', async (t) => {
+t.test('rejects wrong offsets, versions, types and tokens', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6);
   await send(url, 0, 'abc');
@@ -148,7 +148,7 @@ t.test('offsets, versions, types and strangers are refused', async (t) => {
   ];
   for (const [response, status, code] of refused)
     t.same([response.status, await codeOf(response)], [status, code], code);
-  t.equal(await offsetOf(url), 3, 'and nothing has changed');
+  t.equal(await offsetOf(url), 3, 'nothing has changed');
   const old = await tus('HEAD', url, { headers: { 'tus-resumable': '0.2.2' } });
   t.same([old.status, old.headers.get('tus-version')], [412, '1.0.0']);
   for (const length of ['0', '-1', 'x', '1001']) {
@@ -174,7 +174,7 @@ t.test('keeps received bytes after a disconnect, and lets a later request take o
   };
   socket.write(`${head(0)}ab`);
   await received(2);
-  t.equal(await offsetOf(url), 2, 'HEAD ends the request that still sends');
+  t.equal(await offsetOf(url), 2, 'HEAD ends the active request');
   t.match(await until(/"code"/), /^HTTP\/1.1 423 [^]*"code":"upload_locked","retryable":true/);
   const gone = await connect(t, api.origin);
   gone.socket.write(`${head(2)}cd`);
@@ -223,7 +223,7 @@ t.test(
   },
 );
 
-t.test('partial uploads are bounded in number and bytes, and ended by DELETE', async (t) => {
+t.test('partial uploads are limited in number and bytes, and DELETE ends them', async (t) => {
   const api = await startApi(t, { resumable: { maxUploads: 2, maxBytes: 1_500 } });
   const [one, two] = [await begin(api.origin, 600), await begin(api.origin, 600)];
   const post = (length: string) =>
@@ -231,13 +231,13 @@ t.test('partial uploads are bounded in number and bytes, and ended by DELETE', a
   t.equal(await codeOf(await post('1')), 'partial_uploads_full');
   t.equal((await tus('DELETE', one)).status, 204);
   t.equal(await offsetOf(one), null);
-  t.equal(await codeOf(await post('901')), 'partial_uploads_full', 'each counts with all of its archive');
+  t.equal(await codeOf(await post('901')), 'partial_uploads_full', 'each counts with its whole archive');
   t.equal((await post('900')).status, 201);
   t.equal(await offsetOf(two), 0);
   t.match(await (await fetch(`${api.origin}/metrics`)).text(), /^waybill_partial_uploads 2$/m);
 });
 
-t.test('a full disk refuses what it has no room for, and keeps the rest', async (t) => {
+t.test('a full disk rejects further bytes, and keeps the others', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6);
   const { partialUploads } = api.ports.uploads;
@@ -250,7 +250,7 @@ t.test('a full disk refuses what it has no room for, and keeps the rest', async 
   t.equal(await offsetOf(url), 3);
 });
 
-t.test('the last byte is 503 while staging cannot be used, and counts once it can', async (t) => {
+t.test('the last byte is 503 while staging is unavailable, and accepted afterwards', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6);
   await rm(api.stagingDirectory, { recursive: true });
@@ -264,7 +264,7 @@ t.test('the last byte is 503 while staging cannot be used, and counts once it ca
   t.equal((await recordOf(api, last))?.status, 'queued');
 });
 
-t.test('an upload whose bytes were removed underneath is gone, and others are begun', async (t) => {
+t.test('an upload whose bytes were deleted is gone, and new ones can start', async (t) => {
   const api = await startApi(t);
   const partial = path.join(path.dirname(api.contentDirectory), 'partial');
   const removed = await begin(api.origin, 6);
@@ -317,7 +317,7 @@ t.test('lets only the owner of a key find an interrupted upload by it', async (t
   const found = { upload_id: id, offset: 3, length: 6, idempotency_key: 'k 1', run_id: null };
   t.match(await list('?idempotency_key=k%201'), [{ ...found, metadata: { archive: 'abc', private: null } }]);
   t.same(await list('?idempotency_key=k'), []);
-  t.same(await list('', tokens.writer), [], 'another token sees none of it');
+  t.same(await list('', tokens.writer), [], 'another token cannot see it');
   t.same(await list('', tokens.writer, 'docs'), []);
   const later = await begin(api.origin, 6);
   t.match(await list(), [
@@ -328,7 +328,7 @@ t.test('lets only the owner of a key find an interrupted upload by it', async (t
   t.match(await list('?idempotency_key=k%201'), [{ upload_id: id, offset: 6, run_id: /^maps\./ }]);
 });
 
-t.test('switched off, there is nothing under their paths', async (t) => {
+t.test('if disabled, their paths do not exist', async (t) => {
   const api = await startApi(t, { resumable: { maxUploads: 0 } });
   const uploads = `${api.origin}/v1/pipelines/maps/uploads`;
   for (const [method, url] of [
@@ -336,10 +336,10 @@ t.test('switched off, there is nothing under their paths', async (t) => {
     ...(['GET', 'HEAD', 'PATCH', 'DELETE'] as const).map((name) => [name, `${uploads}/x`] as const),
   ])
     t.equal((await tus(method, url)).status, 404, `${method} ${url}`);
-  t.equal((await upload(api.origin, { body: 'abc' })).status, 202, 'and all else is as ever');
+  t.equal((await upload(api.origin, { body: 'abc' })).status, 202, 'everything else works as before');
 });
 
-t.test('the supported protocol', async (t) => {
+t.test('uses the supported protocol', async (t) => {
   const { origin } = await startApi(t);
   const response = await tus('OPTIONS', `${origin}/v1/pipelines/maps/uploads`);
   t.equal(response.status, 204);

@@ -24,7 +24,7 @@ function archive(version: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(tar(...entries));
 }
 
-t.test(`${uploads} uploads to a fixed destination, in shuffled order, end with the newest`, async (t) => {
+t.test(`${uploads} uploads to a fixed destination, in shuffled order, publish the newest`, async (t) => {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-shuffled-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   mkdirSync(path.join(root, 'public'));

@@ -81,7 +81,7 @@ async function upload(pipeline: string, body: Buffer): Promise<{ status: number;
   return { status: response.status, document: await response.json() };
 }
 
-/** The record of the run that an accepted upload made, as text. */
+/** The record of the run for an accepted upload, as text. */
 async function published(pipeline: string, made: Made): Promise<string> {
   const { status, document } = await upload(pipeline, await archive(made));
   t.equal(status, 202, JSON.stringify(document));
@@ -95,7 +95,7 @@ async function lastRecord(act: Act): Promise<AuditRecord | undefined> {
 
 const read = (name: string): string => readFileSync(path.join(place, name), 'utf8');
 
-t.test('an upload that is not signed by a trusted key is refused before it is accepted', async (t) => {
+t.test('an upload without a signature by a trusted key is rejected before it is accepted', async (t) => {
   const id = theirs.publicKey.id;
   const over = (other: string) => (): Buffer => signer(ours)(Buffer.from(other), oldest);
   const cases: [string, Made['sign'] | undefined, string, RegExp][] = [
@@ -116,16 +116,16 @@ t.test('an upload that is not signed by a trusted key is refused before it is ac
   }
   t.match(await published('strict', { text: '1', sign: signer(ours) }), /"publish_new"/);
   t.equal(read('strict/site/a.txt'), '1');
-  t.throws(() => read('strict/site/manifest.json.minisig'), 'the signature is no output');
+  t.throws(() => read('strict/site/manifest.json.minisig'), 'the signature is not an output');
 });
 
-t.test('the generated archive has the signature, so that it can be uploaded again', async (t) => {
+t.test('the generated archive has the signature, and can be uploaded again', async (t) => {
   const body = readFileSync(path.join(place, 'strict/site/site.tar.gz'));
   t.match(await upload('strict', body), { status: 202 });
 });
 
 t.test(
-  'an older signed bundle is refused, whatever stale says, and the same one is nothing new',
+  'an older signed bundle is rejected whatever stale is set to, and the same one is unchanged',
   async (t) => {
     const [one, two] = [signer(ours), signer(theirs)];
     t.match(await published('file', { text: 'old', sign: one }), /"publish_new"/);
@@ -152,13 +152,13 @@ t.test('publications of a daemon without notifiers are in the audit trail', asyn
   });
 });
 
-t.test('required: false accepts an unsigned bundle, and no invalid signature', async (t) => {
+t.test('required: false accepts an unsigned bundle, but no invalid signature', async (t) => {
   t.match(await published('lenient', { text: '1' }), /"unsigned_bundle"/);
   const refused = await upload('lenient', await archive({ text: '2', sign: signer(theirs) }));
   t.match(refused, { status: 422, document: { code: 'signing_key_untrusted' } });
 });
 
-t.test('a reload revokes a key, and refuses a file of keys that is not right', async (t) => {
+t.test('a reload revokes a key, and rejects an invalid key file', async (t) => {
   writeFileSync(configuration, yaml([theirs]));
   await served.reload();
   const refused = await upload('strict', await archive({ text: '3', created: newer, sign: signer(ours) }));

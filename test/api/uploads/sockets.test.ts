@@ -4,20 +4,17 @@ import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { manualClock } from '../../workers/manual-clock.ts';
 import { connect, stageAnything, startApi, tokens, upload, uploadHead } from '../harness.ts';
 
-t.test(
-  'with Expect: 100-continue nothing of the body is asked for until all checks have passed',
-  async (t) => {
-    const { origin } = await startApi(t);
-    const { socket, until, received } = await connect(t, origin);
-    socket.write(uploadHead({ Expect: '100-continue', 'Content-Length': 4 }));
-    await until(/\r\n\r\n/);
-    t.equal(received(), 'HTTP/1.1 100 Continue\r\n\r\n');
-    socket.write('body');
-    t.match(await until(/202 Accepted[^]*\}/), /"status":"accepted"/);
-  },
-);
+t.test('with Expect: 100-continue, the body is requested only after all checks', async (t) => {
+  const { origin } = await startApi(t);
+  const { socket, until, received } = await connect(t, origin);
+  socket.write(uploadHead({ Expect: '100-continue', 'Content-Length': 4 }));
+  await until(/\r\n\r\n/);
+  t.equal(received(), 'HTTP/1.1 100 Continue\r\n\r\n');
+  socket.write('body');
+  t.match(await until(/202 Accepted[^]*\}/), /"status":"accepted"/);
+});
 
-t.test('with Expect: 100-continue every refusal comes instead of the 100', async (t) => {
+t.test('with Expect: 100-continue, every refusal replaces the 100', async (t) => {
   const { origin, ports } = await startApi(t, { http: { queueSize: 1 } });
   const path = '/v1/pipelines/maps/upload';
   const cases: [Record<string, string | number>, string, string][] = [
@@ -42,13 +39,13 @@ t.test('with Expect: 100-continue every refusal comes instead of the 100', async
 });
 
 t.test('a client that is still sending gets the whole answer and no reset', async (t) => {
-  // A refused client is cut off after five seconds, which do not pass here.
+  // A refused client is disconnected after five seconds. Here, that time does not pass.
   const { origin } = await startApi(t, { maxUploadSize: 50_000_000, clock: manualClock() });
   const { socket, until, closed } = await connect(t, origin);
   const length = 20_000_000;
   socket.write(uploadHead({ Authorization: 'Bearer guess', 'Content-Length': length }));
   await until(/\r\n\r\n\{.*\}/);
-  // Still sending after the answer is there, as a client does that looks only when it is done.
+  // Still sends after the response has arrived, like a client that reads only when it is done.
   const chunk = Buffer.alloc(1_000_000);
   for (let sent = 0; sent < length; sent += chunk.length) {
     if (!socket.write(chunk))
@@ -72,8 +69,8 @@ t.test('a refusal in the middle of the body is answered while the client is stil
   t.match(await closed, /^HTTP\/1.1 413 [^]*"code":"upload_too_large"/);
 });
 
-t.test('a refused client that goes on for ever is cut off, however fast it is', async (t) => {
-  // It is not its time that ends it.
+t.test('a refused client that sends endlessly is disconnected, however fast it sends', async (t) => {
+  // The disconnect is not caused by a timeout.
   const { origin } = await startApi(t, { clock: manualClock() });
   const { socket, closed } = await connect(t, origin);
   socket.write(uploadHead({ Authorization: 'Bearer guess', 'Transfer-Encoding': 'chunked' }));
@@ -83,13 +80,13 @@ t.test('a refused client that goes on for ever is cut off, however fast it is', 
     socket.once('drain', pump);
   };
   pump();
-  // The reset is what is asked for here.
+  // The test expects the reset.
   await closed.catch(() => undefined);
   t.ok(socket.destroyed);
 });
 
 t.test(
-  'an upload that its client leaves costs a staging directory nothing and the daemon nothing',
+  'an upload that its client aborts leaves no staging directory and does not affect the daemon',
   async (t) => {
     let begun: () => void = () => undefined;
     let ended: (error: unknown) => void = () => undefined;
@@ -113,11 +110,11 @@ t.test(
       await closed.catch(() => undefined);
       await until(async () => (await staged()).length === 0 && (await ports.queue.depth()).reserved === 0);
     }
-    t.equal((await upload(origin)).status, 202, 'and the next upload is taken');
+    t.equal((await upload(origin)).status, 202, 'the next upload is accepted');
   },
 );
 
-t.test('a body that stalls is 408 with its slot and directory given back', async (t) => {
+t.test('a body that stalls is 408, and its slot and directory are released', async (t) => {
   const { origin, staged, ports } = await startApi(t, { http: { idleTimeoutMs: 20 } });
   const { socket, closed, until: received } = await connect(t, origin);
   socket.write(`${uploadHead({ 'Content-Length': 100 })}some`);
@@ -128,7 +125,7 @@ t.test('a body that stalls is 408 with its slot and directory given back', async
   await until(async () => (await ports.queue.depth()).reserved === 0);
 });
 
-t.test('a body that takes longer than upload_timeout is 408, however steadily it comes', async (t) => {
+t.test('a body that takes longer than upload_timeout is 408, however steadily it arrives', async (t) => {
   const { origin, staged } = await startApi(t, { http: { uploadTimeoutMs: 50 }, maxUploadSize: 1e9 });
   const { socket, until: received } = await connect(t, origin);
   socket.write(uploadHead({ 'Content-Length': 1e8 }));
@@ -138,7 +135,7 @@ t.test('a body that takes longer than upload_timeout is 408, however steadily it
   t.same(await staged(), []);
 });
 
-t.test("time that staging takes is not the client's idleness", async (t) => {
+t.test('time spent in staging does not count as inactivity of the client', async (t) => {
   const clock = manualClock();
   const stage: StageUpload = async (request) => {
     const { input } = request;
@@ -184,7 +181,7 @@ t.test('a connection is kept after a good upload and after a refusal whose body 
   t.match(await received(/200 OK[^]*\}/), /"status":"ok"/);
 });
 
-t.test('bytes that are no HTTP are refused and the daemon goes on', async (t) => {
+t.test('bytes that are not HTTP are rejected, and the daemon continues', async (t) => {
   const { origin } = await startApi(t);
   for (const bytes of [
     '\x16\x03\x01\x02\x00',
@@ -198,7 +195,7 @@ t.test('bytes that are no HTTP are refused and the daemon goes on', async (t) =>
   t.equal((await fetch(`${origin}/healthz`)).status, 200);
 });
 
-/** What HTTP itself refuses, whatever the route is. */
+/** Requests that HTTP itself rejects, on any route. */
 const get = (...lines: string[]): string => `GET /healthz HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
 const refusals: [string, string, number, string][] = [
   ['no HTTP', '\x16\x03\x01\x02\x00', 400, 'malformed_request'],
@@ -253,7 +250,7 @@ for (const [what, bytes, status, code] of refusals)
     t.match(answer, /\r\nConnection: close\r\n/i);
     const [head = '', body = ''] = answer.split('\r\n\r\n');
     const length = /\r\nContent-Length: (\d+)/.exec(head)?.[1];
-    t.equal(Number(length), Buffer.byteLength(body), 'and nothing comes after it');
+    t.equal(Number(length), Buffer.byteLength(body), 'nothing follows it');
     const id = /\r\nX-Request-Id: (\S+)/.exec(head)?.[1];
     t.match(JSON.parse(body), { type: 'about:blank', status, code, instance: `urn:uuid:${id}` });
     while (lines.length === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -267,7 +264,7 @@ for (const [what, bytes, status, code] of refusals)
     await until(async () => (await staged()).length === 0);
   });
 
-t.test('HTTP/1.0 needs no Host header and knows no expectations', async (t) => {
+t.test('HTTP/1.0 requires no Host header and ignores expectations', async (t) => {
   const { origin } = await startApi(t);
   for (const line of ['', 'Expect: x\r\n']) {
     const { socket, closed } = await connect(t, origin);
@@ -276,7 +273,7 @@ t.test('HTTP/1.0 needs no Host header and knows no expectations', async (t) => {
   }
 });
 
-t.test('a body that is longer than its length does not cost the client its answer', async (t) => {
+t.test('a client whose body exceeds its length still gets its answer', async (t) => {
   let goOn: () => void = () => undefined;
   const mayGoOn = new Promise<void>((resolve) => (goOn = resolve));
   const stage: StageUpload = async (request) => {
@@ -287,7 +284,7 @@ t.test('a body that is longer than its length does not cost the client its answe
   const { origin, lines } = await startApi(t, { stage });
   const { socket, closed, received } = await connect(t, origin);
   socket.write(`${uploadHead({ 'Content-Length': 4 })}body and more`);
-  // The rest is refused long before the upload is accepted.
+  // The rest is rejected long before the upload is accepted.
   await new Promise((resolve) => setTimeout(resolve, 50));
   t.equal(received(), '');
   goOn();
@@ -301,7 +298,7 @@ t.test('a body that is longer than its length does not cost the client its answe
   );
 });
 
-t.test('a client that goes on after what is no HTTP has its answer and is cut off', async (t) => {
+t.test('a client that keeps sending after invalid HTTP gets its answer and is disconnected', async (t) => {
   const { origin } = await startApi(t, { clock: manualClock() });
   const { socket, until, closed } = await connect(t, origin);
   socket.write(`${uploadHead({ 'Transfer-Encoding': 'chunked' })}zz\r\n`);
@@ -315,7 +312,7 @@ t.test('a client that goes on after what is no HTTP has its answer and is cut of
   t.ok(socket.destroyed);
 });
 
-/** Looks until it is so; the test's own time-out ends a vain search. */
+/** Polls until the condition is true. The test's own timeout ends the loop. */
 async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setImmediate(resolve));
 }

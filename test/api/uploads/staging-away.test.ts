@@ -13,17 +13,17 @@ import { connect, startApi, upload, uploadHead } from '../harness.ts';
 const body = bundleTar({ 'index.html': 'x' }, { name: 'session-1' });
 const settings = { stage: stageUpload, maxUploadSize: 100_000 };
 
-t.test('staging that was removed underneath is made again, by an upload or a health check', async (t) => {
+t.test('a deleted staging directory is recreated by an upload or a health check', async (t) => {
   const { origin, stagingDirectory, staged } = await startApi(t, settings);
   await rm(stagingDirectory, { recursive: true });
   t.equal((await upload(origin, { body })).status, 202);
   t.equal((await staged()).length, 1);
   await rm(stagingDirectory, { recursive: true });
   t.equal((await fetch(`${origin}/healthz`)).status, 200);
-  t.same(await staged(), [], 'and what it tried is gone');
+  t.same(await staged(), [], 'the files of the test write are gone');
 });
 
-t.test('staging that cannot be used makes uploads and readiness 503 until it can', async (t) => {
+t.test('while staging is unusable, uploads and readiness are 503', async (t) => {
   const { origin, stagingDirectory, lines } = await startApi(t, settings);
   await rm(stagingDirectory, { recursive: true });
   await writeFile(stagingDirectory, 'a file where the directory was');
@@ -43,7 +43,7 @@ t.test('staging that cannot be used makes uploads and readiness 503 until it can
   t.equal((await upload(origin, { body })).status, 202);
 });
 
-t.test('staging that can be read only makes uploads and readiness 503 until it can be written', async (t) => {
+t.test('while staging is read-only, uploads and readiness are 503', async (t) => {
   const { origin, stagingDirectory } = await startApi(t, settings);
   await mountTmpfs(t, stagingDirectory, '64m');
   const remount = (how: 'ro' | 'rw'): unknown =>
@@ -58,7 +58,7 @@ t.test('staging that can be read only makes uploads and readiness 503 until it c
   t.equal((await upload(origin, { body })).status, 202);
 });
 
-t.test('an upload whose staging goes while it is received is 503, and no defect of waybill', async (t) => {
+t.test('an upload whose staging is deleted while it is received is 503, not an internal error', async (t) => {
   const { origin, stagingDirectory, staged } = await startApi(t, settings);
   const { socket, until } = await connect(t, origin);
   socket.write(uploadHead({ 'Content-Length': body.length }));
@@ -69,7 +69,7 @@ t.test('an upload whose staging goes while it is received is 503, and no defect 
   t.match(await until(/\r\n\r\n\{.*\}/), /^HTTP\/1.1 503 [^]*"code":"staging_unavailable"/);
 });
 
-t.test('readiness names each check with its state, since when it is so, and what to do', async (t) => {
+t.test('readiness names each check with its state, the time of the change, and a hint', async (t) => {
   const { origin, stagingDirectory, lines } = await startApi(t, { ...settings, weatherIsUp: false });
   const ask = async (path = '/readyz') => {
     const response = await fetch(`${origin}${path}`);
@@ -121,46 +121,49 @@ t.test('readiness names each check with its state, since when it is so, and what
   t.match(again.of('staging'), { state: 'ok' });
   t.ok((again.of('staging')?.['since'] ?? '') > (away.of('staging')?.['since'] ?? ''));
   t.match(await (await fetch(`${origin}/metrics`)).text(), /^waybill_ready 1$/m);
-  const told = lines
+  const messages = lines
     .filter(({ fields }) => fields['check'] === 'staging')
     .map(({ level, message }) => [level, message]);
-  t.same(told, [
+  t.same(messages, [
     ['warn', 'a health check fails'],
     ['info', 'a health check succeeds again'],
   ]);
 });
 
-t.test('a check that does not answer is reported after five seconds, and not begun again', async (t) => {
-  const clock = manualClock();
-  let begun = 0;
-  let answer: () => void = () => undefined;
-  const prove = (): Promise<void> => {
-    begun += 1;
-    return new Promise((resolve) => (answer = resolve));
-  };
-  const check = { name: 'staging' as const, silent: 'staging_unavailable' as const, remedy: 'look', prove };
-  const readiness = newReadiness({
-    clock,
-    log: silentLog,
-    checks: [check],
-    isDraining: () => false,
-    weatherHealth: null,
-  });
-  for (const times of [1, 2]) {
+t.test(
+  'a check that does not answer is reported after five seconds, and not repeated meanwhile',
+  async (t) => {
+    const clock = manualClock();
+    let begun = 0;
+    let answer: () => void = () => undefined;
+    const prove = (): Promise<void> => {
+      begun += 1;
+      return new Promise((resolve) => (answer = resolve));
+    };
+    const check = { name: 'staging' as const, silent: 'staging_unavailable' as const, remedy: 'look', prove };
+    const readiness = newReadiness({
+      clock,
+      log: silentLog,
+      checks: [check],
+      isDraining: () => false,
+      weatherHealth: null,
+    });
+    for (const times of [1, 2]) {
+      const looking = readiness.look();
+      await clock.advance(5_000);
+      const { checks, failure } = await looking;
+      t.match(failure, { code: 'staging_unavailable', message: 'no answer within 5 s' }, `check ${times}`);
+      t.match(checks, [{ state: 'failing', since: '2026-11-20T02:04:39.000Z', hint: 'look' }]);
+    }
+    t.equal(begun, 1);
+    answer();
+    await clock.advance(0);
     const looking = readiness.look();
-    await clock.advance(5_000);
-    const { checks, failure } = await looking;
-    t.match(failure, { code: 'staging_unavailable', message: 'no answer within 5 s' }, `look ${times}`);
-    t.match(checks, [{ state: 'failing', since: '2026-11-20T02:04:39.000Z', hint: 'look' }]);
-  }
-  t.equal(begun, 1);
-  answer();
-  await clock.advance(0);
-  const looking = readiness.look();
-  answer();
-  t.match(await looking, { checks: [{ state: 'ok' }], failure: null });
-  t.equal(begun, 2);
-});
+    answer();
+    t.match(await looking, { checks: [{ state: 'ok' }], failure: null });
+    t.equal(begun, 2);
+  },
+);
 
 t.test('hides unexpected errors of a check', async (t) => {
   for (const error of [new Error('/srv/secret'), new WaybillError('storage_permanent', '/srv/secret')]) {

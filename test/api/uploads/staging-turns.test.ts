@@ -7,17 +7,17 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import { bundleTar } from '../../fixtures/tar.ts';
 import { connect, tokens, uploadHead } from '../harness.ts';
 
-/** What the daemon does in the turns of its event loop while many upload, in the very process of the test. */
+/** Measures the daemon's turns of the event loop during many uploads, in the process of the test. */
 
 const [uploaders, filesEach] = [30, 100];
 
 interface Uploading {
   origin: string;
-  /** How many files are staged. */
+  /** The number of staged files. */
   staged: () => number;
 }
 
-/** A daemon to which all uploaders have sent everything they have. */
+/** A daemon to which all clients have sent their whole upload. */
 async function uploading(t: Test): Promise<Uploading> {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-turns-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
@@ -59,13 +59,13 @@ function filesIn(directory: string): number {
   try {
     return readdirSync(directory).length;
   } catch {
-    return 0; // Not made yet.
+    return 0; // Not created yet.
   }
 }
 
 const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-t.test('new connections come before what is being staged', async (t) => {
+t.test('new connections have priority over staging', async (t) => {
   const { origin, staged } = await uploading(t);
   while (staged() === 0) await endOfTurn();
   let answered = 0;
@@ -91,6 +91,6 @@ t.test('new connections come before what is being staged', async (t) => {
     most = Math.max(most, now - before);
     before = now;
   }
-  // The received part of an archive would suffice for sixty files of each uploader.
+  // The received part of each archive has sixty files.
   t.ok(most < 10 * uploaders, `at most ${most} files in one turn`);
 });

@@ -5,7 +5,7 @@ import t from 'tap';
 import { serve } from '../../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 
-/** Archives without a manifest, as `tar` makes them of a directory, on a pipeline with `manifest: auto`. */
+/** Archives without a manifest, as `tar` creates them, sent to a pipeline with `manifest: auto`. */
 
 const token = 'a-token-of-this-test-alone';
 const place = t.testdir({ site: { 'index.html': '<p>1</p>', css: { 'a.css': 'a' }, '.git': { HEAD: 'x' } } });
@@ -54,15 +54,15 @@ async function published(): Promise<string> {
 modify('index.html', '2026-11-01T10:00:00Z');
 modify('css/a.css', '2026-11-02T10:00:00Z');
 
-t.test('the archive of a directory is one bundle, and the same archive is nothing new', async (t) => {
+t.test('the archive of a directory is one bundle, and repeating it publishes nothing new', async (t) => {
   t.match(await published(), /"publish_new"/);
   t.equal(readFileSync(path.join(place, 'public/index.html'), 'utf8'), '<p>1</p>');
   t.ok(existsSync(path.join(place, 'public/css/a.css')));
-  t.notOk(existsSync(path.join(place, 'public/.git')), 'without the files of version control');
+  t.notOk(existsSync(path.join(place, 'public/.git')), 'without version control files');
   t.match(await published(), /"skip_same"/);
 });
 
-t.test('an edited directory replaces the former one, also if its newest file is gone', async (t) => {
+t.test('an edited directory replaces the previous one, even if its newest file was deleted', async (t) => {
   writeFileSync(path.join(site, 'index.html'), '<p>2</p>');
   modify('index.html', '2026-11-01T11:00:00Z');
   rmSync(path.join(site, 'css'), { recursive: true });
@@ -74,7 +74,7 @@ t.test('an edited directory replaces the former one, also if its newest file is 
   t.notOk(existsSync(path.join(place, 'public/drafts')), 'without the excluded files');
 });
 
-t.test('a file with secrets refuses the archive and is named', async (t) => {
+t.test('rejects an archive that has a file with secrets, and names the file', async (t) => {
   writeFileSync(path.join(site, '.env'), 'KEY=1');
   const response = await upload('site');
   t.equal(response.status, 422);

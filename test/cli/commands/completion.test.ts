@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { ensureInstalled, pathOf } from '../../services/debian.ts';
 import { program, waybill } from '../process.ts';
 
-/** Completion, as each shell itself does it, with the built program. */
+/** Completion in each shell, with the built program. */
 
 const config = `pipelines:
   - {id: maps, source: {backend: local, path: ./in}, destinations: [{id: web, backend: local, path: ./w}]}
@@ -20,7 +20,7 @@ const words = (cwd: string, ...line: string[]): string[] => {
   return stdout.split('\n').flatMap((each) => (each === '' ? [] : [each.split('\t')[0] ?? '']));
 };
 
-t.test('possible completions', (t) => {
+t.test('completes commands, options, choices and run words', (t) => {
   const place = t.testdir({ 'c.yml': config });
   const all = words(place, '');
   for (const name of ['run', 'init', 'config', 'completion']) t.ok(all.includes(name), name);
@@ -36,7 +36,7 @@ t.test('possible completions', (t) => {
   t.end();
 });
 
-t.test('ids come from the configuration on the line, which need not be valid', (t) => {
+t.test('ids come from the configuration on the command line, even if it is invalid', (t) => {
   const place = t.testdir({ 'c.yml': config, 'bad.yml': '{' });
   t.same(words(place, 'run', '-c', 'c.yml', '-p', ''), ['maps', 'talks']);
   t.same(words(place, 'run', '--config=c.yml', '--pipeline', 't'), ['talks']);
@@ -96,7 +96,7 @@ t.test('fish', async (t) => {
 t.test('zsh', async (t) => {
   await ensureInstalled('zsh');
   const at = installed(t);
-  // A terminal for a shell, in which a line is begun and the key for completion pressed.
+  // A terminal for a shell, in which the test types the start of a line and presses the completion key.
   const script = `zmodload zsh/zpty
     zpty z zsh -f -i
     zpty -w z "PS1='> '; autoload -U compinit; compinit -u -D; source <(waybill completion zsh); echo read''y"

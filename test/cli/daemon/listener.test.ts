@@ -10,10 +10,10 @@ import { connect } from '../../api/harness.ts';
 const badCoding = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n';
 const badChunk = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
 
-async function knock(t: Test): Promise<{
-  /** Sends the bytes; resolves with the answer. */
+async function startGate(t: Test): Promise<{
+  /** Sends the bytes. Resolves to the response. */
   send: (bytes: string) => Promise<string>;
-  /** Opens the entrance to a listener that answers with the path, and notes it. */
+  /** Opens the gate to a listener that responds with the path, and records it. */
   open: () => void;
   handled: string[];
 }> {
@@ -39,7 +39,7 @@ async function knock(t: Test): Promise<{
 }
 
 t.test('answers HTTP requests from the startup phase once it is ready', async (t) => {
-  const { send, open, handled } = await knock(t);
+  const { send, open, handled } = await startGate(t);
   const early = send('GET /early HTTP/1.1\r\nHost: x\r\n\r\n');
   t.match(await send(badChunk), /^HTTP\/1.1 400 [^]*"code":"malformed_request"/);
   t.match(await send(badCoding), /^HTTP\/1.1 501 [^]*"code":"unsupported_transfer_coding"/);
@@ -49,8 +49,8 @@ t.test('answers HTTP requests from the startup phase once it is ready', async (t
   t.same(handled, ['/early', '/late']);
 });
 
-t.test('a request that turns out to be no HTTP is handed on before that', async (t) => {
-  const { send, open, handled } = await knock(t);
+t.test('passes on an invalid request immediately', async (t) => {
+  const { send, open, handled } = await startGate(t);
   open();
   await send(badChunk);
   t.same(handled, ['/bad']);

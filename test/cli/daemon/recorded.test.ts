@@ -39,7 +39,7 @@ function triggersThat(outcome: 'started' | 'known', decided: string[] = []): Tri
   };
 }
 
-t.test('a run that a schedule starts is recorded, other decisions are not', async (t) => {
+t.test('a run started by a schedule is recorded, other decisions are not', async (t) => {
   const entries: ActEntry[] = [];
   await recordedTriggers(triggersThat('known'), trailOf(entries)).decide(job);
   t.same(entries, []);
@@ -47,14 +47,14 @@ t.test('a run that a schedule starts is recorded, other decisions are not', asyn
   t.match(entries, [{ act: 'run.start', runId: 'library.1', actor: { type: 'schedule', id: 'library' } }]);
 });
 
-t.test('a schedule starts no run that cannot be recorded', async (t) => {
+t.test('a schedule starts no run if it cannot be recorded', async (t) => {
   const decided: string[] = [];
   const triggers = recordedTriggers(triggersThat('started', decided), trailOf([], { isFull: true }));
   await t.rejects(triggers.decide(job), { code: 'audit_unavailable' });
   t.same(decided, []);
 });
 
-t.test('a reload by a signal is recorded, and so is its refusal', async (t) => {
+t.test('a reload by a signal is recorded, and so is a rejected one', async (t) => {
   const entries: ActEntry[] = [];
   await recordedReload(async () => undefined, trailOf(entries))();
   const refuse = async (): Promise<never> => {
@@ -80,11 +80,11 @@ t.test('a failed publication is recorded with its code', (t) => {
 });
 
 t.test(
-  'audit records reach the notifiers of their acts, across a restart, and cause no others',
+  'audit records are sent to the notifiers of their acts, across a restart, and cause no further ones',
   async (t) => {
     let isAway = true;
     const away = await startReceiver(t, (response) => {
-      // With this header, no event fails for good before the daemon stops.
+      // With this header, no event fails permanently before the daemon stops.
       if (isAway) response.writeHead(503, { 'retry-after': '30' });
       response.end();
     });

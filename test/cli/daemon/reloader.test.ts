@@ -22,12 +22,12 @@ import { document, type Ended, program } from '../process.ts';
 t.setTimeout(0);
 
 interface Settings {
-  /** Ids, each with the directory that it publishes to. */
+  /** Pipeline ids, each with the directory that it publishes to. */
   pipelines: Record<string, string>;
-  /** By id of the token: the variable of its value, and its pipelines. */
+  /** For each token id: the variable of its value, and its pipelines. */
   tokens?: Record<string, [string, string[]]>;
   queue?: string;
-  /** More settings, whole. */
+  /** Additional settings, unchanged. */
   more?: string;
   http?: string;
 }
@@ -122,9 +122,9 @@ async function metric(served: Served, name: string): Promise<number> {
 const successful = 'waybill_config_last_reload_successful';
 const succeededAt = 'waybill_config_last_reload_success_timestamp_seconds';
 
-t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', async (t) => {
+t.test('a reload applies tokens, pipelines, notifiers, secrets and the log level', async (t) => {
   const { served, root, config, write, lines, logging } = await start(t, { pipelines: { maps: 'public' } });
-  t.equal(await metric(served, successful), 1, 'the start is the first time');
+  t.equal(await metric(served, successful), 1, 'the start counts as the first time');
   const began = await metric(served, succeededAt);
   t.match(await reload(served), {
     status: 200,
@@ -145,13 +145,13 @@ t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', 
     http: 'queue_size: 5',
     more: [
       'log: {level: warn, requests: none}',
-      'notifiers: [{id: told, kind: file, path: ./events.jsonl, events: [bundle.published]}]',
+      'notifiers: [{id: file, kind: file, path: ./events.jsonl, events: [bundle.published]}]',
     ].join('\n'),
   });
   t.same(await reload(served), {
     status: 200,
     body: {
-      added: ['upload_tokens.next', 'pipelines.docs', 'notifiers.told'],
+      added: ['upload_tokens.next', 'pipelines.docs', 'notifiers.file'],
       changed: ['log', 'pipelines.maps'],
       removed: ['upload_tokens.ci'],
       restart_needed: ['server.http.queue_size'],
@@ -170,7 +170,7 @@ t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', 
     { fields: { settings: ['server.http.queue_size'] } },
   );
   const logged = lines.length;
-  t.equal((await upload(served, 'maps', 'one')).status, 401, 'the token is gone');
+  t.equal((await upload(served, 'maps', 'one')).status, 401, 'the token is removed');
   t.match(await published(served, 'docs', 'two', 'the-next-token-of-this-test'), { status: 'succeeded' });
   t.match(await published(served, 'maps', 'three', 'the-next-token-of-this-test'), { status: 'succeeded' });
   t.ok(existsSync(path.join(root, 'public-docs/two/data.bin')));
@@ -179,7 +179,7 @@ t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', 
   t.equal(logging.requests, 'none');
   t.notOk(logging.shows('info'));
   t.notOk(lines.slice(logged).some(({ message }) => message === 'request'));
-  t.equal((await post(served, 'reload')).status, 401, 'the former token of the operator');
+  t.equal((await post(served, 'reload')).status, 401, 'the previous token of the operator');
   const events = path.join(root, 'events.jsonl');
   const count = (): number =>
     existsSync(events) ? readFileSync(events, 'utf8').trim().split('\n').length : 0;
@@ -227,7 +227,7 @@ t.test('a reload with errors changes nothing, and reports all of them', async (t
   t.match(await reload(served), { status: 422, body: { detail: /have the same value/ } });
 
   t.match(await published(served, 'maps', 'one'), { status: 'succeeded' });
-  t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'all as before');
+  t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'everything is unchanged');
   write({ pipelines: { maps: 'public' } });
   t.match(await reload(served), { status: 200, body: { changed: { length: 0 }, removed: { length: 0 } } });
   t.equal(await metric(served, successful), 1);
@@ -239,7 +239,7 @@ t.test('runs concurrent reloads one after another, each with its own response', 
   write({ pipelines: { maps: 'public', docs: 'docs' } });
   const reports = await Promise.all([1, 2, 3, 4].map(() => served.reload()));
   await first;
-  for (const report of reports) t.equal(report, reports[0], 'those that wait share the next one');
+  for (const report of reports) t.equal(report, reports[0], 'waiting requests share the next reload');
   t.equal(lines.filter(({ message }) => message === 'configuration reloaded').length, 2);
   t.equal((await upload(served, 'docs', 'one')).status, 202);
   const closing = served.close();
@@ -248,7 +248,7 @@ t.test('runs concurrent reloads one after another, each with its own response', 
 });
 
 for (const driver of ['memory', 'embedded', 'bullmq'])
-  t.test(`runs of a pipeline that a reload removes are published all the same (${driver})`, async (t) => {
+  t.test(`runs of a pipeline that a reload removes are still published (${driver})`, async (t) => {
     const redis = driver === 'bullmq' ? await startRedis() : null;
     t.teardown(() => redis?.close());
     const queue = {
@@ -265,11 +265,15 @@ for (const driver of ['memory', 'embedded', 'bullmq'])
       status: 200,
       body: { added: ['pipelines.docs'], removed: ['pipelines.maps'] },
     });
-    t.equal((await upload(served, 'maps', 'two')).status, 404, 'it takes nothing more');
-    t.match(await published(served, 'docs', 'three'), { status: 'succeeded' }, 'a new one begins at once');
+    t.equal((await upload(served, 'maps', 'two')).status, 404, 'it accepts no more requests');
+    t.match(
+      await published(served, 'docs', 'three'),
+      { status: 'succeeded' },
+      'a new run begins immediately',
+    );
     t.equal((await post(served, 'pipelines/maps/resume')).status, 200);
     t.match(await follow(served.url, left), { status: 'succeeded', pipeline_id: 'maps' });
-    t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'where it was to go');
+    t.ok(existsSync(path.join(root, 'public/one/data.bin')), 'at its original destination');
     t.equal((await post(served, 'pipelines/maps/resume')).status, 404);
 
     t.equal((await post(served, 'pipelines/docs/pause')).status, 200);
@@ -278,10 +282,10 @@ for (const driver of ['memory', 'embedded', 'bullmq'])
     t.match(await reload(served), { status: 200, body: { changed: ['pipelines.docs'] } });
     t.equal((await post(served, 'pipelines/docs/resume')).status, 200);
     t.match(await follow(served.url, waiting), { status: 'succeeded' });
-    t.ok(existsSync(path.join(root, 'elsewhere/four/data.bin')), 'a run that waits takes the new settings');
+    t.ok(existsSync(path.join(root, 'elsewhere/four/data.bin')), 'a waiting run uses the new settings');
   });
 
-t.test('when a destination that a reload adds was published to is found in its catalog', async (t) => {
+t.test('a destination added by a reload takes its last publication time from its catalog', async (t) => {
   const both = { docs: 'docs', maps: 'public' };
   const { served, root, config, write } = await start(t, { pipelines: both });
   t.match(await published(served, 'maps', 'one'), { status: 'succeeded' });
@@ -300,7 +304,7 @@ t.test('when a destination that a reload adds was published to is found in its c
   t.equal(await lastSuccess(), Date.parse(at) / 1000);
 });
 
-t.test('a schedule that a reload brings, changes and takes away holds at once', async (t) => {
+t.test('a reload adds, changes and removes schedules immediately', async (t) => {
   const { served, root, config } = await start(t, { pipelines: { maps: 'public' } });
   const write = (schedule: string): void =>
     writeFileSync(
@@ -343,7 +347,7 @@ async function command(args: readonly string[], env: Record<string, string>): Pr
   return { status, stdout, stderr };
 }
 
-t.test('waybill reload asks the daemon, and its exit code says what came of it', async (t) => {
+t.test('waybill reload requests a reload, and its exit code reports the result', async (t) => {
   const { served, config, write } = await start(t, { pipelines: { maps: 'public' } });
   const env = { TOKEN_ADMIN: adminToken };
   const url = ['--url', served.url.slice(0, -1)];
@@ -361,7 +365,7 @@ t.test('waybill reload asks the daemon, and its exit code says what came of it',
   t.equal(plain.status, 0);
   t.equal(plain.stdout, `reloaded  ${served.url}\nrestart needed  server.http.queue_size\n`);
 
-  // The daemon's own file is another one, which is not right.
+  // The daemon's own file is another one, which is invalid.
   const other = path.join(path.dirname(config), 'other.yml');
   writeFileSync(other, readFileSync(config));
   appendFileSync(config, 'servr: {}\nlog: {level: loud}\n');
@@ -416,13 +420,13 @@ const betweenUploadsMs = 20;
 const connections = 10;
 
 t.test(
-  `${share(reloads, reloadsOfAll)} reloads under 50 uploads a second: no connection is dropped and no run is lost`,
+  `${share(reloads, reloadsOfAll)} reloads under 50 uploads a second drop no connection and lose no run`,
   async (t) => {
     const place = layOut(t, { pipelines: 4, http: 'max_concurrency: 4' });
     const right = readFileSync(place.config, 'utf8').replace('queue_size: 200', 'queue_size: 10000');
     writeFileSync(place.config, right);
     const daemon = await launchApi(t, place, ['serve']);
-    // In turns, so that none is idle for so long that the daemon closes it.
+    // In turns, so that the daemon closes none for inactivity.
     const agent = new http.Agent({ keepAlive: true, maxSockets: connections, scheduling: 'fifo' });
     t.teardown(() => agent.destroy());
     const seen = new Set<Socket>();
@@ -455,11 +459,11 @@ t.test(
       return response.status;
     };
     const uploads: Promise<string>[] = [];
-    // A pace, and no deadline: a machine that is slower sends later.
+    // A rate without a deadline: a slower machine sends later.
     const uploadForAWhile = async (): Promise<void> => {
       for (let index = 0; index < uploadsBesideEach; index += 1) {
         const upload = send(uploads.length);
-        upload.catch(() => undefined); // All of them are waited for at the end.
+        upload.catch(() => undefined); // All of them are awaited at the end.
         uploads.push(upload);
         await systemClock.sleep(betweenUploadsMs);
       }
@@ -467,7 +471,7 @@ t.test(
     for (let round = 0; round < reloads; round += 1) {
       const sending = uploadForAWhile();
       const isWrong = round % 5 === 3;
-      // The destinations move, and a pipeline comes and goes.
+      // The destinations move, and one pipeline is added and removed.
       const moved = right.replaceAll('./public/', `./public/${round}/`);
       const more = `  - {id: extra-${round}, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./extra}]}\n`;
       writeFileSync(place.config, isWrong ? 'pipelines: no list' : moved + (round % 2 === 0 ? more : ''));
@@ -490,7 +494,7 @@ t.test(
 );
 
 t.test(
-  'an API and a worker apart each read the file again, and a run of a new pipeline begins',
+  'separate API and worker processes each reload the file, and a run of a new pipeline begins',
   async (t) => {
     const redis = await startRedis();
     t.teardown(() => redis.close());
@@ -524,6 +528,6 @@ t.test(
     writeFileSync(place.config, `${yaml}${more.replaceAll('p2', 'p3')}`.replace('p2', 'p3'));
     await redis.close();
     await t.rejects(api.reload(), { code: 'queue_unavailable' }, 'the queue of p3 cannot be opened');
-    t.equal((await upload(api, 'p3', 'two')).status, 404, 'all is as before');
+    t.equal((await upload(api, 'p3', 'two')).status, 404, 'everything is unchanged');
   },
 );

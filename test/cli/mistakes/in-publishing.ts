@@ -10,7 +10,7 @@ const key = {
   AWS_REGION: 'eu-1',
 };
 
-/** No name of a host can be looked up, as on a machine without a network. */
+/** No host name can be resolved, as on a machine without a network. */
 const noNetwork = {
   files: {
     'offline.mjs': `import dns from 'node:dns';
@@ -30,7 +30,7 @@ const releases = `pipelines:
       - {id: flat, backend: local, path: ./flat, mapping: fixed}
 `;
 
-/** `waybill publish` and `waybill push` by hand, without a configuration: nothing is ever written. */
+/** `waybill publish` and `waybill push` without a configuration. Nothing is ever written. */
 export function inPublishing({ closed, pages }: Servers): Mistake[] {
   const publish = (name: string, args: string[], place: string, remedy: string): Mistake => ({
     ...{ name: `publish: ${name}`, args: ['publish', ...args], files: site },
@@ -94,7 +94,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       'AWS_SECRET_ACCESS_KEY',
     ),
     publish(
-      'an S3 endpoint that is no URL',
+      'an S3 endpoint that is not a URL',
       ['site', 's3://b?endpoint=s3.example.org'],
       'endpoint',
       'https://',
@@ -116,28 +116,23 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       prepare: (place) => symlinkSync('/etc/passwd', path.join(place, 'site/passwd')),
     },
     {
-      ...publish('a manifest with mistakes', ['site', 'www'], 'manifest.json:1:13', 'docs/manifest.md'),
+      ...publish('a manifest with errors', ['site', 'www'], 'manifest.json:1:13', 'docs/manifest.md'),
       files: { ...site, 'site/manifest.json': '{"created": "yesterday", "files": []}' },
     },
     publish('the directory itself', ['site', './site'], './site', 'outside of that directory'),
     publish('a destination inside', ['site', 'site/www'], 'site/www', 'outside of that directory'),
     publish('a destination around', ['site', '.'], '"."', 'that does not contain'),
     publish('a destination twice', ['site', 'www', './www/'], './www/', 'once'),
-    publish(
-      'two destinations in one another',
-      ['site', 'www', 'www/docs'],
-      'www/docs',
-      'separate directories',
-    ),
+    publish('two nested destinations', ['site', 'www', 'www/docs'], 'www/docs', 'separate directories'),
     {
-      ...publish('content of others', ['site', 'www'], 'the destination root', '--force'),
+      ...publish('foreign content', ['site', 'www'], 'the destination root', '--force'),
       files: { ...site, 'www/theirs.txt': 'theirs' },
     },
     publish('a file as destination', ['site', 'site.tgz'], 'site.tgz', 'correct the path'),
     publish('a file above the destination', ['site', 'site.tgz/www'], 'site.tgz', 'correct the path'),
     publish('--force without a confirmation', ['site', 'www', '--force'], '--force', '--yes'),
     publish('a channel without releases', ['site', 'www', '--channel', 'a'], '--channel', '--releases'),
-    publish('a URL of no web site', ['site', 'www', '--url', 'www.example.org'], '--url', 'https://'),
+    publish('a URL that is not a web site', ['site', 'www', '--url', 'www.example.org'], '--url', 'https://'),
     publish('a pipeline id with a blank', ['site', 'www', '-p', 'My site'], '--pipeline', 'publish --help'),
     publish('no SSH key', ['site', `sftp://deploy@127.0.0.1:${closed}/srv/www`], ':CLOSED', '--ssh-key'),
     {
@@ -194,12 +189,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       ),
       env: key,
     }),
-    publish(
-      'a choice that there is not',
-      ['site', 'www', '--links', 'yes'],
-      '--links',
-      'refuse, follow, skip',
-    ),
+    publish('an unknown choice', ['site', 'www', '--links', 'yes'], '--links', 'refuse, follow, skip'),
     publish('a rate in words', ['site', 'www', '--max-rate', 'fast'], '"fast"', '2MiB/s'),
     publish('an option of rsync', ['site', 'www', '--delete'], '--delete', 'leave it out'),
     offline(
@@ -218,13 +208,13 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       'WAYBILL_TOKEN',
     ),
     push('an FTP server', ['site', '--to', 'ftp://publish.example.org', '-p', 'maps'], 'ftp://', 'https://'),
-    // The directory of the destination is made for the lease.
+    // The lease creates the directory of the destination.
     {
       ...release('rollback before a release', ['rollback', '-d', 'web'], 'no releases', 'publish first'),
       writesNothing: false,
     },
     release('rollback without releases', ['rollback', '-d', 'flat'], '"flat"', 'layout: releases'),
-    release('promote what there is not', ['promote', 'r1', '-d', 'web'], '"r1"', 'publish first'),
+    release('promote an unknown release', ['promote', 'r1', '-d', 'web'], '"r1"', 'publish first'),
     push('a message of two lines', ['site', ...to(pages), '--message', 'a\nb'], '--message', 'one line'),
     push('no such directory', ['sit', ...to(pages)], '"sit"', 'directory'),
     push(

@@ -10,10 +10,10 @@ const sftp = (more: string, port = 1): string =>
 const withKey = 'ssh_key_file: ./key';
 const link = (name: string, target: string) => (place: string) => symlinkSync(target, path.join(place, name));
 
-/** Sources and destinations that are not as the configuration has them. */
+/** Sources and destinations that do not match the configuration. */
 export const inStorage = (servers: Servers): Mistake[] => [
-  { name: 'a source that is not there', args: run, config: to(local), place: '/source', remedy: 'mkdir' },
-  { name: 'a source that is not there, checked', config: to(local), place: '/source', remedy: 'mkdir' },
+  { name: 'a missing source', args: run, config: to(local), place: '/source', remedy: 'mkdir' },
+  { name: 'a missing source, checked', config: to(local), place: '/source', remedy: 'mkdir' },
   {
     name: 'a file as source',
     args: run,
@@ -31,7 +31,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     remedy: 'manifest.json',
   },
   {
-    name: 'a destination through a link that leads nowhere',
+    name: 'a destination through a dangling link',
     args: run,
     config: to('backend: local, path: ./link/web'),
     files: bundle,
@@ -145,7 +145,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     remedy: 'host',
   },
   {
-    name: 'a web server in place of S3',
+    name: 'a web server instead of S3',
     args: run,
     config: s3(`http://127.0.0.1:${servers.pages}`),
     files: bundle,
@@ -154,7 +154,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     remedy: 'endpoint',
   },
   {
-    name: 'nothing in place of S3',
+    name: 'no server instead of S3',
     args: run,
     config: s3(`http://127.0.0.1:${servers.closed}`),
     files: bundle,

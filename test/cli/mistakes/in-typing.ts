@@ -4,7 +4,10 @@ import { local, type Mistake, type Servers, to, token, uploads } from './mistake
 
 const site = { 'site/index.html': '<p>home</p>\n' };
 
-/** Slips on the command line, and directories that cannot be published as they are. Nothing is written. */
+/**
+ * Typing errors on the command line, and directories that cannot be published as they are. Nothing is
+ * written.
+ */
 export function inTyping({ closed, pages }: Servers): Mistake[] {
   const typed = (name: string, args: string[], place: string, remedy: string): Mistake => ({
     ...{ name: `typing: ${name}`, args, config: to(local), files: site, env: { WAYBILL_TOKEN: token } },
@@ -23,23 +26,28 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
       ...typed('an option without its value', ['run', '-c'], '--config <file>', 'run --help'),
       textOnly: true,
     },
-    typed('an argument too many', ['run', '-c', 'c.yml', 'maps'], '"maps"', '--pipeline maps'),
+    typed('an extra argument', ['run', '-c', 'c.yml', 'maps'], '"maps"', '--pipeline maps'),
     typed('a command in the singular', ['release', 'list'], '"release"', 'did you mean releases?'),
     typed('a subcommand alone', ['rollback'], '"rollback"', 'did you mean releases rollback?'),
-    typed('the command of another program', ['deploy', 'site', 'www'], '"deploy"', 'did you mean publish?'),
-    typed('a subcommand with a slip', ['runs', 'lst'], '"lst"', 'did you mean list?'),
+    typed('a command of another program', ['deploy', 'site', 'www'], '"deploy"', 'did you mean publish?'),
+    typed('a mistyped subcommand', ['runs', 'lst'], '"lst"', 'did you mean list?'),
     typed('an output format', ['run', '-c', 'c.yml', '--format', 'yaml'], '"yaml"', 'one of text, json'),
-    typed('a situation with a slip', ['init', 'upload'], '"upload"', 'did you mean uploads?'),
+    typed('a mistyped situation', ['init', 'upload'], '"upload"', 'did you mean uploads?'),
     typed('a number in words', ['runs', 'list', ...remote, '--limit', 'ten'], '"ten"', 'from 1 to 999999'),
     typed('a run without its id', ['runs', 'show', ...remote], '<run_id>', 'waybill runs show <run_id>'),
     typed(
-      'a wait without a unit',
+      'a timeout without a unit',
       ['push', 'site', ...remote, '-p', 'maps', '--timeout', '10'],
       '"10"',
       '90s',
     ),
-    typed('nothing but the directory', ['push', 'site'], '--to <url>', 'push site --to <url>'),
-    typed('releases of nowhere', ['releases', 'list'], '--config <file> or --to <url>', 'WAYBILL_URL'),
+    typed('only the directory', ['push', 'site'], '--to <url>', 'push site --to <url>'),
+    typed(
+      'releases without a destination',
+      ['releases', 'list'],
+      '--config <file> or --to <url>',
+      'WAYBILL_URL',
+    ),
     typed(
       'a host without a scheme',
       ['push', 'site', '--to', `localhost:${pages}`, '-p', 'maps'],
@@ -53,7 +61,7 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
       'check the path after --token-file',
     ),
     typed(
-      'an archive that is none',
+      'a file that is not an archive',
       ['push', 'site/index.html', ...remote, '-p', 'maps'],
       'site/index.html',
       'tar',
@@ -63,7 +71,12 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
     typed('a bundle that does not exist', ['validate', 'sit'], 'sit', 'path'),
     typed('a scene map that does not exist', ['scene-map', 'validate', 'map.json'], 'map.json', 'path'),
     typed('a plan that does not exist', ['run', '-c', 'c.yml', '--plan', 'p.json'], 'p.json', '--plan'),
-    typed('the content of nothing', ['promote', 'elsewhere', 'www'], '"elsewhere"', 'the first argument'),
+    typed(
+      'a directory that is not a destination',
+      ['promote', 'elsewhere', 'www'],
+      '"elsewhere"',
+      'the first argument',
+    ),
     typed('a URL of a file', ['publish', 'site', 'file:///srv/www'], 'file:///srv/www', '/srv/www'),
     typed('a bucket without slashes', ['publish', 'site', 's3:bucket'], 's3:bucket', 's3://bucket'),
     typed('a port in letters', ['publish', 'site', 'sftp://web1:ssh/srv'], 'sftp://web1:ssh/srv', 'sftp://'),
@@ -77,7 +90,7 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
     },
     {
       ...typed('a name in Latin-1', ['publish', 'site', 'www'], 'not UTF-8', 'convmv -f latin1'),
-      // It is compared by its text, which is not its name.
+      // It is compared by its text, not by its name.
       writesNothing: false,
       prepare: (place) =>
         writeFileSync(Buffer.concat([Buffer.from(`${place}/site/`), Buffer.from('café.html', 'latin1')]), ''),
@@ -91,7 +104,7 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
       files: { ...site, 'site/manifest.json': '[]' },
     },
     {
-      ...typed('a Redis of another kind', ['serve', '-c', 'c.yml'], 'REDIS', 'redis://'),
+      ...typed('a Redis URL of another kind', ['serve', '-c', 'c.yml'], 'REDIS', 'redis://'),
       ...redis('localhost'),
     },
   ];

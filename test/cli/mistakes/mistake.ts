@@ -1,29 +1,29 @@
 import { generateKeyPairSync } from 'node:crypto';
 
-/** A mistake that people make, and how they meet it. */
+/** A common mistake, and the command that reports it. */
 export interface Mistake {
-  /** Name in the golden file; unique. */
+  /** The unique name in the golden file. */
   name: string;
-  /** Of `waybill`, without `--format`. By default `config check -c c.yml`. */
+  /** The arguments of `waybill`, without `--format`. Default: `config check -c c.yml`. */
   args?: string[];
-  /** `c.yml`, where it is needed. */
+  /** The content of `c.yml`, if needed. */
   config?: string;
-  /** Further files by path; a function changes what lies at the place before waybill is started. */
+  /** Further files by path. A function changes an existing file before waybill starts. */
   files?: Record<string, string | Buffer>;
   prepare?: (place: string) => void;
   env?: Record<string, string>;
-  /** Runs without the rights of root. */
+  /** Whether it runs without root privileges. */
   unprivileged?: true;
-  /** A command without `--format`: what it logs is all there is. */
+  /** A command without `--format`, whose only output is the log. */
   textOnly?: true;
-  /** No file of the place is made, changed or removed. */
+  /** Whether no file of the directory is created, changed or removed. */
   writesNothing?: boolean;
-  /** What every telling of it has to name, text and JSON: where it is, and what to do. */
+  /** Text that the output must contain, as text and JSON: the location and the fix. */
   place: string;
   remedy: string;
 }
 
-/** The ports of what answers on this machine: web pages, nothing at all, and whatever has it already. */
+/** The ports of local servers: one with web pages, one that never answers, and one that is in use. */
 export interface Servers {
   pages: number;
   closed: number;
@@ -53,7 +53,7 @@ export const s3 = (endpoint: string, more = ''): string =>
   );
 export const keys = { KEY: 'AKIAEXAMPLE', SECRET: 'a-secret-access-key' };
 
-/** A daemon that takes uploads; `more` are further lines of `server`. */
+/** A daemon that accepts uploads. `more` has further lines of `server`. */
 export const uploads = (more = ''): string => `upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [maps]}]
 server:
   http: {listen: "127.0.0.1:0"}

@@ -12,7 +12,7 @@ t.test('writes log times in ISO 8601 with microseconds, from the clock', async (
   t.same(times, times.toSorted());
 });
 
-/** Clocks whose readings take time: so many milliseconds pass before each of them in turn. */
+/** Clocks whose reads take time: the given milliseconds pass before each read. */
 function clocksWith(pauses: readonly number[]) {
   let now = Date.parse('2026-11-20T02:04:34.000Z');
   const left = [...pauses];
@@ -25,17 +25,17 @@ function clocksWith(pauses: readonly number[]) {
   };
 }
 
-t.test('a process that is held up between two looks at its clocks does not go back in time', async (t) => {
+t.test('log time does not go backwards if the process is suspended between two clock reads', async (t) => {
   for (let held = 0; held < 9; held += 1) {
     const clocks = clocksWith(Array.from({ length: 9 }, (_, index) => (index === held ? 50 : 0.001)));
     const time = microsecondClock(clocks, 1e12);
     const times = Array.from({ length: 6 }, time);
-    t.same(times, times.toSorted(), `held up before look ${held}`);
+    t.same(times, times.toSorted(), `suspended before read ${held}`);
     t.match(times.at(-1), /^2026-11-20T02:04:34\.050/);
   }
 });
 
-t.test('a system clock that is set is followed, forwards and back', async (t) => {
+t.test('follows changes of the system clock, forwards and backwards', async (t) => {
   const clocks = clocksWith([]);
   const time = microsecondClock(clocks);
   t.match(time(), /^2026-11-20T02:04:3[34]\./);

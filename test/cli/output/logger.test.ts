@@ -15,7 +15,7 @@ t.test('an escaped line is the same JSON', async (t) => {
   t.equal(escapeInvisible('grüße 🗺 \u001b[31m'), 'grüße 🗺 \u001b[31m');
 });
 
-t.test('no log line has characters that a terminal obeys, as JSON or for people', async (t) => {
+t.test('no log line has control characters for a terminal, as JSON or as text', async (t) => {
   await ensureInstalled('script');
   const at = (file: string): string => JSON.stringify(pathToFileURL(path.resolve('src', file)).href);
   const program = `
@@ -29,6 +29,6 @@ t.test('no log line has characters that a terminal obeys, as JSON or for people'
   const json = spawnSync('sh', ['-c', node], { env, encoding: 'utf8' }).stderr;
   const pretty = spawnSync('script', ['-qec', node, '/dev/null'], { env, encoding: 'utf8' }).stdout;
   t.equal(json.split(escaped).length, 3, 'JSON: message and field are escaped');
-  t.match(pretty, escaped, 'for people: the field is escaped; pino-pretty strips some of the message');
+  t.match(pretty, escaped, 'text: the field is escaped; pino-pretty strips part of the message');
   for (const output of [json, pretty]) t.notMatch(output, /[\u007f-\u009f\u061c\u202e\u2066\u2028]/);
 });

@@ -12,29 +12,35 @@ const error = errorRecord(new WaybillError('storage_transient', 'sftp://web: the
 const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
 const failed = failedRun(startedRun(acceptedRun(job, at), at), error, at);
 const settings = { forMs: 600_000, whileRetrying: 'pass', hasOnePlace: false, pauses } as const;
-// As the client reads it.
+// The record as the client parses it.
 const waiting = JSON.parse(JSON.stringify(afterFailure(failed, at, settings))) as RunRecord;
 
-t.test('runs show and runs list print the next try of a waiting run, its time and the cause', async (t) => {
-  const lines: string[] = [];
-  const plain = makeOutput({ json: false, color: false });
-  const output: Output = {
-    ...plain,
-    data: (line) => void lines.push(line),
-    note: (line) => void lines.push(line),
-  };
-  printRun(waiting, output);
-  t.same(lines, [
-    'queued  maps.1',
-    '  try 2 at 2026-11-20T02:00:30.000Z, tries end at 2026-11-20T02:10:00.000Z',
-    '  storage_transient  sftp://web: the connection was refused',
-  ]);
-  t.match(runLines([waiting], output.style)[0], 'try 2 at 2026-11-20T02:00:30.000Z: storage_transient: sftp');
-  lines.length = 0;
-  const note = retryNotes(output);
-  note(waiting);
-  note(waiting);
-  t.same(lines, [
-    'storage_transient: sftp://web: the connection was refused; try 2 at 2026-11-20T02:00:30.000Z',
-  ]);
-});
+t.test(
+  'runs show and runs list print the next attempt of a waiting run, its time and the cause',
+  async (t) => {
+    const lines: string[] = [];
+    const plain = makeOutput({ json: false, color: false });
+    const output: Output = {
+      ...plain,
+      data: (line) => void lines.push(line),
+      note: (line) => void lines.push(line),
+    };
+    printRun(waiting, output);
+    t.same(lines, [
+      'queued  maps.1',
+      '  try 2 at 2026-11-20T02:00:30.000Z, tries end at 2026-11-20T02:10:00.000Z',
+      '  storage_transient  sftp://web: the connection was refused',
+    ]);
+    t.match(
+      runLines([waiting], output.style)[0],
+      'try 2 at 2026-11-20T02:00:30.000Z: storage_transient: sftp',
+    );
+    lines.length = 0;
+    const note = retryNotes(output);
+    note(waiting);
+    note(waiting);
+    t.same(lines, [
+      'storage_transient: sftp://web: the connection was refused; try 2 at 2026-11-20T02:00:30.000Z',
+    ]);
+  },
+);

@@ -9,24 +9,24 @@ const rows = [
   'published 1, unchanged 1, failed 0 in 0.4 s (72.5 KiB)  publish_new=1 skip_same=1',
 ];
 
-t.test('no line is wider than the terminal, no word is broken, and no word is lost', async (t) => {
+t.test('no line is wider than the terminal, and no word is broken or lost', async (t) => {
   for (const width of [60, 80, 120])
     for (const row of rows) {
       const lines = wrapped(row, width, belowLabel(width)).split('\n');
       for (const line of lines) t.ok(line.length <= width, `${width}: ${line}`);
       t.same(lines.join(' ').split(/ +/), row.split(/ +/), 'the same words in the same order');
     }
-  t.equal(wrapped(rows.join('\n'), Infinity), rows.join('\n'), 'a file or a pipe gets whole lines');
+  t.equal(wrapped(rows.join('\n'), Infinity), rows.join('\n'), 'a file or a pipe gets unwrapped lines');
 });
 
-t.test('a line continues below its text, after a sign or a label', async (t) => {
+t.test('continuation lines are indented to the text after a sign or a label', async (t) => {
   const below = (line: string): string[] => wrapped(line, 24, belowLabel(24)).split('\n');
   t.same(below('next   name a directory of yours'), ['next   name a directory', '       of yours']);
   t.same(below('  + one two three four five six'), ['  + one two three four', '    five six']);
   t.same(below('published 12, unchanged 4, failed 0'), ['published 12, unchanged', '  4, failed 0']);
 });
 
-t.test('a line breaks between columns, if one of them fits', async (t) => {
+t.test('a line breaks between columns if one of them fits', async (t) => {
   const row = '2026-11-26 11:33 CET  succeeded  site.1  web replace_catalog';
   t.same(wrapped(row, 48, belowLabel(48)).split('\n'), [
     '2026-11-26 11:33 CET  succeeded  site.1',
@@ -41,7 +41,7 @@ t.test('colors have no width, and a word wider than the terminal stays whole', a
   t.equal(wrapped('  + docs/a-long-path', 10, belowLabel(10)), '  + docs/a-long-path', 'next to its sign');
 });
 
-t.test('a progress bar fits into the terminal, and leaves out what has no room', async (t) => {
+t.test('a progress bar fits the terminal, and omits parts that do not fit', async (t) => {
   const values = { name: 'a pipeline of 20 ch  ', percentage: '100', done: '1023.9 MiB', all: '1023.9 MiB' };
   const shown = { ...values, rate: '1023.9 MiB/s', left: '59m 59s left' };
   for (const width of [60, 80, 120]) {

@@ -23,15 +23,15 @@ import { ensureInstalled } from '../../services/debian.ts';
 import { manualClock } from '../../workers/manual-clock.ts';
 import { program } from '../process.ts';
 
-/** A process that is under way, and what it logs. */
+/** A running process and its log. */
 interface Started {
   child: ChildProcess;
   ended: Promise<[number | null, NodeJS.Signals | null]>;
-  /** Resolves with all lines once one matches. */
+  /** Resolves to all lines once one matches. */
   until: (form: RegExp) => Promise<string[]>;
 }
 
-/** Runs a module that imports the sources, with its stderr as the log. */
+/** Runs a module that imports the sources. Its stderr is the log. */
 function start(t: Test, source: string, directory = t.testdir(), env: Record<string, string> = {}): Started {
   const file = path.join(directory, 'daemon.mts');
   const at = (name: string): string => JSON.stringify(path.resolve('src', name));
@@ -75,7 +75,7 @@ function start(t: Test, source: string, directory = t.testdir(), env: Record<str
   };
 }
 
-t.test('SIGHUP reloads and SIGUSR2 does nothing; SIGTERM then stops as ever', async (t) => {
+t.test('SIGHUP reloads and SIGUSR2 does nothing; SIGTERM still stops the daemon', async (t) => {
   const { child, ended, until } = start(t, `setInterval(() => {}, 10); log.info({}, 'ready');`);
   await until(/ready/);
   child.kill('SIGUSR2');
@@ -84,10 +84,10 @@ t.test('SIGHUP reloads and SIGUSR2 does nothing; SIGTERM then stops as ever', as
   await until(/"msg":"reloaded"/);
   child.kill('SIGTERM');
   await until(/draining/);
-  t.same(await ended, [0, null], 'it ends, though a timer of it would go on for ever');
+  t.same(await ended, [0, null], 'it ends even with an endless timer');
 });
 
-t.test('SIGHUP while it starts reloads once it has started; while it stops it does nothing', async (t) => {
+t.test('SIGHUP during the start reloads once it is finished; during shutdown it does nothing', async (t) => {
   const { child, ended, until } = start(
     t,
     `setInterval(() => {}, 10);
@@ -109,7 +109,7 @@ t.test('SIGHUP while it starts reloads once it has started; while it stops it do
   t.equal(all.filter((line) => line.includes('"msg":"reloaded"')).length, 1);
 });
 
-t.test('SIGTERM while it starts stops it when it has started', async (t) => {
+t.test('SIGTERM during the start stops the daemon once it has started', async (t) => {
   const { ended, until } = start(
     t,
     `setInterval(() => {}, 10);
@@ -121,7 +121,7 @@ t.test('SIGTERM while it starts stops it when it has started', async (t) => {
   t.match((await until(/./)).join('\n'), /draining[^]*started[^]*stopped/);
 });
 
-t.test('"stopped" is followed by the exit though a thread hangs in a call of the system', async (t) => {
+t.test('after "stopped", the process exits even if a thread hangs in a system call', async (t) => {
   const directory = t.testdir();
   const pipe = path.join(directory, 'pipe');
   t.equal(spawnSync('mkfifo', [pipe]).status, 0);
@@ -138,10 +138,10 @@ t.test('"stopped" is followed by the exit though a thread hangs in a call of the
   await until(/ready/);
   child.kill('SIGTERM');
   t.match((await until(/hang in system calls/)).join('\n'), /"stopped"/);
-  t.same(await ended, [null, 'SIGKILL'], 'Node.js alone would wait for the thread for ever');
+  t.same(await ended, [null, 'SIGKILL'], 'Node.js alone would wait for the thread forever');
 });
 
-t.test('a daemon whose log cannot be written answers, and ends at SIGTERM', async (t) => {
+t.test('a daemon that cannot write its log keeps answering, and ends at SIGTERM', async (t) => {
   const root = t.testdir({
     'waybill.yaml': `upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [maps]}]
 server: {http: {listen: "127.0.0.1:0"}}
@@ -165,16 +165,16 @@ pipelines:
   t.same(await ended, [0, null]);
 });
 
-t.test('lines are lost without a word while a log is full, and told of once it is not', async (t) => {
+t.test('lost log lines are counted while the log is full, and reported once it is not', async (t) => {
   let broken: string | null = 'ENOSPC';
   const written: string[] = [];
-  const told: number[] = [];
+  const reported: number[] = [];
   const lines = logLines(
     2,
-    (lost) => told.push(lost),
+    (lost) => reported.push(lost),
     (_descriptor, bytes) => {
       if (broken !== null) throw Object.assign(new Error(broken), { code: broken });
-      // A short write, as a pipe may do one.
+      // Simulates the short writes of a pipe.
       const some = Buffer.from(bytes).subarray(0, 3).toString();
       written.push(some);
       return some.length;
@@ -184,15 +184,15 @@ t.test('lines are lost without a word while a log is full, and told of once it i
     broken = code;
     lines.write('lost\n');
   }
-  t.same(told, []);
+  t.same(reported, []);
   broken = null;
   lines.write('first line\n');
   lines.write('second\n');
   t.equal(written.join(''), 'first line\nsecond\n');
-  t.same(told, [4]);
+  t.same(reported, [4]);
 });
 
-/** The port on which the process listens; looks until there is one. */
+/** The port on which the process listens. Polls until there is one. */
 async function listeningPort({ pid, exitCode }: ChildProcess): Promise<number> {
   while (exitCode === null) {
     const descriptors = `/proc/${pid ?? 0}/fd`;
@@ -200,7 +200,7 @@ async function listeningPort({ pid, exitCode }: ChildProcess): Promise<number> {
       try {
         return [/^socket:\[(\d+)\]$/.exec(readlinkSync(path.join(descriptors, name)))?.[1]];
       } catch {
-        return []; // Closed meanwhile.
+        return []; // The descriptor was closed meanwhile.
       }
     });
     for (const line of readFileSync(`/proc/${pid ?? 0}/net/tcp`, 'utf8').split('\n')) {
@@ -212,15 +212,15 @@ async function listeningPort({ pid, exitCode }: ChildProcess): Promise<number> {
   throw new Error('it ended');
 }
 
-t.test('log.level of the configuration holds for a daemon; --verbose means debug at least', async (t) => {
+t.test('log.level of the configuration applies to a daemon; --verbose means at least debug', async (t) => {
   const place = layOut(t, {});
   const yaml = readFileSync(place.config, 'utf8');
   writeFileSync(place.config, `log: {level: debug}\n${yaml}`);
-  const told = launch(t, place, ['serve']);
-  const { url = '' } = await told.until(({ msg }) => msg === 'listening');
+  const verbose = launch(t, place, ['serve']);
+  const { url = '' } = await verbose.until(({ msg }) => msg === 'listening');
   await (await fetch(`${url}healthz`)).text();
-  t.equal((await told.until(({ msg }) => msg === 'request')).level, 20, 'a probe, at level debug');
-  t.equal(await told.kill('SIGTERM'), 0);
+  t.equal((await verbose.until(({ msg }) => msg === 'request')).level, 20, 'a probe, at level debug');
+  t.equal(await verbose.kill('SIGTERM'), 0);
 
   writeFileSync(place.config, `log: {level: error}\n${yaml}`);
   const asked = launch(t, place, ['serve', '--verbose']);
@@ -231,21 +231,21 @@ t.test('log.level of the configuration holds for a daemon; --verbose means debug
   const quiet = launch(t, place, ['serve']);
   t.ok((await listeningPort(quiet.child)) > 0);
   t.equal(await quiet.kill('SIGTERM'), 0);
-  t.equal(quiet.output(), '', 'not a line at info');
+  t.equal(quiet.output(), '', 'no line at info');
 });
 
-/** A socket on which messages to systemd arrive, and what came so far. */
-interface Hearing {
+/** A socket for messages to systemd, and the messages so far. */
+interface NotifySocket {
   socket: string;
-  heard: () => string;
+  messages: () => string;
   until: (form: RegExp) => Promise<void>;
 }
 
-async function hearing(t: Test): Promise<Hearing> {
+async function notifySocket(t: Test): Promise<NotifySocket> {
   await ensureInstalled('perl');
   await ensureInstalled('systemd');
   const socket = path.join(mkdtempSync(path.join(tmpdir(), 'waybill-notify-')), 'socket');
-  // socat keeps the descriptor by whose end systemd-notify sees that it was heard.
+  // socat keeps the descriptor open. Its closing tells systemd-notify that the message was received.
   const receive = `use Socket; $| = 1; socket(my $s, PF_UNIX, SOCK_DGRAM, 0);
     bind($s, sockaddr_un($ARGV[0])) or die $!; print "$m\\n" while defined recv($s, $m, 4096, 0);`;
   const receiver = spawn('perl', ['-e', receive, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -253,63 +253,63 @@ async function hearing(t: Test): Promise<Hearing> {
     receiver.kill('SIGKILL');
     rmSync(path.dirname(socket), { recursive: true });
   });
-  let heard = '';
+  let messages = '';
   let look: () => void = () => undefined;
   receiver.stdout.on('data', (chunk: Buffer) => {
-    heard += chunk.toString();
+    messages += chunk.toString();
     look();
   });
   while (!existsSync(socket)) await new Promise((resolve) => setImmediate(resolve));
   return {
     socket,
-    heard: () => heard,
+    messages: () => messages,
     until: (form) =>
       new Promise((resolve) => {
         look = () => {
-          if (form.test(heard)) resolve();
+          if (form.test(messages)) resolve();
         };
         look();
       }),
   };
 }
 
-t.test('systemd hears that the start is over, that the process turns, and that it stops', async (t) => {
-  const { socket, heard, until } = await hearing(t);
+t.test('notifies systemd that it is ready, alive, and stopping', async (t) => {
+  const { socket, messages, until } = await notifySocket(t);
   const env = { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '100000' };
   const { child, ended } = start(t, 'setInterval(() => {}, 10);', t.testdir(), env);
   await until(/^READY=1\nSTATUS=working\n(BARRIER=1\n|WATCHDOG=1\n)*(WATCHDOG=1\nBARRIER=1\n){3}/);
-  t.notMatch(heard(), /STOPPING/);
+  t.notMatch(messages(), /STOPPING/);
   child.kill('SIGTERM');
   await until(/STOPPING=1\nSTATUS=finishing accepted runs/);
   t.same(await ended, [0, null]);
-  t.equal(heard().match(/READY=1/g)?.length, 1);
+  t.equal(messages().match(/READY=1/g)?.length, 1);
 });
 
 t.test('notifies systemd of the start and end of each reload, including rejected ones', async (t) => {
-  const { socket, heard, until } = await hearing(t);
+  const { socket, messages, until } = await notifySocket(t);
   const place = layOut(t, { env: { NOTIFY_SOCKET: socket } });
   const daemon = await launchApi(t, place, ['serve']);
   const ready = `READY=1\nSTATUS=answering at ${daemon.url}\nBARRIER=1\n`;
   await until(/READY=1[^]*BARRIER/);
-  t.equal(heard(), ready);
+  t.equal(messages(), ready);
   let [expected, times] = [ready, 1];
   for (const yaml of [readFileSync(place.config, 'utf8'), 'pipelines: no list']) {
     const before = process.hrtime.bigint() / 1000n;
     writeFileSync(place.config, yaml);
     daemon.child.kill('SIGHUP');
-    const told = heard().length;
+    const received = messages().length;
     times += 1;
     await until(new RegExp(`(READY=1[^]*?BARRIER=1\\n){${times}}$`));
-    const at = BigInt(/MONOTONIC_USEC=(\d+)/.exec(heard().slice(told))?.[1] ?? 0);
-    t.ok(at >= before && at <= process.hrtime.bigint() / 1000n, 'by the clock of systemd');
+    const at = BigInt(/MONOTONIC_USEC=(\d+)/.exec(messages().slice(received))?.[1] ?? 0);
+    t.ok(at >= before && at <= process.hrtime.bigint() / 1000n, "in systemd's clock");
     expected += `RELOADING=1\nMONOTONIC_USEC=${at}\nSTATUS=reloading the configuration\nBARRIER=1\n${ready}`;
-    t.equal(heard(), expected);
+    t.equal(messages(), expected);
   }
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
 
 t.test('does not notify systemd of a reload that ends during shutdown', async (t) => {
-  const { socket, heard, until } = await hearing(t);
+  const { socket, messages, until } = await notifySocket(t);
   const env = { NOTIFY_SOCKET: socket, PATH: process.env['PATH'] };
   const manager = serviceManager({ env, pid: process.pid, clock: manualClock(), log: silentLog });
   manager.reloading();
@@ -319,11 +319,11 @@ t.test('does not notify systemd of a reload that ends during shutdown', async (t
   manager.stopping('finishing');
   manager.reloaded();
   await manager.close();
-  // The socket keeps the order, so everything the manager sent has been printed before this.
+  // The socket preserves the order, so all messages sent before this one have been printed.
   await promisify(execFile)('systemd-notify', ['STATUS=end'], { env });
   await until(/STATUS=end\n/);
   t.match(
-    heard(),
+    messages(),
     /^READY=1\nSTATUS=working\nBARRIER=1\nRELOADING=1\n.*\n.*\nBARRIER=1\nSTOPPING=1\nSTATUS=finishing\nBARRIER=1\nSTATUS=end\n/,
   );
 });
@@ -337,10 +337,10 @@ t.test('logs an unreachable systemd socket once and continues', async (t) => {
   t.equal((await until(/./)).filter((line) => line.includes('cannot notify systemd')).length, 1);
 });
 
-t.test('a watchdog that is meant for another process is none', async (t) => {
+t.test('ignores a watchdog for another process', async (t) => {
   const clock = manualClock();
-  const told: string[] = [];
-  const log = { ...silentLog, warn: (_fields: object, message: string) => void told.push(message) };
+  const warnings: string[] = [];
+  const log = { ...silentLog, warn: (_fields: object, message: string) => void warnings.push(message) };
   let timers = 0;
   const counting = {
     ...clock,
@@ -361,5 +361,5 @@ t.test('a watchdog that is meant for another process is none', async (t) => {
   manager.ready('working');
   await manager.close();
   t.equal(timers, 1);
-  t.equal(told.length, 3, 'once by each process with a systemd socket');
+  t.equal(warnings.length, 3, 'once by each process with a systemd socket');
 });

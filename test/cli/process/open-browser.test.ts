@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { startDaemon } from '../daemon.ts';
 import { document, type Ended, program, waybill } from '../process.ts';
 
-/** `--open` starts the program of the desktop that opens addresses. Here, a script takes its place. */
+/** `--open` starts the desktop's program for opening addresses. A script replaces it here. */
 
 interface Place {
   cwd: string;
@@ -27,7 +27,7 @@ function layOut(t: Test, more: object = {}): Place {
   return { cwd, opened, env: { PATH: path.dirname(script), OPENED: list } };
 }
 
-t.test('publish opens the address of readers, or of a channel', async (t) => {
+t.test('publish opens the public URL, or that of a channel', async (t) => {
   const { cwd, env, opened } = layOut(t);
   const publish = (args: string[], more: Record<string, string> = {}): Ended =>
     waybill(['publish', 'site', 'www', '--releases', '--open', ...args], { cwd, env: { ...env, ...more } });
@@ -58,7 +58,7 @@ t.test('publish opens the address of readers, or of a channel', async (t) => {
   t.equal(json.stderr, '');
 });
 
-t.test('serve opens the console, and push what was published', async (t) => {
+t.test('serve opens the console, and push opens the published page', async (t) => {
   const token = 'a-token-of-sixteen-or-more';
   const { cwd, env, opened } = layOut(t, {
     'c.yml': `

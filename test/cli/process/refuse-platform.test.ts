@@ -7,7 +7,7 @@ import { configuration, program, web } from '../process.ts';
 
 const here = { node: '20.19.0', platform: 'linux', arch: 'x64' } as const;
 
-t.test('where it does not run it says so, and what to do', async (t) => {
+t.test('reports an unsupported platform and what to do', async (t) => {
   for (const node of ['20.19.0', '20.20.2', '22.0.0', '26.9.0'])
     t.equal(refusalOf({ ...here, node }), null, node);
   for (const node of ['20.18.3', '18.20.8', '0.12.18'])
@@ -24,7 +24,7 @@ t.test('where it does not run it says so, and what to do', async (t) => {
     );
 });
 
-t.test('an old Node.js is refused by both programs before anything else is', async (t) => {
+t.test('both programs reject an old Node.js before anything else', async (t) => {
   const node = await nodeProgram('18.20.8');
   for (const file of ['dist/bundle/waybill.cjs', 'dist/cli/weather.js'])
     for (const args of [['--version'], ['serve', '--config', 'missing.yml']]) {
@@ -34,7 +34,7 @@ t.test('an old Node.js is refused by both programs before anything else is', asy
     }
 });
 
-t.test('without LMDB for the platform there is no embedded queue, and all else', async (t) => {
+t.test('without LMDB for the platform, only the embedded queue is unavailable', async (t) => {
   const place = t.testdir({
     source: {},
     'c.yml': configuration(
@@ -46,7 +46,7 @@ t.test('without LMDB for the platform there is no embedded queue, and all else',
     spawnSync(process.execPath, [program, ...args, '-c', 'c.yml'], {
       cwd: place,
       encoding: 'utf8',
-      // What LMDB's loader takes the processor from.
+      // The variable from which LMDB's loader reads the processor type.
       env: { PATH: process.env['PATH'], HOME: place, npm_config_arch: 'riscv64' },
     });
   const { status, stderr } = run('serve');

@@ -13,13 +13,13 @@ import { ensureInstalled, pathOf } from '../../services/debian.ts';
 import { freePort } from '../../services/free-port.ts';
 import { program } from '../process.ts';
 
-/** Sockets that systemd has bound, passed on by its own program for that. */
+/** Sockets bound by systemd, passed on by its own program for this purpose. */
 
 await ensureInstalled('systemd');
 const socketActivate = pathOf('systemd-socket-activate') ?? '';
 const serve = [process.execPath, program, 'serve', '-c', 'c.yml'];
 
-/** A configuration with a privileged port: it starts only with an inherited socket. */
+/** A configuration with a privileged port, so that the daemon starts only with an inherited socket. */
 function layOut(t: Test): string {
   const place = t.testdir({});
   mkdirSync(path.join(place, 'in'));
@@ -55,7 +55,7 @@ async function healthz(port: number): Promise<unknown> {
   return (await fetch(`http://127.0.0.1:${port}/healthz`)).json();
 }
 
-/** Connects once systemd's program listens at a port or, on this machine, at a file. */
+/** Connects once systemd's program listens on a port or a Unix socket. */
 async function untilListening(place: number | string): Promise<void> {
   for (;;) {
     const socket = typeof place === 'number' ? connect(place, '127.0.0.1') : connect(place);
@@ -68,7 +68,7 @@ async function untilListening(place: number | string): Promise<void> {
   }
 }
 
-t.test('the daemon listens on the socket that it is given, and ends as ever', async (t) => {
+t.test('the daemon listens on an inherited socket, and ends normally', async (t) => {
   const place = layOut(t);
   const port = await freePort();
   const daemon = activate(t, place, ['-l', `127.0.0.1:${port}`], serve);
@@ -82,10 +82,10 @@ t.test('the daemon listens on the socket that it is given, and ends as ever', as
   t.equal(daemon.exitCode, 0);
 });
 
-t.test('a request that comes while the daemon starts again waits for it', async (t) => {
+t.test('a request during a restart of the daemon waits for it', async (t) => {
   const place = layOut(t);
   const port = await freePort();
-  // As systemd does, the shell keeps the socket while the first daemon ends and the second begins.
+  // Like systemd, the shell keeps the socket while the first daemon ends and the second begins.
   const daemon = `sh -c 'LISTEN_PID=$$ exec "$@"' sh "$@"`;
   const script = `${daemon}; touch between; until [ -e go ]; do sleep 0.1; done; exec ${daemon}`;
   const shell = activate(t, place, ['-l', `127.0.0.1:${port}`], ['sh', '-c', script, 'sh', ...serve]);
@@ -124,7 +124,7 @@ t.test('rejects an unusable listen address, with a fix', async (t) => {
   }
 });
 
-t.test('a socket for another process is not taken', async (t) => {
+t.test('ignores a socket for another process', async (t) => {
   t.equal(inheritedSocket({}, 5), null);
   t.equal(inheritedSocket({ LISTEN_PID: '4', LISTEN_FDS: '1' }, 5), null);
   t.equal(inheritedSocket({ LISTEN_PID: '5', LISTEN_FDS: '0' }, 5), null);

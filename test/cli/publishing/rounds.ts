@@ -12,7 +12,7 @@ import type {
 
 /** Publishes a directory in this process, so that the files that a command opens are counted. */
 
-/** The files that were opened for reading, by their real paths. */
+/** The real paths of the files that were opened for reading. */
 const opened: string[] = [];
 const { openSync } = fs;
 fs.openSync = ((file: fs.PathLike, flags: fs.OpenMode, mode?: fs.Mode) => {
@@ -22,7 +22,7 @@ fs.openSync = ((file: fs.PathLike, flags: fs.OpenMode, mode?: fs.Mode) => {
 }) as typeof fs.openSync;
 syncBuiltinESMExports();
 
-// Loaded after the calls are watched.
+// Loaded after the calls are instrumented.
 const { publish } = await import('../../../src/cli/commands/publish/publish.ts');
 const { promoteRelease, rollBackRelease } =
   await import('../../../src/cli/commands/publish/releases/switch.ts');
@@ -32,7 +32,7 @@ export type Tree = Readonly<Record<string, string>>;
 
 export interface Kind {
   files?: Tree;
-  /** Adds what is not a regular file, or is copied. */
+  /** Adds entries that are not regular files, or copies. */
   more?: (site: string) => void;
   links?: 'follow' | 'skip';
   exclude?: string[];
@@ -59,7 +59,7 @@ function makeTree(site: string, { files = {}, more = () => undefined }: Kind): v
   }
   mkdirSync(site, { recursive: true });
   more(site);
-  // A file that was changed a moment ago is hashed again, because it may still be changing.
+  // A file that changed a moment ago is hashed again, because it may still be changing.
   const longAgo = new Date('2026-11-20T01:02:03Z');
   for (const entry of readdirSync(site, { recursive: true, withFileTypes: true }))
     if (entry.isFile()) utimesSync(path.join(entry.parentPath, entry.name), longAgo, longAgo);
@@ -79,7 +79,7 @@ interface Site {
   publish: () => Promise<Round>;
   /** The error of the directory in the last publication. */
   error: () => ErrorRecord | null | undefined;
-  /** Goes back, and to the latest release again. */
+  /** Rolls back, and forward to the latest release. */
   rollBackAndForth: () => Promise<string[]>;
 }
 
@@ -132,7 +132,7 @@ export function layOut(t: Test, kind: Kind): Site {
   };
 }
 
-/** Publishes a directory twice, changes one file, goes back and forth, and publishes it again. */
+/** Publishes a directory twice, changes one file, rolls back and forward, and publishes it again. */
 export async function publishInRounds(t: Test, kind: Kind): Promise<void> {
   const { site, www, publish: publishIt, rollBackAndForth } = layOut(t, kind);
   const first = await publishIt();

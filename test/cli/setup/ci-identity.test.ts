@@ -9,16 +9,20 @@ import { ciAdvice, ciIdentity } from '../../../src/cli/setup/ci-identity.ts';
 const token = 'eyJhbGciOiJSUzI1NiJ9.eyJjYW5hcnkiOjF9.c2lnbmF0dXJl';
 const audience = 'https://publish.example.org';
 
-t.test('outside of a CI system there is no identity', (t) => {
+t.test('there is no identity outside of a CI system', (t) => {
   t.equal(ciIdentity({ CI: 'true', WAYBILL_ID_TOKEN: ' ', BUILDKITE: 'true' }), null);
-  t.equal(ciIdentity({ ACTIONS_ID_TOKEN_REQUEST_URL: 'https://x' }), null, 'half of it is not enough');
+  t.equal(
+    ciIdentity({ ACTIONS_ID_TOKEN_REQUEST_URL: 'https://x' }),
+    null,
+    'one of the two variables is not enough',
+  );
   t.equal(ciAdvice({}), undefined);
   t.match(ciAdvice({ GITHUB_ACTIONS: 'true' }), /id-token: write/);
   t.match(ciAdvice({ GITLAB_CI: 'true' }), /id_tokens/);
   t.end();
 });
 
-t.test('GitLab and CircleCI give one token, a file is read each time', async (t) => {
+t.test('GitLab and CircleCI have one token, and a file is read each time', async (t) => {
   for (const [variable, name] of [
     ['WAYBILL_ID_TOKEN', 'WAYBILL_ID_TOKEN'],
     ['CIRCLE_OIDC_TOKEN_V2', 'CircleCI'],
@@ -38,7 +42,7 @@ t.test('GitLab and CircleCI give one token, a file is read each time', async (t)
   await t.rejects(gone, { code: 'secrets_invalid', message: /cannot be read: the file does not exist/ });
 });
 
-t.test('GitHub Actions is asked for each token, with the audience', async (t) => {
+t.test('requests each token from GitHub Actions, with the audience', async (t) => {
   const asked: string[] = [];
   let answer: [status: number, body: string] = [200, JSON.stringify({ value: token })];
   const server = createServer((req, res) => {
@@ -68,7 +72,7 @@ t.test('GitHub Actions is asked for each token, with the audience', async (t) =>
   }
 });
 
-t.test('Buildkite gives tokens by its agent', async (t) => {
+t.test('gets tokens from the Buildkite agent', async (t) => {
   const bin = t.testdir({ 'buildkite-agent': `#!/bin/sh\necho "${token}$#"\n[ "$4" = "${audience}" ]\n` });
   chmodSync(path.join(bin, 'buildkite-agent'), 0o755);
   const before = process.env['PATH'];

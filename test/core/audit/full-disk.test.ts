@@ -80,7 +80,7 @@ async function readiness(
 
 const upTo = (n: number): number[] => Array.from({ length: n }, (_, index) => index + 1);
 
-t.test('on_full: refuse: every act that was admitted has a record, and no other is admitted', async (t) => {
+t.test('on_full: refuse: every admitted act has a record, and no other act is admitted', async (t) => {
   const { trail, directory, errors, fill, clear } = await onSmallDisk(t, 'refuse');
   let admitted = 0;
   const act = async (): Promise<boolean> => {
@@ -99,12 +99,12 @@ t.test('on_full: refuse: every act that was admitted has a record, and no other 
   t.ok(admitted > 0, `${admitted} acts were admitted`);
   t.same(await recorded(directory), upTo(admitted));
   t.same(errors, ['the audit trail cannot be written']);
-  t.notOk(await act(), 'still refused');
+  t.notOk(await act(), 'still rejected');
   t.same(await readiness(trail, 'refuse'), ['failing', 'audit_unavailable']);
   t.same(await readiness(trail, 'refuse', false), ['degraded', 'ready'], 'a worker');
   clear();
   t.same(await readiness(trail, 'refuse'), ['ok', 'ready']);
-  t.ok(await act(), 'admitted when there is room again');
+  t.ok(await act(), 'admitted when there is space again');
   await trail.close();
   t.same(await recorded(directory), upTo(admitted));
   t.same((await verifyTrail(directory)).problems, []);
@@ -115,7 +115,7 @@ t.test('on_full: refuse: acts in progress when the disk becomes full keep their 
   await Promise.all(upTo(40).map(() => trail.admit()));
   fill();
   await Promise.all(upTo(40).map((n) => trail.append(entry(n))));
-  t.same(await recorded(directory), upTo(40), 'they are on the disk, in the room of the reserve');
+  t.same(await recorded(directory), upTo(40), 'they are on disk, in the space of the reserve');
   clear();
   await trail.close();
 });
@@ -137,7 +137,7 @@ t.test('on_full: continue: acts go on, and their records are written later', asy
   t.same((await verifyTrail(directory)).problems, []);
 });
 
-t.test('records that cannot be written at all are logged and counted', async (t) => {
+t.test('records that can never be written are logged and counted', async (t) => {
   const { trail, directory, errors, fill, clear } = await onSmallDisk(t, 'continue');
   fill();
   const all = 10_050;

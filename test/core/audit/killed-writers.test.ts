@@ -46,7 +46,7 @@ function startWriter(directory: string, prefix: string, acts: number, killAt: nu
   return { acked, ended: once(child, 'close') };
 }
 
-t.test('each act has exactly one record, whatever is killed', async (t) => {
+t.test('each act has exactly one record, whichever process is killed', async (t) => {
   const directory = t.testdir();
   const acts = howMany(400, 50);
   const enough = howMany(10_000, 100);
@@ -74,7 +74,7 @@ t.test('each act has exactly one record, whatever is killed', async (t) => {
   t.same(
     acked.filter((id) => recorded.get(id) !== 1),
     [],
-    'each act that was answered',
+    'each act with a response',
   );
   t.same(
     [...recorded].filter(([, count]) => count > 1),
@@ -99,7 +99,7 @@ t.test('each act has exactly one record, whatever is killed', async (t) => {
         change === 'removed' ? '' : `${line.replace('"result":"', '"result":"x')}\n`,
       ),
     );
-    t.not((await verifyTrail(directory)).problems.length, 0, `a record that was ${change} is found`);
+    t.not((await verifyTrail(directory)).problems.length, 0, `detects a record that was ${change}`);
     writeFileSync(file, whole);
   }
   t.same((await verifyTrail(directory)).problems, []);

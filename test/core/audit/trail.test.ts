@@ -106,7 +106,7 @@ t.test('a link in the directory of the trail is not followed', async (t) => {
   }
 });
 
-t.test('verify names the line that was edited, removed, moved or cut', async (t) => {
+t.test('verify names the line that was edited, removed, moved or truncated', async (t) => {
   const change = async (t: Test, apply: (all: string[]) => string[]): Promise<string[]> => {
     const directory = t.testdir();
     await write(directory, 1, 6);
@@ -117,7 +117,7 @@ t.test('verify names the line that was edited, removed, moved or cut', async (t)
     all.map((line, at) => (at === index ? line.replace('"ci"', '"me"') : line));
   t.same(await change(t, (all) => edit(all, 0)), ['edited 1']);
   t.same(await change(t, (all) => edit(all, 3)), ['edited 4']);
-  t.same(await change(t, (all) => edit(all, 5)), ['edited 6'], 'the last one, by the head');
+  t.same(await change(t, (all) => edit(all, 5)), ['edited 6'], 'the last one, detected by the head');
   t.same(
     await change(t, (all) =>
       all.map((line, at) => (at === 2 ? line.replace(/"prev":"sha256:../, '"prev":"sha256:zz') : line)),
@@ -148,10 +148,10 @@ t.test('a removed head is reported, at the end and after further records', async
   rmSync(path.join(directory, 'head'));
   t.same(await faults(directory), ['head']);
   await write(directory, 4, 4);
-  t.same(await faults(directory), ['head 4'], 'a record notes it');
+  t.same(await faults(directory), ['head 4'], 'a record reports it');
 });
 
-t.test('a head that cannot be written costs no second record', async (t) => {
+t.test('a failed write of the head causes no second record', async (t) => {
   const directory = t.testdir();
   await write(directory, 1, 1);
   const trail = await openTrail(
@@ -175,7 +175,7 @@ t.test('a head that cannot be written costs no second record', async (t) => {
   t.same(await faults(directory), []);
 });
 
-t.test('records that were cut stay missing when the trail continues', async (t) => {
+t.test('truncated records stay missing when the trail continues', async (t) => {
   const directory = t.testdir();
   await write(directory, 1, 5);
   rewrite(directory, (all) => all.slice(0, 3));
@@ -203,7 +203,7 @@ t.test('the chain continues across files, by size and by age', async (t) => {
   t.equal((await verifyTrail(directory)).records, 13);
 });
 
-t.test('a removed file is found: the first, one between, and the last', async (t) => {
+t.test('detects a removed file: the first, a middle one, and the last', async (t) => {
   for (const [index, expected] of [
     [0, 'removed'],
     [1, 'removed'],
@@ -218,7 +218,7 @@ t.test('a removed file is found: the first, one between, and the last', async (t
   }
 });
 
-t.test('a trail that does not have a noted record is found', async (t) => {
+t.test('detects a trail without a record that was noted elsewhere', async (t) => {
   const directory = t.testdir();
   await write(directory, 1, 3);
   const { end } = await verifyTrail(directory);
@@ -229,7 +229,7 @@ t.test('a trail that does not have a noted record is found', async (t) => {
   t.match((await verifyTrail(path.join(other, 'other'), { expected: end })).problems, [{ fault: 'removed' }]);
 });
 
-t.test('an interrupted write is closed by a record, and is no sign of a change', async (t) => {
+t.test('an interrupted write is completed by a record, and does not count as a change', async (t) => {
   const directory = t.testdir();
   await write(directory, 1, 2);
   const file = path.join(directory, files(directory)[0] ?? '');
@@ -244,7 +244,7 @@ t.test('an interrupted write is closed by a record, and is no sign of a change',
   t.same(await faults(directory), ['edited 3'], 'the record has the digest of the interrupted write');
 });
 
-t.test('a write of several records that a power loss tore is cut off, and noted', async (t) => {
+t.test('a write of several records torn by a power loss is truncated, and recorded', async (t) => {
   const directory = t.testdir();
   await write(directory, 1, 2);
   const file = path.join(directory, files(directory)[0] ?? '');
@@ -258,7 +258,7 @@ t.test('a write of several records that a power loss tore is cut off, and noted'
   t.match(await verifyTrail(directory), { problems: { length: 0 }, interrupted: { length: 0 }, records: 4 });
 });
 
-t.test('a record without a member, or with one of another kind, is reported as edited', async (t) => {
+t.test('a record with a missing member, or one of another type, is reported as edited', async (t) => {
   const directory = t.testdir();
   await write(directory, 1, 3);
   const [, line = ''] = lines(directory);
@@ -272,7 +272,7 @@ t.test('a record without a member, or with one of another kind, is reported as e
   t.same(await faults(directory), []);
 });
 
-t.test('any single change of a random trail is found', async (t) => {
+t.test('detects any single change of a random trail', async (t) => {
   const random = generator('changes of a trail');
   const pick = (n: number): number => Math.floor(random() * n);
   const directory = t.testdir();
@@ -315,7 +315,7 @@ t.test('any single change of a random trail is found', async (t) => {
   t.same(await faults(directory), []);
 });
 
-t.test('pages are read from the newest to the oldest, by filters', async (t) => {
+t.test('pages go from the newest to the oldest record, with filters', async (t) => {
   const directory = t.testdir();
   await write(directory, 1, 30, { maxBytes: 3_000 });
   const first = await readPage(directory, { limit: 20 });

@@ -7,9 +7,9 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import { generator } from '../../support/sampling.ts';
 
 /*
- * A process that appends random acts to a trail, and prints the id of each act whose record is on the disk.
- * The arguments are the directory, a prefix of the ids, how many acts there are, how many are made at a time,
- * and the number of the write during which the process kills itself; 0: none.
+ * A process that appends random acts to a trail, and prints the id of each act whose record is on disk. The
+ * arguments are the directory, a prefix of the ids, the number of acts, the number of concurrent acts, and
+ * the number of the write during which the process kills itself (0: never).
  */
 const [directory = '', prefix = '', count = '0', atATime = '1', killAt = '0'] = process.argv.slice(2);
 

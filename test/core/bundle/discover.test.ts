@@ -30,7 +30,7 @@ async function only(storage: Storage): Promise<BundleCandidate> {
   return candidates[0]!;
 }
 
-t.test('bundles are found at any depth, sorted, and not looked into', async (t) => {
+t.test('finds bundles at any depth, sorted, and does not search inside them', async (t) => {
   const storage = await memory({
     'b/manifest.json': manifestOf(['x']),
     'a/deep/er/manifest.json': manifestOf(['x']),
@@ -51,10 +51,10 @@ t.test('bundles are found at any depth, sorted, and not looked into', async (t) 
   );
   t.same(invalid, []);
   t.match(warnings, [{ code: 'dot_directory_skipped', file: '.cache' }]);
-  t.equal(warnings.length, 1, 'names of the publisher are passed over in silence');
+  t.equal(warnings.length, 1, 'names of the publisher are skipped without a warning');
 });
 
-t.test('a root with a manifest is the one bundle', async (t) => {
+t.test('a root with a manifest is the only bundle', async (t) => {
   const { candidates } = await discoverBundles(
     await memory({ 'manifest.json': manifestOf(['x']), 'sub/manifest.json': manifestOf(['x']) }),
   );
@@ -62,7 +62,7 @@ t.test('a root with a manifest is the one bundle', async (t) => {
   t.equal(candidates.length, 1);
 });
 
-t.test('an invalid manifest or an unsafe path spoils its own bundle only', async (t) => {
+t.test('an invalid manifest or an unsafe path affects only its own bundle', async (t) => {
   const { candidates, invalid } = await discoverBundles(
     await memory({
       'bad/manifest.json': '{',
@@ -98,7 +98,7 @@ t.test('links and special entries are not followed', async (t) => {
   ]);
 });
 
-t.test('a listing that fails fails the discovery', async (t) => {
+t.test('a failed listing fails the discovery', async (t) => {
   const storage = await memory({ 'a/manifest.json': manifestOf(['x']), 'b/c/x': '' });
   const failing: Storage = delegate(storage, {
     async *list(directory, options) {
@@ -133,7 +133,7 @@ t.test('a complete bundle is loaded without reading its files', async (t) => {
   );
 });
 
-t.test('reports everything that makes a bundle incomplete at once', async (t) => {
+t.test('reports all defects of a bundle together', async (t) => {
   const root = t.testdir({
     'manifest.json': manifestOf(['gone', { path: 'size', size: 9 }, 'link', 'linked/x', 'dir', 'ok']),
     size: 'x',
@@ -162,7 +162,7 @@ t.test('reports everything that makes a bundle incomplete at once', async (t) =>
   );
 });
 
-t.test('files that are not listed are counted and some are named', async (t) => {
+t.test('counts unlisted files and names some of them', async (t) => {
   const extra = Object.fromEntries(Array.from({ length: 7 }, (_, n) => [`extra${n}`, '']));
   const storage = await memory({
     'manifest.json': manifestOf(['a']),
@@ -180,7 +180,7 @@ t.test('files that are not listed are counted and some are named', async (t) => 
   ]);
 });
 
-t.test('a scene map must be one', async (t) => {
+t.test('a file of the kind scene_map must be valid', async (t) => {
   const storageOf = (text: string, more = {}): Promise<Storage> =>
     memory({
       'manifest.json': manifestOf([{ path: 'map.json', kind: 'scene_map', ...more }]),
@@ -209,7 +209,7 @@ t.test('a scene map must be one', async (t) => {
   await t.rejects(
     rules('error'),
     { code: 'invalid_bundle' },
-    'content rules count where the pipeline says so',
+    'content rules apply if the pipeline requires them',
   );
   await t.rejects(load(await storageOf(good, { digest: digestOf('other') })), {
     code: 'invalid_bundle',
@@ -221,7 +221,7 @@ t.test('a scene map must be one', async (t) => {
   });
 });
 
-t.test('validate reads everything and finds what differs', async (t) => {
+t.test('validate reads everything and reports differences', async (t) => {
   const storage = await memory({
     'manifest.json': manifestOf(['ok', { path: 'wrong', digest: digestOf('x') }, 'gone', 'grown']),
     ok: 'a',
@@ -247,7 +247,7 @@ t.test('validate reads everything and finds what differs', async (t) => {
   await t.rejects(
     validateBundle({ ...bundle, files: unreadable }),
     { code: 'storage_transient' },
-    'a failure to read is no finding',
+    'a read failure is not a finding',
   );
 });
 
@@ -255,7 +255,7 @@ async function* failing(): AsyncGenerator<Uint8Array> {
   throw new WaybillError('storage_transient', 'lost');
 }
 
-t.test('missing digests are computed once, however many ask', async (t) => {
+t.test('computes missing digests once for concurrent callers', async (t) => {
   const storage = await memory({
     'manifest.json': manifestOf(['a', { path: 'b', digest: digestOf('trusted') }]),
     a: 'text',
@@ -274,7 +274,7 @@ t.test('missing digests are computed once, however many ask', async (t) => {
 });
 
 t.test(
-  'a file that changes while its digest is computed is an error, and the next try reads again',
+  'a file that changes while its digest is computed is an error, and a retry reads it again',
   async (t) => {
     const storage = await memory({ 'manifest.json': manifestOf(['a']), a: 'text' });
     const bundle = await loadBundle(storage, await only(storage), source);
@@ -285,7 +285,7 @@ t.test(
   },
 );
 
-t.test('every bundle of any tree is found, and nothing else (property)', async () => {
+t.test('finds every bundle of any tree, and nothing else (property)', async () => {
   const segment = fc.constantFrom('a', 'b', '.h', 'ü');
   const paths = fc.uniqueArray(
     fc.array(segment, { minLength: 1, maxLength: 4 }).map((segments) => segments.join('/')),

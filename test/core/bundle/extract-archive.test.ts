@@ -72,7 +72,7 @@ async function stage(
   }
 }
 
-t.test('a tar and a tar.gz are staged, in chunks of any size, and open as the same bundle', async (t) => {
+t.test('stages a tar and a tar.gz from chunks of any size, and opens them as the same bundle', async (t) => {
   const files = {
     'maps/scènes.json': sceneMapText,
     'notes/readme.txt': 'hello',
@@ -117,7 +117,7 @@ t.test('modes and owners of the archive are ignored', async (t) => {
   t.equal(statSync(path.join(directory, 'files/d/f')).mode & 0o7777, 0o600);
 });
 
-t.test('archives as common programs write them', async (t) => {
+t.test('accepts archives of common programs', async (t) => {
   const name = `${'deep/'.repeat(30)}${'ä'.repeat(60)}.txt`;
   const archives: Record<string, Buffer> = {
     'dot slash, as tar -C directory . writes it': tar(
@@ -161,18 +161,18 @@ t.test('archives as common programs write them', async (t) => {
 });
 
 for (const [what, [code, archive]] of Object.entries(hostileArchives)) {
-  t.test(`refused: ${what}`, async (t) => {
+  t.test(`rejected: ${what}`, async (t) => {
     for (const chunk of [97, 65_536]) {
       const { error, directory } = await stage(archive, { chunk });
       t.equal(error?.code, code, error?.message ?? 'was not refused');
-      t.ok(error?.hint, 'says what to do');
+      t.ok(error?.hint, 'has a fix');
       t.notOk(error?.message.includes(root), 'names no path of the host');
       t.notOk(existsSync(directory), 'the staging directory is gone');
     }
   });
 }
 
-t.test('a bomb is stopped on its way, whatever the size limit', async (t) => {
+t.test('stops a decompression bomb early, whatever the size limit', async (t) => {
   const padded = Buffer.concat([
     rawEntry(manifest('a')),
     rawEntry({ path: 'a', body: Buffer.alloc(20 * 2 ** 20) }),
@@ -185,7 +185,7 @@ t.test('a bomb is stopped on its way, whatever the size limit', async (t) => {
   t.notOk(existsSync(directory));
 });
 
-t.test('an archive cut at any byte is malformed, plain or compressed', async (t) => {
+t.test('an archive truncated at any byte is malformed, plain or compressed', async (t) => {
   const archive = bundleTar({ 'a/b': 'hello', c: 'x'.repeat(600) });
   const compressed = gzipSync(archive);
   for (let end = 0; end < archive.length; end += 37)
@@ -200,27 +200,24 @@ t.test('an archive cut at any byte is malformed, plain or compressed', async (t)
   );
 });
 
-t.test(
-  'damage anywhere never crashes, never leaves a directory behind, and never gives other bytes (property)',
-  async () => {
-    const archive = bundleTar({ 'a/b': 'hello', c: 'x'.repeat(600) });
-    await fc.assert(
-      fc.asyncProperty(
-        fc.nat(archive.length - 1),
-        fc.integer({ min: 1, max: 255 }),
-        fc.boolean(),
-        async (at, flip, isCompressed) => {
-          const bytes = Buffer.from(isCompressed ? gzipSync(archive) : archive);
-          bytes[at % bytes.length] = (bytes[at % bytes.length] ?? 0) ^ flip;
-          const { error, directory, staged } = await stage(bytes, { chunk: 100 });
-          if (error !== undefined) return error.code !== 'internal_error' && !existsSync(directory);
-          return staged !== undefined;
-        },
-      ),
-      { numRuns: 400 },
-    );
-  },
-);
+t.test('damage anywhere never causes a crash, a leftover directory or other bytes (property)', async () => {
+  const archive = bundleTar({ 'a/b': 'hello', c: 'x'.repeat(600) });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.nat(archive.length - 1),
+      fc.integer({ min: 1, max: 255 }),
+      fc.boolean(),
+      async (at, flip, isCompressed) => {
+        const bytes = Buffer.from(isCompressed ? gzipSync(archive) : archive);
+        bytes[at % bytes.length] = (bytes[at % bytes.length] ?? 0) ^ flip;
+        const { error, directory, staged } = await stage(bytes, { chunk: 100 });
+        if (error !== undefined) return error.code !== 'internal_error' && !existsSync(directory);
+        return staged !== undefined;
+      },
+    ),
+    { numRuns: 400 },
+  );
+});
 
 t.test(
   'never extracts different bytes or touches other files when blocks are moved, doubled, lost or forged (property)',
@@ -272,7 +269,7 @@ t.test(
             chunk: 333,
           });
           if (error !== undefined) return error.code !== 'internal_error' && !existsSync(directory);
-          // Every size and digest of the manifest was held, so these are the files that were meant.
+          // Every size and digest matched the manifest, so these are the original files.
           const isWhole = staged?.files === listed.length;
           rmSync(directory, { recursive: true });
           return isWhole;
@@ -289,7 +286,7 @@ t.test(
   },
 );
 
-t.test('files that are not listed are named in a warning and are no part of the bundle', async (t) => {
+t.test('unlisted files are named in a warning and are not part of the bundle', async (t) => {
   const { directory } = await stage(tar(manifest('a'), file('a'), file('extra')));
   const bundle = await openStagedBundle(directory, 'maps', 'x');
   t.match(bundle.warnings, [{ code: 'unlisted_files', message: /1 file is not in the manifest.*"extra"/ }]);
@@ -299,7 +296,7 @@ t.test('files that are not listed are named in a warning and are no part of the 
   );
 });
 
-t.test('an abort ends the staging at once, even while the input is silent', async (t) => {
+t.test('an abort ends the staging immediately, even while the input is silent', async (t) => {
   const controller = new AbortController();
   let closed = false;
   async function* silent(): AsyncGenerator<Uint8Array> {
@@ -320,7 +317,7 @@ t.test('an abort ends the staging at once, even while the input is silent', asyn
   t.ok(closed, 'the input was closed');
 });
 
-t.test('an error of the input passes as it is', async (t) => {
+t.test('passes on errors of the input unchanged', async (t) => {
   async function* failing(bytes: Buffer): AsyncGenerator<Uint8Array> {
     yield bytes;
     throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
@@ -358,7 +355,7 @@ t.test('a large file streams through with its digest', async (t) => {
   t.ok(readFileSync(path.join(directory, 'files/big')).equals(body));
 });
 
-t.test('archive and manifest draw the line at the same depth', async (t) => {
+t.test('archive and manifest have the same limit for depth', async (t) => {
   for (const [segments, isTaken] of [
     [63, true],
     [64, true],
@@ -377,7 +374,7 @@ t.test('archive and manifest draw the line at the same depth', async (t) => {
   }
 });
 
-/** Extracts into a directory that `prepare` may have put something into. */
+/** Extracts into a directory that `prepare` may fill first. */
 async function extract(
   archive: Buffer,
   options: { limits?: typeof limits; prepare?: (directory: string) => void } = {},
@@ -390,7 +387,7 @@ async function extract(
   return { directory, ...(await extractArchive({ input, directory, limits: options.limits ?? limits })) };
 }
 
-t.test('an archive and its content may each be as large as is allowed, to the byte', async (t) => {
+t.test('an archive and its content may each have exactly the maximum size', async (t) => {
   const archive = tar({ path: 'manifest.json', body: 'x' }, { path: 'a', body: 'y'.repeat(1000) });
   const tooLarge = (message: RegExp) => ({ code: 'upload_too_large', message });
   for (const [what, bytes, most, message] of [
@@ -406,7 +403,7 @@ t.test('an archive and its content may each be as large as is allowed, to the by
   }
 });
 
-t.test('room for a file that comes from elsewhere is made as for one of the archive', async (t) => {
+t.test('reserves the path of a stored file like that of an archive entry', async (t) => {
   const archive = tar({ path: 'manifest.json', body: 'x' }, { path: 'a/x.txt', body: 'y' });
   const { directory, ...extraction } = await extract(archive, {
     limits: { maxUploadSize: 10_000, maxFiles: 2 },
@@ -419,7 +416,7 @@ t.test('room for a file that comes from elsewhere is made as for one of the arch
   await t.rejects(
     async () => extraction.take('b/c/d.txt' as never),
     { code: 'unsafe_archive_entry' },
-    'it is taken by now',
+    'its path is in use now',
   );
   await t.rejects(async () => extraction.take('e.txt' as never), { code: 'too_many_files' });
 });
@@ -449,7 +446,7 @@ t.test('reports entries by their paths, without the root', async (t) => {
     });
 });
 
-t.test('directories are counted, too', async (t) => {
+t.test('directories count towards the limit of entries', async (t) => {
   const directories = (number: number) =>
     Array.from({ length: number }, (_, index) => rawEntry({ path: `d${index}/`, type: '5' }));
   const few = { maxUploadSize: 2 ** 20, maxFiles: 2 };
@@ -460,29 +457,32 @@ t.test('directories are counted, too', async (t) => {
   });
 });
 
-t.test('an archive without a manifest, or with two, is an invalid bundle that says so', async (t) => {
-  const plain = { path: 'manifest.json', body: '{}' };
-  for (const [archive, code, message] of [
-    [tar(file('a')), 'manifest_missing', /^the archive has no manifest.json at its root$/],
-    [
-      tar(file('a'), { ...plain, path: 'x/manifest.json' }),
-      'manifest_missing',
-      /^the archive has no manifest.json at its root, only "x\/manifest.json"; make it inside/,
-    ],
-    [tar(plain, plain), 'manifest_twice', /^the archive has it twice$/],
-    [
-      tar(plain, { ...plain, path: 'Manifest.json' }),
-      'manifest_twice',
-      /^the archive has "manifest.json" and "Manifest.json"$/,
-    ],
-  ] as const)
-    await t.rejects(extract(archive), {
-      code: 'invalid_bundle',
-      findings: [{ severity: 'error', code, message, file: 'manifest.json' }],
-    });
-});
+t.test(
+  'an archive without a manifest, or with two, is an invalid bundle, and the error says so',
+  async (t) => {
+    const plain = { path: 'manifest.json', body: '{}' };
+    for (const [archive, code, message] of [
+      [tar(file('a')), 'manifest_missing', /^the archive has no manifest.json at its root$/],
+      [
+        tar(file('a'), { ...plain, path: 'x/manifest.json' }),
+        'manifest_missing',
+        /^the archive has no manifest.json at its root, only "x\/manifest.json"; make it inside/,
+      ],
+      [tar(plain, plain), 'manifest_twice', /^the archive has it twice$/],
+      [
+        tar(plain, { ...plain, path: 'Manifest.json' }),
+        'manifest_twice',
+        /^the archive has "manifest.json" and "Manifest.json"$/,
+      ],
+    ] as const)
+      await t.rejects(extract(archive), {
+        code: 'invalid_bundle',
+        findings: [{ severity: 'error', code, message, file: 'manifest.json' }],
+      });
+  },
+);
 
-t.test('of 130,000 listed files that are missing, the first hundred are findings', async (t) => {
+t.test('reports the first hundred of 130,000 missing listed files', async (t) => {
   const names = Array.from({ length: 130_000 }, (_, index) => `f${index}`);
   const { error } = await stage(tar({ path: 'manifest.json', body: manifestOf(names) }), {
     limits: { maxUploadSize: 2 ** 24, maxFiles: 250_000 },
@@ -513,13 +513,13 @@ t.test("accepts an existing directory only if it is equal under the file system'
   });
 });
 
-t.test('no file stays open, whether all of it comes or not', async (t) => {
+t.test('no file stays open, whether the archive is complete or truncated', async (t) => {
   const isOpen = (name: string): boolean =>
     readdirSync('/proc/self/fd').some((fd) => {
       try {
         return readlinkSync(`/proc/self/fd/${fd}`).endsWith(name);
       } catch {
-        return false; // The one that listed them.
+        return false; // The descriptor that listed the others.
       }
     });
   const archive = tar(manifest('a'), { path: 'still-open', body: 'x'.repeat(200_000) });

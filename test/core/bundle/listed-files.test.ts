@@ -19,7 +19,7 @@ const entry = (key: string, type: Entry['type'] = 'file', size = 1): Entry => ({
   size,
 });
 
-t.test('a warning counts what is not listed and names five, in order', async (t) => {
+t.test('a warning counts unlisted files and names five, in order', async (t) => {
   t.same(unlistedWarning('bundle', []), []);
   for (const [names, message] of [
     [['b'], '1 file is not in the manifest and will not be published: "b"'],
@@ -38,7 +38,7 @@ t.test('a warning counts what is not listed and names five, in order', async (t)
     ]);
 });
 
-t.test('a listing sorts what is there by what the manifest lists', async (t) => {
+t.test('divides the entries of a listing into listed and unlisted ones', async (t) => {
   for (const directory of ['', 'x/bundle'] as const) {
     const below = (name: string): string => (directory === '' ? name : `${directory}/${name}`);
     const entries = [
@@ -77,7 +77,7 @@ t.test('a listing sorts what is there by what the manifest lists', async (t) => 
   }
 });
 
-t.test('a name that is not UTF-8 is an error only where a listed file is missing', async (t) => {
+t.test('a name that is not UTF-8 is an error only if a listed file is missing', async (t) => {
   const listing = (...unreadable: string[]): BundleListing => ({
     present: new Map(),
     links: new Set(),
@@ -120,7 +120,7 @@ t.test('only a regular file of the listed size can be published', async (t) => {
   t.match(problemOf(entry('a', 'file', 2), 1, none), { message: 'should have 1 bytes, but has 2' });
 });
 
-t.test('the link that a path goes through is the outermost', async (t) => {
+t.test('names the outermost link of a path', async (t) => {
   const links = new Set(['a/b', 'a/b/c/d', 'x']);
   for (const [path, link] of [
     ['a/b/c/d/e', 'a/b'],

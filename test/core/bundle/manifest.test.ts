@@ -27,7 +27,7 @@ function valid(document: unknown): Manifest {
   return manifest;
 }
 
-t.test('a manifest is read with its defaults filled in', async (t) => {
+t.test('a manifest is parsed with its defaults', async (t) => {
   const full = {
     path: 'maps/scenes.json',
     size: 1234,
@@ -51,11 +51,11 @@ t.test('a manifest is read with its defaults filled in', async (t) => {
   t.equal(
     valid({ created, files: [{ path: 'a', size: null, kind: null }], name: null, metadata: null }).name,
     null,
-    'null is as good as absent',
+    'null counts as absent',
   );
 });
 
-t.test('a name has at most 64 segments, as the path of a file', (t) => {
+t.test('a name has at most 64 segments, like the path of a file', (t) => {
   const named = (count: number): object => ({ created, name: 'a/'.repeat(count).slice(0, -1), files: ['x'] });
   t.same(parse(JSON.stringify(named(64))).findings, []);
   const message = /has more than 64 segments/;
@@ -139,7 +139,7 @@ t.test(
     t.same(
       codes(`{${body},"metadata":{"x":1,"\\u0078":2}}`),
       ['duplicate_key'],
-      'an escape does not hide it',
+      'it is found despite an escape',
     );
     t.same(
       codes(`{${body},"metadata":{"a\\"b":1,"c\\\\":"x:y"}}`),
@@ -152,12 +152,12 @@ t.test(
     t.same(
       codes(`{${body},"metadata":{"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}}`),
       ['too_deep'],
-      'and the stack is safe',
+      'the stack does not overflow',
     );
   },
 );
 
-t.test('mistakes of a text are named, each at its own place, and those after the first too', async (t) => {
+t.test('names each syntax error with its position, including those after the first', async (t) => {
   const { findings } = parse('{\n  "files": ["a",],\n  // none\n  "created": "x" "name": 1,\n}');
   t.same(
     findings.map(({ line, column, message }) => `${line}:${column} ${message}`),
@@ -170,7 +170,7 @@ t.test('mistakes of a text are named, each at its own place, and those after the
   );
 });
 
-t.test('the key that is there twice is named at its second place', async (t) => {
+t.test('a duplicate key is reported at its second position', async (t) => {
   t.match(parse(`{"created":"${created}","files":["a"],\n "files":["b"]}`).findings, [
     {
       code: 'duplicate_key',
@@ -182,17 +182,17 @@ t.test('the key that is there twice is named at its second place', async (t) => 
   ]);
 });
 
-t.test('a flood of findings is cut off and counted', async (t) => {
+t.test('limits the number of findings, and counts the rest', async (t) => {
   const { findings } = parse({ created, files: Array.from({ length: 5000 }, () => 5) });
   t.equal(findings.length, 101);
   t.match(findings.at(-1), { code: 'more_findings', message: /^4900 more/ });
 });
 
-t.test('a manifest beyond the size limit is refused unread', async (t) => {
+t.test('a manifest above the size limit is rejected without being read', async (t) => {
   t.match(parseManifest(new Uint8Array(64 * 2 ** 20 + 1), 'm').findings, [{ code: 'manifest_too_large' }]);
 });
 
-t.test('a hostile manifest costs little and breaks nothing', async (t) => {
+t.test('a hostile manifest uses few resources', async (t) => {
   const text = (files: string): string => `{"created":"${created}","files":[${files}]}`;
   const codes = (files: string): string[] => parse(text(files)).findings.map(({ code }) => code);
   t.same(codes('{},'.repeat(5_000_000)), ['manifest_too_complex']);
@@ -201,7 +201,7 @@ t.test('a hostile manifest costs little and breaks nothing', async (t) => {
 });
 
 t.test(
-  'a manifest of few files has few values, so that reading it does not block the event loop',
+  'limits the values of a manifest by its files, so that parsing does not block the event loop',
   async (t) => {
     const withKeys = (count: number): Buffer => {
       const metadata = Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 1]));
@@ -216,7 +216,7 @@ t.test(
   },
 );
 
-t.test('media types', async (t) => {
+t.test('validates media types', async (t) => {
   for (const text of [
     'text/html',
     'text/html; charset=utf-8',
@@ -237,7 +237,7 @@ t.test('media types', async (t) => {
     t.notOk(parseMediaType(text).ok, text);
 });
 
-t.test('manifests that say the same have one digest, and others have another', async (t) => {
+t.test('equivalent manifests have one digest, and others have another', async (t) => {
   const base = valid({ created, files: ['b', { path: 'a', size: 1 }] });
   const same = valid({
     files: [{ size: 1, path: 'a', kind: 'file' }, { path: 'b' }],
@@ -268,32 +268,35 @@ t.test('manifests that say the same have one digest, and others have another', a
     );
 });
 
-t.test('a content digest counts what was measured where the manifest declares no digest', async (t) => {
-  const [one, other] = [digestOf('one'), digestOf('other')];
-  const bare = valid({ created, files: ['a', { path: 'b', size: 1 }] });
-  t.not(
-    contentDigest(bare, () => one),
-    contentDigest(bare, () => other),
-  );
-  const declared = valid({
-    created,
-    files: [
-      { path: 'a', digest: one },
-      { path: 'b', size: 1, digest: one },
-    ],
-  });
-  const unasked = (): never => {
-    throw new Error('every digest is declared');
-  };
-  t.equal(contentDigest(declared, unasked), manifestDigest(declared), 'declared digests count as they did');
-  t.equal(
-    contentDigest(bare, () => one),
-    contentDigest(declared, unasked),
-    'declared or measured, it is the same',
-  );
-});
+t.test(
+  'a content digest includes measured digests of files for which the manifest declares none',
+  async (t) => {
+    const [one, other] = [digestOf('one'), digestOf('other')];
+    const bare = valid({ created, files: ['a', { path: 'b', size: 1 }] });
+    t.not(
+      contentDigest(bare, () => one),
+      contentDigest(bare, () => other),
+    );
+    const declared = valid({
+      created,
+      files: [
+        { path: 'a', digest: one },
+        { path: 'b', size: 1, digest: one },
+      ],
+    });
+    const unasked = (): never => {
+      throw new Error('every digest is declared');
+    };
+    t.equal(contentDigest(declared, unasked), manifestDigest(declared), 'declared digests count as before');
+    t.equal(
+      contentDigest(bare, () => one),
+      contentDigest(declared, unasked),
+      'a measured digest has the same effect as a declared one',
+    );
+  },
+);
 
-t.test('an upload is called by its name, or by its time and digest', async (t) => {
+t.test('the path of an upload is its name, or its time and digest', async (t) => {
   const named = valid({ created, name: 'a/b', files: ['x'] });
   t.equal(uploadBundlePath(named, manifestDigest(named)), 'a/b');
   const unnamed = valid({ created: '2026-11-20T02:02:03+01:00', files: ['x'] });
@@ -319,20 +322,17 @@ t.test('the order of files and of keys does not matter (property)', async () => 
   );
 });
 
-t.test(
-  'any bytes at all give a manifest or an error finding, and never an exception (property)',
-  async () => {
-    fc.assert(
-      fc.property(
-        fc.oneof(
-          fc.uint8Array(),
-          fc.json().map((text) => Buffer.from(text)),
-        ),
-        (bytes) => {
-          const { manifest, findings } = parseManifest(bytes, 'm');
-          return (manifest === null) === findings.some(({ severity }) => severity === 'error');
-        },
+t.test('any bytes give a manifest or an error finding, but never an exception (property)', async () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.uint8Array(),
+        fc.json().map((text) => Buffer.from(text)),
       ),
-    );
-  },
-);
+      (bytes) => {
+        const { manifest, findings } = parseManifest(bytes, 'm');
+        return (manifest === null) === findings.some(({ severity }) => severity === 'error');
+      },
+    ),
+  );
+});

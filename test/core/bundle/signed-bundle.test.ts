@@ -16,7 +16,7 @@ import { signatureFile, trustedCommentOf } from '../../../src/core/signing/signa
 import { storageOpener } from '../../../src/core/storage/open-storage.ts';
 import { generator } from '../../support/sampling.ts';
 
-/** Signed bundles in a directory that is read as a source. */
+/** Signed bundles in a directory that is used as a source. */
 
 const secret = newSecretKey();
 const sign = (manifest: Uint8Array, created: Parameters<typeof dateOf>[0]): Buffer =>
@@ -39,7 +39,7 @@ async function run(place: string): Promise<PipelineResult> {
   return publishPipeline(context, pipeline, { dryRun: false, force: false });
 }
 
-t.test('an untrusted bundle of a source fails by itself, and the others are published', async (t) => {
+t.test('an untrusted bundle of a source fails alone, and the others are published', async (t) => {
   const place = t.testdir({ source: { good: { a: 'A' }, unsigned: { a: 'A' }, bare: { a: 'A' } }, web: {} });
   await signDirectory(path.join(place, 'source/good'));
   const created = '2026-11-20T01:02:03Z';
@@ -63,7 +63,7 @@ t.test('an untrusted bundle of a source fails by itself, and the others are publ
   t.match(result.warnings, { length: 0 }, 'the signature is not reported as an unlisted file');
 });
 
-t.test('one flipped bit of the manifest, its signature or a file publishes nothing', async (t) => {
+t.test('one flipped bit of the manifest, its signature or a file prevents publication', async (t) => {
   const place = t.testdir({ source: { a: 'some text', b: 'more text' }, web: {} });
   const source = path.join(place, 'source');
   await signDirectory(source);

@@ -4,7 +4,7 @@ import { maxMessageChars, revisionOf } from '../../../src/core/bundle/source-bun
 
 const nothing = { message: null, commit: null, branch: null, author: null };
 
-t.test('a revision has the four keys of the metadata, and only texts count', async (t) => {
+t.test('a revision has the four keys of the metadata, and ignores values that are not text', async (t) => {
   const metadata = { message: 'Fix the title', commit: '1a2b', branch: 'main', author: 'Ada', build: '7' };
   t.same(revisionOf(metadata), { message: 'Fix the title', commit: '1a2b', branch: 'main', author: 'Ada' });
   t.same(revisionOf({ commit: '1a2b', branch: 7, author: ['Ada'] }), { ...nothing, commit: '1a2b' });
@@ -20,10 +20,10 @@ t.test('a revision has the four keys of the metadata, and only texts count', asy
   for (const none of nothings) t.equal(revisionOf(none), null, JSON.stringify(none));
 });
 
-t.test('texts are cut, on one line, and without a user or password in a URL', async (t) => {
+t.test('texts are shortened to one line, and URLs have no user or password', async (t) => {
   const long = revisionOf({ message: '𝄞'.repeat(maxMessageChars + 1), branch: 'b'.repeat(100_000) });
   t.equal(Array.from(long?.message ?? '').length, maxMessageChars);
-  t.match(long?.message, /𝄞…$/u, 'no character is halved');
+  t.match(long?.message, /𝄞…$/u, 'no character is split');
   t.equal(long?.branch?.length, 200);
   const forged = revisionOf({ message: 'a\n\u001b[2Jb\u202ec', author: 'Ada\u0000' });
   t.same(forged, { ...nothing, message: 'a [2Jb c', author: 'Ada' });

@@ -38,7 +38,7 @@ const read = (name: string): string => readFileSync(file(name), 'utf8');
 const change = (name: string, from: string | RegExp, to: string): void =>
   writeFileSync(file(name), read(name).replace(from, to));
 
-/** What a program does that may write to the staging directory, and knows how it is made. */
+/** Changes by a program that can write to the staging directory and knows its structure. */
 const changes: Record<string, () => void> = {
   'a file': () => change('files/a.txt', 'honest', 'victim'),
   'a file and its digest': () => {
@@ -80,7 +80,7 @@ for (const [what, apply] of Object.entries(changes))
       processJob(job, config, context, { dryRun: false, onProgress: () => undefined });
     const whole = readFileSync(file('staged.json'));
     apply();
-    // A changed file is found when it is read; everything else before that.
+    // A changed file is detected when it is read, and everything else before that.
     if (what === 'a file') t.match(await publish(), { run: { counters: { failed_destinations: 1 } } });
     else await t.rejects(publish(), { code: /^(body_mismatch|bundle_not_found)$/ });
     t.throws(() => readFileSync(path.join(place, 'web/site/a.txt')), { code: 'ENOENT' });

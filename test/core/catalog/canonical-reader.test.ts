@@ -62,8 +62,8 @@ t.test('rejects a document at the first line that cannot be canonical', async (t
     const [before, after] = [text.slice(0, wrong), `x${text.slice(wrong)}`];
     t.notOk(new CanonicalReader(sourceBackends).push(Buffer.from(before + after)), 'in one chunk');
     const reader = new CanonicalReader(sourceBackends);
-    t.ok(reader.push(Buffer.from(before)), 'nothing is wrong yet');
-    t.notOk(reader.push(Buffer.from(after)), 'the end of the line has come');
+    t.ok(reader.push(Buffer.from(before)), 'no error yet');
+    t.notOk(reader.push(Buffer.from(after)), 'at the end of the line');
   }
 });
 

@@ -78,7 +78,7 @@ t.test('reads a large state without buffering it, with the same result', async (
   const storage = memoryStorage({ flavour: 'objects' });
   await put(storage, '.publisher.json', own);
   const found = await readState(storage);
-  t.equal(await textOf(found), own, 'its bytes are made again');
+  t.equal(await textOf(found), own, 'its bytes are generated again');
   t.match(found, { state: { kind: 'valid' }, raw: { size: own.length, digest: digestOf(own) } });
   t.equal(await readState(storage), found, 'the same bytes are the same state');
 

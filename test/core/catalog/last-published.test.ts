@@ -81,8 +81,8 @@ t.test('finds the last commit in the most recently written catalogs', async (t) 
   t.equal(read.length, 5);
   read.length = 0;
   t.equal(await look(storage, { read: 2 }), at(9));
-  t.same(read, ['d/.publisher.json', 'b/.publisher.json'], 'the newest first, and no more of them');
-  t.equal(await look(storage, { read: 1 }), undefined, 'the newest is of another owner');
+  t.same(read, ['d/.publisher.json', 'b/.publisher.json'], 'the newest first, up to the limit');
+  t.equal(await look(storage, { read: 1 }), undefined, 'the newest one has another owner');
 });
 
 t.test('ignores states outside of bundle paths', async (t) => {
@@ -107,8 +107,8 @@ t.test('ignores states outside of bundle paths', async (t) => {
     },
   };
   t.equal(await look(listing), at(2));
-  t.same(paths, ['.publisher.json', 'a/.publisher.json'], 'nothing else is asked for');
-  t.equal((await lastPublished(storage, owner, 'fixed'))?.toISOString(), at(1), 'the root alone');
+  t.same(paths, ['.publisher.json', 'a/.publisher.json'], 'no other requests');
+  t.equal((await lastPublished(storage, owner, 'fixed'))?.toISOString(), at(1), 'only the root');
 });
 
 t.test('returns null beyond its limits', async (t) => {

@@ -20,7 +20,7 @@ const record = {
 };
 const textOf = (value: object): string => JSON.stringify(value);
 
-t.test('equal values of records are shared, different ones are not', async (t) => {
+t.test('equal values of records are shared, and different ones are not', async (t) => {
   const parse = recordParser(sourceBackends);
   const first = parse(record);
   const again = parse(JSON.parse(textOf(record)));
@@ -57,5 +57,5 @@ t.test('the last eight sources are shared', async (t) => {
   const read = (id: number) => parse({ ...record, source: { ...source, id: `/${id}` } }).source;
   const known = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(read);
   for (let id = 2; id <= 9; id += 1) t.equal(read(id), known[id - 1], `source ${id}`);
-  t.not(read(1), known[0], 'and no more');
+  t.not(read(1), known[0], 'but no more');
 });

@@ -187,7 +187,7 @@ t.test('a malformed state is invalid, with the place in the reason', async (t) =
     ],
     ['a short digest', { ...base, outputs: [{ ...first, digest: 'sha256:00' }] }, /digest/],
     ['a fractional size', { ...base, outputs: [{ ...first, size: 1.5 }] }, /size/],
-    ['a url that is none', { ...base, outputs: [{ ...first, url: 'nowhere' }] }, /url/],
+    ['an invalid url', { ...base, outputs: [{ ...first, url: 'nowhere' }] }, /url/],
     ['an escaping removal', { ...base, pending: intent({ removes: ['../x'] }) }, /pending\.removes\[0\]/],
     ['bundles that are no list', { ...base, bundles: {} }, /bundles is not an array/],
     ['a bundle without an owner', { ...base, bundles: [{ ...bundle, owner: {} }] }, /bundles\[0\]\.owner/],
@@ -225,7 +225,7 @@ t.test('a malformed state is invalid, with the place in the reason', async (t) =
   }
 });
 
-/** Every field of a catalog, by its place. */
+/** Every field of a catalog, by its position. */
 const places = [
   ...['generation', 'updated_at', 'outputs', 'bundles', 'pending', 'outputs[0]', 'bundles[0]'],
   ...['outputs[0]', 'pending.outputs[0]'].flatMap((at) =>
@@ -434,7 +434,7 @@ t.test('a canonical catalog is read from any chunks with the same result', async
     }),
     { numRuns: 200 },
   );
-  t.ok(own > 25 && other > 50, `${own} in their own form, ${other} not`);
+  t.ok(own > 25 && other > 50, `${own} canonical, ${other} not`);
 });
 
 t.test('a catalog body has the announced size and the serialized bytes', async (t) => {
@@ -481,10 +481,7 @@ t.test('a catalog that is almost canonical is not accepted as canonical', async 
     ['one long line', 'x'.repeat(3 << 20)],
   ] as const)
     t.equal(readCanonical(Buffer.from(changed), sourceBackends), null, what);
-  t.ok(
-    readCanonical(Buffer.from(text.replace('"b"', '"\ufffd"')), sourceBackends),
-    'what stands for no character',
-  );
+  t.ok(readCanonical(Buffer.from(text.replace('"b"', '"\ufffd"')), sourceBackends), 'invalid surrogates');
   const long = serialiseCatalog({
     ...value,
     outputs: [{ ...one('a'), url: `https://x.example/${'a'.repeat(3 << 20)}` }],
@@ -492,7 +489,7 @@ t.test('a catalog that is almost canonical is not accepted as canonical', async 
   t.ok(readCanonical(long, sourceBackends), 'a record of three megabytes');
   const bad = Buffer.from(text);
   bad[second + '{"path":"'.length] = 0xff;
-  t.equal(readCanonical(bad, sourceBackends), null, 'no UTF-8');
+  t.equal(readCanonical(bad, sourceBackends), null, 'invalid UTF-8');
   t.equal(parseState(bad, sourceBackends).kind, 'invalid');
 });
 

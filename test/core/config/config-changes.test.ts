@@ -64,13 +64,13 @@ t.test('names new, changed and removed entries by id', async (t) => {
 log: {level: warn}
 secrets: {directory: ./secrets}
 upload_tokens: [{id: ci, value_env: CI, pipelines: [maps]}]
-notifiers: [{id: told, kind: log}]
+notifiers: [{id: log, kind: log}]
 pipelines:
 ${pipeline('maps', 'mirror')}
 ${pipeline('images', 'images')}
 `);
   t.same(changesBetween(started, newer), {
-    added: ['secrets.directory', 'upload_tokens.ci', 'pipelines.images', 'notifiers.told'],
+    added: ['secrets.directory', 'upload_tokens.ci', 'pipelines.images', 'notifiers.log'],
     changed: ['log', 'pipelines.maps'],
     removed: ['pipelines.docs'],
   });

@@ -12,7 +12,7 @@ const validate = new Ajv({
   strict: true,
   allErrors: true,
   verbose: true,
-  // Of editors, who show it in place of the pattern.
+  // Editors show this text instead of the pattern.
   keywords: ['patternErrorMessage'],
 }).compile(schema);
 const accepts = (text: string): boolean => validate(parseYaml(text));
@@ -31,7 +31,7 @@ t.test('the schema in the repository is up to date', async (t) => {
   t.same(JSON.parse(readFileSync('schemas/config.schema.json', 'utf8')), schema, 'run "npm run generate"');
 });
 
-t.test('an editor says what a value looks like, and not the pattern that it does not match', async (t) => {
+t.test('an editor shows a description of a value, not its pattern', async (t) => {
   const said = (text: string): unknown[] => {
     validate(parseYaml(text));
     return (validate.errors ?? [])
@@ -57,7 +57,7 @@ t.test('the reference in the documentation is up to date', async (t) => {
   t.equal(await withReference(page, configReference(schema)), page, 'run "npm run generate"');
 });
 
-t.test('every setting is described to people, in the reference and in the complete example', async (t) => {
+t.test('every setting is described in the reference and in the complete example', async (t) => {
   const page = readFileSync('docs/configuration.md', 'utf8');
   const example = readFileSync('examples/config/full.yml', 'utf8');
   const all = new Map(settings(schema));
@@ -66,7 +66,7 @@ t.test('every setting is described to people, in the reference and in the comple
     t.match(setting['description'], /^[A-Z].{15,}[.)]$/, `${name} has a sentence`);
     if (name === 'glob') t.match(page, '{glob: PATTERN}', 'described with the claims');
     else {
-      // A heading, a choice between kinds, or a row; rows of small maps have dotted names.
+      // A heading, a choice between kinds, or a row. Rows of small maps have dotted names.
       const places = [
         `^### \`([\\w<>.[\\]]*\\.)?${name}(\\[\\])?\`$`,
         `^\`${name}\` \\((required|default)`,
@@ -78,12 +78,12 @@ t.test('every setting is described to people, in the reference and in the comple
   }
 });
 
-t.test('every map refuses unknown keys', async (t) => {
+t.test('every map rejects unknown keys', async (t) => {
   const maps = JSON.stringify(schema).match(/"type":"object"/g)?.length;
   t.equal(JSON.stringify(schema).match(/"additionalProperties":false/g)?.length, maps);
 });
 
-t.test('what waybill accepts the schema accepts', async (t) => {
+t.test('the schema accepts every configuration that waybill accepts', async (t) => {
   for (const text of [
     readFileSync('examples/config/full.yml', 'utf8'),
     withDestination('backend: local, path: ./out'),
@@ -99,7 +99,7 @@ t.test('what waybill accepts the schema accepts', async (t) => {
   }
 });
 
-t.test('what waybill refuses for its structure the schema refuses', async (t) => {
+t.test('the schema rejects what waybill rejects for its structure', async (t) => {
   for (const text of [
     '[]',
     'unknown: 1',

@@ -7,7 +7,7 @@ import { loadConfig } from '../../../src/core/config/load-config.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { complaintsOf, findingsOf, parse, withDestination, withHttp } from './parse.ts';
 
-/** Of destinations, by default. */
+/** The default settings of destinations. */
 const modes = { file: 0o644, directory: 0o755 };
 
 const minimal = withDestination('backend: local, path: ./out');
@@ -22,7 +22,7 @@ async function failure(work: Promise<unknown>): Promise<WaybillError> {
   throw new Error('it did not fail');
 }
 
-t.test('the smallest configuration gets every default', async (t) => {
+t.test('the smallest configuration gets all defaults', async (t) => {
   const { config, warnings } = parse(minimal);
   t.same(warnings, []);
   t.strictSame(config, {
@@ -206,7 +206,7 @@ t.test('SFTP and S3 settings have their own defaults', async (t) => {
   t.match(chosen, { endpoint: 'https://s3.example.org/base', pathStyle: false, allowBucketRoot: true });
 });
 
-t.test('values are brought into one form', async (t) => {
+t.test('normalizes values', async (t) => {
   const http = (settings: string) => parse(withHttp(settings)).config.server.http;
   for (const [listen, host, port] of [
     ['0.0.0.0:80', '0.0.0.0', 80],
@@ -261,10 +261,10 @@ t.test('values are brought into one form', async (t) => {
   t.match(size('2GB'), { maxUploadSize: 2_000_000_000, maxFiles: 10_000 });
   t.match(size('1024'), { maxUploadSize: 1024 });
   t.match(size('1, max_files: 250000'), { maxFiles: 250_000 });
-  t.throws(() => size('1, max_files: 250001'), { code: 'config_invalid' }, 'no manifest lists so many');
+  t.throws(() => size('1, max_files: 250001'), { code: 'config_invalid' }, 'no manifest lists that many');
 });
 
-t.test('a limit of removals is a number or a share', async (t) => {
+t.test('a limit of removals is a number or a percentage', async (t) => {
   const limit = (text: string) =>
     parse(minimal.replace(/(backend: local, path: [^,}]+)\}\]/, `$1, limits: {max_removed: ${text}}}]`))
       .config.pipelines[0]?.destinations[0]?.limits;
@@ -276,7 +276,7 @@ t.test('a limit of removals is a number or a share', async (t) => {
     t.throws(() => limit(wrong), { code: 'config_invalid', findings: [{ pointer: /max_removed$/ }] }, wrong);
 });
 
-t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {
+t.test('BullMQ requires the name of a variable and has a prefix', async (t) => {
   const queue = (settings: string) => `${minimal}\nserver: {queue: ${settings}}`;
   t.same(parse(queue('{driver: bullmq, redis_url_env: R}')).config.server.queue, {
     driver: 'bullmq',
@@ -376,7 +376,7 @@ pipelines:
   ]);
 });
 
-t.test('the settings of the log and of the listener of workers', async (t) => {
+t.test("parses the settings of the log and of the workers' listener", async (t) => {
   const { log, server } = parse(minimal).config;
   t.same(log, { level: 'info', requests: 'all' });
   t.equal(server.worker.listen, null);
@@ -394,7 +394,7 @@ t.test('the settings of the log and of the listener of workers', async (t) => {
   ]);
 });
 
-t.test('the settings of tracing, which is on if it is there', async (t) => {
+t.test('tracing is enabled by its section', async (t) => {
   const unset = { endpoint: null, headersEnv: null, serviceName: null, sampleRatio: null };
   t.same(parse(`${minimal}\ntracing: {}\n`).config.tracing, unset);
   const set =
@@ -415,25 +415,28 @@ t.test('the settings of tracing, which is on if it is there', async (t) => {
   ]);
 });
 
-t.test('followed links, and directories outside of the source that they may lead to', async (t) => {
-  const withSource = (source: string): string =>
-    minimal.replace(/source: \{[^}]*\}/, `source: { ${source} }`);
-  const followed = (source: string): unknown => parse(withSource(source)).config.pipelines[0]?.followLinks;
-  t.equal(followed('backend: local, path: in, links: skip'), undefined);
-  t.same(followed('backend: local, path: in, links: follow'), { linksTo: [] });
-  t.same(followed('backend: local, path: in, links: follow, links_to: [shared, /srv]'), {
-    linksTo: ['/etc/waybill/shared', '/srv'],
-  });
-  t.same(followed('backend: sftp, host: h, user: u, path: /x, links: follow'), { linksTo: [] });
-  t.match(complaintsOf(withSource('backend: local, path: in, links_to: [/srv]')), [
-    /source\.links_to: links are not followed here; expected links: follow/,
-  ]);
-  t.match(complaintsOf(withSource('backend: sftp, host: h, user: u, path: /x, links_to: [/srv]')), [
-    /links_to: unknown key/,
-  ]);
-});
+t.test(
+  'parses followed links, and the directories outside of the source that they may refer to',
+  async (t) => {
+    const withSource = (source: string): string =>
+      minimal.replace(/source: \{[^}]*\}/, `source: { ${source} }`);
+    const followed = (source: string): unknown => parse(withSource(source)).config.pipelines[0]?.followLinks;
+    t.equal(followed('backend: local, path: in, links: skip'), undefined);
+    t.same(followed('backend: local, path: in, links: follow'), { linksTo: [] });
+    t.same(followed('backend: local, path: in, links: follow, links_to: [shared, /srv]'), {
+      linksTo: ['/etc/waybill/shared', '/srv'],
+    });
+    t.same(followed('backend: sftp, host: h, user: u, path: /x, links: follow'), { linksTo: [] });
+    t.match(complaintsOf(withSource('backend: local, path: in, links_to: [/srv]')), [
+      /source\.links_to: links are not followed here; expected links: follow/,
+    ]);
+    t.match(complaintsOf(withSource('backend: sftp, host: h, user: u, path: /x, links_to: [/srv]')), [
+      /links_to: unknown key/,
+    ]);
+  },
+);
 
-t.test('each bad value is refused at its own key', async (t) => {
+t.test('each invalid value is rejected at its key', async (t) => {
   const local = 'backend: local, path: x';
   const sftp = 'backend: sftp, host: h, user: u, path: /x';
   const s3 = 'backend: s3, bucket: b';
@@ -627,11 +630,11 @@ t.test('checks related settings together, even next to other errors', async (t) 
   t.same(
     destinations('id: a, backend: local, path: inn'),
     [],
-    'a common beginning of the name is no overlap',
+    'a common prefix of the names is not an overlap',
   );
 });
 
-t.test('what deserves a word and is no mistake is a warning', async (t) => {
+t.test('questionable but valid settings are warnings', async (t) => {
   t.match(parse('pipelines: []').warnings, [{ severity: 'warning', code: 'no_pipelines' }]);
   const { config, warnings } = parse(
     'pipelines:\n  - id: p\n    source: {backend: http_upload}\n    destinations: [{id: d, backend: local, path: x}]\n',
@@ -680,7 +683,7 @@ t.test('never repeats a possible secret', async (t) => {
   }
 });
 
-t.test('a number that does not fit is shown, whatever else is wrong in its map', (t) => {
+t.test('an out-of-range number is shown, whatever other errors its map has', (t) => {
   const url = 'postgres://u:hunter2@h/x';
   const cases: [text: string, shown: RegExp[]][] = [
     [
@@ -699,7 +702,7 @@ t.test('a number that does not fit is shown, whatever else is wrong in its map',
         /max_body: found the number 3;/,
       ],
     ],
-    // A number in place of a text may be one, and so may a text in place of a number.
+    // A number may be replaced by text, and text by a number.
     [
       `server: {queue: {driver: bullmq, redis_url_env: 123456789, max_waiting: "hunter2"}}`,
       [/redis_url_env: found the number \(not shown: it may be a secret\)/],
@@ -768,7 +771,7 @@ t.test('reports duplicate keys together with other errors', async (t) => {
   ]);
 });
 
-t.test('a byte order mark, anchors and aliases are fine', async (t) => {
+t.test('accepts a byte order mark, anchors and aliases', async (t) => {
   t.equal(parse(`\ufeff${minimal}`).config.pipelines.length, 1);
   const text = `pipelines:
   - {id: a, source: {backend: local, path: in}, destinations: [{id: d, backend: local, path: out, outputs: &all {index: true}}]}
@@ -784,7 +787,7 @@ t.test('a byte order mark, anchors and aliases are fine', async (t) => {
   t.match(complaintsOf(`${minimal}\nsecrets:\n  <<: {directory: x}\n`), [/merge keys/]);
 });
 
-t.test('a file with a hundred thousand mistakes is still answered', async (t) => {
+t.test('a file with a hundred thousand errors is still reported', async (t) => {
   const lines = Array.from({ length: 150_000 }, (_, index) => `k${index}: 1\n`).join('');
   t.match(findingsOf(lines)[0], { code: 'unknown_key', line: 1 });
 });
@@ -795,7 +798,7 @@ t.test('paths of keys are unambiguous', async (t) => {
   t.equal(keyPath([]), '');
 });
 
-t.test('a file that cannot be read is config_unreadable, one too large is not read', async (t) => {
+t.test('an unreadable file is config_unreadable, and an oversized one is not read', async (t) => {
   const directory = t.testdir({});
   const load = (file: string) => failure(loadConfig(file, { home: '/home/me' }));
   t.match(await load(join(directory, 'none.yml')), {
@@ -827,7 +830,7 @@ t.test('a file without read permission is config_unreadable', async (t) => {
     });
 });
 
-t.test('findings name the file as it was given, the configuration has it absolute', async (t) => {
+t.test('findings name the file as it was given, and the configuration has its absolute path', async (t) => {
   const directory = t.testdir({ 'good.yml': minimal, 'bad.yml': 'pipelinez: []' });
   const given = (name: string) => relative(process.cwd(), join(directory, name));
   const { config } = await loadConfig(given('good.yml'), { home: '/home/me' });
@@ -842,7 +845,7 @@ t.test('findings name the file as it was given, the configuration has it absolut
   t.equal(error.findings[0]?.file, given('bad.yml'));
 });
 
-t.test('stale: by default only uploads to a fixed destination are refused', async (t) => {
+t.test('stale: by default only uploads to a fixed destination are rejected', async (t) => {
   const source = { upload: 'backend: http_upload', local: 'backend: local, path: ./in' };
   for (const [from, settings, expected] of [
     [source.upload, 'mapping: fixed', 'refuse'],
@@ -856,7 +859,7 @@ t.test('stale: by default only uploads to a fixed destination are refused', asyn
   }
 });
 
-t.test('orphans: other than keep only where a source is listed and paths are preserved', async (t) => {
+t.test('orphans: settings other than keep require a listed source and preserved paths', async (t) => {
   const source = { upload: 'backend: http_upload', local: 'backend: local, path: ./in' };
   const destination = (from: string, settings: string) =>
     `pipelines: [{id: p, source: {${from}}, destinations: [{id: d, backend: local, path: ./out, ${settings}}]}]`;
@@ -882,10 +885,10 @@ t.test('orphans: other than keep only where a source is listed and paths are pre
       `${from}, ${settings}`,
     );
   const kept = parse(destination(source.upload, 'orphans: keep')).config;
-  t.equal(kept.pipelines[0]?.destinations[0]?.orphans, 'keep', 'of uploads, too');
+  t.equal(kept.pipelines[0]?.destinations[0]?.orphans, 'keep', 'also for uploads');
 });
 
-t.test('the identity of a source is its place, the pipeline for uploads, or what is given', async (t) => {
+t.test('the identity of a source is its location, the pipeline for uploads, or its id', async (t) => {
   for (const [source, expected] of [
     ['backend: local, path: ./in', '/etc/waybill/in'],
     ['backend: local, path: ./in, id: maps of CI', 'maps of CI'],
@@ -901,11 +904,11 @@ t.test('the identity of a source is its place, the pipeline for uploads, or what
     complaintsOf(
       `pipelines: [{id: p, source: {${source}}, destinations: [{id: d, backend: local, path: ./out}]}]`,
     );
-  t.match(refused('backend: http_upload, id: x'), [/id/], 'uploads have their pipeline');
+  t.match(refused('backend: http_upload, id: x'), [/id/], 'uploads belong to their pipeline');
   t.match(refused('backend: local, path: ./in, id: ""'), [/id/]);
 });
 
-t.test('runs that start by themselves: settings, defaults, and what is refused with a hint', async (t) => {
+t.test('scheduled runs: settings, defaults, and rejected values with a hint', async (t) => {
   const source = {
     upload: 'backend: http_upload',
     local: 'backend: local, path: ./in',
@@ -971,7 +974,7 @@ t.test('runs that start by themselves: settings, defaults, and what is refused w
     );
 });
 
-t.test('a mode is three octal digits, as a number or a text', async (t) => {
+t.test('a mode is three octal digits, as a number or as text', async (t) => {
   const modesOf = (backend: string, file: string): unknown =>
     parse(withDestination(`${backend}, file_mode: ${file}, directory_mode: "0750"`)).config.pipelines[0]
       ?.destinations[0]?.location;
@@ -987,6 +990,6 @@ for (const [settings, complaint] of [
   ['backend: local, path: out, directory_mode: 655', 'found the number 655'],
   ['backend: s3, bucket: b, file_mode: 644', 'only local and SFTP destinations have modes'],
 ] as const)
-  t.test(`refuses ${settings}`, async (t) => {
+  t.test(`rejects ${settings}`, async (t) => {
     t.match(JSON.stringify(complaintsOf(withDestination(settings))), complaint);
   });

@@ -17,7 +17,7 @@ async function refusal(options: SecretsOptions): Promise<WaybillError> {
   throw new Error('the secrets were accepted');
 }
 
-/** A mounted Kubernetes secret: names are links into a directory that a link names. */
+/** A mounted Kubernetes secret: each name is a link into a directory that is also a link. */
 function mounted(t: Test, files: Record<string, string>): string {
   const directory = t.testdir({});
   mkdirSync(join(directory, '..2026_11_20_01_02_03.123'));
@@ -29,7 +29,7 @@ function mounted(t: Test, files: Record<string, string>): string {
   return directory;
 }
 
-t.test('values come from the environment and from files, less one closing newline', async (t) => {
+t.test('values come from the environment and from files, without one trailing newline', async (t) => {
   const directory = t.testdir({
     A: 'one\n',
     B: 'two\r\n',
@@ -52,7 +52,7 @@ t.test('values come from the environment and from files, less one closing newlin
 });
 
 t.test(
-  'the environment wins, one warning names the variable and no value, and nothing is changed',
+  'the environment takes precedence, and one warning names the variable without its value',
   async (t) => {
     const directory = t.testdir({ SAME: 'equal\n', OTHER: 'from-the-file\n' });
     const env = Object.freeze({ SAME: 'equal', OTHER: 'from-the-environment' });
@@ -66,12 +66,12 @@ t.test(
   },
 );
 
-t.test('a mounted Kubernetes secret works as it is', async (t) => {
+t.test('supports the layout of a mounted Kubernetes secret', async (t) => {
   const secrets = await loadSecrets({ directory: mounted(t, { TOKEN: 'abc' }), env: {} });
   t.equal(secrets.get('TOKEN'), 'abc');
 });
 
-t.test('credentials of a systemd service are secrets where no directory is set', async (t) => {
+t.test('credentials of a systemd service are secrets if no directory is set', async (t) => {
   const given = t.testdir({ TOKEN: 'abc\n', 'tls.crt': 'owned by another user', BOTH: 'file' });
   const env = { CREDENTIALS_DIRECTORY: given, BOTH: 'environment' };
   const secrets = await loadSecrets({ directory: null, env });
@@ -80,10 +80,10 @@ t.test('credentials of a systemd service are secrets where no directory is set',
   t.match(secrets.warnings, [{ code: 'secret_file_ignored', file: join(given, 'BOTH') }]);
   const own = t.testdir({ other: {} });
   const configured = await loadSecrets({ directory: join(own, 'other'), env });
-  t.equal(configured.get('TOKEN'), undefined, 'the directory that is set is the only one');
+  t.equal(configured.get('TOKEN'), undefined, 'only the configured directory is read');
 });
 
-t.test('a directory of credentials that is not for this process is none', async (t) => {
+t.test('ignores a directory of credentials for another process', async (t) => {
   for (const directory of [join(t.testdir(), 'gone'), 'relative'])
     t.equal(
       (await loadSecrets({ directory: null, env: { CREDENTIALS_DIRECTORY: directory } })).get('TOKEN'),
@@ -91,7 +91,7 @@ t.test('a directory of credentials that is not for this process is none', async 
     );
 });
 
-t.test('without a directory only the environment is asked', async (t) => {
+t.test('without a directory, reads only the environment', async (t) => {
   const secrets = await loadSecrets({ directory: null, env: { A: '1' } });
   t.equal(secrets.require('A', 'a test'), '1');
   t.throws(() => secrets.require('B', 'destination "cdn" of pipeline "maps"'), {
@@ -101,7 +101,7 @@ t.test('without a directory only the environment is asked', async (t) => {
   });
 });
 
-t.test('a directory that is missing, or is none, is fatal', async (t) => {
+t.test('a missing directory, or a file instead of it, is fatal', async (t) => {
   const directory = t.testdir({ FILE: 'x' });
   t.match(await refusal({ directory: join(directory, 'none'), env: {} }), {
     message: /none does not exist/,
@@ -112,7 +112,7 @@ t.test('a directory that is missing, or is none, is fatal', async (t) => {
   });
 });
 
-t.test('every bad entry is named, and no content', async (t) => {
+t.test('names every invalid entry, and no content', async (t) => {
   const directory = t.testdir({
     GOOD: 'geheim',
     'bad-name': 'geheim',
@@ -147,12 +147,12 @@ t.test('every bad entry is named, and no content', async (t) => {
   t.notMatch(JSON.stringify([error.message, error.hint, error.findings]), 'geheim');
 });
 
-t.test('a file of exactly 64 KiB is taken', async (t) => {
+t.test('accepts a file of exactly 64 KiB', async (t) => {
   const directory = t.testdir({ LARGE: 'g'.repeat(64 * 1024) });
   t.equal((await loadSecrets({ directory, env: {} })).get('LARGE')?.length, 65_536);
 });
 
-t.test('the secrets that pipelines need are known before any work', async (t) => {
+t.test('determines the secrets that pipelines need before any work', async (t) => {
   const { config } = parse(`
 upload_tokens:
   - {id: ci, value_env: T1, pipelines: [maps]}

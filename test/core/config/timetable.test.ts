@@ -14,7 +14,7 @@ function ticksAfter(pattern: string, timezone: string, from: string, count: numb
   return found.map(text);
 }
 
-t.test('a nightly run comes once in either night when clocks change', async (t) => {
+t.test('a nightly run starts once in either night when clocks change', async (t) => {
   t.same(ticksAfter('30 2 * * *', 'Europe/Berlin', '2026-03-28T00:00:00Z', 3), [
     '2026-03-28T01:30:00.000Z',
     '2026-03-29T01:00:00.000Z', // 02:30 does not exist: 03:00, the first time after the gap
@@ -22,7 +22,7 @@ t.test('a nightly run comes once in either night when clocks change', async (t) 
   ]);
   t.same(ticksAfter('30 2 * * *', 'Europe/Berlin', '2026-10-24T00:00:00Z', 3), [
     '2026-10-24T00:30:00.000Z',
-    '2026-10-25T00:30:00.000Z', // 02:30 comes twice: the first of them
+    '2026-10-25T00:30:00.000Z', // 02:30 occurs twice; the first one counts
     '2026-10-26T01:30:00.000Z',
   ]);
   t.same(ticksAfter('30 1 * * *', 'America/New_York', '2026-10-31T12:00:00Z', 2), [
@@ -55,12 +55,12 @@ t.test(
         '2026-10-25T01:30:00.000Z',
         '2026-10-25T02:30:00.000Z',
       ],
-      'a time that comes twice runs twice',
+      'a time that occurs twice runs twice',
     );
   },
 );
 
-t.test('the last tick up to a time is found from both sides', async (t) => {
+t.test('finds the ticks before and after a time', async (t) => {
   const ticks = ticksOf('*/15 * * * *', 'UTC');
   for (const [now, last, next] of [
     ['2026-11-22T15:14:59.999Z', '2026-11-22T15:00:00.000Z', '2026-11-22T15:15:00.000Z'],
@@ -72,7 +72,7 @@ t.test('the last tick up to a time is found from both sides', async (t) => {
   }
 });
 
-t.test('patterns and zones are refused with the reason', async (t) => {
+t.test('rejects patterns and zones with the reason', async (t) => {
   for (const good of [
     '* * * * *',
     '*/15 8-18 * * MON-FRI',
@@ -105,7 +105,7 @@ t.test('patterns and zones are refused with the reason', async (t) => {
 });
 
 t.test(
-  'a run is due when its tick and the jitter have come, on every host the same, and before the next tick',
+  'a run is due at its tick plus the jitter, at the same time on every host, before the next tick',
   async (t) => {
     const settings = { cron: '*/5 * * * *', timezone: 'UTC', jitterMs: 3_600_000 };
     const [one, other] = [timetable('maps', settings), timetable('maps', settings)];
@@ -116,9 +116,9 @@ t.test(
       if (due === null) throw new TypeError('there is a next one');
       t.same(other.next(now), due);
       t.ok(due.at >= due.tick && due.at < due.tick + 300_000, 'before the next tick');
-      t.same(one.due(due.tick - 300_000, due.at), due, 'due when it comes');
+      t.same(one.due(due.tick - 300_000, due.at), due, 'due at its time');
       t.equal(one.due(due.tick - 300_000, due.at - 1), null, 'and not before');
-      t.equal(one.due(due.tick, due.at), null, 'nor once it is decided');
+      t.equal(one.due(due.tick, due.at), null, 'nor after it was decided');
       t.same(one.next(due.at - 1), due);
       delays.add(due.at - due.tick);
       now = due.at;
@@ -132,7 +132,7 @@ t.test(
   },
 );
 
-t.test('whenever it is looked at, each tick is found once and in order', async () => {
+t.test('finds each tick once and in order, at any times of checking', async () => {
   fc.assert(
     fc.property(
       fc.constantFrom('*/15 * * * *', '30 2 * * *', '0 */2 * * *'),

@@ -43,7 +43,7 @@ t.test('a trusted publisher is resolved with its defaults', (t) => {
   t.end();
 });
 
-t.test('a publisher that is a name alone, or not safe, is refused with the remedy', (t) => {
+t.test('rejects a publisher identified by name only, or by an unsafe claim, with the fix', (t) => {
   for (const [change, wanted] of [
     [
       { claims: { repository: 'octo-org/site' } },

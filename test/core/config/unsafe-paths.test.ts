@@ -6,7 +6,7 @@ import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { type PathScope, requireSafePaths } from '../../../src/core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../src/core/lib/errors.ts';
 
-/** Which paths of a configuration are refused, by real owners and modes. */
+/** Which paths of a configuration are rejected, with real owners and modes. */
 
 const options = { skip: process.geteuid?.() === 0 ? false : 'only root can give files to other users' };
 /** No account has this number. */
@@ -28,7 +28,7 @@ pipelines:
     destinations: [{ id: sftp, backend: sftp, host: h, user: u, path: /p, ssh_key_file: key }]
 `;
 
-/** All files and directories of the configuration, as only root can change them. */
+/** All files and directories of the configuration, which only root can change. */
 function layOut(t: Test): string {
   const place = mkdtempSync(path.join(tmpdir(), 'waybill-unsafe-'));
   t.teardown(() => rmSync(place, { recursive: true, force: true }));
@@ -77,7 +77,7 @@ t.test('accepts paths that only root can change', options, (t) => {
 });
 
 for (const [name, setting] of everything)
-  t.test(`refuses ${name} if another user owns it, or every user may write to it`, options, (t) => {
+  t.test(`rejects ${name} if another user owns it, or every user can write to it`, options, (t) => {
     const place = layOut(t);
     const file = path.join(place, name);
     chownSync(file, producer, 0);
@@ -97,7 +97,7 @@ for (const [name, setting] of everything)
     t.end();
   });
 
-t.test('refuses a directory above that every user may write to', options, (t) => {
+t.test('rejects a parent directory that every user can write to', options, (t) => {
   const place = layOut(t);
   chmodSync(path.join(place, 'state'), 0o777);
   const found = refusal(place);
@@ -132,7 +132,7 @@ t.test(
 );
 
 t.test(
-  'checks the paths of the chosen pipelines, and staging and queue for the daemon only',
+  'checks the paths of the selected pipelines, and staging and queue only for the daemon',
   options,
   (t) => {
     const place = layOut(t);
@@ -143,7 +143,7 @@ t.test(
   },
 );
 
-t.test('directories of the command line are warnings, a key is refused', options, (t) => {
+t.test('unsafe directories of the command line are warnings, an unsafe key is rejected', options, (t) => {
   const place = layOut(t);
   for (const name of ['site', 'public']) chmodSync(path.join(place, name), 0o777);
   t.match(warnings(place, { areDirectoriesNamed: true }), [{ severity: 'warning', file: null }, {}]);

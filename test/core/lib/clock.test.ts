@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 t.beforeEach(() => mock.timers.enable({ apis: ['setTimeout', 'setInterval'] }));
 t.afterEach(() => mock.timers.reset());
 
-t.test('a timeout fires once, and not once it was cancelled', async (t) => {
+t.test('a timeout fires once, and never after it is cancelled', async (t) => {
   let fired = 0;
   systemClock.timeout(100, () => (fired += 1));
   const cancelled = systemClock.timeout(100, () => (fired += 10));

@@ -7,7 +7,7 @@ import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { createLockedDirectory, lockDirectory } from '../../../src/core/lib/directory-lock.ts';
 
-// The address of a socket has room for a short path only.
+// The address of a socket must be short.
 function shortDirectory(t: { teardown(run: () => void): void }): string {
   const directory = mkdtempSync(path.join(tmpdir(), 'locked-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));

@@ -5,7 +5,7 @@ import { stageUpload } from '../../../src/core/bundle/stage-upload.ts';
 import { sharedEventLoop } from '../../../src/core/lib/event-loop.ts';
 import { bundleTar, inChunks } from '../../fixtures/tar.ts';
 
-/** Time that passes with each look at it, so that what is done in a turn does not depend on the machine. */
+/** Advances with each read, so that the work done in a turn does not depend on the machine. */
 function countingClock(msEachLook: number): { monotonic: () => number } {
   let now = 0;
   return { monotonic: () => (now += msEachLook) };
@@ -13,43 +13,40 @@ function countingClock(msEachLook: number): { monotonic: () => number } {
 
 const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-t.test(
-  'many do a little of their work in each turn, and the first to ask is the first to go on',
-  async (t) => {
-    const { yieldToEventLoop: breathe } = sharedEventLoop(countingClock(0.3));
-    const done: number[] = [];
-    const workers = Array.from({ length: 20 }, async (_, worker) => {
-      for (let piece = 0; piece < 10; piece += 1) {
-        await breathe();
-        done.push(worker);
-      }
-    });
-    const turns: number[][] = [];
-    while (done.length < 200) {
-      const before = done.length;
-      await endOfTurn();
-      if (done.length > before) turns.push(done.slice(before));
+t.test('many tasks share each turn of the event loop, in the order of their requests', async (t) => {
+  const { yieldToEventLoop } = sharedEventLoop(countingClock(0.3));
+  const done: number[] = [];
+  const workers = Array.from({ length: 20 }, async (_, worker) => {
+    for (let piece = 0; piece < 10; piece += 1) {
+      await yieldToEventLoop();
+      done.push(worker);
     }
-    await Promise.all(workers);
-    // Each check takes 0.3 ms of a millisecond: one at the start, and three more.
-    t.ok(
-      turns.every((turn) => turn.length <= 4),
-      JSON.stringify(turns.map(({ length }) => length)),
-    );
-    t.same(
-      [...new Set(done)],
-      Array.from({ length: 20 }, (_, worker) => worker),
-    );
-  },
-);
+  });
+  const turns: number[][] = [];
+  while (done.length < 200) {
+    const before = done.length;
+    await endOfTurn();
+    if (done.length > before) turns.push(done.slice(before));
+  }
+  await Promise.all(workers);
+  // Each check takes 0.3 ms of a millisecond: one at the start, and three more.
+  t.ok(
+    turns.every((turn) => turn.length <= 4),
+    JSON.stringify(turns.map(({ length }) => length)),
+  );
+  t.same(
+    [...new Set(done)],
+    Array.from({ length: 20 }, (_, worker) => worker),
+  );
+});
 
-t.test('a turn is used up though each has but one short piece of work to do', async (t) => {
+t.test('a turn ends after its time even if each task has only one short piece of work', async (t) => {
   let now = 0;
-  const { yieldToEventLoop: breathe } = sharedEventLoop({ monotonic: () => now });
+  const { yieldToEventLoop } = sharedEventLoop({ monotonic: () => now });
   let [done, turns] = [0, 0];
   const workers = Promise.all(
     Array.from({ length: 40 }, async () => {
-      await breathe();
+      await yieldToEventLoop();
       now += 0.1;
       done += 1;
     }),
@@ -60,15 +57,15 @@ t.test('a turn is used up though each has but one short piece of work to do', as
     now += 1;
   }
   await workers;
-  // Ten of 0.1 ms each, give or take one that was begun before the time was up.
+  // Ten tasks of 0.1 ms each, plus or minus one that began before the time was up.
   t.ok(turns >= 4 && turns <= 6, `${turns} turns`);
 });
 
-t.test('as long as connections come nothing else is done, for 16 turns at most', async (t) => {
-  const { yieldToEventLoop: breathe, onAccepted } = sharedEventLoop(countingClock(2));
+t.test('new connections have priority over other work, for at most 16 turns', async (t) => {
+  const { yieldToEventLoop, onAccepted } = sharedEventLoop(countingClock(2));
   const turnsUntilDone = async (connections: number): Promise<number> => {
     let [isDone, turns] = [false, 0];
-    const work = Promise.resolve(breathe()).then(() => (isDone = true));
+    const work = Promise.resolve(yieldToEventLoop()).then(() => (isDone = true));
     const isOver = (): boolean => isDone;
     for (; !isOver(); turns += 1) {
       if (turns < connections) onAccepted();
@@ -79,24 +76,24 @@ t.test('as long as connections come nothing else is done, for 16 turns at most',
   };
   const [none, three, many] = [await turnsUntilDone(0), await turnsUntilDone(3), await turnsUntilDone(999)];
   t.equal(three - none, 3);
-  t.equal(many - none, 16, 'who floods it with connections does not stop the work');
+  t.equal(many - none, 16, 'a flood of connections does not stop the work');
 });
 
 t.test('yields once a millisecond when nothing else uses the event loop', async (t) => {
   let now = 0;
-  const { yieldToEventLoop: breathe } = sharedEventLoop({ monotonic: () => now });
-  t.type(breathe(), Promise, 'at first');
-  await breathe();
-  t.equal(breathe(), undefined);
+  const { yieldToEventLoop } = sharedEventLoop({ monotonic: () => now });
+  t.type(yieldToEventLoop(), Promise, 'initially');
+  await yieldToEventLoop();
+  t.equal(yieldToEventLoop(), undefined);
   now += 0.9;
-  t.equal(breathe(), undefined);
+  t.equal(yieldToEventLoop(), undefined);
   now += 0.2;
-  t.type(breathe(), Promise);
+  t.type(yieldToEventLoop(), Promise);
 });
 
-t.test('uploads at once are staged a few files a turn, however much has arrived', async (t) => {
+t.test('concurrent uploads are staged a few files per turn, however much data has arrived', async (t) => {
   const root = t.testdir();
-  const { yieldToEventLoop: breathe } = sharedEventLoop(countingClock(0.3));
+  const { yieldToEventLoop } = sharedEventLoop(countingClock(0.3));
   const files = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, `${index}`]));
   const directories = Array.from({ length: 20 }, (_, index) => path.join(root, String(index)));
   let isDone = false;
@@ -107,7 +104,7 @@ t.test('uploads at once are staged a few files a turn, however much has arrived'
         directory,
         limits: { maxUploadSize: 2 ** 20, maxFiles: 100 },
         signal: new AbortController().signal,
-        yieldToEventLoop: breathe,
+        yieldToEventLoop,
       }),
     ),
   ).finally(() => (isDone = true));
@@ -121,6 +118,6 @@ t.test('uploads at once are staged a few files a turn, however much has arrived'
     before = now;
   }
   await staging;
-  // A millisecond has room for four pieces, and one that begins makes two directories.
+  // A millisecond has time for four pieces, and starting an upload creates two directories.
   t.ok(most > 0 && most <= 8, `at most ${most} of ${before} in one turn`);
 });

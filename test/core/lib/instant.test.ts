@@ -3,7 +3,7 @@ import t from 'tap';
 import { compareInstants, dateOf, parseInstant } from '../../../src/core/lib/instant.ts';
 import { instant } from '../../support/instant.ts';
 
-t.test('an instant is a moment that exists, with a zone', async (t) => {
+t.test('an instant is a valid date and time with a zone', async (t) => {
   const good: [string, string][] = [
     ['2026-11-20T01:02:03Z', '2026-11-20T01:02:03.000Z'],
     ['2026-11-20t01:02:03.9999z', '2026-11-20T01:02:03.9999Z'],
@@ -38,7 +38,7 @@ t.test('an instant is a moment that exists, with a zone', async (t) => {
   for (const text of bad) t.match(parseInstant(text), { ok: false }, text);
 });
 
-t.test('the last digit decides which instant is the later one', async (t) => {
+t.test('the last digit decides which instant is later', async (t) => {
   const ascending = [
     '2025-12-31T23:59:59.9999999999Z',
     '2026-01-01T00:00:00Z',
@@ -56,7 +56,7 @@ t.test('the last digit decides which instant is the later one', async (t) => {
   t.same(dateOf(instant('2026-01-01T00:00:00.9999Z')), new Date('2026-01-01T00:00:00.999Z'));
 });
 
-t.test('instants are ordered as their seconds and fractions are, in any zone (property)', async () => {
+t.test('instants are ordered by their seconds and fractions, in any zone (property)', async () => {
   const moment = fc.record({
     seconds: fc.integer({ min: 0, max: 3 }),
     fraction: fc.stringMatching(/^[0-9]{1,6}$/),

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { logControl, type LogLevel, logLevels } from '../../../src/core/lib/log.ts';
 
-t.test('the log shows its level and what is above it, as it is set last', async (t) => {
+t.test('the log prints the level that was set last, and higher levels', async (t) => {
   const levels: LogLevel[] = [];
   const control = logControl({ onLevel: (level) => levels.push(level) });
   const shown = (): LogLevel[] => logLevels.filter((level) => control.shows(level));
@@ -16,7 +16,7 @@ t.test('the log shows its level and what is above it, as it is set last', async 
   t.same(levels, ['info', 'error', 'trace']);
 });
 
-t.test('--verbose means debug at least, whatever the configuration says', async (t) => {
+t.test('--verbose means at least debug, whatever the configuration sets', async (t) => {
   const levels: LogLevel[] = [];
   const control = logControl({ verbose: true, onLevel: (level) => levels.push(level) });
   for (const level of ['silent', 'info', 'debug', 'trace'] as const) control.set({ level, requests: 'all' });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { onAbort } from '../../../src/core/lib/on-abort.ts';
 
-t.test('each callback is called once, in their order, with one listener on the signal', async (t) => {
+t.test('each callback is called once, in order, with one listener on the signal', async (t) => {
   const warnings: Error[] = [];
   const onWarning = (warning: Error): void => void warnings.push(warning);
   process.on('warning', onWarning);
@@ -41,7 +41,7 @@ t.test('does not call a released callback, whichever side releases it', async (t
   last();
 });
 
-t.test('a signal that all have let go is listened to again', async (t) => {
+t.test('listens to a signal again after all callbacks were released', async (t) => {
   const { signal, abort } = controlled();
   const called: string[] = [];
   onAbort(signal, () => called.push('gone'))();
@@ -50,7 +50,7 @@ t.test('a signal that all have let go is listened to again', async (t) => {
   t.same(called, ['there']);
 });
 
-t.test('a signal that has aborted calls at once, also while it calls', async (t) => {
+t.test('an aborted signal calls callbacks immediately, even during other callbacks', async (t) => {
   const { signal, abort } = controlled();
   const called: string[] = [];
   onAbort(signal, () => onAbort(signal, () => called.push('within')));

@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { inParallel } from '../../../src/core/lib/parallel.ts';
 
 t.test(
-  'work that never waits lets timers run: a lease is renewed while many files are written',
+  'synchronous work lets timers run, so that a lease is renewed while many files are written',
   async (t) => {
     let isRenewed = false;
     systemClock.timeout(0, () => (isRenewed = true));
@@ -18,7 +18,7 @@ t.test(
   },
 );
 
-t.test('nothing is started after a failure, which is thrown when all under way is over', async (t) => {
+t.test('nothing is started after a failure, which is thrown once all running tasks end', async (t) => {
   const begun: number[] = [];
   let isOver = false;
   const work = async (item: number): Promise<void> => {

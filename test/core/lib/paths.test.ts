@@ -12,21 +12,24 @@ import {
 } from '../../../src/core/lib/paths.ts';
 import { foldedPath, printableAscii } from '../../../src/core/lib/text.ts';
 
-t.test('the ancestors of a path come outermost first, without the root and the path itself', async (t) => {
-  t.same([...ancestorsOf('a/b/c.txt')], ['a', 'a/b']);
-  t.same([...ancestorsOf('a/b')], ['a']);
-  t.same([...ancestorsOf('a')], []);
-  t.same([...ancestorsOf('')], []);
-});
+t.test(
+  'lists the ancestors of a path from the outermost, without the root and the path itself',
+  async (t) => {
+    t.same([...ancestorsOf('a/b/c.txt')], ['a', 'a/b']);
+    t.same([...ancestorsOf('a/b')], ['a']);
+    t.same([...ancestorsOf('a')], []);
+    t.same([...ancestorsOf('')], []);
+  },
+);
 
-t.test('a walk up a path may stop at any ancestor', async (t) => {
+t.test('a walk through ancestors may stop early', async (t) => {
   for (const ancestor of ancestorsOf('a/b/c/d')) {
     t.equal(ancestor, 'a');
     break;
   }
 });
 
-t.test('each path that collides with another has one reason', async (t) => {
+t.test('reports one reason for each path that collides with another', async (t) => {
   const paths = ['a', 'A', 'a', 'b/c', 'b', 'b/c/d/e', 'B/c', 'd/e/f', 'ab'] as RelativePath[];
   t.same(findCollisions(paths), [
     { index: 1, reason: 'differs from "a" only in letter case' },
@@ -38,14 +41,14 @@ t.test('each path that collides with another has one reason', async (t) => {
   ]);
 });
 
-/** As long as a segment may be in bytes, and one more. */
+/** The maximum length of a segment in bytes, and one more. */
 const [most, over] = ['a'.repeat(255), 'a'.repeat(256)];
-/** 1,024 bytes in five segments, of one and of two bytes a character. */
+/** 1,024 bytes in five segments, with one or two bytes per character. */
 const [maxAscii, maxAccented] = ['a'.repeat(204), 'é'.repeat(102)].map((segment) =>
   Array<string>(5).fill(segment).join('/'),
 ) as [string, string];
 
-t.test('a path that is safe everywhere is taken, and any other refused for its reason', async (t) => {
+t.test('accepts a path that is safe on every system, and rejects others with the reason', async (t) => {
   for (const path of [
     'a',
     'a/b.txt',
@@ -87,7 +90,7 @@ t.test('a path that is safe everywhere is taken, and any other refused for its r
   }
 });
 
-t.test('a path has 1,024 bytes at most, however many characters those are', async (t) => {
+t.test('a path has at most 1,024 bytes, however many characters it has', async (t) => {
   for (const longest of [maxAscii, maxAccented]) {
     t.equal(Buffer.byteLength(longest), 1024);
     t.ok(parseRelativePath(longest).ok, longest.slice(0, 10));
@@ -95,7 +98,7 @@ t.test('a path has 1,024 bytes at most, however many characters those are', asyn
   }
 });
 
-t.test('a plain path is one that nothing can be wrong with, and JSON writes as it is', async (t) => {
+t.test('a plain path needs no further checks and no escapes in JSON', async (t) => {
   for (const path of ['a', 'a/b', ' ', 'a.b/c..d', '!/#', '[/]', '~', most])
     t.ok(isPlainPath(path), JSON.stringify(path));
   for (const path of ['', '.a', 'a/.b', 'a//b', '/a', 'a/', 'a"b', '"', 'a\\', 'é', 'a\n', '\u007f', over])
@@ -103,7 +106,7 @@ t.test('a plain path is one that nothing can be wrong with, and JSON writes as i
   t.notOk(isPlainPath(`a/${'b/'.repeat(127)}c`), 'longer than a segment may be');
 });
 
-t.test('paths are apart if no two are alike and none lies below another', async (t) => {
+t.test('paths are apart if they differ and none is below another', async (t) => {
   for (const paths of [
     [],
     ['a'],
@@ -128,14 +131,14 @@ t.test('paths are apart if no two are alike and none lies below another', async 
     t.notOk(areApart(paths), paths.join(', '));
 });
 
-t.test('paths are in the order of their code units', async (t) => {
+t.test('sorts paths by their code units', async (t) => {
   t.equal(compareCodeUnits('a', 'b'), -1);
   t.equal(compareCodeUnits('b', 'a'), 1);
   t.equal(compareCodeUnits('a', 'a'), 0);
   t.same(['b', 'a/b', 'B', 'é', 'a'].sort(compareCodeUnits), ['B', 'a', 'a/b', 'b', 'é']);
 });
 
-t.test('names fold as file systems do that ignore case', async (t) => {
+t.test('folds names as case-insensitive file systems do', async (t) => {
   t.equal(foldedPath('A/b.TXT'), 'a/b.txt');
   for (const [a, b] of [
     ['É', 'é'],
@@ -153,7 +156,7 @@ t.test('names fold as file systems do that ignore case', async (t) => {
     t.notMatch(text, printableAscii, JSON.stringify(text));
 });
 
-t.test('what begins with the name of the publisher is reserved, in any case and segment', async (t) => {
+t.test("segments that begin with the publisher's prefix are reserved, in any case", async (t) => {
   for (const name of ['.publisher', '.publisher.json', '.Publisher-x', '.publiſher'])
     t.ok(isReservedSegment(name), name);
   for (const name of ['publisher', 'x.publisher', '.publish', '.']) t.notOk(isReservedSegment(name), name);

@@ -7,7 +7,7 @@ import {
   withoutPaths,
 } from '../../../src/core/lib/errors.ts';
 
-t.test('paths of the machine are taken out, all else stays', async (t) => {
+t.test('removes paths of the host, and nothing else', async (t) => {
   const cases: [string, string][] = [
     [
       "EACCES: permission denied, open '/srv/my files/maps/a.json'",

@@ -8,19 +8,19 @@ async function* chunks(...sizes: number[]): AsyncGenerator<Uint8Array> {
   for (const size of sizes) yield new Uint8Array(size);
 }
 
-/** Reads a paced stream to its end; the list gets the size of each piece. */
+/** Reads a paced stream to its end, and records the size of each piece. */
 async function drain(stream: AsyncIterable<Uint8Array>, into: number[]): Promise<void> {
   for await (const piece of stream) into.push(piece.byteLength);
 }
 
 const sum = (sizes: readonly number[]): number => sizes.reduce((all, size) => all + size, 0);
 
-t.test('the bytes pass at the rate, in pieces of a tenth of a second', async (t) => {
+t.test('limits bytes to the rate, in pieces of a tenth of a second', async (t) => {
   const clock = manualClock();
   const passed: number[] = [];
   const done = drain(new RateLimiter(clock, rate).pace(chunks(25_000)), passed);
   await clock.advance(99);
-  t.same(passed, [], 'the bucket begins empty');
+  t.same(passed, [], 'the bucket is empty initially');
   await clock.advance(1);
   t.same(passed, [10_000]);
   await clock.advance(149);
@@ -95,7 +95,7 @@ t.test('a timer that fires late costs no throughput', async (t) => {
   const done = drain(new RateLimiter(late, rate).pace(chunks(200_000)), passed);
   await clock.advance(2_600);
   await done;
-  t.equal(sum(passed), 200_000, '2 s of bytes take at most one late timer more');
+  t.equal(sum(passed), 200_000, '2 s of bytes are delayed by at most one late timer');
 });
 
 t.test('an error of the chunks is thrown', async (t) => {

@@ -9,7 +9,7 @@ import {
   runPauses,
 } from '../../../src/core/lib/retry.ts';
 
-/** A clock that only sleeping advances, and the pauses that were slept. */
+/** A clock that only sleeping advances, and a list of the pauses. */
 function sleepingClock(): { clock: Clock; pauses: number[] } {
   let now = 0;
   const pauses: number[] = [];
@@ -33,22 +33,25 @@ t.test('a call is retried for at least a minute and then fails with the last cau
   }
 });
 
-t.test('the calls to one server wait for an outage together, and wait again after an answer', async (t) => {
-  const { clock, pauses } = sleepingClock();
-  const outage = {};
-  const call = (work: () => Promise<unknown>): Promise<unknown> =>
-    retry({ policy: defaultRetryPolicy, clock, outage, random: () => 0.5 }, work);
-  const fail = (): Promise<never> => Promise.reject(away);
-  await t.rejects(call(fail), away);
-  t.ok(sum(pauses.splice(0)) >= 60_000, 'the first call waits for a minute');
-  await t.rejects(call(fail), away);
-  t.equal(pauses.splice(0).length, 3, 'a later call is retried briefly');
-  t.equal(await call(async () => 'answer'), 'answer');
-  await t.rejects(call(fail), away);
-  t.ok(sum(pauses) >= 60_000, 'after an answer, the next outage counts from its own beginning');
-});
+t.test(
+  'calls to one server share the retry time of an outage, and have it again after an answer',
+  async (t) => {
+    const { clock, pauses } = sleepingClock();
+    const outage = {};
+    const call = (work: () => Promise<unknown>): Promise<unknown> =>
+      retry({ policy: defaultRetryPolicy, clock, outage, random: () => 0.5 }, work);
+    const fail = (): Promise<never> => Promise.reject(away);
+    await t.rejects(call(fail), away);
+    t.ok(sum(pauses.splice(0)) >= 60_000, 'the first call waits for a minute');
+    await t.rejects(call(fail), away);
+    t.equal(pauses.splice(0).length, 3, 'a later call is retried briefly');
+    t.equal(await call(async () => 'answer'), 'answer');
+    await t.rejects(call(fail), away);
+    t.ok(sum(pauses) >= 60_000, 'after an answer, the next outage counts from its own start');
+  },
+);
 
-t.test('an outage of ten seconds is survived', async (t) => {
+t.test('survives an outage of ten seconds', async (t) => {
   const { clock } = sleepingClock();
   const result = await retry({ policy: defaultRetryPolicy, clock }, async () => {
     if (clock.monotonic() < 10_000) throw away;
@@ -70,23 +73,20 @@ t.test('an attempt that takes longer than a minute is repeated once', async (t) 
   t.equal(attempts, 2);
 });
 
-t.test(
-  'the pause that a server asks for is kept, and a longer one than a minute is not waited for',
-  async (t) => {
-    const asking = (retryAfterSeconds: number): WaybillError =>
-      new WaybillError('storage_transient', 'slow down', { retryAfterSeconds });
-    const { clock, pauses } = sleepingClock();
-    await retry({ policy: defaultRetryPolicy, clock }, async (attempt) => {
-      if (attempt === 1) throw asking(7);
-    });
-    t.same(pauses, [7_000]);
-    await t.rejects(
-      retry({ policy: defaultRetryPolicy, clock }, () => Promise.reject(asking(61))),
-      { message: 'slow down' },
-    );
-    t.same(pauses, [7_000]);
-  },
-);
+t.test('waits as long as a server requests, but fails if that is more than a minute', async (t) => {
+  const asking = (retryAfterSeconds: number): WaybillError =>
+    new WaybillError('storage_transient', 'slow down', { retryAfterSeconds });
+  const { clock, pauses } = sleepingClock();
+  await retry({ policy: defaultRetryPolicy, clock }, async (attempt) => {
+    if (attempt === 1) throw asking(7);
+  });
+  t.same(pauses, [7_000]);
+  await t.rejects(
+    retry({ policy: defaultRetryPolicy, clock }, () => Promise.reject(asking(61))),
+    { message: 'slow down' },
+  );
+  t.same(pauses, [7_000]);
+});
 
 t.test('a signal ends the pause, and later calls are retried briefly', async (t) => {
   const { clock, pauses } = sleepingClock();
@@ -112,7 +112,7 @@ t.test('a signal ends the pause, and later calls are retried briefly', async (t)
   t.equal(pauses.length, 3);
 });
 
-t.test('calls to a silent server are made twice, then once, and not again right after that', async (t) => {
+t.test('a silent server gets two attempts, then one, and then none for a while', async (t) => {
   const { clock } = sleepingClock();
   const outage = {};
   let attempts = 0;
@@ -134,10 +134,10 @@ t.test('calls to a silent server are made twice, then once, and not again right 
   await clock.sleep(20_000);
   t.equal(await call(async () => 'answer' as never), 'answer');
   await t.rejects(call(), away);
-  t.equal(attempts, 5, 'after an answer, the next outage counts from its own beginning');
+  t.equal(attempts, 5, 'after an answer, the next outage counts from its own start');
 });
 
-t.test('an outage that begins with a call gives a silent server one attempt', async (t) => {
+t.test('a call during a new outage makes one attempt on a silent server', async (t) => {
   for (const policy of [briefRetryPolicy, defaultRetryPolicy]) {
     const { clock } = sleepingClock();
     let attempts = 0;
@@ -151,7 +151,7 @@ t.test('an outage that begins with a call gives a silent server one attempt', as
   }
 });
 
-t.test('a run fails within a minute after the time for its tries, however long each try takes', async (t) => {
+t.test('a run fails within a minute after its retry time, however long each attempt takes', async (t) => {
   const forMs = 1_800_000;
   const failsAfter = (tryMs: number, random: () => number): { ms: number; tries: number } => {
     let [startedAt, until]: [number, number | undefined] = [0, undefined];
@@ -171,7 +171,7 @@ t.test('a run fails within a minute after the time for its tries, however long e
     }
 });
 
-t.test('a first try that fails late does not use up the time for further tries', async (t) => {
+t.test('a first attempt that fails late still allows further ones', async (t) => {
   const first = { attempt: 1, startedAt: 0, failedAt: 7_200_000, until: undefined };
   const pauses = { ...runPauses, random: () => 0.5 };
   t.same(nextTry(first, 1_800_000, pauses), { at: 7_205_000, until: 7_200_000 + 1_620_000 });

@@ -2,7 +2,7 @@ import { setImmediate as settled } from 'node:timers/promises';
 import t from 'tap';
 import { createSemaphore } from '../../../src/core/lib/parallel.ts';
 
-t.test('grants as much as there are permits, in the order of asking', async (t) => {
+t.test('grants the available permits in the order of requests', async (t) => {
   const semaphore = createSemaphore(3);
   const granted: string[] = [];
   const releases = new Map<string, () => void>();
@@ -22,8 +22,8 @@ t.test('grants as much as there are permits, in the order of asking', async (t) 
   ask('whole', 3);
   ask('c', 1);
   await settled();
-  t.same(granted, ['a', 'b'], 'a small request does not pass a large one that waits');
-  t.equal(semaphore.tryAcquire(1), null, 'nor does one that will not wait');
+  t.same(granted, ['a', 'b'], 'a small request does not overtake a large one that waits');
+  t.equal(semaphore.tryAcquire(1), null, 'nor does a request that does not wait');
   await release('a');
   t.same(granted, ['b']);
   await release('b');
@@ -32,7 +32,7 @@ t.test('grants as much as there are permits, in the order of asking', async (t) 
   t.same(granted, ['c']);
 });
 
-t.test('several that fit are granted together', async (t) => {
+t.test('grants several requests together if they fit', async (t) => {
   const semaphore = createSemaphore(4);
   const release = await semaphore.acquire(4);
   let granted = 0;
@@ -50,10 +50,10 @@ t.test('a request for more than the capacity counts as all of it', async (t) => 
   const all = semaphore.tryAcquire(50);
   t.type(all, 'function');
   all?.();
-  t.type(semaphore.tryAcquire(5), 'function', 'and gives back no more than it took');
+  t.type(semaphore.tryAcquire(5), 'function', 'and returns only its own permits');
 });
 
-t.test('permits are returned once, however often release is called', async (t) => {
+t.test('permits are returned once, even if release is called again', async (t) => {
   const semaphore = createSemaphore(2);
   const release = await semaphore.acquire(1);
   await semaphore.acquire(1);
@@ -63,7 +63,7 @@ t.test('permits are returned once, however often release is called', async (t) =
   t.equal(semaphore.tryAcquire(1), null);
 });
 
-t.test('a request that is cancelled leaves the queue, and those behind it go on', async (t) => {
+t.test('a cancelled request leaves the queue, and later requests proceed', async (t) => {
   const semaphore = createSemaphore(2);
   const release = await semaphore.acquire(1);
   const cancelled = new AbortController();

@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 
-/** The files and directories that were synced one by one. */
+/** The files and directories that were synced separately. */
 let fsyncs = 0;
 const { fsync } = fs;
 fs.fsync = ((opened: number, done: fs.NoParamCallback) => {
@@ -21,7 +21,7 @@ childProcess.spawn = ((_: string, args: string[], options: childProcess.SpawnOpt
 }) as unknown as typeof childProcess.spawn;
 syncBuiltinESMExports();
 
-// Loaded after the calls are watched.
+// Loaded after the calls are instrumented.
 const { makeDurable, syncFileSystem } = await import('../../../src/core/lib/sync.ts');
 
 const onLinux = { skip: process.platform === 'linux' ? false : 'syncfs is a call of Linux' };
@@ -35,25 +35,25 @@ function manyFiles(t: Test): { files: string[]; directory: string } {
   return { files, directory };
 }
 
-t.test('syncs the file system of a directory, whatever its name', onLinux, async (t) => {
+t.test('syncs the file system of a directory with any name', onLinux, async (t) => {
   const name = "it's a $(name)\nof two lines";
   const directory = t.testdir({ [name]: {} });
   const directories = [directory, path.join(directory, name), path.join(directory, 'missing')];
   t.same(await Promise.all(directories.map(syncFileSystem)), [true, true, false]);
 });
 
-t.test('the program that syncs gets no environment variable but PATH', onLinux, async (t) => {
+t.test('the sync program gets no environment variable but PATH', onLinux, async (t) => {
   await syncFileSystem(t.testdir());
   t.same(Object.keys(spawned.at(-1)?.env ?? {}), ['PATH']);
 });
 
-t.test('many files are made durable by one sync of their file system', onLinux, async (t) => {
+t.test('many files become durable with one sync of their file system', onLinux, async (t) => {
   const { files, directory } = manyFiles(t);
   await makeDurable(files, [directory]);
   t.equal(fsyncs, 0);
 });
 
-t.test('without the program that syncs, each file and directory is synced', async (t) => {
+t.test('without the sync program, each file and directory is synced', async (t) => {
   const { files, directory } = manyFiles(t);
   program = 'no-such-program';
   t.teardown(() => (program = 'sync'));

@@ -3,7 +3,7 @@ import { nearest } from '../../../src/core/lib/text.ts';
 
 const known = ['id', 'path', 'host', 'host_key_policy', 'prefix', 'public_base_url', 'workflow'];
 
-t.test('slips of the hand find the word that was meant', async (t) => {
+t.test('finds the intended word for typing errors', async (t) => {
   for (const [word, meant] of [
     ['pth', 'path'],
     ['paht', 'path'],

@@ -19,6 +19,6 @@ t.test('a changed, exchanged or missing character is a typing mistake', async (t
   t.ok(isMistyped(token.toUpperCase().replace('WB_', 'wb_')));
 });
 
-t.test('another token is not judged', async (t) => {
+t.test('a token without the prefix is not checked', async (t) => {
   for (const text of ['', 'a', 'wb', 'a-token-of-the-operator', 'sha256:00']) t.notOk(isMistyped(text), text);
 });

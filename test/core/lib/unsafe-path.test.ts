@@ -5,16 +5,16 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { weaknessesOf } from '../../../src/core/lib/unsafe-path.ts';
 
-/** Owners and modes of real directories, judged for root and for other users. */
+/** Owners and modes of real directories, checked for root and for other users. */
 
 const isRoot = process.geteuid?.() === 0;
 const options = { skip: isRoot ? false : 'only root can give files to other users' };
-/** No account has these numbers; groups of accounts that share them would not be private. */
+/** No account has these numbers. Otherwise, the groups would not be private. */
 const [alice, bob] = [54_321, 54_322];
 /** `/etc/passwd` of Debian has a user with this primary group. */
 const webServer = 33;
 
-/** A directory that only root can change, in the sticky `/tmp`. */
+/** A directory below the sticky `/tmp` that only root can change. */
 function place(t: Test): string {
   const made = mkdtempSync(path.join(tmpdir(), 'waybill-unsafe-'));
   t.teardown(() => rmSync(made, { recursive: true, force: true }));
@@ -40,7 +40,7 @@ function as<T>(uid: number, work: () => T): T {
   }
 }
 
-t.test('accepts a directory of this user in a sticky directory, and one that is missing', options, (t) => {
+t.test('accepts a directory of this user in a sticky directory, and a missing one', options, (t) => {
   const made = place(t);
   t.same(kinds(made), []);
   t.same(kinds(path.join(made, 'missing', 'deeper')), []);
@@ -48,7 +48,7 @@ t.test('accepts a directory of this user in a sticky directory, and one that is 
   t.end();
 });
 
-t.test('names the entry that every user may write to, and the command that fixes it', options, (t) => {
+t.test('names the entry that every user can write to, and the command that fixes it', options, (t) => {
   const made = place(t);
   const open = directory(path.join(made, "it's open"), 0o777);
   directory(path.join(open, 'inside'), 0o700);
@@ -60,7 +60,7 @@ t.test('names the entry that every user may write to, and the command that fixes
   t.end();
 });
 
-t.test('a sticky directory may lead to a path, and cannot be used itself', options, (t) => {
+t.test('a sticky directory may be a parent, but cannot be used itself', options, (t) => {
   const sticky = directory(path.join(place(t), 'sticky'), 0o1777);
   t.same(kinds(sticky), ['everyone']);
   const foreign = directory(path.join(sticky, 'foreign'), 0o755, { uid: bob });
@@ -69,7 +69,7 @@ t.test('a sticky directory may lead to a path, and cannot be used itself', optio
   t.end();
 });
 
-t.test('judges what a link leads to, and who could replace the link', options, (t) => {
+t.test('checks the target of a link, and who can replace the link', options, (t) => {
   const made = place(t);
   const open = directory(path.join(made, 'open'), 0o777);
   directory(path.join(open, 'inside'), 0o755);
@@ -82,11 +82,11 @@ t.test('judges what a link leads to, and who could replace the link', options, (
   lchownSync(path.join(sticky, 'link'), bob, bob);
   t.match(weaknessesOf(path.join(sticky, 'link')), [{ path: path.join(sticky, 'link'), kind: 'owner' }]);
   symlinkSync('round', path.join(made, 'round'));
-  t.same(kinds(path.join(made, 'round')), [], 'a link that leads to itself');
+  t.same(kinds(path.join(made, 'round')), [], 'a link to itself');
   t.end();
 });
 
-t.test('a group of one user may write, any other may not', options, (t) => {
+t.test('accepts write permission for a group of one user, and for no other group', options, (t) => {
   const made = place(t);
   t.same(kinds(directory(path.join(made, 'own'), 0o2775, { gid: alice })), []);
   const shared = directory(path.join(made, 'shared'), 0o775, { gid: webServer });

@@ -45,7 +45,7 @@ async function recorded(storage: Storage): Promise<string[]> {
 }
 
 t.test(
-  'managed paths: every directory with a state, parents first; none is an error if required',
+  'managed paths: every directory with a state, parents first; an error if required and there is none',
   async (t) => {
     const storage = memoryStorage({ flavour: 'files' });
     await t.rejects(requireManagedPaths(storage), { code: 'bundle_not_found' });
@@ -56,7 +56,7 @@ t.test(
   },
 );
 
-t.test('only a valid state has a catalog; the others say what to do', async (t) => {
+t.test('only a valid state has a catalog; others have a hint', async (t) => {
   const refused = { code: 'state_conflict' };
   t.throws(() => requireCatalog({ kind: 'absent' }), refused);
   t.throws(() => requireCatalog({ kind: 'legacy', version: 2, records: [] }), {
@@ -67,7 +67,7 @@ t.test('only a valid state has a catalog; the others say what to do', async (t) 
   t.throws(() => requireCatalog({ kind: 'invalid', reason: 'x' }), { ...refused, message: /invalid: x/ });
 });
 
-t.test('prune removes, records and notifies what it decided, of its own owner only', async (t) => {
+t.test('prune removes, records and notifies of its decisions, for its own owner only', async (t) => {
   const storage = await published();
   const occurrences: Occurrence[] = [];
   const notify = (occurrence: Occurrence): void => void occurrences.push(occurrence);
@@ -78,7 +78,7 @@ t.test('prune removes, records and notifies what it decided, of its own owner on
     dryRun: true,
   });
   t.same(
-    planned.decisions.map(({ record, prune: goes }) => [record.path, goes]),
+    planned.decisions.map(({ record, prune: isPruned }) => [record.path, isPruned]),
     [
       ['a.txt', false],
       ['b.txt', true],
@@ -98,7 +98,7 @@ t.test('prune removes, records and notifies what it decided, of its own owner on
   t.notOk((await snapshot(storage)).has('bundle/b.txt'));
 });
 
-t.test('a deletion that failed stays recorded; one whose answer was lost does not', async (t) => {
+t.test('a failed deletion stays recorded; one with a lost response does not', async (t) => {
   for (const [isApplied, left] of [
     [false, ['a.txt', 'b.txt', 'theirs.txt']],
     [true, ['a.txt', 'theirs.txt']],
@@ -133,7 +133,7 @@ t.test('removes nothing if a prune exceeds the limit, and reports its decision a
         hint: /--allow-removals/,
       },
     });
-    t.equal(report.decisions.filter(({ prune: goes }) => goes).length, 1);
+    t.equal(report.decisions.filter(({ prune: isPruned }) => isPruned).length, 1);
     t.same(await snapshot(storage), before);
     const allowed = await prune(context, storage, { owner, policy, maxRemoved: { count: 1 }, dryRun });
     t.equal(allowed.refused, null);
@@ -148,9 +148,9 @@ const fast = {
   clock: { ...context.clock, now: () => new Date(Date.parse('2026-12-30T00:00:00Z')) },
 };
 
-/** A server with its own clock, which it reports when it is opened or through file times. */
-function withClock(inner: Storage, now: string, isTold: boolean): Storage {
-  const clockOffsetMs = isTold ? Date.parse(now) - fast.clock.now().getTime() : null;
+/** A server with its own clock, reported when it is opened or through file times. */
+function withClock(inner: Storage, now: string, isReported: boolean): Storage {
+  const clockOffsetMs = isReported ? Date.parse(now) - fast.clock.now().getTime() : null;
   return {
     ...inner,
     facts: { ...inner.facts, clockOffsetMs },
@@ -162,19 +162,23 @@ function withClock(inner: Storage, now: string, isTold: boolean): Storage {
 }
 
 t.test('prune by age with a clock 40 days ahead of the storage removes nothing', async (t) => {
-  for (const isTold of [true, false]) {
+  for (const isReported of [true, false]) {
     const inner = await published();
     const before = await snapshot(inner);
     const options = { owner, policy: byAge, maxRemoved: null, dryRun: false };
-    const behind = withClock(inner, '2026-11-20T00:00:00Z', isTold);
+    const behind = withClock(inner, '2026-11-20T00:00:00Z', isReported);
     const { refused, removed } = await prune(fast, behind, options);
     t.match(refused, { code: 'clock_ahead', message: /40d ahead of the clock of/ });
     t.same(removed, []);
-    t.same(await snapshot(inner), before, 'and leaves nothing that it asked with');
+    t.same(await snapshot(inner), before, 'the temporary file is removed');
     const dry = await prune(fast, behind, { ...options, dryRun: true });
-    t.equal(dry.refused?.code ?? null, isTold ? 'clock_ahead' : null, 'a dry run does not write to ask');
+    t.equal(
+      dry.refused?.code ?? null,
+      isReported ? 'clock_ahead' : null,
+      'a dry run does not write to read the clock',
+    );
     t.same(await snapshot(inner), before);
-    const right = withClock(inner, '2026-12-29T23:58:00Z', isTold);
+    const right = withClock(inner, '2026-12-29T23:58:00Z', isReported);
     t.match(await prune(fast, right, options), { refused: null, removed: { length: 2 } });
   }
 });
@@ -191,7 +195,7 @@ t.test('decides by keep_latest and the limit if no clock is available', async (t
   t.match(bounded, { refused: { code: 'too_many_removals' }, removed: { length: 0 } });
 });
 
-t.test('pruning that is not enabled is refused', async (t) => {
+t.test('pruning is rejected unless it is enabled', async (t) => {
   const refused = prune(context, await published(), {
     owner,
     policy: { ...policy, enabled: false },
@@ -224,7 +228,7 @@ t.test('reconcile removes the records of missing outputs of its owner, and repor
   t.ok((await snapshot(storage)).has('bundle/stray.txt'));
 });
 
-t.test('verify reads every output and names what is missing or different', async (t) => {
+t.test('verify reads every output and names missing or different ones', async (t) => {
   const storage = await published();
   await storage.remove(listedKey('bundle/a.txt'));
   await put(storage, 'bundle/b.txt', 'B');
@@ -241,57 +245,54 @@ t.test('verify reads every output and names what is missing or different', async
   );
 });
 
-t.test(
-  'verify: sizes and digests that differ are shown, sorted, as far as the catalog can be trusted',
-  async (t) => {
-    const storage = memoryStorage({ flavour: 'files' });
-    await publishTo(storage, { files: { a: 'a', b: 'b', c: 'c' } });
-    await publishTo(within(storage, listedKey('x')), { files: { a: 'a' } });
-    await put(storage, 'x/bundle/.publisher.json', 'nonsense');
-    const text = (await snapshot(storage)).get('bundle/.publisher.json') ?? '';
-    const parsed = JSON.parse(text) as { outputs: { path: string }[] };
-    const pending = {
-      ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
-      ...{ owner: { pipeline_id: 'maps', destination_id: 'web' }, holder: null, renewals: 0 },
-      ...{ outputs: parsed.outputs.filter(({ path }) => path === 'b'), removes: [] },
-    };
-    await put(storage, 'bundle/c', 'longer');
-    await put(storage, 'bundle/a', 'A');
-    await put(storage, 'bundle/b', 'B');
-    const slow: Storage = {
-      ...storage,
-      // The first is read last.
-      async *read(key) {
-        if (key === 'bundle/a') await new Promise((resolve) => setTimeout(resolve, 5));
-        yield* storage.read(key);
-      },
-    };
-    const a = { path: 'a', problem: 'digest', expected: digestOf('a'), found: digestOf('A') };
-    const c = { path: 'c', problem: 'size', expected: '1', found: '6' };
-    const b = { path: 'b', problem: 'digest', expected: digestOf('b'), found: digestOf('B') };
-    const whole = { skipped: 0, unfinishedRelease: null, error: null, destinationPath: 'bundle' };
-    const invalid = {
-      ...{
-        destinationPath: 'x/bundle',
-        verified: 0,
-        skipped: 0,
-        bytes: 0,
-        differing: [],
-        interrupted: false,
-      },
-      error: { code: 'state_conflict' },
-    };
-    const reports = await verify(slow, { concurrency: 3 });
-    t.same(reports[0], { ...whole, verified: 3, bytes: 8, differing: [a, b, c], interrupted: false });
-    t.match(reports[1], invalid);
-    t.same(reports[1]?.differing, []);
-    await put(storage, 'bundle/.publisher.json', JSON.stringify({ ...parsed, pending }));
-    const [interrupted] = await verify(slow, { concurrency: 3 });
-    t.same(interrupted, { ...whole, verified: 2, bytes: 7, differing: [a, c], interrupted: true });
-  },
-);
+t.test('verify: differing sizes and digests are shown, sorted, if the catalog is valid', async (t) => {
+  const storage = memoryStorage({ flavour: 'files' });
+  await publishTo(storage, { files: { a: 'a', b: 'b', c: 'c' } });
+  await publishTo(within(storage, listedKey('x')), { files: { a: 'a' } });
+  await put(storage, 'x/bundle/.publisher.json', 'nonsense');
+  const text = (await snapshot(storage)).get('bundle/.publisher.json') ?? '';
+  const parsed = JSON.parse(text) as { outputs: { path: string }[] };
+  const pending = {
+    ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
+    ...{ owner: { pipeline_id: 'maps', destination_id: 'web' }, holder: null, renewals: 0 },
+    ...{ outputs: parsed.outputs.filter(({ path }) => path === 'b'), removes: [] },
+  };
+  await put(storage, 'bundle/c', 'longer');
+  await put(storage, 'bundle/a', 'A');
+  await put(storage, 'bundle/b', 'B');
+  const slow: Storage = {
+    ...storage,
+    // The first is read last.
+    async *read(key) {
+      if (key === 'bundle/a') await new Promise((resolve) => setTimeout(resolve, 5));
+      yield* storage.read(key);
+    },
+  };
+  const a = { path: 'a', problem: 'digest', expected: digestOf('a'), found: digestOf('A') };
+  const c = { path: 'c', problem: 'size', expected: '1', found: '6' };
+  const b = { path: 'b', problem: 'digest', expected: digestOf('b'), found: digestOf('B') };
+  const whole = { skipped: 0, unfinishedRelease: null, error: null, destinationPath: 'bundle' };
+  const invalid = {
+    ...{
+      destinationPath: 'x/bundle',
+      verified: 0,
+      skipped: 0,
+      bytes: 0,
+      differing: [],
+      interrupted: false,
+    },
+    error: { code: 'state_conflict' },
+  };
+  const reports = await verify(slow, { concurrency: 3 });
+  t.same(reports[0], { ...whole, verified: 3, bytes: 8, differing: [a, b, c], interrupted: false });
+  t.match(reports[1], invalid);
+  t.same(reports[1]?.differing, []);
+  await put(storage, 'bundle/.publisher.json', JSON.stringify({ ...parsed, pending }));
+  const [interrupted] = await verify(slow, { concurrency: 3 });
+  t.same(interrupted, { ...whole, verified: 2, bytes: 7, differing: [a, c], interrupted: true });
+});
 
-t.test('reconcile: a catalog that cannot be read is reported, and the others are repaired', async (t) => {
+t.test('reconcile: an unreadable catalog is reported, and the others are repaired', async (t) => {
   const storage = await published();
   await storage.remove(listedKey('bundle/a.txt'));
   await put(storage, 'x/.publisher.json', 'nonsense');
@@ -309,24 +310,27 @@ t.test('reconcile: a catalog that cannot be read is reported, and the others are
   t.match(await stateOf(storage), { catalog: { generation: 3, outputs: { length: 2 } } });
 });
 
-t.test('reconcile: strays are sorted, and what comes back before the lease keeps its record', async (t) => {
-  const storage = await published();
-  for (const name of ['z', 'a', 'm']) await put(storage, `bundle/${name}`, 's');
-  await storage.remove(listedKey('bundle/a.txt'));
-  const returning: Storage = {
-    ...storage,
-    async write(key, body, options) {
-      if (key.endsWith('.publisher.lock')) await put(storage, 'bundle/a.txt', 'a');
-      return storage.write(key, body, options);
-    },
-  };
-  const [report] = await reconcile(context, returning, { owner, dryRun: false, allOwners: false });
-  t.match(report, { missing: [{ path: 'a.txt', repaired: true }], unmanaged: ['a', 'm', 'z'] });
-  t.same(await recorded(storage), ['a.txt', 'b.txt', 'theirs.txt']);
-  t.match(await stateOf(storage), { catalog: { generation: 2 } }, 'and nothing was written');
-});
+t.test(
+  'reconcile: strays are sorted, and a file that reappears before the lease keeps its record',
+  async (t) => {
+    const storage = await published();
+    for (const name of ['z', 'a', 'm']) await put(storage, `bundle/${name}`, 's');
+    await storage.remove(listedKey('bundle/a.txt'));
+    const returning: Storage = {
+      ...storage,
+      async write(key, body, options) {
+        if (key.endsWith('.publisher.lock')) await put(storage, 'bundle/a.txt', 'a');
+        return storage.write(key, body, options);
+      },
+    };
+    const [report] = await reconcile(context, returning, { owner, dryRun: false, allOwners: false });
+    t.match(report, { missing: [{ path: 'a.txt', repaired: true }], unmanaged: ['a', 'm', 'z'] });
+    t.same(await recorded(storage), ['a.txt', 'b.txt', 'theirs.txt']);
+    t.match(await stateOf(storage), { catalog: { generation: 2 } }, 'nothing was written');
+  },
+);
 
-t.test('reconcile: what a dead publisher left is swept, but not by a dry run', async (t) => {
+t.test('reconcile: sweeps files of a dead publisher, but not in a dry run', async (t) => {
   const storage = await published();
   const dead = newHolder();
   retire(dead);
@@ -337,7 +341,7 @@ t.test('reconcile: what a dead publisher left is swept, but not by a dry run', a
   }
 });
 
-t.test('when an owner last published is found in the catalogs, within limits', async (t) => {
+t.test('finds the last publication of an owner in the catalogs, within limits', async (t) => {
   const storage = await published();
   const times = async (who: typeof owner): Promise<string[]> => {
     const state = await stateOf(storage);

@@ -15,7 +15,7 @@ import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts'
 const answers = (probe: Awaited<ReturnType<typeof probeStorage>>): string[] =>
   rightNames.map((right) => `${right} ${probe.rights[right].answer}`);
 
-t.test('a file system is tried in full and nothing stays', async (t) => {
+t.test('tries all operations of a file system and leaves no files', async (t) => {
   const storage = await localStorage(t.testdir());
   const probe = await probeStorage(storage, testClock(), { write: true });
   t.same(answers(probe), ['list yes', 'read yes', 'create yes', 'replace yes', 'rename yes', 'remove yes']);
@@ -28,7 +28,7 @@ t.test('a file system is tried in full and nothing stays', async (t) => {
   );
 });
 
-t.test('an object store has no rename to try', async (t) => {
+t.test('does not try rename on an object store', async (t) => {
   const disk: MemoryDisk = new Map();
   const probe = await probeStorage(memoryStorage({ disk, flavour: 'objects' }), testClock(), { write: true });
   t.equal(probe.rights.rename.answer, 'not_tried');
@@ -36,7 +36,7 @@ t.test('an object store has no rename to try', async (t) => {
   t.equal(disk.size, 0);
 });
 
-t.test('a place that is only read is not written to', async (t) => {
+t.test('does not write to a read-only destination', async (t) => {
   const disk: MemoryDisk = new Map();
   const probe = await probeStorage(memoryStorage({ disk, flavour: 'files', readOnly: true }), testClock(), {
     write: false,
@@ -46,7 +46,7 @@ t.test('a place that is only read is not written to', async (t) => {
 });
 
 t.test(
-  'a right that is missing is an answer with its reason, and what follows from it is not tried',
+  'a missing permission is reported with its reason, and operations that depend on it are not tried',
   async (t) => {
     const storage = memoryStorage({ flavour: 'files', readOnly: true });
     const probe = await probeStorage(storage, testClock(), { write: true });
@@ -56,16 +56,13 @@ t.test(
   },
 );
 
-t.test(
-  'a storage that creates twice under one name has no exclusive creation, whatever it says',
-  async (t) => {
-    const honest = memoryStorage({ flavour: 'files' });
-    const liar: Storage = delegate(honest, {
-      write: (key, body, options) => honest.write(key, body, { ...options, mode: 'replace' }),
-    });
-    t.equal((await probeStorage(liar, testClock(), { write: true })).conditionalWrites, 'none');
-  },
-);
+t.test('a storage that overwrites on exclusive creation does not have it, whatever it reports', async (t) => {
+  const honest = memoryStorage({ flavour: 'files' });
+  const liar: Storage = delegate(honest, {
+    write: (key, body, options) => honest.write(key, body, { ...options, mode: 'replace' }),
+  });
+  t.equal((await probeStorage(liar, testClock(), { write: true })).conditionalWrites, 'none');
+});
 
 t.test('reports no latency for an unresponsive storage, and the listing reports why', async (t) => {
   const gone = new WaybillError('storage_transient', 'connection lost');
@@ -78,7 +75,7 @@ t.test('reports no latency for an unresponsive storage, and the listing reports 
   t.match(firstRefusal(probe), { code: 'storage_transient', message: 'connection lost' });
 });
 
-t.test('what a killed probe left is removed by the next one, and what one in use has is not', async (t) => {
+t.test('removes files of a killed probe, but not those of an active one', async (t) => {
   const root = t.testdir({
     '.publisher-probe-killed': { a: '1', staged: { b: '3' } },
     '.publisher-probe-in-use': { a: '1' },
@@ -91,7 +88,7 @@ t.test('what a killed probe left is removed by the next one, and what one in use
   t.same(readdirSync(root).sort(), ['.publisher-probe-in-use', 'a-bundle']);
 });
 
-t.test('a storage whose directories cannot be removed has no right to remove', async (t) => {
+t.test('a storage that cannot remove directories has no permission to remove', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const refused = new WaybillError('storage_permanent', 'status 19');
   const storage: Storage = delegate(inner, { removeTree: async () => Promise.reject(refused) });
@@ -100,38 +97,39 @@ t.test('a storage whose directories cannot be removed has no right to remove', a
 });
 
 /** A storage that reports each call, without the random part of names. */
-function telling(inner: Storage): { storage: Storage; calls: string[] } {
+function withCalls(inner: Storage): { storage: Storage; calls: string[] } {
   const calls: string[] = [];
-  const tell = (call: string): void => void calls.push(call.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID'));
+  const record = (call: string): void =>
+    void calls.push(call.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID'));
   const storage: Storage = delegate(inner, {
-    stat: async (key) => (tell(`stat ${key}`), inner.stat(key)),
+    stat: async (key) => (record(`stat ${key}`), inner.stat(key)),
     list(directory, options) {
-      tell(`list "${directory}" ${options.recursive ? 'deep' : 'flat'}`);
+      record(`list "${directory}" ${options.recursive ? 'deep' : 'flat'}`);
       return inner.list(directory, options);
     },
     read(key) {
-      tell(`read ${key}`);
+      record(`read ${key}`);
       return inner.read(key);
     },
     async write(key, body, options) {
-      tell(`${options.mode} ${body.size} ${key}`);
+      record(`${options.mode} ${body.size} ${key}`);
       return inner.write(key, body, options);
     },
     rename: async (moves) => {
-      for (const { from, to } of moves) tell(`rename ${from} ${to}`);
+      for (const { from, to } of moves) record(`rename ${from} ${to}`);
       await inner.rename!(moves);
     },
-    sync: async () => (tell('sync'), inner.sync!()),
-    remove: async (key, options) => (tell(`remove ${key}`), inner.remove(key, options)),
-    removeTree: async (directory) => (tell(`removeTree ${directory}`), inner.removeTree(directory)),
+    sync: async () => (record('sync'), inner.sync!()),
+    remove: async (key, options) => (record(`remove ${key}`), inner.remove(key, options)),
+    removeTree: async (directory) => (record(`removeTree ${directory}`), inner.removeTree(directory)),
   });
   return { storage, calls };
 }
 
 const place = '.publisher-probe-UUID';
 
-t.test('a probe makes the very calls that a publication makes, below its reserved name', async (t) => {
-  const files = telling(memoryStorage({ flavour: 'files' }));
+t.test('a probe makes the same calls as a publication, below its reserved name', async (t) => {
+  const files = withCalls(memoryStorage({ flavour: 'files' }));
   await probeStorage(files.storage, testClock(), { write: true });
   t.same(files.calls, [
     ...Array<string>(5).fill(`stat ${place}`),
@@ -147,7 +145,7 @@ t.test('a probe makes the very calls that a publication makes, below its reserve
     `remove ${place}/a`,
     'list "" flat',
   ]);
-  const objects = telling(memoryStorage({ flavour: 'objects', conditionalWrites: 'none' }));
+  const objects = withCalls(memoryStorage({ flavour: 'objects', conditionalWrites: 'none' }));
   const probe = await probeStorage(objects.storage, testClock(), { write: true });
   t.same(objects.calls.slice(6), [
     `replace 1 ${place}/a`,
@@ -159,7 +157,7 @@ t.test('a probe makes the very calls that a publication makes, below its reserve
   t.equal(probe.conditionalWrites, 'none');
 });
 
-t.test('reports a file that cannot be read, replaced or renamed', async (t) => {
+t.test('reports files that cannot be read, replaced or renamed', async (t) => {
   const no = async (): Promise<never> => Promise.reject(new WaybillError('storage_denied', 'no'));
   const inner = memoryStorage({ flavour: 'files' });
   const failing: [string, Partial<Storage>][] = [
@@ -182,11 +180,11 @@ t.test('reports a file that cannot be read, replaced or renamed', async (t) => {
   }
 });
 
-t.test('the clock of a server is the time of a file that was just written, minus ours', async (t) => {
+t.test('determines the clock of a server from the time of a new file', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
-  const offset = async (found: Awaited<ReturnType<Storage['stat']>>, told: number | null = null) => {
-    const facts = { ...inner.facts, clockOffsetMs: told };
+  const offset = async (found: Awaited<ReturnType<Storage['stat']>>, clockOffsetMs: number | null = null) => {
+    const facts = { ...inner.facts, clockOffsetMs };
     const probe = await probeStorage(delegate(inner, { facts, stat: async () => found }), clock, {
       write: true,
     });
@@ -199,7 +197,7 @@ t.test('the clock of a server is the time of a file that was just written, minus
   t.equal(await offset({ ...file, modifiedAt: new Date(0) }, 7), 7, 'already reported');
 });
 
-t.test('latency: the median and the slowest of five looks', async (t) => {
+t.test('latency is the median and the maximum of five calls', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const takes = [30, 10, 50, 20, 40];
   let now = 0;
@@ -215,7 +213,7 @@ t.test('latency: the median and the slowest of five looks', async (t) => {
 });
 
 t.test(
-  'of what killed probes left, the youngest file decides, and a file by such a name is none',
+  'the newest file of a killed probe determines its age, and a file with such a name is ignored',
   async (t) => {
     const inner = memoryStorage({ flavour: 'files' });
     const now = Date.parse('2026-11-20T12:00:00Z');
@@ -281,7 +279,7 @@ t.test("measures age by the storage's clock, and needs a time", async (t) => {
   }
 });
 
-t.test('a listing is left once it has answered', async (t) => {
+t.test('a listing is closed after its first entry', async (t) => {
   let isLeft = false;
   const asked: unknown[] = [];
   const storage: Storage = delegate(memoryStorage({ flavour: 'objects' }), {
@@ -300,5 +298,5 @@ t.test('a listing is left once it has answered', async (t) => {
   });
   await probeStorage(storage, testClock(), { write: false });
   t.ok(isLeft);
-  t.same(asked, [['', { recursive: false }]], 'and looks into no directory');
+  t.same(asked, [['', { recursive: false }]], 'and reads no subdirectory');
 });

@@ -22,7 +22,7 @@ import {
 } from '../../faults/world.ts';
 import { type MemoryOptions, memoryStorage } from '../../support/memory-storage.ts';
 
-/** How prune goes about it, step by step: what it says beforehand, and what it leaves after a failure. */
+/** The steps of prune: its announcement, and the state after a failure. */
 
 const policy = { enabled: true, keepLatest: 1, olderThanMs: null };
 const context = contextWith(testClock());
@@ -32,7 +32,7 @@ async function pruned(root: Storage, more: Partial<CoreContext> = {}): Promise<P
   return prune({ ...context, ...more }, root, { owner, policy, maxRemoved: null, dryRun: false });
 }
 
-/** Three outputs, of which `b` and `c` go. */
+/** Three outputs. `b` and `c` are removed. */
 async function published(flavour: MemoryOptions['flavour'] = 'files'): Promise<Storage> {
   const root = memoryStorage({ flavour });
   await publishTo(root, { files: { a: 'a', b: 'b', c: 'c' } });
@@ -41,15 +41,18 @@ async function published(flavour: MemoryOptions['flavour'] = 'files'): Promise<S
 
 const stateKeys = new Set([`${bundlePath}/${state}`, `${bundlePath}/.publisher.lock`]);
 
-interface Told {
+interface RecordedStorage {
   storage: Storage;
   /** Each state that was written, and each output that was removed, in order. */
   steps: (string | CatalogState)[];
 }
 
 /** A storage that reports writes and removals. `removing` may fail or act before a removal. */
-function telling(root: Storage, removing: (key: Key) => Promise<void> = async () => undefined): Told {
-  const steps: Told['steps'] = [];
+function withChanges(
+  root: Storage,
+  removing: (key: Key) => Promise<void> = async () => undefined,
+): RecordedStorage {
+  const steps: RecordedStorage['steps'] = [];
   const remember = async (): Promise<void> => {
     const text = (await snapshot(root)).get(`${bundlePath}/${state}`);
     if (text !== undefined) steps.push(parseState(Buffer.from(text), ['local']));
@@ -77,9 +80,9 @@ function telling(root: Storage, removing: (key: Key) => Promise<void> = async ()
 
 for (const flavour of ['files', 'objects'] as const)
   t.test(
-    `${flavour}: the intent names what goes before anything does, and the commit what is left`,
+    `${flavour}: the intent lists removals before any file changes, and the commit the remaining files`,
     async (t) => {
-      const { storage, steps } = telling(await published(flavour));
+      const { storage, steps } = withChanges(await published(flavour));
       t.match(await pruned(storage), {
         removed: [{ path: 'b' }, { path: 'c' }],
         errors: { length: 0 },
@@ -137,7 +140,7 @@ t.test("reads the storage's clock only if a decision depends on age", async (t) 
   });
 });
 
-t.test('what a dead publisher left is swept though nothing is pruned', async (t) => {
+t.test('sweeps files of a dead publisher even if nothing is pruned', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { a: 'a' } });
   const dead = newHolder();
@@ -147,7 +150,7 @@ t.test('what a dead publisher left is swept though nothing is pruned', async (t)
   t.same([...(await snapshot(root)).keys()], [`${bundlePath}/${state}`, `${bundlePath}/a`]);
 });
 
-t.test('an attempt that did not finish is settled, whether or not something is pruned', async (t) => {
+t.test('settles an unfinished attempt, whether or not something is pruned', async (t) => {
   for (const [files, paths] of [
     [{ a: 'a' }, ['a']],
     [{ a: 'a', b: 'b' }, ['a']],
@@ -157,10 +160,10 @@ t.test('an attempt that did not finish is settled, whether or not something is p
     await publishTo(dyingAt(root, 'bundle/z'), { files: { ...files, z: 'z' } });
     t.match(await stateOf(root), { catalog: { pending: { action: 'upsert_additive' } } });
     const swept: string[] = [];
-    const { storage } = telling(root, async (key) => void swept.push(key));
+    const { storage } = withChanges(root, async (key) => void swept.push(key));
     t.match(await pruned(storage), { errors: { length: 0 } });
     t.match(await stateOf(root), { catalog: { pending: null, outputs: paths.map((path) => ({ path })) } });
-    t.ok(swept.includes('bundle/z'), 'parts of a file that was never finished are swept');
+    t.ok(swept.includes('bundle/z'), 'unfinished files are swept');
   }
 });
 
@@ -192,7 +195,7 @@ t.test('reports an unreadable catalog and prunes the others', async (t) => {
   t.match(occurrences, [{ type: 'outputs.pruned', data: { counts: { outputs_removed: 2, errors: 1 } } }]);
 });
 
-t.test('an output that was published again since the decision stays', async (t) => {
+t.test('an output that was published again after the decision stays', async (t) => {
   const root = await published();
   let isDone = false;
   const again: Storage = {
@@ -219,7 +222,7 @@ t.test(
     const away = new WaybillError('storage_permanent', 'away');
     for (const isKnown of [true, false]) {
       const root = await published();
-      const { storage } = telling(root, async (key) => {
+      const { storage } = withChanges(root, async (key) => {
         if (key === 'bundle/c') throw away;
       });
       const report = await pruned({
@@ -238,17 +241,17 @@ t.test(
       t.match(
         await pruned(root),
         { removed: [{ path: 'c' }], errors: { length: 0 } },
-        'the next one ends it',
+        'the next prune completes it',
       );
       t.match(await stateOf(root), { catalog: { outputs: [{ path: 'a' }], pending: null } });
     }
   },
 );
 
-t.test('stopped between two files, it removes no more, and the state says what is left', async (t) => {
+t.test('if stopped between two files, removes no more, and the state has the remaining ones', async (t) => {
   const root = await published();
   const stop = new AbortController();
-  const { storage } = telling(root, async () => stop.abort(new Error('SIGTERM')));
+  const { storage } = withChanges(root, async () => stop.abort(new Error('SIGTERM')));
   t.match(await pruned(storage, { signal: stop.signal }), {
     removed: [{ path: 'b' }],
     errors: [{ error: { message: /SIGTERM|unexpected/ } }],
@@ -256,12 +259,12 @@ t.test('stopped between two files, it removes no more, and the state says what i
   t.match(await stateOf(root), { catalog: { outputs: [{ path: 'a' }, { path: 'c' }], pending: null } });
 });
 
-t.test('suspended past its lease between two files, it removes no more, and the intent stands', async (t) => {
+t.test('if suspended past its lease between two files, removes no more, and the intent stays', async (t) => {
   const root = await published();
   const clock = testClock();
   let suspendedMs = 0;
   const late = { ...clock, monotonic: () => clock.monotonic() + suspendedMs };
-  const { storage } = telling(root, async () => void (suspendedMs = 200_000));
+  const { storage } = withChanges(root, async () => void (suspendedMs = 200_000));
   const report = await prune(contextWith(late), storage, { owner, policy, maxRemoved: null, dryRun: false });
   t.match(report, { removed: [{ path: 'b' }], errors: [{ error: { code: 'lease_lost' } }] });
   t.match(await stateOf(root), {
@@ -270,49 +273,46 @@ t.test('suspended past its lease between two files, it removes no more, and the 
   t.ok((await snapshot(root)).has('bundle/c'));
 });
 
-t.test(
-  'the clock of the storage: asked by a file that is gone again; five minutes are tolerated',
-  async (t) => {
-    const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
-    const inner = memoryStorage({ flavour: 'files' });
-    const written: string[] = [];
-    const withTime = (modifiedAt: Date | null | undefined, told: number | null = null): Storage => ({
-      ...inner,
-      facts: { ...inner.facts, clockOffsetMs: told },
-      async write(key, body, options) {
-        written.push(`${options.mode} ${body.size} ${key.replace(/-[0-9a-f-]{36}\//, '-UUID/')}`);
-        return inner.write(key, body, options);
-      },
-      stat: async () =>
-        modifiedAt === undefined ? undefined : { type: 'file', size: 1, version: null, modifiedAt },
-    });
-    const asked = async (storage: Storage, mayWrite = true): Promise<string | null> =>
-      refuseClockAhead(storage, clock, { mayWrite }).then(
-        () => null,
-        (error: unknown) => (error as WaybillError).message,
-      );
-    const behind = (ms: number): Date => new Date(clock.now().getTime() - ms);
-    t.equal(await asked(withTime(behind(300_000))), null);
-    t.match(
-      await asked(withTime(behind(300_001))),
-      /^the clock of this machine is .* ahead of the clock of memory/,
+t.test('reads the clock of the storage with a temporary file, and tolerates five minutes', async (t) => {
+  const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
+  const inner = memoryStorage({ flavour: 'files' });
+  const written: string[] = [];
+  const withTime = (modifiedAt: Date | null | undefined, offsetMs: number | null = null): Storage => ({
+    ...inner,
+    facts: { ...inner.facts, clockOffsetMs: offsetMs },
+    async write(key, body, options) {
+      written.push(`${options.mode} ${body.size} ${key.replace(/-[0-9a-f-]{36}\//, '-UUID/')}`);
+      return inner.write(key, body, options);
+    },
+    stat: async () =>
+      modifiedAt === undefined ? undefined : { type: 'file', size: 1, version: null, modifiedAt },
+  });
+  const asked = async (storage: Storage, mayWrite = true): Promise<string | null> =>
+    refuseClockAhead(storage, clock, { mayWrite }).then(
+      () => null,
+      (error: unknown) => (error as WaybillError).message,
     );
-    t.same(written, Array(2).fill('replace 1 .publisher-probe-UUID/clock'));
-    t.equal((await snapshot(inner)).size, 0);
-    t.equal(await asked(withTime(behind(-900_000))), null, 'behind the storage, outputs seem younger');
-    t.equal(await asked(withTime(null)), null, 'a storage that reports no times');
-    t.equal(await asked(withTime(undefined)), null, 'or has lost the file');
-    t.equal(await asked(withTime(behind(900_000)), false), null, 'not asked');
-    t.equal(await asked(withTime(null, -300_000)), null, 'told');
-    t.match(await asked(withTime(null, -300_001), false), /ahead/);
-    await t.rejects(
-      refuseClockAhead(
-        { ...withTime(null), write: async () => Promise.reject(new WaybillError('storage_denied', 'no')) },
-        clock,
-        { mayWrite: true },
-      ),
-      { code: 'storage_denied' },
-    );
-    t.equal(await inner.stat(listedKey('.publisher-probe')), undefined);
-  },
-);
+  const behind = (ms: number): Date => new Date(clock.now().getTime() - ms);
+  t.equal(await asked(withTime(behind(300_000))), null);
+  t.match(
+    await asked(withTime(behind(300_001))),
+    /^the clock of this machine is .* ahead of the clock of memory/,
+  );
+  t.same(written, Array(2).fill('replace 1 .publisher-probe-UUID/clock'));
+  t.equal((await snapshot(inner)).size, 0);
+  t.equal(await asked(withTime(behind(-900_000))), null, 'if our clock is behind, outputs seem younger');
+  t.equal(await asked(withTime(null)), null, 'a storage that reports no times');
+  t.equal(await asked(withTime(undefined)), null, 'or lost the file');
+  t.equal(await asked(withTime(behind(900_000)), false), null, 'not requested');
+  t.equal(await asked(withTime(null, -300_000)), null, 'reported');
+  t.match(await asked(withTime(null, -300_001), false), /ahead/);
+  await t.rejects(
+    refuseClockAhead(
+      { ...withTime(null), write: async () => Promise.reject(new WaybillError('storage_denied', 'no')) },
+      clock,
+      { mayWrite: true },
+    ),
+    { code: 'storage_denied' },
+  );
+  t.equal(await inner.stat(listedKey('.publisher-probe')), undefined);
+});

@@ -22,14 +22,14 @@ for (const flavour of ['files', 'objects'] as const)
     await publishAsRelease(root, 0);
     await publishAsRelease(root, 1, { channel: preview });
     t.same(await unmanaged(root), []);
-    // Next to no releases, with another name, or below.
+    // Without releases next to it, with another name, or in a subdirectory.
     const strays = ['preview', 'current', 'site/beta', 'site/notes/preview', 'elsewhere/preview'];
     for (const name of strays) await put(root, name, 'mine');
     await publishTo(root, { files: { 'a.txt': 'a' } });
     t.same(await unmanaged(root), strays.sort());
   });
 
-t.test('where the ledger is broken, the current pointer is known, and no channel', async (t) => {
+t.test('with an invalid ledger, the current pointer is known but no channel', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishAsRelease(root, 0);
   await publishAsRelease(root, 1, { channel: preview });

@@ -8,7 +8,7 @@ import { memoryStorage } from '../../support/memory-storage.ts';
 
 const context = contextWith(testClock());
 
-/** Several bundles side by side, as `preserve_relative` has them. */
+/** Several bundles next to each other, as with `preserve_relative`. */
 async function destination(flavour: 'files' | 'objects', bundles: number): Promise<Storage> {
   const root = memoryStorage({ flavour });
   for (let count = 1; count <= bundles; count += 1) {
@@ -19,7 +19,7 @@ async function destination(flavour: 'files' | 'objects', bundles: number): Promi
 }
 
 for (const flavour of ['files', 'objects'] as const) {
-  t.test(`${flavour}: what lies outside of the managed bundle paths is reported for the root`, async (t) => {
+  t.test(`${flavour}: files outside of the managed bundle paths are reported for the root`, async (t) => {
     const root = await destination(flavour, 2);
     await put(root, 'z-stray', 's');
     await put(root, 'session-1/beside/stray', 's');
@@ -37,34 +37,37 @@ for (const flavour of ['files', 'objects'] as const) {
     );
     t.same(reports[0]?.missing, []);
     await reconcile(context, root, { owner, dryRun: false, allOwners: true });
-    t.same(await snapshot(root), before, 'and nothing is touched');
+    t.same(await snapshot(root), before, 'nothing is changed');
   });
 
-  t.test(`${flavour}: a managed root is reported once, without what the paths below it manage`, async (t) => {
-    const root = await destination(flavour, 1);
-    await put(
-      root,
-      '.publisher.json',
-      (await snapshot(root)).get(`session-1/${bundlePath}/.publisher.json`) ?? '',
-    );
-    await put(root, 'stray', 's');
-    const [first, second, ...more] = await reconcile(context, root, {
-      owner,
-      dryRun: true,
-      allOwners: false,
-    });
-    t.match(first, { destinationPath: '.', unmanaged: ['stray'] });
-    t.equal(first?.missing.length, 3);
-    t.match(second, {
-      destinationPath: `session-1/${bundlePath}`,
-      missing: { length: 0 },
-      unmanaged: { length: 0 },
-    });
-    t.same(more, []);
-  });
+  t.test(
+    `${flavour}: a managed root is reported once, without the files of managed paths below it`,
+    async (t) => {
+      const root = await destination(flavour, 1);
+      await put(
+        root,
+        '.publisher.json',
+        (await snapshot(root)).get(`session-1/${bundlePath}/.publisher.json`) ?? '',
+      );
+      await put(root, 'stray', 's');
+      const [first, second, ...more] = await reconcile(context, root, {
+        owner,
+        dryRun: true,
+        allOwners: false,
+      });
+      t.match(first, { destinationPath: '.', unmanaged: ['stray'] });
+      t.equal(first?.missing.length, 3);
+      t.match(second, {
+        destinationPath: `session-1/${bundlePath}`,
+        missing: { length: 0 },
+        unmanaged: { length: 0 },
+      });
+      t.same(more, []);
+    },
+  );
 }
 
-t.test('one listing shows a whole destination, however many bundles it holds', async (t) => {
+t.test('one listing covers a whole destination, however many bundles it has', async (t) => {
   const root = await destination('objects', 20);
   let listings = 0;
   const counted: Storage = {
@@ -79,5 +82,5 @@ t.test('one listing shows a whole destination, however many bundles it holds', a
   await root.remove(listedKey(`session-7/${bundlePath}/a.txt`));
   const reports = await reconcile(context, counted, { owner, dryRun: false, allOwners: false });
   t.equal(reports.filter(({ missing }) => missing.length === 1).length, 1);
-  t.equal(listings, 3, 'once more, and the repaired path once more under its lease');
+  t.equal(listings, 3, 'again, and the repaired path once more under its lease');
 });

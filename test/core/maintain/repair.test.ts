@@ -47,7 +47,7 @@ const files = { 'a.txt': 'a', 'b.txt': 'b', 'sub/c.txt': 'c' };
 
 async function layOut(flavour: MemoryOptions['flavour']) {
   const web = memoryStorage({ flavour });
-  /** How each place was opened, and which were closed again. */
+  /** The mode in which each place was opened, and the places that were closed. */
   const opened: [string, OpenOptions][] = [];
   const closed: string[] = [];
   const places: Record<string, Storage> = {
@@ -71,7 +71,7 @@ async function layOut(flavour: MemoryOptions['flavour']) {
   const before = await snapshot(web);
   before.delete('bundle/.publisher.json');
   const check = (): Promise<VerifyReport[]> => verify(web, { concurrency: 2 });
-  const mend = async (dryRun = false, more: Partial<PipelineConfig> & { signal?: AbortSignal } = {}) => {
+  const runRepair = async (dryRun = false, more: Partial<PipelineConfig> & { signal?: AbortSignal } = {}) => {
     const { signal, ...changed } = more;
     const verified = await check();
     opened.length = 0;
@@ -79,7 +79,7 @@ async function layOut(flavour: MemoryOptions['flavour']) {
     const target = { pipeline: { ...pipeline, ...changed }, destination, root: web, dryRun };
     return repair({ ...context, ...(signal !== undefined && { signal }) }, target, verified);
   };
-  return { places, web, before, check, mend, opened, closed };
+  return { places, web, before, check, runRepair, opened, closed };
 }
 
 async function damage(web: Storage): Promise<void> {
@@ -91,33 +91,33 @@ async function damage(web: Storage): Promise<void> {
 
 for (const flavour of ['files', 'objects'] as const) {
   t.test(`${flavour}: rewrites missing and changed files from the source`, async (t) => {
-    const { web, before, check, mend } = await layOut(flavour);
-    t.same(await mend(), [null], 'nothing to repair');
+    const { web, before, check, runRepair } = await layOut(flavour);
+    t.same(await runRepair(), [null], 'nothing to repair');
     await damage(web);
     const damaged = await snapshot(web);
     const all = ['SHA256SUMS', 'a.txt', 'b.txt', 'sub/c.txt'].map((path) => ({ path, from: 'source' }));
-    t.same(await mend(true), [{ repaired: all, unrepaired: [], error: null }]);
+    t.same(await runRepair(true), [{ repaired: all, unrepaired: [], error: null }]);
     t.same(await snapshot(web), damaged, 'a dry run writes nothing');
-    t.same(await mend(), [{ repaired: all, unrepaired: [], error: null }]);
+    t.same(await runRepair(), [{ repaired: all, unrepaired: [], error: null }]);
     t.match(await check(), [{ differing: { length: 0 }, interrupted: false, error: null }]);
     const files = await snapshot(web);
     t.same(litter(files), []);
     files.delete('bundle/.publisher.json');
-    t.same(files, before, 'byte for byte as it was published');
+    t.same(files, before, 'byte for byte as published');
     const state = await stateOf(web);
     t.match(state, { kind: 'valid', catalog: { pending: null, bundles: [{ source: { path: 'bundle' } }] } });
   });
 
   t.test(
-    `${flavour}: another destination gives what the source no longer has, if its bytes are right`,
+    `${flavour}: copies files that the source no longer has from another destination, if the digest matches`,
     async (t) => {
-      const { places, web, check, mend } = await layOut(flavour);
+      const { places, web, check, runRepair } = await layOut(flavour);
       await damage(web);
       const source = places['/source']!;
       await put(source, 'bundle/a.txt', 'newer');
       await put(source, 'bundle/b.txt', 'x');
       await put(places['/mirror']!, 'bundle/b.txt', 'y');
-      t.same(await mend(), [
+      t.same(await runRepair(), [
         {
           repaired: [
             { path: 'a.txt', from: 'destination "mirror"' },
@@ -142,16 +142,16 @@ for (const flavour of ['files', 'objects'] as const) {
       };
       places['/source'] = away;
       await put(places['/mirror']!, 'bundle/b.txt', 'b');
-      t.match(await mend(), [{ repaired: [{ path: 'b.txt', from: 'destination "mirror"' }] }]);
+      t.match(await runRepair(), [{ repaired: [{ path: 'b.txt', from: 'destination "mirror"' }] }]);
     },
   );
 }
 
-t.test('outputs of others, and bundle paths with an unfinished attempt, are left alone', async (t) => {
-  const { web, mend } = await layOut('files');
+t.test('outputs of other owners, and bundle paths with an unfinished attempt, stay unchanged', async (t) => {
+  const { web, runRepair } = await layOut('files');
   await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
   await put(web, 'bundle/theirs.txt', 'T');
-  t.match(await mend(), [
+  t.match(await runRepair(), [
     {
       repaired: { length: 0 },
       unrepaired: [{ path: 'theirs.txt', reason: 'it belongs to other/web; repair it there' }],
@@ -169,19 +169,19 @@ t.test('outputs of others, and bundle paths with an unfinished attempt, are left
     rename: (moves) =>
       orDead(async () => {
         await web.rename!(moves);
-        // The intent is the last that is written.
+        // The intent is written last.
         if (moves.some(({ to }) => to.endsWith('.publisher.json'))) isDead = true;
       }),
   };
   await publishTo(dying, { files: { 'theirs.txt': 'tt' }, as: otherOwner });
-  t.match(await mend(), [
+  t.match(await runRepair(), [
     { repaired: { length: 0 }, error: { code: 'state_conflict', message: /did not finish/ } },
   ]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'A');
 });
 
 t.test('keeps and reports the existing file if a write fails', async (t) => {
-  const { web, places, mend } = await layOut('files');
+  const { web, places, runRepair } = await layOut('files');
   await damage(web);
   const damaged = await snapshot(web);
   const full: Storage = { ...web, rename: async () => Promise.reject(new Error('no space')) };
@@ -198,10 +198,10 @@ t.test('keeps and reports the existing file if a write fails', async (t) => {
   t.match(reports, [{ repaired: { length: 0 }, error: { message: 'no space' } }]);
   t.same(reports[0]?.repaired, []);
   t.same((await snapshot(web)).get('bundle/b.txt'), damaged.get('bundle/b.txt'));
-  t.match(await mend(), [{ repaired: { length: 4 }, error: null }], 'and can be repaired later');
+  t.match(await runRepair(), [{ repaired: { length: 4 }, error: null }], 'and can be repaired later');
 });
 
-t.test('the parts of a subset are all paths, each once, and always the same', async (t) => {
+t.test('the parts of a subset cover all paths once, and never change', async (t) => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 9_999 }), fc.string(), fc.string(), (parts, place, path) => {
       const found = Array.from({ length: parts }, (_, index) => ({ part: index + 1, parts })).filter(
@@ -232,7 +232,7 @@ t.test('the parts of a subset are all paths, each once, and always the same', as
   const named = (place: string, path: string): number =>
     [1, 2, 3, 4, 5, 6, 7].findIndex((part) => isInSubset({ part, parts: 7 }, place, path));
   const spread = new Set(Array.from({ length: 99 }, (_, index) => named('bundle', `file ${index}`)));
-  t.equal(spread.size, 7, 'paths are spread over all parts');
+  t.equal(spread.size, 7, 'paths are distributed over all parts');
   t.equal(new Set(Array.from({ length: 99 }, (_, index) => named(`bundle ${index}`, 'file'))).size, 7);
   const { web } = await layOut('files');
   const parts = [1, 2, 3].map((part) => verify(web, { concurrency: 2, subset: { part, parts: 3 } }));
@@ -271,23 +271,23 @@ t.test('a repair that was suspended past its lease while it read its source writ
   t.same(published(await snapshot(web)), published(damaged));
 });
 
-t.test('what bytes are taken from is only read, opened when it is needed, and closed', async (t) => {
-  const { web, mend, opened, closed } = await layOut('files');
+t.test('sources of a repair are read-only, opened only if needed, and closed', async (t) => {
+  const { web, runRepair, opened, closed } = await layOut('files');
   const readOnly = { readOnly: true, mustExist: true, dryRun: true };
   await put(web, 'bundle/a.txt', 'A');
-  t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'source' }] }]);
+  t.match(await runRepair(), [{ repaired: [{ path: 'a.txt', from: 'source' }] }]);
   t.same(opened, [['/source', readOnly]]);
   t.same(closed, ['/source']);
   await put(web, 'bundle/a.txt', 'A');
   await put(web, 'bundle/b.txt', 'B');
   const uploads = { source: { backend: 'http_upload' } } as unknown as PipelineConfig;
-  t.match(await mend(false, uploads), [{ repaired: { length: 2 }, unrepaired: { length: 0 } }]);
+  t.match(await runRepair(false, uploads), [{ repaired: { length: 2 }, unrepaired: { length: 0 } }]);
   t.same(opened, [['/mirror', readOnly]], 'once for both, and never the destination itself');
   t.same(closed, ['/mirror']);
 });
 
-t.test('nothing of it is written by a repair that finds no bytes, or is stopped', async (t) => {
-  const { places, web, mend } = await layOut('files');
+t.test('a repair that finds no matching bytes, or is stopped, writes nothing', async (t) => {
+  const { places, web, runRepair } = await layOut('files');
   await put(web, 'bundle/a.txt', 'A');
   await put(places['/source']!, 'bundle/a.txt', 'longer than that');
   await put(places['/mirror']!, 'bundle/a.txt', 'x');
@@ -296,45 +296,42 @@ t.test('nothing of it is written by a repair that finds no bytes, or is stopped'
     return state.kind === 'valid' ? state.catalog.generation : 0;
   };
   const before = await generation();
-  t.match(await mend(), [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }], error: null }]);
+  t.match(await runRepair(), [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }], error: null }]);
   t.equal(await generation(), before, 'no attempt was made');
   await put(places['/mirror']!, 'bundle/a.txt', 'a');
   const stopped = AbortSignal.abort(new Error('SIGTERM'));
-  t.match(await mend(false, { signal: stopped }), [
+  t.match(await runRepair(false, { signal: stopped }), [
     { repaired: { length: 0 }, unrepaired: { length: 0 }, error: { retryable: false } },
   ]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'A');
-  t.match(await mend(), [{ repaired: [{ path: 'a.txt' }], unrepaired: { length: 0 }, error: null }]);
+  t.match(await runRepair(), [{ repaired: [{ path: 'a.txt' }], unrepaired: { length: 0 }, error: null }]);
   t.equal(await generation(), before + 1);
 });
 
-t.test(
-  'another destination gives nothing from a catalog that is not valid, or announces the file',
-  async (t) => {
-    const { places, web, mend } = await layOut('files');
-    const mirror = places['/mirror']!;
-    const text = (await snapshot(mirror)).get('bundle/.publisher.json') ?? '';
-    const announced = JSON.parse(text) as { outputs: { path: string }[]; pending: unknown };
-    await places['/source']!.remove(listedKey('bundle/manifest.json'));
-    await put(web, 'bundle/a.txt', 'A');
-    const outputs = announced.outputs.filter(({ path }) => path === 'a.txt');
-    const pending = {
-      ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
-      ...{ owner: { pipeline_id: 'maps', destination_id: 'mirror' }, holder: null, renewals: 0 },
-      ...{ outputs, removes: [] },
-    };
-    for (const state of ['nonsense', JSON.stringify({ ...announced, pending })]) {
-      await put(mirror, 'bundle/.publisher.json', state);
-      t.match(
-        await mend(),
-        [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }] }],
-        state.slice(0, 20),
-      );
-    }
-    await put(mirror, 'bundle/.publisher.json', text);
-    t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
-  },
-);
+t.test('uses no bytes of another destination if its catalog is invalid or announces the file', async (t) => {
+  const { places, web, runRepair } = await layOut('files');
+  const mirror = places['/mirror']!;
+  const text = (await snapshot(mirror)).get('bundle/.publisher.json') ?? '';
+  const announced = JSON.parse(text) as { outputs: { path: string }[]; pending: unknown };
+  await places['/source']!.remove(listedKey('bundle/manifest.json'));
+  await put(web, 'bundle/a.txt', 'A');
+  const outputs = announced.outputs.filter(({ path }) => path === 'a.txt');
+  const pending = {
+    ...{ attempt_id: 'x', action: 'upsert_additive', started_at: '2026-11-20T00:00:00.000Z' },
+    ...{ owner: { pipeline_id: 'maps', destination_id: 'mirror' }, holder: null, renewals: 0 },
+    ...{ outputs, removes: [] },
+  };
+  for (const state of ['nonsense', JSON.stringify({ ...announced, pending })]) {
+    await put(mirror, 'bundle/.publisher.json', state);
+    t.match(
+      await runRepair(),
+      [{ repaired: { length: 0 }, unrepaired: [{ path: 'a.txt' }] }],
+      state.slice(0, 20),
+    );
+  }
+  await put(mirror, 'bundle/.publisher.json', text);
+  t.match(await runRepair(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
+});
 
 t.test('does not overwrite files that were published again after the damage was found', async (t) => {
   const { places, web, check } = await layOut('files');
@@ -363,7 +360,7 @@ t.test('does not overwrite files that were published again after the damage was 
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'a2');
 });
 
-t.test('if all of it was published again, no attempt is made', async (t) => {
+t.test('if all files were published again, no attempt is made', async (t) => {
   const { places, web, check } = await layOut('files');
   await put(web, 'bundle/a.txt', 'A');
   const verified = await check();
@@ -385,7 +382,7 @@ t.test('if all of it was published again, no attempt is made', async (t) => {
   t.match(await stateOf(web), { catalog: { generation } });
 });
 
-t.test('stopped in the midst of it, a repair leaves everything as it was', async (t) => {
+t.test('a repair that is stopped halfway leaves everything unchanged', async (t) => {
   const { places, web, check } = await layOut('files');
   await put(web, 'bundle/a.txt', 'A');
   await put(web, 'bundle/b.txt', 'B');
@@ -410,30 +407,32 @@ t.test('stopped in the midst of it, a repair leaves everything as it was', async
   t.match((await snapshot(web)).get('bundle/b.txt'), 'B');
 });
 
-t.test('of several places that should have the bytes, the first that has them gives them', async (t) => {
-  const { places, web, mend } = await layOut('files');
+t.test('uses the first of several places that have the bytes', async (t) => {
+  const { places, web, runRepair } = await layOut('files');
   const mirror = places['/mirror']!;
-  // Discovery finds this one first.
+  // Discovery finds this bundle first.
   await put(places['/source']!, 'another/c.txt', 'other');
   const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: ['c.txt'] };
   await put(places['/source']!, 'another/manifest.json', JSON.stringify(manifest));
   await put(web, 'bundle/sub/c.txt', 'C');
-  t.match(await mend(), [{ repaired: [{ path: 'sub/c.txt', from: 'source' }] }]);
+  t.match(await runRepair(), [{ repaired: [{ path: 'sub/c.txt', from: 'source' }] }]);
   await places['/source']!.remove(listedKey('bundle/manifest.json'));
   await put(mirror, 'a-broken/.publisher.json', 'nonsense');
   await put(mirror, 'bundle/a.txt', 'x');
   await publishTo(within(mirror, listedKey('two')), { files: { 'same.txt': 'a' } });
   await put(web, 'bundle/a.txt', 'A');
-  t.match(await mend(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
+  t.match(await runRepair(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'a');
 });
 
-t.test('a catalog that does not say which bundle was published is not repaired', async (t) => {
-  const { web, mend } = await layOut('files');
+t.test('does not repair a catalog that does not record which bundle was published', async (t) => {
+  const { web, runRepair } = await layOut('files');
   const text = (await snapshot(web)).get('bundle/.publisher.json') ?? '';
   const older = JSON.parse(text) as { bundles?: unknown };
   delete older.bundles;
   await put(web, 'bundle/.publisher.json', JSON.stringify(older));
   await put(web, 'bundle/a.txt', 'A');
-  t.match(await mend(), [{ error: { code: 'state_conflict', message: /does not record which bundle/ } }]);
+  t.match(await runRepair(), [
+    { error: { code: 'state_conflict', message: /does not record which bundle/ } },
+  ]);
 });

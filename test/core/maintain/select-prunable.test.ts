@@ -34,7 +34,7 @@ const pruned = (keepLatest: number | null, olderThanMs: number | null): string[]
     .filter(({ prune }) => prune)
     .map(({ record }) => record.path);
 
-t.test('decides about each output of the owner, newest first, equal times by path', async (t) => {
+t.test('decides on each output of the owner, newest first, and by path for equal times', async (t) => {
   const decisions = selectPrunable(
     candidates,
     owner,
@@ -63,7 +63,7 @@ t.test('a policy without a bound prunes nothing', async (t) => {
   t.same(pruned(null, null), []);
 });
 
-t.test('each decision says about which output of which bundle path it is', async (t) => {
+t.test('each decision names its output and bundle path', async (t) => {
   const of = candidate('a', 1, owner, 'x');
   const decided = (keepLatest: number | null, olderThanMs: number | null): unknown =>
     selectPrunable([of], owner, { enabled: true, keepLatest, olderThanMs }, now);

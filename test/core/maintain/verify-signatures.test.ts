@@ -71,7 +71,7 @@ class Signed {
     writeFileSync(path.join(this.place, 'web/site', name), bytes);
   }
 
-  /** The distrusted paths of all bundle paths; an error counts as its message. */
+  /** The distrusted paths of all bundle paths. For an error, its message. */
   async distrusted(): Promise<string[]> {
     const root = await localStorage(path.join(this.place, 'web'), { readOnly: true });
     const reports = await verifySignatures(root, secret.publicKey, { concurrency: 4 });
@@ -88,7 +88,7 @@ t.test('a signed publication is verified by waybill, minisign and sha256sum', as
   const page = readFileSync('docs/how-to/verify-as-a-reader.md', 'utf8');
   const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = '']) => block);
   t.equal(blocks.length, 3);
-  // The reader has a copy, and the key next to it.
+  // The reader has a copy, with the key next to it.
   cpSync(path.join(signed.place, 'web/site'), path.join(signed.place, 'copy'), { recursive: true });
   const read = (): { status: number | null; stdout: string } =>
     spawnSync('bash', ['-e', '-o', 'pipefail', '-c', blocks.join('\n')], {
@@ -99,13 +99,13 @@ t.test('a signed publication is verified by waybill, minisign and sha256sum', as
   t.equal(status, 0);
   t.match(stdout, /^Signature and comment signature verified\nTrusted comment: timestamp:1795136523\t.*\n$/);
   writeFileSync(path.join(signed.place, 'copy/more.txt'), 'x');
-  t.match(read(), { status: 0, stdout: /\nmore\.txt\n$/ }, 'a file that was not signed is named');
+  t.match(read(), { status: 0, stdout: /\nmore\.txt\n$/ }, 'names an unsigned file');
   writeFileSync(path.join(signed.place, 'copy/a.txt'), 'X');
   t.match(read(), { status: 1, stdout: /a\.txt: FAILED/ });
 });
 
 t.test(
-  'the statement names each output, the source, the publisher, the run and the version, and no secret',
+  'the statement names each output, the source, the publisher, the run and the version, but no secret',
   async (t) => {
     const signed = new Signed(t);
     await signed.run('maps.1');
@@ -149,7 +149,7 @@ t.test(
   },
 );
 
-t.test('a run with nothing to publish keeps the bytes, and any other change signs again', async (t) => {
+t.test('a run without changes keeps the bytes, and any change creates a new signature', async (t) => {
   const signed = new Signed(t);
   const names = ['SHA256SUMS', 'SHA256SUMS.minisig', 'attestation.json'];
   const bytes = (): string[] => names.map((name) => signed.read(name).toString());
@@ -159,7 +159,7 @@ t.test('a run with nothing to publish keeps the bytes, and any other change sign
   t.same(bytes(), before);
 
   rmSync(path.join(signed.place, 'web/site/attestation.json'));
-  t.equal(await signed.run('maps.3'), 'replace_catalog', 'a lost statement is made again');
+  t.equal(await signed.run('maps.3'), 'replace_catalog', 'a lost statement is created again');
   t.not(bytes()[2], before[2], 'it names its own run');
   t.same(await signed.distrusted(), []);
 
@@ -171,7 +171,7 @@ t.test('a run with nothing to publish keeps the bytes, and any other change sign
   t.same(await signed.distrusted(), ['SHA256SUMS.minisig', 'attestation.json']);
 });
 
-t.test('releases are signed each, and a rollback stays although another run would name itself', async (t) => {
+t.test('each release is signed, and a rollback stays valid although another run made it', async (t) => {
   const signed = new Signed(t, 'layout: releases, outputs: {signature: {key_env: KEY}}');
   t.equal(await signed.run('maps.1'), 'publish_new');
   writeFileSync(path.join(signed.place, 'source/site/a.txt'), 'A2');
@@ -185,53 +185,50 @@ t.test('releases are signed each, and a rollback stays although another run woul
   t.same(await signed.distrusted(), []);
 });
 
-t.test(
-  'one flipped bit in a file, the sums, a signature, the statement or the catalog is named',
-  async (t) => {
-    const signed = new Signed(t);
-    await signed.run('maps.1');
-    const random = generator('bits of a signed destination');
-    const flipped = (bytes: Buffer, start: number, end: number): Buffer => {
-      const at = start + Math.floor(random() * (end - start));
-      const bad = Buffer.from(bytes);
-      bad[at] = (bad[at] ?? 0) ^ (1 << Math.floor(random() * 8));
-      return bad;
-    };
-    for (const name of ['a.txt', 'sub/b c.txt', 'index.html', 'SHA256SUMS', 'SHA256SUMS.minisig']) {
-      const good = signed.read(name);
-      const start = name.endsWith('.minisig') ? good.indexOf('\n') + 1 : 0;
-      for (let tries = 0; tries < 10; tries += 1) {
-        signed.write(name, flipped(good, start, good.length - (name.endsWith('.minisig') ? 1 : 0)));
-        t.ok((await signed.distrusted()).includes(name), name);
-      }
-      signed.write(name, good);
-    }
-    const statement = signed.read('attestation.json');
-    const payload = statement.indexOf('"payload": "') + 12;
+t.test('names a flipped bit in a file, the sums, a signature, the statement or the catalog', async (t) => {
+  const signed = new Signed(t);
+  await signed.run('maps.1');
+  const random = generator('bits of a signed destination');
+  const flipped = (bytes: Buffer, start: number, end: number): Buffer => {
+    const at = start + Math.floor(random() * (end - start));
+    const bad = Buffer.from(bytes);
+    bad[at] = (bad[at] ?? 0) ^ (1 << Math.floor(random() * 8));
+    return bad;
+  };
+  for (const name of ['a.txt', 'sub/b c.txt', 'index.html', 'SHA256SUMS', 'SHA256SUMS.minisig']) {
+    const good = signed.read(name);
+    const start = name.endsWith('.minisig') ? good.indexOf('\n') + 1 : 0;
     for (let tries = 0; tries < 10; tries += 1) {
-      signed.write('attestation.json', flipped(statement, payload, statement.indexOf('"', payload)));
-      t.ok((await signed.distrusted()).includes('attestation.json'), 'attestation.json');
+      signed.write(name, flipped(good, start, good.length - (name.endsWith('.minisig') ? 1 : 0)));
+      t.ok((await signed.distrusted()).includes(name), name);
     }
-    signed.write('attestation.json', statement);
-    const catalog = signed.read('.publisher.json').toString();
-    for (const [from, to] of [
-      [/"digest":"sha256:./, '"digest":"sha256:x'],
-      [/("digest":"sha256:)(.)(.)/, '$1$3$2'],
-      ['"path":"a.txt"', '"path":"b.txt"'],
-      ['"pipeline_id":"maps"', '"pipeline_id":"mapz"'],
-      ['"path":"site"', '"path":"sitf"'],
-    ] as [string | RegExp, string][]) {
-      const bad = catalog.replace(from, to);
-      if (bad === catalog) continue;
-      signed.write('.publisher.json', bad);
-      const found = await signed.distrusted();
-      t.ok(
-        found.some((each) => /catalog|publisher\.json|state/.test(each)),
-        `${String(from)}: ${found.join()}`,
-      );
-    }
-    signed.write('.publisher.json', catalog);
-    rmSync(path.join(signed.place, 'web/site/a.txt'));
-    t.same(await signed.distrusted(), ['a.txt'], 'a missing file');
-  },
-);
+    signed.write(name, good);
+  }
+  const statement = signed.read('attestation.json');
+  const payload = statement.indexOf('"payload": "') + 12;
+  for (let tries = 0; tries < 10; tries += 1) {
+    signed.write('attestation.json', flipped(statement, payload, statement.indexOf('"', payload)));
+    t.ok((await signed.distrusted()).includes('attestation.json'), 'attestation.json');
+  }
+  signed.write('attestation.json', statement);
+  const catalog = signed.read('.publisher.json').toString();
+  for (const [from, to] of [
+    [/"digest":"sha256:./, '"digest":"sha256:x'],
+    [/("digest":"sha256:)(.)(.)/, '$1$3$2'],
+    ['"path":"a.txt"', '"path":"b.txt"'],
+    ['"pipeline_id":"maps"', '"pipeline_id":"mapz"'],
+    ['"path":"site"', '"path":"sitf"'],
+  ] as [string | RegExp, string][]) {
+    const bad = catalog.replace(from, to);
+    if (bad === catalog) continue;
+    signed.write('.publisher.json', bad);
+    const found = await signed.distrusted();
+    t.ok(
+      found.some((each) => /catalog|publisher\.json|state/.test(each)),
+      `${String(from)}: ${found.join()}`,
+    );
+  }
+  signed.write('.publisher.json', catalog);
+  rmSync(path.join(signed.place, 'web/site/a.txt'));
+  t.same(await signed.distrusted(), ['a.txt'], 'a missing file');
+});

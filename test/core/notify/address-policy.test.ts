@@ -1,7 +1,7 @@
 import t from 'tap';
 import { isAddressRange, refusedAddress } from '../../../src/core/notify/address-policy.ts';
 
-t.test('link-local, metadata and unspecified addresses are refused, however they are written', async (t) => {
+t.test('rejects link-local, metadata and unspecified addresses in any spelling', async (t) => {
   for (const address of [
     '169.254.169.254',
     '169.254.0.1',
@@ -40,7 +40,7 @@ t.test('link-local, metadata and unspecified addresses are refused, however they
     t.type(refusedAddress(address, []), 'string', address);
 });
 
-t.test('loopback, private and public addresses are fine', async (t) => {
+t.test('accepts loopback, private and public addresses', async (t) => {
   for (const address of [
     '127.0.0.1',
     '127.9.9.9',

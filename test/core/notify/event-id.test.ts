@@ -20,7 +20,7 @@ const failed = (over: Partial<EventData['bundle.publish_failed']> = {}): Occurre
 t.test('gives an event of a run the same id on each delivery; all other events get a new one', async (t) => {
   t.match(eventIdOf(failed()), /^msg_[0-9A-Za-z]{27}$/);
   t.equal(eventIdOf(failed()), eventIdOf(failed()));
-  t.equal(eventIdOf(failed({ action: 'skip_same' })), eventIdOf(failed()), 'what the next process found');
+  t.equal(eventIdOf(failed({ action: 'skip_same' })), eventIdOf(failed()), 'the id from the next process');
   const others = [
     failed({ run_id: 'maps.20261120T020434Z.0123456780' }),
     failed({ destination_id: 'web' }),
@@ -29,7 +29,7 @@ t.test('gives an event of a run the same id on each delivery; all other events g
     failed({ error: { code: 'storage_denied', message: 'm', hint: null, retryable: false } }),
   ];
   const ids = [failed(), ...others].map(eventIdOf);
-  t.equal(new Set(ids).size, ids.length, 'another one for anything else of the run');
+  t.equal(new Set(ids).size, ids.length, 'a different id for other events of the run');
   t.not(eventIdOf(failed({ run_id: null })), eventIdOf(failed({ run_id: null })));
   t.not(eventIdOf(testOccurrence('n')), eventIdOf(testOccurrence('n')));
 });

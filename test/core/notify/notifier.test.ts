@@ -129,7 +129,7 @@ t.test('follows the schema in every event and never reveals a local path', async
   t.equal(occurrences.length, 9);
 });
 
-t.test('the examples of the documentation are events', async (t) => {
+t.test('the examples of the documentation are valid events', async (t) => {
   const page = readFileSync('docs/events.md', 'utf8');
   const examples = [...page.matchAll(/^```json\n(.*?)^```$/gms)].map(([, text = '']) => text);
   t.equal(examples.length, 2);
@@ -151,7 +151,7 @@ function wordsOf(cell: string): string[] {
   return [...cell.matchAll(/`(.*?)`/g)].map(([, word = '']) => word);
 }
 
-t.test('reports what an interrupted run committed, with the final state of every output', async (t) => {
+t.test('reports the commits of an interrupted run, with the final state of every output', async (t) => {
   const kept = resultOf({ action: 'skip_same', changes: [], outputsWritten: 0 });
   const occurrence = publicationOccurrence(owner, bundle, kept, 'maps.1', { reportsUnchanged: true });
   t.match(occurrence, {
@@ -168,7 +168,7 @@ t.test('sends no event when nothing changed', async (t) => {
   t.equal(pruneOccurrence(owner, [], 3), null);
 });
 
-t.test('an event stays small, and says how much it leaves out', async (t) => {
+t.test('limits the size of an event, and counts the omitted outputs', async (t) => {
   const outputs = Array.from({ length: 10_000 }, (_, index) => ({
     path: `${'é'.repeat(100)}/${index}`,
     kind: 'file',
@@ -217,7 +217,7 @@ const config = (over: Partial<NotifierConfig> = {}): NotifierConfig =>
 const published = publicationOccurrence(owner, bundle, resultOf(), null)!;
 const broken = publicationOccurrence(owner, bundle, resultOf({ error: failure }), null)!;
 
-t.test('a notifier gets the events and the pipelines that it asks for', async (t) => {
+t.test('a notifier gets only the selected events and pipelines', async (t) => {
   t.ok(wants(config(), published));
   t.notOk(wants(config(), broken));
   t.ok(wants(config({ events: ['bundle.publish_failed'] }), broken));
@@ -228,7 +228,7 @@ t.test('a notifier gets the events and the pipelines that it asks for', async (t
   t.ok(wants(config({ events }), login));
   t.ok(wants(config({ events, acts: ['login'] }), login));
   t.notOk(wants(config({ events, acts: ['logout'] }), login));
-  t.notOk(wants(config({ events, pipelines: ['maps'] }), login), 'a login is about no pipeline');
+  t.notOk(wants(config({ events, pipelines: ['maps'] }), login), 'a login has no pipeline');
 });
 
 function sinkOf(send: Sink['send'], over: Partial<Sink> = {}): Sink {
@@ -248,7 +248,7 @@ function open(sinks: Record<string, Sink>, hurry?: AbortSignal, outbox?: Outbox)
   return { notifier, outcomes };
 }
 
-t.test('every notifier gets the same event, in order; one that is dead holds up no other', async (t) => {
+t.test('every notifier gets the same events, in order; a dead one does not delay others', async (t) => {
   const seen: string[] = [];
   let release: (answer: Attempted) => void = () => undefined;
   let arrived: () => void = () => undefined;
@@ -280,7 +280,7 @@ t.test('every notifier gets the same event, in order; one that is dead holds up 
   });
 });
 
-t.test('after 410 nothing more is sent', async (t) => {
+t.test('sends nothing more after 410', async (t) => {
   let sent = 0;
   const { notifier, outcomes } = open({
     gone: sinkOf(async () => {
@@ -308,7 +308,7 @@ t.test('closes within its timeout and drops the remaining events', async (t) => 
   ]);
 });
 
-t.test('told to stop, an event gets one try', async (t) => {
+t.test('makes one attempt for an event after a stop', async (t) => {
   const hurry = new AbortController();
   let tries = 0;
   const { notifier, outcomes } = open(
@@ -328,14 +328,14 @@ t.test('told to stop, an event gets one try', async (t) => {
   t.match(outcomes, [{ tries: 1 }, { tries: 1 }]);
 });
 
-t.test('a sink that breaks is a failed delivery, and its message is not told', async (t) => {
+t.test('a sink that throws is a failed delivery, and its message is not reported', async (t) => {
   const { notifier, outcomes } = open({ n: sinkOf(async () => Promise.reject(new Error('canary'))) });
   notifier.notify(published);
   await notifier.close(60_000);
   t.match(outcomes, [{ delivered: false, reason: 'the sink failed unexpectedly' }]);
 });
 
-t.test('a dead receiver of many events does not make as many warnings', async (t) => {
+t.test('limits the warnings about a dead receiver of many events', async (t) => {
   const { onOutcome, warnings } = collectWarnings();
   const event = eventOf(published, 'msg_1', new Date());
   const rest = { isTemporary: true, isRedelivery: false, notifierId: 'n', kind: 'log' } as const;
@@ -380,7 +380,7 @@ t.test("delivers an earlier process's events first, and drops events without a n
   await notifier.close(60_000);
   t.same(seen.slice(0, 2), ['msg_1', 'msg_3']);
   t.equal(seen.length, 3);
-  t.same([...kept], [], 'an event has ended when it was delivered or given up');
+  t.same([...kept], [], 'an event ends when it was delivered or failed');
   t.same(
     outcomes.map(({ delivered }) => delivered),
     [true, false, true],
@@ -415,7 +415,7 @@ t.test('keeps undelivered events for the next process', async (t) => {
   );
 });
 
-/** A sink whose tries end when the test says so. */
+/** A sink whose attempts end when the test tells them to. */
 function heldSink(
   name: string,
   log: string[],
@@ -438,32 +438,29 @@ function heldSink(
   };
 }
 
-t.test(
-  'a notifier that is replaced keeps what waits, in order, and lets go of the former sink',
-  async (t) => {
-    const log: string[] = [];
-    const [first, second] = [heldSink('first', log), heldSink('second', log)];
-    const { notifier, outcomes } = open({ n: first.sink });
-    for (let index = 0; index < 3; index += 1) notifier.notify(published);
-    notifier.replace([{ config: config({ pipelines: ['maps'] }), sink: second.sink }]);
-    notifier.notify(published);
-    t.equal(log.length, 1, 'the event in flight is claimed');
-    for (const one of [first, second, second, second]) await one.release();
-    await notifier.close(60_000);
-    const ids = outcomes.map(({ event }) => event.id);
-    t.same(log, [
-      `first ${ids[0]}`,
-      'first closed',
-      `second ${ids[1]}`,
-      `second ${ids[2]}`,
-      `second ${ids[3]}`,
-      'second closed',
-    ]);
-    t.ok(outcomes.every(({ delivered }) => delivered));
-  },
-);
+t.test('a replaced notifier keeps waiting events, in order, and closes the old sink', async (t) => {
+  const log: string[] = [];
+  const [first, second] = [heldSink('first', log), heldSink('second', log)];
+  const { notifier, outcomes } = open({ n: first.sink });
+  for (let index = 0; index < 3; index += 1) notifier.notify(published);
+  notifier.replace([{ config: config({ pipelines: ['maps'] }), sink: second.sink }]);
+  notifier.notify(published);
+  t.equal(log.length, 1, 'the event in flight is claimed');
+  for (const one of [first, second, second, second]) await one.release();
+  await notifier.close(60_000);
+  const ids = outcomes.map(({ event }) => event.id);
+  t.same(log, [
+    `first ${ids[0]}`,
+    'first closed',
+    `second ${ids[1]}`,
+    `second ${ids[2]}`,
+    `second ${ids[3]}`,
+    'second closed',
+  ]);
+  t.ok(outcomes.every(({ delivered }) => delivered));
+});
 
-t.test('a sink that takes fewer at once than the former one gets no more than that', async (t) => {
+t.test('a sink with a lower concurrency than the previous one gets no more than its limit', async (t) => {
   const log: string[] = [];
   const [wide, narrow] = [heldSink('wide', log, 2), heldSink('narrow', log)];
   const { notifier, outcomes } = open({ n: wide.sink });
@@ -481,14 +478,14 @@ t.test('a sink that takes fewer at once than the former one gets no more than th
   const more = open({ n: slow.sink });
   for (let index = 0; index < 4; index += 1) more.notifier.notify(published);
   more.notifier.replace([{ config: config(), sink: fast.sink }]);
-  t.equal(log.filter((line) => line.startsWith('fast msg')).length, 2, 'besides the one in flight');
+  t.equal(log.filter((line) => line.startsWith('fast msg')).length, 2, 'in addition to the one in flight');
   await slow.release();
   for (let index = 0; index < 3; index += 1) await fast.release();
   await more.notifier.close(60_000);
   t.equal(more.outcomes.length, 4);
 });
 
-t.test('a notifier that is left out delivers what it has, and gets nothing more', async (t) => {
+t.test('a removed notifier delivers its events, and gets no more', async (t) => {
   const log: string[] = [];
   const [old, other] = [heldSink('old', log), heldSink('other', log)];
   const { notifier, outcomes } = open({ n: old.sink });
@@ -504,7 +501,7 @@ t.test('a notifier that is left out delivers what it has, and gets nothing more'
   t.same(outcomes.map(({ notifierId }) => notifierId).sort(), ['m', 'n', 'n']);
 });
 
-t.test('a receiver that is gone is tried again once its notifier is replaced', async (t) => {
+t.test('retries a receiver that was gone once its notifier is replaced', async (t) => {
   const { notifier, outcomes } = open({
     n: sinkOf(async () => ({ ok: false, reason: 'gone', retry: false, gone: true })),
   });

@@ -14,7 +14,7 @@ export interface Received {
 }
 
 export interface Receiver {
-  /** Ends with `/hook`. */
+  /** The URL, which ends with `/hook`. */
   url: string;
   received: Received[];
 }
@@ -55,7 +55,7 @@ export async function deadPort(): Promise<number> {
   return port;
 }
 
-/** Real time, but pauses only noted. */
+/** Real time, but pauses are only recorded. */
 export function impatientClock(): Clock & { pauses: number[] } {
   const pauses: number[] = [];
   return { ...systemClock, pauses, sleep: async (ms) => void pauses.push(ms) };

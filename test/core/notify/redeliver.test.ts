@@ -21,7 +21,7 @@ const config = (id: string): NotifierConfig => ({
 const away: Attempted = { ok: false, reason: 'answered 503', retry: true };
 const refusing: Attempted = { ok: false, reason: 'answered 400', retry: false };
 
-/** A notifier `n` whose receiver answers as the test says, and what it got. */
+/** A notifier `n` whose receiver answers as configured by the test, and the events that it received. */
 function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal } = {}) {
   const { concurrency = 1, ...options } = more;
   const undelivered = undeliveredInMemory();
@@ -53,7 +53,7 @@ function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal
     onOutcome,
     undelivered,
   });
-  /** Lets so many events be given up, and returns them in their order. */
+  /** Makes the delivery of this many events fail, and returns them in order. */
   const giveUp = async (count: number): Promise<Event[]> => {
     const before = outcomes.length;
     for (let index = 0; index < count; index += 1) notifier.notify(occurrence);
@@ -92,7 +92,7 @@ t.test('keeps undelivered events unchanged and redelivers them in order', async 
   );
 });
 
-t.test('keeps everything, each event once, while the receiver is unreachable', async (t) => {
+t.test('keeps each event once while the receiver is unreachable', async (t) => {
   const opened = open();
   close(t, opened);
   const { world, notifier, giveUp } = opened;
@@ -117,7 +117,7 @@ t.test('keeps everything, each event once, while the receiver is unreachable', a
   t.same(idsOf(world.received), idsOf(events));
 });
 
-t.test('an event that the receiver refuses holds up no other', async (t) => {
+t.test('an event that the receiver rejects does not delay others', async (t) => {
   const opened = open();
   close(t, opened);
   const { world, notifier, giveUp } = opened;
@@ -132,7 +132,7 @@ t.test('an event that the receiver refuses holds up no other', async (t) => {
   t.same(idsOf(world.received), idsOf(events).slice(1));
 });
 
-t.test('events go again in the order in which they happened, in whichever they were given up', async (t) => {
+t.test('redelivers events in chronological order, whatever the order of their failures', async (t) => {
   const opened = open({ concurrency: 3 });
   close(t, opened);
   const { world, notifier } = opened;
@@ -144,7 +144,7 @@ t.test('events go again in the order in which they happened, in whichever they w
   t.same(idsOf(world.received), ['msg_a', 'msg_b1', 'msg_b2', 'msg_c']);
 });
 
-t.test('two at once: one sends, the other is refused, and nothing comes twice', async (t) => {
+t.test('one of two concurrent redeliveries is rejected, and no event is sent twice', async (t) => {
   const opened = open();
   close(t, opened);
   const { world, notifier, giveUp } = opened;
@@ -160,10 +160,10 @@ t.test('two at once: one sends, the other is refused, and nothing comes twice', 
   release();
   t.match(await first, { delivered: 3, left: 0 });
   t.same(idsOf(world.received), idsOf(events));
-  t.match(await notifier.redeliver('n'), { delivered: 0 }, 'and then it may begin again');
+  t.match(await notifier.redeliver('n'), { delivered: 0 }, 'and may then begin again');
 });
 
-t.test('a receiver that was gone and takes an event again gets the next ones, too', async (t) => {
+t.test('a receiver that was gone and accepts an event gets later ones, too', async (t) => {
   const opened = open();
   close(t, opened);
   const { world, notifier, giveUp } = opened;
@@ -176,17 +176,13 @@ t.test('a receiver that was gone and takes an event again gets the next ones, to
   t.equal(world.received.length, 3);
 });
 
-t.test('what belongs to a notifier that is removed stays, for when it is configured again', async (t) => {
+t.test('keeps events of a removed notifier until it is configured again', async (t) => {
   const opened = open();
   close(t, opened);
   const { world, notifier, sink, giveUp } = opened;
   const events = await giveUp(2);
   notifier.replace([]);
-  t.same(
-    idsOf((await notifier.undelivered('n'))!.map(({ event }) => event)),
-    idsOf(events),
-    'it can be looked at',
-  );
+  t.same(idsOf((await notifier.undelivered('n'))!.map(({ event }) => event)), idsOf(events), 'it is listed');
   await t.rejects(notifier.redeliver('n'), { code: 'notifier_not_found' });
   t.equal(await notifier.undelivered('none'), null);
   notifier.replace([{ config: config('n'), sink }]);
@@ -195,7 +191,7 @@ t.test('what belongs to a notifier that is removed stays, for when it is configu
   t.same(idsOf(world.received), idsOf(events));
 });
 
-t.test('an event that waited for a notifier which is configured no more is undelivered', async (t) => {
+t.test('a waiting event of a removed notifier is undelivered', async (t) => {
   let isEnded = false;
   const event = eventOf(occurrence, 'msg_1', new Date());
   const left = [{ notifierId: 'removed', event, ended: () => void (isEnded = true) }];
@@ -208,7 +204,7 @@ t.test('an event that waited for a notifier which is configured no more is undel
   t.equal(isEnded, true);
 });
 
-t.test('the end waits for the event that is being sent, and for no other', async (t) => {
+t.test('close waits for the event in flight, and for no other', async (t) => {
   const { world, notifier, giveUp } = open();
   const events = await giveUp(3);
   let arrived: () => void = () => undefined;
@@ -229,7 +225,7 @@ t.test('the end waits for the event that is being sent, and for no other', async
   t.same(idsOf(world.received), idsOf(events).slice(0, 1));
 });
 
-t.test('what takes long ends in between, and goes on where it was', async (t) => {
+t.test('a long redelivery ends at its time limit, and the next one continues', async (t) => {
   const opened = open();
   close(t, opened);
   const { world, notifier, giveUp } = opened;

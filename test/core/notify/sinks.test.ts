@@ -22,12 +22,12 @@ const lines = (file: string): Event[] =>
     .split('\n')
     .map((line) => JSON.parse(line) as Event);
 
-t.test('log: the whole event under one key', async (t) => {
-  const told: object[] = [];
-  const sink = logSink({ ...silentLog, info: (fields) => void told.push(fields) });
+t.test('log: writes the whole event under one key', async (t) => {
+  const logged: object[] = [];
+  const sink = logSink({ ...silentLog, info: (fields) => void logged.push(fields) });
   const one = event();
   t.same(await sink.send(one, never), { ok: true });
-  t.same(told, [{ event: one }]);
+  t.same(logged, [{ event: one }]);
 });
 
 t.test(
@@ -45,11 +45,11 @@ t.test(
     t.same(lines(file), [c]);
     chmodSync(file, 0o640);
     await sink.send(a, never);
-    t.equal(statSync(file).mode & 0o777, 0o640, 'the mode of a file that is there stays');
+    t.equal(statSync(file).mode & 0o777, 0o640, 'an existing file keeps its mode');
   },
 );
 
-t.test('file: lines of processes that write at once stay whole', async (t) => {
+t.test('file: lines of concurrent processes stay whole', async (t) => {
   const file = path.join(t.testdir(), 'events.jsonl');
   const program = `
     import { fileSink } from './src/core/notify/sinks/file.ts';
@@ -83,16 +83,16 @@ t.test('file: reports a failed write', async (t) => {
   t.match(await fileSink('/dev/full').send(event(), never), { ok: false, reason: /ENOSPC/, retry: true });
 });
 
-t.test('redis: who listens gets the event; a server that went and came back is found again', async (t) => {
+t.test('redis: subscribers get the event; reconnects after an outage of the server', async (t) => {
   const redis = await startRedis({ password: 'canary-password' });
   t.teardown(() => redis.close());
   const sink = redisSink({ url: redis.url, channel: 'waybill.events', timeoutMs: 5_000 });
   t.teardown(() => sink.close());
-  const heard: Event[] = [];
+  const received: Event[] = [];
   const listen = async (): Promise<Redis> => {
     const client = new Redis(redis.url, { retryStrategy: () => null });
     client.on('error', () => undefined);
-    client.on('message', (_channel, text: string) => void heard.push(JSON.parse(text) as Event));
+    client.on('message', (_channel, text: string) => void received.push(JSON.parse(text) as Event));
     await client.subscribe('waybill.events');
     t.teardown(() => client.disconnect());
     return client;
@@ -100,8 +100,8 @@ t.test('redis: who listens gets the event; a server that went and came back is f
   const first = await listen();
   const one = event();
   t.same(await sink.send(one, never), { ok: true });
-  while (heard.length < 1) await once(first, 'message').catch(() => undefined);
-  t.same(heard, [one]);
+  while (received.length < 1) await once(first, 'message').catch(() => undefined);
+  t.same(received, [one]);
 
   await redis.stop('SIGKILL');
   const away = await sink.send(event(), never);
@@ -113,7 +113,7 @@ t.test('redis: who listens gets the event; a server that went and came back is f
   const arrived = once(second, 'message');
   t.same(await sink.send(two, never), { ok: true });
   await arrived;
-  t.same(heard.at(-1), two);
+  t.same(received.at(-1), two);
 });
 
 t.test(

@@ -66,7 +66,7 @@ function open({ left = [], answer }: { left?: OutboxEvent[]; answer: () => Attem
 
 const refusing: Attempted = { ok: false, reason: 'answered 400', retry: false };
 
-t.test('an event that is refused again and again stays in its trace', async (t) => {
+t.test('an event that is rejected several times stays in its trace', async (t) => {
   const { notifier, spans, sent, kept, undelivered, ended } = open({ answer: () => refusing });
   notifier.notify(occurrence, trace);
   await ended(1);
@@ -89,7 +89,7 @@ t.test('an event that is refused again and again stays in its trace', async (t) 
   await notifier.close(1_000);
 });
 
-t.test('what an earlier process left goes on with its trace, or with one of its own', async (t) => {
+t.test('an event of an earlier process continues its trace, or starts its own', async (t) => {
   const eventFor = (id: string): OutboxEvent => ({
     notifierId: 'n',
     event: eventOf(occurrence, id, new Date(0)),

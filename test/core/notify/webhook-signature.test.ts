@@ -7,7 +7,7 @@ import { parseSigningSecret, signedHeaders } from '../../../src/core/notify/webh
 const secret = (bytes = 32): string => `whsec_${randomBytes(bytes).toString('base64')}`;
 const body = '{"type":"bundle.published","data":{"path":"größe/☃"}}';
 
-t.test('the standardwebhooks package verifies what is signed', async (t) => {
+t.test('the standardwebhooks package verifies the signature', async (t) => {
   for (const bytes of [24, 25, 26, 32, 64]) {
     const value = secret(bytes);
     const { keys, isPlain } = parseSigningSecret(value, 'S');
@@ -20,7 +20,7 @@ t.test('the standardwebhooks package verifies what is signed', async (t) => {
   }
 });
 
-t.test('the example of the specification signs the same', async (t) => {
+t.test('matches the example of the specification', async (t) => {
   const value = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
   const at = new Date(1_614_265_330_000);
   const headers = signedHeaders(parseSigningSecret(value, 'S').keys, {
@@ -35,7 +35,7 @@ t.test('the example of the specification signs the same', async (t) => {
   });
 });
 
-t.test('while a secret is replaced, receivers with either of them verify', async (t) => {
+t.test('during a rotation, receivers with either secret can verify', async (t) => {
   const [old, fresh] = [secret(), secret()];
   const { keys } = parseSigningSecret(`${fresh} ${old}\n`, 'S');
   const headers = signedHeaders(keys, { id: 'msg_1', at: new Date(), body });
@@ -50,7 +50,7 @@ t.test('uses the bytes of a plain secret, and distinguishes it from an encoded o
   t.ok(new Webhook(plain, { format: 'raw' }).verify(body, headers));
 });
 
-t.test('a secret of the wrong form is refused by the name of its variable, without its value', async (t) => {
+t.test('a malformed secret is rejected by the name of its variable, without its value', async (t) => {
   const cases = {
     'too short': secret(23),
     'too long': secret(65),

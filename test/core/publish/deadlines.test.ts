@@ -33,7 +33,7 @@ const done = (destinationId: string): Progress => ({
   ...{ type: 'done', destinationId, result: {} as ActionResult },
 });
 
-t.test('a run that reaches run_timeout names the step that it had reached', async (t) => {
+t.test('a run that reaches run_timeout names its current step', async (t) => {
   const begin = 'the run did not end within 2h (run_timeout): it was ';
   t.equal(await stalledAfter(), `${begin}reading the bundle or comparing a destination`);
   t.equal(
@@ -46,7 +46,7 @@ t.test('a run that reaches run_timeout names the step that it had reached', asyn
   );
 });
 
-t.test('a run that ends in time leaves no timer, and the signal of the context stops it', async (t) => {
+t.test('a run that ends in time leaves no timer, and stops at the signal of the context', async (t) => {
   const clock = manualClock();
   const stop = new AbortController();
   const context = { clock, signal: stop.signal };

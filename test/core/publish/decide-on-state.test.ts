@@ -23,7 +23,7 @@ async function publish(root: Storage, files: Record<string, string>): Promise<vo
   t.equal((await publishBundle(contextWith(testClock()), root, publication, request)).error, null);
 }
 
-/** A place that holds `a` and `b`, and who decides there about a bundle with a new `a`, and `c/d`. */
+/** A destination with `a` and `b`, and the decision about a bundle with a new `a`, and `c/d`. */
 async function layOut(): Promise<{ root: Storage; storage: Storage; decideOn: DecideOn }> {
   const root = memoryStorage({ flavour: 'files' });
   await publish(root, { a: 'old', b: 'b' });
@@ -42,7 +42,7 @@ async function layOut(): Promise<{ root: Storage; storage: Storage; decideOn: De
   return { root, storage, decideOn };
 }
 
-t.test('under the lease a decision is not made over if nothing has changed', async (t) => {
+t.test('under the lease, a decision is reused if nothing has changed', async (t) => {
   const { storage, decideOn } = await layOut();
   const first = await decideOn(await readState(storage));
   t.equal(first.action, 'replace_catalog');
@@ -56,12 +56,12 @@ t.test(
     await first.decideOn(await readState(first.storage));
     await put(first.storage, 'c/d', 'unmanaged');
     const refused = await first.decideOn(await readState(first.storage));
-    t.match(refused, { action: 'fail_unmanaged' }, 'a file where one is to be written');
+    t.match(refused, { action: 'fail_unmanaged' }, 'a file at the path of an output');
     await first.storage.remove('c/d' as never);
     t.match(
       await first.decideOn(await readState(first.storage)),
       { action: 'replace_catalog' },
-      'and it is gone',
+      'it is gone',
     );
 
     const second = await layOut();
@@ -75,11 +75,15 @@ t.test(
     await publish(third.root, { a: 'new', b: 'b', e: 'e' });
     const after = await third.decideOn(await readState(third.storage));
     t.same([before.writes.map(({ path }) => path), before.removes], [['a', 'c/d'], []]);
-    t.same([after.writes.map(({ path }) => path), after.removes], [['c/d'], ['e']], 'another has published');
+    t.same(
+      [after.writes.map(({ path }) => path), after.removes],
+      [['c/d'], ['e']],
+      'another publisher has published',
+    );
   },
 );
 
-t.test('what another has damaged and published again is looked at again', async (t) => {
+t.test('checks an output again after another publisher damaged and republished it', async (t) => {
   const { root, storage, decideOn } = await layOut();
   await storage.remove('b' as never);
   const before = await decideOn(await readState(storage));
@@ -92,11 +96,11 @@ t.test('what another has damaged and published again is looked at again', async 
   t.same(
     after.writes.map(({ path }) => path),
     ['a', 'c/d'],
-    'it is there by now',
+    'it exists again',
   );
 });
 
-t.test('force does not empty a whole bucket, unless that is allowed', async (t) => {
+t.test('force does not empty a whole bucket unless that is allowed', async (t) => {
   const root = memoryStorage({ flavour: 'objects' });
   await put(root, 'unmanaged', 'x');
   const bundle = bundleOf({ a: 'a' });
@@ -126,7 +130,7 @@ t.test('force does not empty a whole bucket, unless that is allowed', async (t) 
   t.match(await decided('', false, 'bundle'), { clears: false, action: 'publish_new' });
 });
 
-t.test('refusals, and the clearing of everything, depend on files that no record names', (t) => {
+t.test('only refusals and clearing depend on unrecorded files', (t) => {
   const depends = (action: string, clears = false): boolean =>
     dependsOnStrays({ action, clears } as Parameters<typeof dependsOnStrays>[0]);
   for (const action of ['fail_unmanaged', 'fail_conflict']) t.ok(depends(action), action);
@@ -136,77 +140,65 @@ t.test('refusals, and the clearing of everything, depend on files that no record
   t.end();
 });
 
-t.test(
-  'without the lease, a refusal is final once the state did not change while it was looked at',
-  async (t) => {
-    /** Publishes something else while each of the first looks is taken; returns the states looked at. */
-    const looks = async (changes: number, action: string): Promise<number[]> => {
-      const { root, storage } = await layOut();
-      const generations: number[] = [];
-      const plan = await decideOnLatest(storage, await readState(storage), async ({ state }) => {
-        generations.push(state.kind === 'valid' ? state.catalog.generation : 0);
-        if (generations.length <= changes) await publish(root, { a: `version ${generations.length}` });
-        return { action, clears: false, look: generations.length } as unknown as Awaited<
-          ReturnType<DecideOn>
-        >;
-      });
-      t.match(plan, { look: generations.length }, 'the last one counts');
-      return generations;
-    };
-    t.same(await looks(0, 'fail_conflict'), [1]);
-    t.same(await looks(2, 'fail_conflict'), [1, 2, 3], 'each on the state as it is then');
-    t.same(await looks(20, 'fail_conflict'), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 'but not for ever');
-    t.same(await looks(2, 'publish_new'), [1], 'the recorded state alone decides');
-  },
-);
+t.test('without the lease, a refusal is final if the state did not change during the check', async (t) => {
+  /** Publishes something else during each of the first checks. Returns the states that were checked. */
+  const looks = async (changes: number, action: string): Promise<number[]> => {
+    const { root, storage } = await layOut();
+    const generations: number[] = [];
+    const plan = await decideOnLatest(storage, await readState(storage), async ({ state }) => {
+      generations.push(state.kind === 'valid' ? state.catalog.generation : 0);
+      if (generations.length <= changes) await publish(root, { a: `version ${generations.length}` });
+      return { action, clears: false, look: generations.length } as unknown as Awaited<ReturnType<DecideOn>>;
+    });
+    t.match(plan, { look: generations.length }, 'the last one counts');
+    return generations;
+  };
+  t.same(await looks(0, 'fail_conflict'), [1]);
+  t.same(await looks(2, 'fail_conflict'), [1, 2, 3], 'each with the current state');
+  t.same(await looks(20, 'fail_conflict'), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 'but not forever');
+  t.same(await looks(2, 'publish_new'), [1], 'the recorded state alone decides');
+});
 
-t.test(
-  'limits: none, one that nothing is removed for, one that is exceeded, one that is lifted',
-  async (t) => {
-    const { storage, root } = await layOut();
-    const bundle = bundleOf({ a: 'new' });
-    const { identity: source, created } = bundle;
-    const decided = async (
-      maxRemoved: { count: number } | null,
-      files: Record<string, string>,
-      allowRemovals: boolean,
-    ): Promise<string> => {
-      const planned = await planOutputs(bundleOf(files), {
-        owner,
-        destination,
-        destinationPath,
-        recorded: [],
-      });
-      const seen: unknown[] = [];
-      const decideOn = decider(
-        { storage, root },
-        { ...destination, limits: { maxRemoved } },
-        {
-          ...{ owner, bundle: { source, created }, workflow: 'replacement', force: false },
-          ...{ destinationPath, planned },
-        },
-        { allowRemovals, onDecided: (one) => void seen.push(one) },
-      );
-      const stored = await readState(storage);
-      return decideOn(stored).then(
-        (plan) => {
-          t.same(seen, [{ plan, planned, stored }], 'and is visible to callers');
-          return plan.action;
-        },
-        (error: unknown) => {
-          t.same(seen, []);
-          return (error as { code: string }).code;
-        },
-      );
-    };
-    t.equal(await decided(null, { a: 'new' }, false), 'replace_catalog');
-    t.equal(await decided({ count: 0 }, { a: 'new' }, false), 'too_many_removals');
-    t.equal(await decided({ count: 0 }, { a: 'new' }, true), 'replace_catalog');
-    t.equal(await decided({ count: 1 }, { a: 'new' }, false), 'replace_catalog');
-    t.equal(
-      await decided({ count: 0 }, { a: 'new', b: 'b' }, false),
-      'replace_catalog',
-      'it removes nothing',
+t.test('limits: none, not reached, exceeded, lifted', async (t) => {
+  const { storage, root } = await layOut();
+  const bundle = bundleOf({ a: 'new' });
+  const { identity: source, created } = bundle;
+  const decided = async (
+    maxRemoved: { count: number } | null,
+    files: Record<string, string>,
+    allowRemovals: boolean,
+  ): Promise<string> => {
+    const planned = await planOutputs(bundleOf(files), {
+      owner,
+      destination,
+      destinationPath,
+      recorded: [],
+    });
+    const seen: unknown[] = [];
+    const decideOn = decider(
+      { storage, root },
+      { ...destination, limits: { maxRemoved } },
+      {
+        ...{ owner, bundle: { source, created }, workflow: 'replacement', force: false },
+        ...{ destinationPath, planned },
+      },
+      { allowRemovals, onDecided: (one) => void seen.push(one) },
     );
-  },
-);
+    const stored = await readState(storage);
+    return decideOn(stored).then(
+      (plan) => {
+        t.same(seen, [{ plan, planned, stored }], 'callers get it');
+        return plan.action;
+      },
+      (error: unknown) => {
+        t.same(seen, []);
+        return (error as { code: string }).code;
+      },
+    );
+  };
+  t.equal(await decided(null, { a: 'new' }, false), 'replace_catalog');
+  t.equal(await decided({ count: 0 }, { a: 'new' }, false), 'too_many_removals');
+  t.equal(await decided({ count: 0 }, { a: 'new' }, true), 'replace_catalog');
+  t.equal(await decided({ count: 1 }, { a: 'new' }, false), 'replace_catalog');
+  t.equal(await decided({ count: 0 }, { a: 'new', b: 'b' }, false), 'replace_catalog', 'it removes nothing');
+});

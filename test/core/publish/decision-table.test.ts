@@ -168,7 +168,7 @@ const rows: Record<string, Case[]> = {
       observed: { damaged: new Map([['c', damage]]) },
     })),
     {
-      name: 'an interrupted attempt vouches for nothing that it announced, recorded or not',
+      name: 'all paths announced by an interrupted attempt are written again, recorded or not',
       state: catalog(
         [ownA, record('b'), record('c')],
         intent({ outputs: [record('b'), record('d')], removes: [listedKey('c')] }),
@@ -279,15 +279,15 @@ const rows: Record<string, Case[]> = {
   ],
 };
 
-t.test('the decision table', async (t) => {
+t.test('matches the decision table', async (t) => {
   const text = Object.entries(rows)
-    .map(([row, cases]) => `${row}\n${cases.map(tell).join('')}`)
+    .map(([row, cases]) => `${row}\n${cases.map(describe).join('')}`)
     .join('\n');
   if (process.env['UPDATE_GOLDEN']) writeFileSync(golden, text);
   t.equal(text, readFileSync(golden, 'utf8'));
 });
 
-t.test('every label and every reason occurs in it', async (t) => {
+t.test('the table has every label and every reason', async (t) => {
   const text = readFileSync(golden, 'utf8');
   for (const label of [
     'publish_new',
@@ -319,7 +319,7 @@ t.test('every label and every reason occurs in it', async (t) => {
     t.match(text, new RegExp(`\\(${reason}\\)`));
 });
 
-t.test('every fate and every reason for it occurs in it', async (t) => {
+t.test('the table has every fate and every reason for it', async (t) => {
   const text = readFileSync(golden, 'utf8');
   for (const fate of [
     'add a (not_recorded)',
@@ -374,7 +374,7 @@ t.test('every planned output has one fate, and kept ones are neither written nor
   }
 });
 
-t.test('where the state settles the matter, looking further would not change the decision', async (t) => {
+t.test('if the state decides, observing files would not change the decision', async (t) => {
   const settled = Object.values(rows)
     .flat()
     .map(({ state, planned = [a], workflow = 'additive', force = false, observed = unseen }) => ({
@@ -390,7 +390,7 @@ t.test('where the state settles the matter, looking further would not change the
   }
 });
 
-function tell({
+function describe({
   name,
   state,
   planned = [a],

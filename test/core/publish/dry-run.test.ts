@@ -13,15 +13,18 @@ import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts'
 import { howMany } from '../../support/sampling.ts';
 import { marksBelow } from './incremental/suite.ts';
 
-/** A dry run names exactly what the run then writes, keeps and deletes, whatever is at the destination. */
+/**
+ * A dry run lists exactly the files that the run then writes, keeps and deletes, whatever is at the
+ * destination.
+ */
 
 interface Scene {
-  /** Published before, by this owner and by another one. */
+  /** Files published earlier by this owner and by another one. */
   published: Files | null;
   theirs: Files | null;
-  /** Put there by hand. */
+  /** Files created by hand. */
   strays: Files;
-  /** Published files that were cut short (true) or deleted by hand. */
+  /** Published files that were truncated (true) or deleted by hand. */
   damaged: Record<string, boolean>;
   state: (typeof states)[number];
   planned: Files;
@@ -31,7 +34,7 @@ interface Scene {
 
 const names = ['a', 'b.html', 'dir/c', 'dir/d', 'deep/er/e', 'deep/f'];
 const strayNames = [...names, 'stray', 'dir/stray', 'odd name/#?%', '.hidden', 'z/.publisher.tmp/x'];
-/** A file where a directory is planned, and a directory where a file is. */
+/** A file at the path of a planned directory, and a directory at the path of a file. */
 const blocking = ['dir', 'a/inner', 'deep/er'];
 
 const filesOf = (pool: readonly string[]): fc.Arbitrary<Files> =>
@@ -46,7 +49,7 @@ const scenes: fc.Arbitrary<Scene> = situations.chain(({ force, state }) =>
   fc.record({
     published: fc.option(filesOf(names), { freq: 4 }),
     theirs: fc.option(filesOf(['theirs/x', 'theirs/y', 'a'])),
-    // Where force clears everything, it may be in the way of anything.
+    // If force clears everything, any path may be blocked.
     strays: filesOf(force && state !== 'as it is' ? [...strayNames, ...blocking] : strayNames),
     damaged: fc.dictionary(fc.constantFrom(...names), fc.boolean(), { noNullPrototype: true }),
     state: fc.constant(state),
@@ -60,7 +63,7 @@ const plain: Scene = {
   ...{ published: { a: '1', 'dir/c': 'two' }, theirs: null, strays: {}, damaged: {}, state: 'as it is' },
   ...{ planned: { a: '1', 'dir/c': 'two' }, workflow: 'replacement', force: false },
 };
-/** A scene for each action and each fate, which random ones might miss. */
+/** A case for each action and each fate, which random ones might miss. */
 const examples: Scene[] = [
   { ...plain, published: null },
   plain,
@@ -95,7 +98,7 @@ const kinds: Record<string, () => Promise<Place & { release: () => void }>> = {
 const seen = new Set<string>();
 
 for (const [kind, open] of Object.entries(kinds))
-  t.test(`${kind}: what a dry run lists is what the run does`, async (t) => {
+  t.test(`${kind}: a dry run lists exactly the actions of the run`, async (t) => {
     await fc.assert(
       fc.asyncProperty(scenes, async (scene) => {
         const place = await open();
@@ -112,7 +115,7 @@ for (const [kind, open] of Object.entries(kinds))
     t.pass('for random trees');
   });
 
-t.test('all of it occurred', async (t) => {
+t.test('every action occurred', async (t) => {
   for (const one of [
     ...['publish_new', 'upsert_additive', 'replace_catalog', 'force_replace', 'skip_same'],
     ...['fail_unmanaged', 'fail_conflict'],
@@ -132,17 +135,17 @@ async function build(root: Storage, scene: Scene): Promise<void> {
     else await bundle.remove(key);
   }
   for (const [name, text] of Object.entries(scene.strays))
-    // Neither a tree nor a person has a file of the name of a directory; whichever came first stays.
+    // A tree cannot have a file and a directory with the same name; the first one stays.
     await put(bundle, name, text).catch(() => undefined);
   if (scene.state === 'invalid') await put(bundle, '.publisher.json', '{');
   if (scene.state === 'gone') await bundle.remove(listedKey('.publisher.json'));
 }
 
-/** What the run did and the dry run had not said, or the other way round. */
+/** The differences between the run and the dry run. */
 async function differences({ root, marks }: Place, scene: Scene): Promise<string[]> {
   const { planned: files, workflow, force } = scene;
   const before = marks();
-  const told = await publishTo(root, { files, workflow, force, dryRun: true });
+  const predicted = await publishTo(root, { files, workflow, force, dryRun: true });
   const untouched = marks();
   const done = await publishTo(root, { files, workflow, force });
   const after = marks();
@@ -150,14 +153,14 @@ async function differences({ root, marks }: Place, scene: Scene): Promise<string
   for (const { fate, why } of done.changes) seen.add(fate).add(why);
 
   const listed = (...fates: string[]): string[] =>
-    told.changes.filter(({ fate }) => fates.includes(fate)).map(({ path }) => path);
+    predicted.changes.filter(({ fate }) => fates.includes(fate)).map(({ path }) => path);
   const removed = [...before.keys()].filter((name) => !after.has(name));
   const written = [...after.keys()].filter((name) => after.get(name) !== before.get(name));
   return [
     ...compared('the dry run changed', marksAsList(before), marksAsList(untouched)),
-    ...compared('action', [told.action], [done.action]),
-    ...compared('error', [told.error?.code ?? ''], [done.error?.code ?? '']),
-    ...compared('changes', changesAsList(told), changesAsList(done)),
+    ...compared('action', [predicted.action], [done.action]),
+    ...compared('error', [predicted.error?.code ?? ''], [done.error?.code ?? '']),
+    ...compared('changes', changesAsList(predicted), changesAsList(done)),
     ...compared(
       'deleted',
       listed('remove').filter((name) => before.has(name)),

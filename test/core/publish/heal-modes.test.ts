@@ -11,7 +11,7 @@ import type { Storage } from '../../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../services/sshd.ts';
 import { Stand } from './stand.ts';
 
-/** Modes that another program changed after a publication: the next run fixes them, and writes nothing. */
+/** Modes that another program changed after a publication: the next run fixes them without writing files. */
 
 interface Published {
   stand: Stand;
@@ -52,7 +52,7 @@ for (const [name, lay] of [
   ['local', locally],
   ['SFTP', overSftp],
 ] as const)
-  t.test(`${name}: a run fixes modes, and leaves bytes, catalog and action as they are`, async (t) => {
+  t.test(`${name}: a run fixes modes, and leaves bytes, catalog and action unchanged`, async (t) => {
     const { stand, root, modesOf } = await lay(t);
     const sound = ['755', '755', '644', '644', '644'];
     t.same(modesOf(entries), sound);
@@ -94,7 +94,7 @@ t.test('a publication of changes fixes the modes of kept files', async (t) => {
   t.same(modesOf(['one/map.json']), ['644']);
 });
 
-t.test('the current release is fixed', async (t) => {
+t.test('fixes the current release', async (t) => {
   const root = t.testdir();
   const stand = new Stand();
   stand.web = await localStorage(root);
@@ -121,32 +121,35 @@ t.test('the root and foreign files keep their modes', async (t) => {
   t.same(modesOf(['', 'one', 'one/a', 'one/foreign.txt']), ['2775', '2775', '2755', '606']);
 });
 
-/** Another user puts a private file of ours in the place of a published one. */
+/** Another user replaces a published file by a private file of ours. */
 for (const [name, lay] of [
   ['local', locally],
   ['SFTP', overSftp],
 ] as const)
-  t.test(`${name}: a private file never gets more rights by a name in the destination`, async (t) => {
-    const { stand, root } = await lay(t);
-    const secret = path.join(root, '../secret');
-    writeFileSync(secret, '<p>page</p>', { mode: 0o600 });
-    t.teardown(() => rmSync(secret, { force: true }));
-    const page = path.join(root, 'one/a/page.html');
-    rmSync(page);
-    symlinkSync(secret, page);
-    t.match(await stand.run(), {
-      destinations: [{ actions: [{ action: 'skip_same' }], warnings: { length: 0 } }],
-    });
-    t.equal(statSync(secret).mode & 0o777, 0o600, 'a link is not followed');
-    if (name === 'SFTP') return;
-    rmSync(page);
-    linkSync(secret, page);
-    await stand.run();
-    t.equal(statSync(secret).mode & 0o777, 0o600, 'a file with a second name does not become more open');
-    chmodSync(secret, 0o666);
-    await stand.run();
-    t.equal(statSync(secret).mode & 0o777, 0o644, 'but it loses rights');
-  });
+  t.test(
+    `${name}: a private file never gets more permissions through a name in the destination`,
+    async (t) => {
+      const { stand, root } = await lay(t);
+      const secret = path.join(root, '../secret');
+      writeFileSync(secret, '<p>page</p>', { mode: 0o600 });
+      t.teardown(() => rmSync(secret, { force: true }));
+      const page = path.join(root, 'one/a/page.html');
+      rmSync(page);
+      symlinkSync(secret, page);
+      t.match(await stand.run(), {
+        destinations: [{ actions: [{ action: 'skip_same' }], warnings: { length: 0 } }],
+      });
+      t.equal(statSync(secret).mode & 0o777, 0o600, 'a link is not followed');
+      if (name === 'SFTP') return;
+      rmSync(page);
+      linkSync(secret, page);
+      await stand.run();
+      t.equal(statSync(secret).mode & 0o777, 0o600, 'a hard-linked file never gets more permissions');
+      chmodSync(secret, 0o666);
+      await stand.run();
+      t.equal(statSync(secret).mode & 0o777, 0o644, 'but it loses permissions');
+    },
+  );
 
 t.test('a file of another size is not the published one', async (t) => {
   const { root } = await locally(t);

@@ -9,7 +9,7 @@ const bundle = (path: string, created: string): { path: string; created: Instant
   created: instant(created),
 });
 
-t.test('preserve_relative publishes every bundle at its own path, in the order of code units', async (t) => {
+t.test('preserve_relative publishes every bundle at its own path, ordered by code units', async (t) => {
   const { selected, warnings } = mapBundles('preserve_relative', [
     bundle('b', '2026-01-01T00:00:00Z'),
     bundle('a/c', '2026-01-01T00:00:00Z'),
@@ -22,7 +22,7 @@ t.test('preserve_relative publishes every bundle at its own path, in the order o
   t.same(warnings, []);
 });
 
-t.test('fixed publishes the newest at the root, and says which', async (t) => {
+t.test('fixed publishes the newest bundle at the root, and names it', async (t) => {
   const { selected, warnings } = mapBundles('fixed', [
     bundle('old', '2025-01-01T00:00:00Z'),
     bundle('b', '2026-01-01T00:00:00Z'),
@@ -35,7 +35,7 @@ t.test('fixed publishes the newest at the root, and says which', async (t) => {
   ]);
 });
 
-t.test('fixed: the newest is the newest by the last digit of its fraction', async (t) => {
+t.test('fixed: compares creation times to the last digit', async (t) => {
   const { selected } = mapBundles('fixed', [
     bundle('a', '2026-01-01T00:00:00.123456788Z'),
     bundle('b', '2026-01-01T00:00:00.123456789Z'),
@@ -51,7 +51,7 @@ t.test('fixed with one bundle still names it, and with none selects none', async
   t.same(mapBundles('fixed', []), { selected: [], warnings: [] });
 });
 
-t.test('the order in which bundles were found never matters (property)', async () => {
+t.test('the order of discovery never matters (property)', async () => {
   const bundles = fc.uniqueArray(
     fc.record({
       path: fc.string({ minLength: 1 }),

@@ -27,14 +27,14 @@ import {
 } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-/** A source in memory and destinations that a pipeline publishes to. */
+/** A source in memory, and the destinations of a pipeline. */
 class Stand {
   readonly source = memoryStorage({ flavour: 'files' });
   readonly events: Occurrence[] = [];
   /** Stub destinations: `/source`, `/web`, `/twin`. */
   readonly places: Record<string, Storage>;
   readonly #destinations: DestinationConfig[];
-  /** How each place was opened, and which were closed again. */
+  /** The mode in which each place was opened, and the places that were closed. */
   readonly opened: [string, OpenOptions][] = [];
   readonly closed: string[] = [];
 
@@ -113,7 +113,7 @@ const gone = {
 };
 
 for (const kind of worldKinds)
-  t.test(`${kind}: what the source no longer holds is removed, as the dry run said`, async (t) => {
+  t.test(`${kind}: removes bundles that are missing from the source, as the dry run listed`, async (t) => {
     const web = await newWorld(kind, t).open();
     const stand = new Stand(web, { orphans: 'remove' });
     await stand.add('new', 'old/x');
@@ -139,10 +139,10 @@ for (const kind of worldKinds)
         data: { destination_path: 'old/x', run_id: 'r1', reason: 'orphan', counts: { outputs_removed: 2 } },
       },
     ]);
-    t.same(orphansOf(await stand.run()), [], 'and is no orphan any more');
+    t.same(orphansOf(await stand.run()), [], 'it is no longer an orphan');
   });
 
-t.test('report names orphans and removes none; keep does not look', async (t) => {
+t.test('report names orphans and removes none; keep does not search for them', async (t) => {
   for (const orphans of ['report', 'keep'] as const) {
     const web = memoryStorage({ flavour: 'files' });
     const stand = new Stand(web, { orphans });
@@ -184,7 +184,7 @@ t.test('a published bundle that is now invalid is not an orphan', async (t) => {
   t.same(orphansOf(result), []);
 });
 
-t.test('what another source, another pipeline or another path published is no orphan', async (t) => {
+t.test('a bundle of another source, pipeline or path is not an orphan', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
   await publishTo(web, { files: { 'theirs.txt': 't' }, as: otherOwner });
@@ -194,10 +194,14 @@ t.test('what another source, another pipeline or another path published is no or
   const result = await stand.run();
   t.match(result, { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
   t.ok((await snapshot(web)).has('old/x/a.txt'));
-  t.same(orphansOf(await stand.run({}, 'elsewhere')), [{ ...gone, action: 'unpublish' }], 'that source’s is');
+  t.same(
+    orphansOf(await stand.run({}, 'elsewhere')),
+    [{ ...gone, action: 'unpublish' }],
+    'only from that source',
+  );
 });
 
-t.test('invalid bundles, and what discovery passed over or looked into no further, are held', (t) => {
+t.test('protects invalid bundles, and directories that discovery skipped or did not search', (t) => {
   const held = heldPaths({
     candidates: [{ path: 'a' }],
     invalid: [{ path: 'b/c' }],
@@ -219,7 +223,7 @@ t.test('invalid bundles, and what discovery passed over or looked into no furthe
   t.end();
 });
 
-t.test('nothing is removed anywhere if a bundle or a destination of the pipeline failed', async (t) => {
+t.test('removes nothing anywhere if a bundle or a destination of the pipeline failed', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' }, ['twin']);
   await stand.add('new', 'old/x');
@@ -235,10 +239,10 @@ t.test('nothing is removed anywhere if a bundle or a destination of the pipeline
   t.ok((await snapshot(web)).has('old/x/a.txt'));
 });
 
-t.test('a source without any bundle takes nothing down, unless removals are allowed', async (t) => {
+t.test('an empty source removes nothing, unless removals are allowed', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
-  t.match(await stand.run(), { status: 'ok' }, 'nothing to take down');
+  t.match(await stand.run(), { status: 'ok' }, 'nothing to remove');
   await stand.add('new', 'old/x');
   await stand.run();
   await stand.drop('new', 'old/x');
@@ -257,36 +261,33 @@ t.test('a source without any bundle takes nothing down, unless removals are allo
   t.same([...(await snapshot(web)).keys()], []);
 });
 
-t.test(
-  'a source that is empty, or holds the bundle again, when it is listed for the second time',
-  async (t) => {
-    const web = memoryStorage({ flavour: 'files' });
-    const stand = new Stand(web, { orphans: 'remove' });
-    await stand.add('new', 'old/x');
-    await stand.run();
-    await stand.drop('old/x');
-    /** Between the publications and the removals. */
-    const meanwhile = (act: () => Promise<void>): void => {
-      stand.places['/web'] = {
-        ...web,
-        async *list(directory, options) {
-          if (directory === '' && options.recursive) await act();
-          yield* web.list(directory, options);
-        },
-      };
+t.test('checks the second listing of the source: it may be empty or have the bundle again', async (t) => {
+  const web = memoryStorage({ flavour: 'files' });
+  const stand = new Stand(web, { orphans: 'remove' });
+  await stand.add('new', 'old/x');
+  await stand.run();
+  await stand.drop('old/x');
+  /** Acts between the publications and the removals. */
+  const meanwhile = (act: () => Promise<void>): void => {
+    stand.places['/web'] = {
+      ...web,
+      async *list(directory, options) {
+        if (directory === '' && options.recursive) await act();
+        yield* web.list(directory, options);
+      },
     };
-    meanwhile(async () => stand.drop('new'));
-    t.match(await stand.run(), {
-      destinations: [{ error: { code: 'too_many_removals' }, orphans: { length: 0 } }],
-    });
-    await stand.add('new');
-    meanwhile(async () => stand.add('old/x'));
-    t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
-    t.ok((await snapshot(web)).has('old/x/a.txt'));
-  },
-);
+  };
+  meanwhile(async () => stand.drop('new'));
+  t.match(await stand.run(), {
+    destinations: [{ error: { code: 'too_many_removals' }, orphans: { length: 0 } }],
+  });
+  await stand.add('new');
+  meanwhile(async () => stand.add('old/x'));
+  t.match(await stand.run(), { status: 'ok', destinations: [{ orphans: { length: 0 } }] });
+  t.ok((await snapshot(web)).has('old/x/a.txt'));
+});
 
-t.test('limits.max_removed counts over the destination', async (t) => {
+t.test('limits.max_removed counts over the whole destination', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove', limits: { maxRemoved: { percent: 50 } } });
   await stand.add('a', 'b', 'c');
@@ -365,10 +366,10 @@ t.test('reports each decision about an orphan before removing it, and can be ref
   await stand.run();
   await stand.drop('old/x');
   const before = await snapshot(web);
-  const told: DecidedOrphan[] = [];
-  const onOrphan = (decided: DecidedOrphan): void => void told.push(decided);
+  const reported: DecidedOrphan[] = [];
+  const onOrphan = (decided: DecidedOrphan): void => void reported.push(decided);
   await stand.run({ dryRun: true, onOrphan });
-  t.match(told, [
+  t.match(reported, [
     {
       work: { destinationPath: 'old/x', removes: ['a.txt', 'd/b.txt'] },
       stored: { state: { kind: 'valid' } },
@@ -386,10 +387,10 @@ t.test('reports each decision about an orphan before removing it, and can be ref
       destinations: [{ orphans: [{ ...gone, action: 'error', error: { code: 'plan_stale' } }] }],
     });
     t.equal(asked, refusedAt, refusedAt === 1 ? 'without the lease' : 'and under it');
-    t.same(await snapshot(web), before, 'it is left as it was');
+    t.same(await snapshot(web), before, 'it is unchanged');
   }
   await stand.run({ onOrphan });
-  t.equal(told.length, 3);
+  t.equal(reported.length, 3);
   t.notOk((await snapshot(web)).has('old/x/a.txt'));
 });
 
@@ -418,7 +419,7 @@ t.test('a failed removal is undone and reported, and the next run repeats it', a
   t.match(orphansOf(await stand.run()), [{ destinationPath: 'old/x', action: 'unpublish' }]);
 });
 
-t.test('a run that is killed while it removes an orphan is finished by the next', async (t) => {
+t.test('the next run finishes the removal of an orphan after a kill', async (t) => {
   const operations: string[] = [];
   for (const wanted of [(): boolean => false, isRemoval, isCommit]) {
     const web = memoryStorage({ flavour: 'files' });
@@ -451,7 +452,7 @@ function isCommit(operation: string): boolean {
   return operation === 'remove old/x/.publisher.json';
 }
 
-t.test('the destination is opened to be written to only where something may be removed', async (t) => {
+t.test('opens a destination for writing only if something may be removed', async (t) => {
   const openedFor = async (orphans: 'report' | 'remove', dryRun: boolean): Promise<unknown> => {
     const stand = new Stand(memoryStorage({ flavour: 'files' }), { orphans });
     await stand.add('new', 'old/x');
@@ -467,7 +468,7 @@ t.test('the destination is opened to be written to only where something may be r
   t.same(await openedFor('remove', true), ['/web', { readOnly: true, dryRun: true }]);
 });
 
-t.test('a destination that failed, or a run that was stopped, looks for no orphans', async (t) => {
+t.test('a failed destination or a stopped run does not search for orphans', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
   await stand.add('new', 'old/x');
@@ -495,7 +496,7 @@ t.test('a destination that failed, or a run that was stopped, looks for no orpha
   t.ok((await snapshot(web)).has('old/x/a.txt'));
 });
 
-t.test('stopped between two orphans, it leaves the second', async (t) => {
+t.test('a stop between two orphans leaves the second one', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
   await stand.add('new', 'old/x', 'old/y');
@@ -533,7 +534,7 @@ t.test('an orphan that another process removed is not reported', async (t) => {
   t.equal(orphansOf(await stand.run()).length, 0);
 });
 
-t.test('no limit of removals counts catalogs of bundles that are there', async (t) => {
+t.test('counts catalogs of existing bundles only for a percentage limit', async (t) => {
   for (const [orphans, maxRemoved, counts] of [
     ['remove', { percent: 100 }, true],
     ['remove', null, false],
@@ -572,12 +573,12 @@ t.test('the refusal to remove everything names the number of orphans', async (t)
     t.match(
       await stand.run(),
       { destinations: [{ error: null, warnings: [{ severity: 'warning', code: 'orphans_not_removed' }] }] },
-      'an invalid bundle is one',
+      'an invalid bundle is protected',
     );
   }
 });
 
-t.test('an orphan whose catalog does not say which bundle it was is one, too', async (t) => {
+t.test('an orphan whose catalog does not record its bundle still counts as an orphan', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'report' });
   await stand.add('new', 'old/x');
@@ -593,7 +594,7 @@ t.test('an orphan whose catalog does not say which bundle it was is one, too', a
   t.same(orphansOf(await stand.run()), [{ ...gone, bundle: null, action: 'keep' }], 'and nothing else is');
 });
 
-t.test('where orphans are only reported, a failure of something else changes nothing', async (t) => {
+t.test('if orphans are only reported, a failure elsewhere changes nothing', async (t) => {
   const stand = new Stand(memoryStorage({ flavour: 'files' }), { orphans: 'report' });
   await stand.add('new', 'old/x');
   await stand.run();

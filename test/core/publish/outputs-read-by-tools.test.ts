@@ -9,7 +9,7 @@ import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import { inChunks } from '../../fixtures/tar.ts';
 import { bundleOf, bytesOf, everything, find, nothing, options } from '../../support/outputs.ts';
 
-t.test('SHA256SUMS passes sha256sum -c over everything else', async (t) => {
+t.test('SHA256SUMS passes sha256sum -c for all other files', async (t) => {
   const bundle = await bundleOf({ 'a/ü b.txt': 'hello', ' lead': 'x', '*star': 'y' });
   const planned = await planOutputs(bundle, options(everything));
   const root = t.testdir({});
@@ -23,7 +23,7 @@ t.test('SHA256SUMS passes sha256sum -c over everything else', async (t) => {
 });
 
 t.test(
-  'the archive is read by tar, is itself an upload, and is the same whatever the order and chunks of the source',
+  'tar reads the archive, waybill accepts it as an upload, and it never depends on order or chunks',
   async (t) => {
     const name = `${'long/'.repeat(40)}${'ä'.repeat(100)}.txt`;
     const files = { b: 'B', [name]: 'deep', 'a.bin': Buffer.alloc(300_001, 'x y z') };

@@ -66,7 +66,7 @@ t.test('listed files become outputs, sorted, with their content types', async (t
   });
 });
 
-t.test('URLs are percent-encoded below the base, and cache control is carried', async (t) => {
+t.test('URLs are percent-encoded below the base, and cache control is passed on', async (t) => {
   const bundle = await bundleOf({ 'ü #?%+.txt': 'x' });
   const destination = {
     outputs: nothing,
@@ -83,28 +83,25 @@ t.test('URLs are percent-encoded below the base, and cache control is carried', 
   t.equal(atRoot?.url, 'https://maps.example.org/live/%C3%BC%20%23%3F%25%2B.txt');
 });
 
-t.test(
-  'a plan whose digests are declared and whose generated outputs are recorded reads no byte',
-  async (t) => {
-    const files = [
-      { path: 'a', digest: digestOf('A') },
-      { path: 'b', digest: digestOf('B') },
-    ];
-    let reads = 0;
-    const bundle = await bundleOf({ a: 'A', b: 'B' }, { files }, (storage) =>
-      delegate(storage, {
-        read: (key) => ((reads += 1), storage.read(key)),
-      }),
-    );
-    const first = await planOutputs(bundle, options(everything));
-    t.ok(reads > 0, 'the archive is made once to know its digest');
-    reads = 0;
-    const second = await planOutputs(bundle, options(everything, { recorded: first.map(recordOf) }));
-    t.same(second.map(recordOf), first.map(recordOf));
-    t.equal(reads, 0);
-    t.ok((await bytesOf(find(second, '42.tar.gz'))).length > 0, 'and its bytes can still be had');
-  },
-);
+t.test('planning reads no bytes if digests are declared and generated outputs are recorded', async (t) => {
+  const files = [
+    { path: 'a', digest: digestOf('A') },
+    { path: 'b', digest: digestOf('B') },
+  ];
+  let reads = 0;
+  const bundle = await bundleOf({ a: 'A', b: 'B' }, { files }, (storage) =>
+    delegate(storage, {
+      read: (key) => ((reads += 1), storage.read(key)),
+    }),
+  );
+  const first = await planOutputs(bundle, options(everything));
+  t.ok(reads > 0, 'the archive is created once to compute its digest');
+  reads = 0;
+  const second = await planOutputs(bundle, options(everything, { recorded: first.map(recordOf) }));
+  t.same(second.map(recordOf), first.map(recordOf));
+  t.equal(reads, 0);
+  t.ok((await bytesOf(find(second, '42.tar.gz'))).length > 0, 'its bytes are still available');
+});
 
 t.test('reuses the record of a generated output only for equal inputs and version', async (t) => {
   const bundle = await bundleOf({ a: 'A' });
@@ -119,7 +116,7 @@ t.test('reuses the record of a generated output only for equal inputs and versio
     const again = await planOutputs(bundle, options(everything, { recorded }));
     t.same(again.map(recordOf), first.map(recordOf), JSON.stringify(how));
   }
-  // One of the same path that was not generated at all.
+  // A record of the same path that is not of a generated output.
   const recorded = first.map(recordOf).map((record): OutputRecord => {
     const generated = { ...record.generated, generator: null };
     return { ...record, digest: digestOf('stale'), size: 7, generated };
@@ -137,12 +134,12 @@ t.test('a generated output has the planned digest on every open', async (t) => {
     }
 });
 
-t.test('an archive of a file that changed is an error, not an archive', async (t) => {
+t.test('an archive of a changed file is an error', async (t) => {
   const bundle = await bundleOf({ a: 'A' }, { files: [{ path: 'a', digest: digestOf('other') }] });
   await t.rejects(planOutputs(bundle, options({ ...nothing, archive: true })), { code: 'body_mismatch' });
 });
 
-t.test('the archive is called after the path, the name, or just a bundle', async (t) => {
+t.test('the archive has the name of the path or the bundle, or else is called bundle', async (t) => {
   const bundle = await bundleOf({ a: 'A' });
   const nameFor = async (change: Partial<SourceBundle>): Promise<string | undefined> =>
     (await planOutputs({ ...bundle, ...change }, options({ ...nothing, archive: true }))).find(
@@ -154,31 +151,34 @@ t.test('the archive is called after the path, the name, or just a bundle', async
   t.equal(await nameFor({ path: 'x'.repeat(250) }), 'bundle.tar.gz');
 });
 
-t.test('the index escapes everything, needs nothing from outside, and links only below itself', async (t) => {
-  const nasty = `<img src=x onerror=alert(1)>&"'`;
-  const bundle = await bundleOf({ [nasty]: 'x', 'javascript:alert(1)': 'y' }, { name: nasty });
-  const page = (
-    await bytesOf(find(await planOutputs(bundle, options({ ...everything })), 'index.html'))
-  ).toString();
-  t.notMatch(page, '<img');
-  t.notMatch(page, /<script|https?:|src=x[^ ]*>/i);
-  t.match(page, /Content-Security-Policy" content="default-src 'none'/);
-  t.match(page, '&lt;img src=x onerror=alert(1)&gt;&amp;&#34;&#39;');
-  t.same(
-    [...page.matchAll(/href="([^"]*)"/g)].filter(([, href]) => !href!.startsWith('./')),
-    [],
-  );
-  t.match(page, 'href="./42.tar.gz"');
-  const { destination } = options(everything);
-  const listed = await planOutputs(
-    bundle,
-    options(everything, { destination: { ...destination, rootIndex: true } }),
-  );
-  t.match((await bytesOf(find(listed, 'index.html'))).toString(), 'href="../../index.html"');
-});
+t.test(
+  'the index escapes everything, loads nothing from elsewhere, and links only below itself',
+  async (t) => {
+    const nasty = `<img src=x onerror=alert(1)>&"'`;
+    const bundle = await bundleOf({ [nasty]: 'x', 'javascript:alert(1)': 'y' }, { name: nasty });
+    const page = (
+      await bytesOf(find(await planOutputs(bundle, options({ ...everything })), 'index.html'))
+    ).toString();
+    t.notMatch(page, '<img');
+    t.notMatch(page, /<script|https?:|src=x[^ ]*>/i);
+    t.match(page, /Content-Security-Policy" content="default-src 'none'/);
+    t.match(page, '&lt;img src=x onerror=alert(1)&gt;&amp;&#34;&#39;');
+    t.same(
+      [...page.matchAll(/href="([^"]*)"/g)].filter(([, href]) => !href!.startsWith('./')),
+      [],
+    );
+    t.match(page, 'href="./42.tar.gz"');
+    const { destination } = options(everything);
+    const listed = await planOutputs(
+      bundle,
+      options(everything, { destination: { ...destination, rootIndex: true } }),
+    );
+    t.match((await bytesOf(find(listed, 'index.html'))).toString(), 'href="../../index.html"');
+  },
+);
 
 t.test(
-  'the index leads with the scene map and the whole, and shows pictures that are not large',
+  'the index starts with the scene map and the archive, and shows images that are not large',
   async (t) => {
     const bundle = await bundleOf(
       {
@@ -212,7 +212,7 @@ t.test(
   },
 );
 
-t.test('a generated output never takes the place of a listed file', async (t) => {
+t.test('a generated output never replaces a listed file', async (t) => {
   for (const [name, outputs, message] of [
     [
       'SHA256SUMS',
@@ -235,11 +235,11 @@ t.test('a generated output never takes the place of a listed file', async (t) =>
       ...{ code: 'invalid_bundle', message },
       findings: [{ severity: 'error', code: 'generated_path_taken', file: name }],
     });
-    await t.resolves(planOutputs(bundle, options(nothing)), 'switched off, there is no collision');
+    await t.resolves(planOutputs(bundle, options(nothing)), 'if disabled, there is no collision');
   }
 });
 
-t.test('two generated outputs of one name are refused', async (t) => {
+t.test('rejects two generated outputs of the same name', async (t) => {
   const bundle = await bundleOf(
     { 'index.json': sceneMapText },
     { files: [{ path: 'index.json', kind: 'scene_map' }] },
@@ -261,12 +261,12 @@ t.test('outputs.index: auto generates an index only for a bundle without index.h
   };
   t.equal(await kindOf('style.css'), 'index');
   t.equal(await kindOf('index.html', 'style.css'), 'file');
-  t.equal(await kindOf('INDEX.html'), 'file', 'a file system may ignore letter case');
+  t.equal(await kindOf('INDEX.html'), 'file', 'a file system may be case-insensitive');
   t.equal(await kindOf('index.html/page.txt'), undefined, 'a directory has the name');
   t.equal(await kindOf('docs/index.html'), 'index', 'only the root counts');
 });
 
-t.test('each scene map gets a page next to it, which is not generated again', async (t) => {
+t.test('each scene map gets a page next to it, which is reused', async (t) => {
   const bundle = await bundleOf(
     { 'maps/scenes.json': sceneMapText, a: 'A' },
     { files: [{ path: 'maps/scenes.json', kind: 'scene_map' }, 'a'] },
@@ -284,21 +284,18 @@ t.test('each scene map gets a page next to it, which is not generated again', as
   t.match((await bytesOf(find(both, 'maps/scenes.html'))).toString(), 'href="../index.html"');
 });
 
-t.test(
-  'planning twice gives the same plan, and the order of the manifest does not matter (property)',
-  async () => {
-    const content = fc.dictionary(fc.stringMatching(/^[a-z]{1,5}$/), fc.string(), { minKeys: 1, maxKeys: 6 });
-    await fc.assert(
-      fc.asyncProperty(content, async (files) => {
-        const bundle = await bundleOf(files);
-        const reversed: SourceBundle = { ...bundle, files: [...bundle.files].reverse() };
-        const [one, other] = await Promise.all([
-          planOutputs(bundle, options(everything)),
-          planOutputs(reversed, options(everything)),
-        ]);
-        return JSON.stringify(one.map(recordOf)) === JSON.stringify(other.map(recordOf));
-      }),
-      { numRuns: 40 },
-    );
-  },
-);
+t.test('planning is deterministic, whatever the order of the manifest (property)', async () => {
+  const content = fc.dictionary(fc.stringMatching(/^[a-z]{1,5}$/), fc.string(), { minKeys: 1, maxKeys: 6 });
+  await fc.assert(
+    fc.asyncProperty(content, async (files) => {
+      const bundle = await bundleOf(files);
+      const reversed: SourceBundle = { ...bundle, files: [...bundle.files].reverse() };
+      const [one, other] = await Promise.all([
+        planOutputs(bundle, options(everything)),
+        planOutputs(reversed, options(everything)),
+      ]);
+      return JSON.stringify(one.map(recordOf)) === JSON.stringify(other.map(recordOf));
+    }),
+    { numRuns: 40 },
+  );
+});

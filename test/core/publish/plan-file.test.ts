@@ -38,7 +38,7 @@ function publish(
 
 for (const flavour of ['files', 'objects'] as const)
   t.test(
-    `${flavour}: a publisher that is quicker after the check leaves the plan stale, not half done`,
+    `${flavour}: a publication after the check makes the plan stale, and nothing is half done`,
     async (t) => {
       const root = memoryStorage({ flavour });
       await publishTo(root, { files: { 'a.txt': 'old' } });

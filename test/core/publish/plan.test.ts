@@ -3,7 +3,7 @@ import { type Action, changesDestination, concernedPaths } from '../../../src/co
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { output, planOf, record } from '../../support/decisions.ts';
 
-t.test('a plan concerns what it writes, keeps or removes, and not what it leaves alone', async (t) => {
+t.test('a plan concerns paths that it writes, keeps or removes, and not untouched ones', async (t) => {
   const plan = {
     ...planOf('replace_catalog'),
     writes: [output('written')],
@@ -14,7 +14,7 @@ t.test('a plan concerns what it writes, keeps or removes, and not what it leaves
   t.same([...concernedPaths(plan)].sort(), ['kept', 'removed', 'written']);
 });
 
-t.test('only refusals and the finding that all is the same leave a destination as it is', async (t) => {
+t.test('only refusals and skip_same leave a destination unchanged', async (t) => {
   const actions: Record<Action, boolean> = {
     ...{ publish_new: true, upsert_additive: true, replace_catalog: true, force_replace: true },
     ...{ skip_same: false, fail_unmanaged: false, fail_conflict: false },

@@ -11,9 +11,9 @@ import { type FinishedSpan, recordingTracer } from '../../../src/core/tracing/sp
 import { put, snapshot, testClock } from '../../faults/world.ts';
 import { newer, oldest, type Settings, Stand } from './stand.ts';
 
-/** One pipeline from a source in memory to a destination in memory, and what is seen of it from outside. */
+/** One pipeline from a source to a destination, both in memory, and its visible results. */
 
-/** A storage in which something happens before a file is read for the first time. */
+/** A storage with a callback before a file is read for the first time. */
 function beforeReading(storage: Storage, name: string, happens: () => Promise<void>): Storage {
   let isDone = false;
   return delegate(storage, {
@@ -27,7 +27,7 @@ function beforeReading(storage: Storage, name: string, happens: () => Promise<vo
   });
 }
 
-/** Another run, of the same pipeline, that publishes a bundle which has just come to the source. */
+/** Another run of the same pipeline, which publishes a bundle that was just added to the source. */
 async function overtake({ web }: Stand, source: Storage, name: string, created: string): Promise<void> {
   const other = Object.assign(new Stand(), { source, web });
   await other.add(name, { 'which.txt': name }, created);
@@ -36,7 +36,7 @@ async function overtake({ web }: Stand, source: Storage, name: string, created: 
 
 const nothing = { bundles: 0, invalidBundles: [], destinations: [], warnings: [], error: null };
 
-t.test('a pipeline of uploads is skipped, with a warning, and opens nothing', async (t) => {
+t.test('an upload pipeline is skipped with a warning, and opens nothing', async (t) => {
   const stand = new Stand();
   const result = await stand.run({ source: { backend: 'http_upload' } as never });
   const { warnings } = result;
@@ -101,8 +101,8 @@ t.test('an unreadable source fails every destination and is reported once', asyn
       },
     ]);
     t.equal(result.destinations[0]?.actions.length, 1);
-    const told = { data: { pipeline_id: 'maps', destination_id: null, run_id: 'r1' } };
-    t.match(stand.events, dryRun ? { length: 0 } : [told]);
+    const expected = { data: { pipeline_id: 'maps', destination_id: null, run_id: 'r1' } };
+    t.match(stand.events, dryRun ? { length: 0 } : [expected]);
     t.equal(stand.events.length, dryRun ? 0 : 1);
   }
 });
@@ -126,7 +126,7 @@ t.test('has one span per destination, which ends with its outcome', async (t) =>
   t.equal(spans.length, 1);
 });
 
-t.test('a state that cannot be read fails the bundle with nothing planned', async (t) => {
+t.test('an unreadable state fails the bundle without a plan', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   const read = async function* (): AsyncGenerator<Uint8Array> {
@@ -226,9 +226,9 @@ t.test('a dry run reports obstacles', async (t) => {
   );
   await put(web, 'a/.publisher.tmp/left/behind', 'x');
   await stand.run({ request: { dryRun: true } });
-  t.same(asked.at(-1)?.bytes, null, 'what a dead attempt left is swept before the next begins');
+  t.same(asked.at(-1)?.bytes, null, 'files of a dead attempt are swept before the next begins');
   await stand.run();
-  t.same(asked.at(-1)?.bytes, 1, 'and under the lease it was');
+  t.same(asked.at(-1)?.bytes, 1, 'under the lease');
 });
 
 for (const [created, name] of [
@@ -236,7 +236,7 @@ for (const [created, name] of [
   [oldest, 'a'],
 ] as const)
   t.test(
-    `fixed: overtaken by "${name}" while it looked, a run selects again and publishes that`,
+    `fixed: overtaken by "${name}" during its checks, a run selects again and publishes that`,
     async (t) => {
       const stand = new Stand();
       const real = stand.source;
@@ -249,12 +249,12 @@ for (const [created, name] of [
       ]);
       t.equal(destinations[0]?.warnings.length, 1, "the first selection's index is replaced");
       t.equal((await snapshot(stand.web)).get('which.txt'), name);
-      t.match(stand.events, { length: 0 }, 'the other run has told of it');
+      t.match(stand.events, { length: 0 }, 'the other run has notified');
       t.equal(stand.progress.filter(({ type }) => type === 'planned').length, 1);
     },
   );
 
-t.test('fixed: a bundle that was selected again is reported with its own name', async (t) => {
+t.test('fixed: a bundle selected again is reported with its own name', async (t) => {
   const stand = new Stand();
   const real = stand.source;
   await stand.add('b', { 'which.txt': 'b' });
@@ -268,7 +268,7 @@ t.test('fixed: a bundle that was selected again is reported with its own name', 
   t.equal(stand.events.length, 1);
 });
 
-t.test('fixed: overtaken again and again, a run gives up after ten selections', async (t) => {
+t.test('fixed: fails after ten selections that were overtaken', async (t) => {
   const stand = new Stand();
   await stand.add('b', { 'which.txt': 'b' });
   t.match(await stand.run({ mapping: 'fixed' }), { status: 'ok' });
@@ -295,7 +295,7 @@ t.test('fixed: overtaken again and again, a run gives up after ten selections', 
   t.equal((await snapshot(inner)).get('which.txt'), 'b');
 });
 
-t.test('fixed: what selecting again fails with is what the bundle fails with', async (t) => {
+t.test('fixed: an error during a new selection fails the bundle', async (t) => {
   const spoil: [string, (source: Storage) => Promise<unknown>, object][] = [
     [
       'the source has become empty',
@@ -334,22 +334,19 @@ t.test('fixed: what selecting again fails with is what the bundle fails with', a
   }
 });
 
-t.test(
-  'preserve_relative: an older bundle takes the place of a newer one, and nothing is selected again',
-  async (t) => {
-    const stand = new Stand();
-    await stand.add('b', { 'which.txt': 'new' }, newer);
-    await stand.run();
-    await stand.add('b', { 'which.txt': 'old' }, oldest);
-    t.match(await stand.run(), {
-      destinations: [{ status: 'ok', actions: [{ action: 'replace_catalog' }] }],
-    });
-    t.equal((await snapshot(stand.web)).get('b/which.txt'), 'old');
-    t.equal(stand.opened.filter(([place]) => place === '/source').length, 2);
-  },
-);
+t.test('preserve_relative: an older bundle replaces a newer one, without a new selection', async (t) => {
+  const stand = new Stand();
+  await stand.add('b', { 'which.txt': 'new' }, newer);
+  await stand.run();
+  await stand.add('b', { 'which.txt': 'old' }, oldest);
+  t.match(await stand.run(), {
+    destinations: [{ status: 'ok', actions: [{ action: 'replace_catalog' }] }],
+  });
+  t.equal((await snapshot(stand.web)).get('b/which.txt'), 'old');
+  t.equal(stand.opened.filter(([place]) => place === '/source').length, 2);
+});
 
-t.test('preserve_relative: each of several older bundles takes the place of its own', async (t) => {
+t.test('preserve_relative: several older bundles each replace their own path', async (t) => {
   const stand = new Stand();
   for (const name of ['a', 'b']) await stand.add(name, { 'which.txt': 'new' }, newer);
   await stand.run();
@@ -377,7 +374,7 @@ t.test('warns of a bundle whose `created` is in the future, and counts it', asyn
   t.match(await registry.metrics(), /waybill_future_bundles_total\{pipeline="maps",destination="web"\} 1/);
 });
 
-t.test('replacing the destination root is warned of, as what it is', async (t) => {
+t.test('warns of the replacement of the destination root, with what it replaces', async (t) => {
   const stand = new Stand();
   await stand.add('b', { 'a.txt': '1' });
   const warned = async (settings: Settings): Promise<unknown[]> => {
@@ -435,7 +432,7 @@ t.test('a run stopped between two bundles reports the skipped one and keeps the 
   }
 });
 
-t.test('stopped after the last bundle, a run has done all it had to', async (t) => {
+t.test('a stop after the last bundle changes nothing', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   const stop = new AbortController();
@@ -446,7 +443,7 @@ t.test('stopped after the last bundle, a run has done all it had to', async (t) 
   t.match(result, { status: 'ok', destinations: [{ status: 'ok', error: null }] });
 });
 
-t.test('stopped in the midst of a bundle, that bundle is aborted, and the rest is left', async (t) => {
+t.test('a stop within a bundle aborts that bundle and skips the rest', async (t) => {
   for (const moment of ['planned', 'bytes']) {
     const stand = new Stand();
     await stand.add('a', { 'a.txt': 'a', 'more.txt': 'm' });
@@ -462,12 +459,12 @@ t.test('stopped in the midst of a bundle, that bundle is aborted, and the rest i
       { bundle: 'a', action: 'error', error: { code: 'aborted', hint: 'run again to finish it' } },
     ]);
     t.equal(web?.actions.length, 1);
-    t.equal(web?.error, null, 'told once');
+    t.equal(web?.error, null, 'reported once');
     t.same([...(await snapshot(stand.web)).keys()], []);
   }
 });
 
-t.test('what fails a stopped publication for another reason keeps that reason', async (t) => {
+t.test('a stopped publication that fails for another reason reports that reason', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   const stop = new AbortController();

@@ -33,7 +33,7 @@ const source = { backend: 'local' as const, id: '/source', path: 'bundle' };
 const context = contextWith(testClock());
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const) {
-  t.test(`${kind}: the catalog has the created of the bundle that each owner published last`, async (t) => {
+  t.test(`${kind}: the catalog has the creation time of each owner's last bundle`, async (t) => {
     const storage = await newWorld(kind, t).open();
     await publishTo(storage, { files: { a: '1' }, created: '2026-11-20T01:00:00.1234567891+01:00' });
     await publishTo(storage, { files: { b: '1' }, as: otherOwner, created: '2020-01-01T00:00:00Z' });
@@ -43,13 +43,13 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
 
     await publishTo(storage, { files: { c: '1' }, created: '2026-11-19T00:00:00Z' });
     const older = { ...ours, created: '2026-11-19T00:00:00.000Z' };
-    t.same(await bundlesAt(storage), [older, theirs], 'the last one, not the newest');
+    t.same(await bundlesAt(storage), [older, theirs], 'the last one published, not the newest');
     const again = await publishTo(storage, { files: { c: '1' }, created: '2026-11-21T00:00:00Z' });
-    t.equal(again.action, 'skip_same', 'created alone is no reason to rewrite the state');
+    t.equal(again.action, 'skip_same', 'a change of created alone does not rewrite the state');
     t.same(await bundlesAt(storage), [older, theirs]);
   });
 
-  t.test(`${kind}: an owner without outputs has no bundle there`, async (t) => {
+  t.test(`${kind}: an owner without outputs has no bundle in the catalog`, async (t) => {
     const storage = await newWorld(kind, t).open();
     await publishTo(storage, { files: { a: '1' } });
     await publishTo(storage, { files: { b: '1' }, as: otherOwner });
@@ -79,13 +79,13 @@ pipelines:
 `;
   const { config } = parseConfig(Buffer.from(yaml), path.join(root, 'waybill.yaml'), { home: root });
   const secrets = await loadSecrets({ directory: null, env: {} });
-  const told: Occurrence[] = [];
+  const notified: Occurrence[] = [];
   const context = {
     clock: systemClock,
     log: silentLog,
     secrets,
     openStorage: storageOpener({ clock: systemClock, log: silentLog, secrets }),
-    notify: (occurrence: Occurrence) => void told.push(occurrence),
+    notify: (occurrence: Occurrence) => void notified.push(occurrence),
   };
   const publish = (reportCommitsSince?: Date) =>
     publishBundles(context, config.pipelines[0]!, [bundleOf({ 'a.txt': 'a' }, 'session-42')], {
@@ -96,16 +96,16 @@ pipelines:
     });
   const begun = new Date();
   await publish();
-  t.match(told, [{ type: 'bundle.published', data: { action: 'publish_new' } }]);
+  t.match(notified, [{ type: 'bundle.published', data: { action: 'publish_new' } }]);
   await publish();
   await publish(new Date(begun.getTime() + 60_000));
-  t.equal(told.length, 1, 'published before the run began');
+  t.equal(notified.length, 1, 'published before the run began');
   await publish(begun);
-  t.match(told.slice(1), [
+  t.match(notified.slice(1), [
     {
       type: 'bundle.published',
       data: { action: 'skip_same', run_id: 'maps.1', outputs: [{ path: 'a.txt', fate: 'keep' }] },
     },
   ]);
-  t.equal(told.length, 2);
+  t.equal(notified.length, 2);
 });

@@ -2,7 +2,7 @@ import t from 'tap';
 import { publishTo } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-t.test('a path that is a file in one run and a directory in the next gets a hint that helps', async (t) => {
+t.test('a path that changes between file and directory gets a hint that works', async (t) => {
   for (const [first, second] of [
     [{ sw: 'a file' }, { 'sw/inner': 'a directory' }],
     [{ 'sw/inner': 'a directory' }, { sw: 'a file' }],
@@ -14,6 +14,6 @@ t.test('a path that is a file in one run and a directory in the next gets a hint
     t.match(error?.hint, /publish once with `workflow: replacement`/);
     t.notMatch(error?.hint, '--force');
     const followed = await publishTo(storage, { files: second, workflow: 'replacement' });
-    t.match(followed, { action: 'replace_catalog', error: null }, 'following it helps');
+    t.match(followed, { action: 'replace_catalog', error: null }, 'following it works');
   }
 });

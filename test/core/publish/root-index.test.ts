@@ -30,8 +30,8 @@ import { type Case, walkCases } from '../../support/sampling.ts';
 import { type Settings, Stand } from './stand.ts';
 
 /*
- * The index of a root says what its bundles' catalogs say, whatever happens; nothing that it lists is ever
- * missing; and what is not its own is not touched.
+ * The index of a root always matches the catalogs of its bundles, whatever fails. Everything that it lists
+ * exists, and foreign files are not changed.
  */
 
 const settings = { rootIndex: true, publicBaseUrl: 'https://maps.example.org/' } satisfies Settings;
@@ -58,12 +58,12 @@ function pathsIn(files: ReadonlyMap<string, string>): string[] {
   return listedIn(files).map(({ path }) => path);
 }
 
-/** What readers would be led to and not find. */
+/** Links of the index to missing files. */
 function deadIn(files: ReadonlyMap<string, string>): string[] {
   return listedIn(files).flatMap(({ page }) => (files.has(page) ? [] : [page]));
 }
 
-/** Belongs to the root only. */
+/** Only the root has these. */
 function litterIn(files: ReadonlyMap<string, string>): string[] {
   return [...files.keys()].filter((name) => /^\.publisher(?!\.json$)/.test(name));
 }
@@ -73,7 +73,7 @@ function destination(more: Partial<DestinationConfig> = {}): DestinationConfig {
 }
 
 for (const kind of worldKinds)
-  t.test(`${kind}: the newest bundles are listed, and a second run writes nothing`, async (t) => {
+  t.test(`${kind}: lists the newest bundles, and a second run writes nothing`, async (t) => {
     const web = await newWorld(kind, t).open();
     const stand = await standAt(web, 'one', 'two/deep');
     t.match(await stand.run(settings), { status: 'ok', destinations: [{ warnings: { length: 0 } }] });
@@ -87,18 +87,18 @@ for (const kind of worldKinds)
     const log: FaultLog = { operations: [], fired: false, mutations: 0 };
     stand.web = withFaults(web, null, log);
     t.equal((await stand.run(settings)).status, 'ok');
-    t.equal(log.mutations, 0, 'nothing to do');
+    t.equal(log.mutations, 0, 'no changes');
     stand.web = web;
     await stand.add('three', { 'a.txt': '3' });
     await stand.run(settings);
     const now = await snapshot(web);
     t.strictSame(pathsIn(now).toSorted(), ['one', 'three', 'two/deep']);
-    t.match(now.get('index.html'), 'href="./three/a.txt"', 'without a page, the first file');
-    t.match(await verify(web, { concurrency: 1 }), { length: 4 }, 'verified as any other bundle path');
+    t.match(now.get('index.html'), 'href="./three/a.txt"', 'the first file if there is no page');
+    t.match(await verify(web, { concurrency: 1 }), { length: 4 }, 'verified like any other bundle path');
   });
 
 interface Walked {
-  /** Prepares the destination, and returns what the faults are thrown at. */
+  /** Prepares the destination. Returns the work that the faults interrupt. */
   prepare: (web: Storage) => Promise<Stand>;
   settings: Settings;
   paths: string[];
@@ -210,7 +210,7 @@ t.test('keeps foreign files at the root', async (t) => {
   t.ok(files.has('one/a.txt'), 'the bundle is published');
 });
 
-t.test('a second owner at the same root gets none', async (t) => {
+t.test('a second owner at the same root gets no index', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   await (await standAt(web, 'one')).run(settings);
   const before = await snapshot(web);
@@ -236,7 +236,7 @@ t.test('rejects a bundle at the root as the place of an index', async (t) => {
   t.strictSame([...(await snapshot(web)).keys()].toSorted(), ['.publisher.json', 'a.txt']);
 });
 
-t.test('a dry run writes nothing, and neither does a destination that asked for none', async (t) => {
+t.test('a dry run writes no index, and neither does a destination without the setting', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = await standAt(web, 'one');
   await stand.run({ ...settings, request: { dryRun: true } });
@@ -257,7 +257,7 @@ t.test('the next run restores a missing or changed file of the index', async (t)
   }
   await put(web, 'feed.json', before.get('feed.json')?.replace('one', 'wrong') ?? '');
   await stand.run(settings);
-  t.strictSame(pathsIn(await snapshot(web)), ['one', 'two'], 'what no record vouches for is not believed');
+  t.strictSame(pathsIn(await snapshot(web)), ['one', 'two'], 'an unrecorded bundle is not listed');
 });
 
 t.test('an unpublished bundle leaves the index, and the last one removes it', async (t) => {
@@ -274,7 +274,7 @@ t.test('an unpublished bundle leaves the index, and the last one removes it', as
   });
   const refused = { ...request, maxRemoved: 1, destinationPath: 'two' } as never;
   await t.rejects(unpublishListed(context, web, destination(), refused));
-  t.strictSame(pathsIn(await snapshot(web)), ['two'], 'what stays is listed');
+  t.strictSame(pathsIn(await snapshot(web)), ['two'], 'the remaining bundle is listed');
   await unpublishListed(context, web, destination(), { ...request, destinationPath: 'two' });
   t.strictSame([...(await snapshot(web)).keys()], []);
 });
@@ -306,7 +306,7 @@ t.test('prune keeps the index and updates it', async (t) => {
   t.match(listedIn(await snapshot(web)), [{ path: 'one', outputs: 1, page: 'one/a.txt' }]);
 });
 
-t.test('with releases it leads to the current one, and follows a rollback', async (t) => {
+t.test('with releases, links lead to the current one and follow a rollback', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const releases = { keep: 5, lingerMs: 0, currentInUrl: true, channels: [] };
   const more = { ...settings, releases };
@@ -325,13 +325,13 @@ t.test('with releases it leads to the current one, and follows a rollback', asyn
   t.strictSame(
     reports.flatMap(({ unmanaged, missing }) => [...unmanaged, ...missing]),
     [],
-    'the pointer is not taken for content of the root',
+    'the pointer does not count as content of the root',
   );
   await stand.run(more);
-  t.match(listedIn(await snapshot(web)), [{ outputs: 2 }], 'held-back bundles are not announced');
+  t.match(listedIn(await snapshot(web)), [{ outputs: 2 }], 'held-back bundles are not listed');
 });
 
-t.test('a list that was full and loses one gets the next', async (t) => {
+t.test('after an unpublication, a full list includes the next bundle', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const bundles = Array.from({ length: maxListed + 2 }, (_, index) => `b${String(index).padStart(3, '0')}`);
   await (await standAt(web, ...bundles)).run(settings);
@@ -344,13 +344,13 @@ t.test('a list that was full and loses one gets the next', async (t) => {
   );
 });
 
-t.test('of two updates at once nothing is lost', async (t) => {
+t.test('two concurrent updates lose nothing', async (t) => {
   for (const kind of ['memory files', 'memory objects'] as const) {
     const world = newWorld(kind, t);
     const bundles = ['a', 'b', 'c', 'd', 'e', 'f'];
     await (await standAt(await world.open(), 'first')).run(settings);
-    const stands = await Promise.all(bundles.map(async (name) => standAt(await world.open(), name)));
-    await Promise.all(stands.map((stand) => runUntilFree(t, stand)));
+    const worlds = await Promise.all(bundles.map(async (name) => standAt(await world.open(), name)));
+    await Promise.all(worlds.map((stand) => runUntilFree(t, stand)));
     t.strictSame(
       pathsIn((await world.files()) as Map<string, string>).toSorted(),
       [...bundles, 'first'],
@@ -360,8 +360,8 @@ t.test('of two updates at once nothing is lost', async (t) => {
 });
 
 /**
- * Runs until no other publisher holds the lease for too long: the clock of a stand does not wait for the
- * others, whose reads of templates take real time.
+ * Repeats the run while another publisher holds the lease for too long. The clock of a stand does not wait
+ * for the others, which need real time to read templates.
  */
 async function runUntilFree(t: Test, stand: Stand): Promise<void> {
   for (;;) {
@@ -388,7 +388,7 @@ t.test('reconciling rebuilds the index', async (t) => {
   t.strictSame(pathsIn(await snapshot(web)), ['one', 'two']);
 });
 
-t.test('names are text, and never markup', async (t) => {
+t.test('names are text, never markup', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const hostile = `<script>alert(1)</script> & "q"`;
   await (await standAt(web, hostile.replaceAll('/', '_'))).run({ ...settings, publicBaseUrl: null });

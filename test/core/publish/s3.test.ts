@@ -22,7 +22,7 @@ import {
 import { locationOf, secretsOf, startOwnRadosgw } from '../../services/radosgw.ts';
 import { startS3Proxy } from '../../services/s3-proxy.ts';
 
-/** What a publication to S3 asks of the server, deletes, and leaves when the server refuses. */
+/** The requests and deletions of a publication to S3, and its state after a refusal of the server. */
 
 const server = await startOwnRadosgw(t);
 const proxy = await startS3Proxy(t, server);
@@ -61,8 +61,8 @@ async function publish(
   }
 }
 
-/** Keys of the requests of a method, listings, probes and the attempt's own copies in staging apart. */
-/** Of requests, those that write or delete. */
+/** Keys of the requests with a method, without listings, probes and the attempt's own staged copies. */
+/** Requests that write or delete. */
 function changing(seen: readonly { method: string }[]): string[] {
   return seen.map(({ method }) => method).filter((method) => method !== 'GET' && method !== 'HEAD');
 }
@@ -75,7 +75,7 @@ function requests(method: string): string[] {
     .sort();
 }
 
-t.test('a fresh publication writes each file with one request, and asks little else', async (t) => {
+t.test('a first publication writes each file with one request, and makes few others', async (t) => {
   const location = locationOf(proxy.endpoint, await server.newBucket(), 'p/');
   const files = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`d/f${index}`, `${index}`]));
   t.match(await publish(location, files), { action: 'publish_new', outputsWritten: 60 });
@@ -92,7 +92,7 @@ t.test('a fresh publication writes each file with one request, and asks little e
   t.same(
     proxy.seen.map(({ method }) => method),
     ['GET', 'GET'],
-    'nothing to do: a look at the prefix and the state',
+    'without changes: a check of the prefix and the state',
   );
   t.same(
     requests('GET').filter((key) => key !== ''),
@@ -103,7 +103,7 @@ t.test('a fresh publication writes each file with one request, and asks little e
   const renamed = Object.fromEntries(Object.keys(files).map((name) => [`${name}-2`, 'new']));
   t.match(await publish(location, renamed), { action: 'replace_catalog', outputsRemoved: 60 });
   const asked = proxy.seen.filter(({ method }) => method === 'GET' || method === 'HEAD').length;
-  t.ok(asked <= 16, `${asked} questions before 60 new names are written`);
+  t.ok(asked <= 16, `${asked} requests before 60 new names are written`);
 });
 
 t.test('a dry run leaves no trace', async (t) => {
@@ -115,43 +115,40 @@ t.test('a dry run leaves no trace', async (t) => {
   t.same(changing(proxy.seen), []);
 });
 
-t.test(
-  'a replacement and the cleaning up of a failure delete what is recorded, and nothing else',
-  async (t) => {
-    const location = locationOf(proxy.endpoint, await server.newBucket(), 'p/');
-    t.equal((await publish(location, { a: '1', b: '1' })).error, null);
-    const storage = await open(location);
-    for (const name of ['bundle/guest', 'bundle-2/x', 'sibling']) await put(storage, name, 'guest');
-    proxy.seen.length = 0;
-    t.equal((await publish(location, { a: '2', c: '2' })).error, null);
-    t.same(requests('DELETE'), ['p/bundle/b']);
-    const copies = proxy.seen.filter(({ method, url }) => method === 'DELETE' && url.includes('/kept-'));
-    t.equal(copies.length, 2, 'and its own copies of replaced and removed files');
+t.test('a replacement and the cleanup of a failure delete only recorded objects', async (t) => {
+  const location = locationOf(proxy.endpoint, await server.newBucket(), 'p/');
+  t.equal((await publish(location, { a: '1', b: '1' })).error, null);
+  const storage = await open(location);
+  for (const name of ['bundle/guest', 'bundle-2/x', 'sibling']) await put(storage, name, 'guest');
+  proxy.seen.length = 0;
+  t.equal((await publish(location, { a: '2', c: '2' })).error, null);
+  t.same(requests('DELETE'), ['p/bundle/b']);
+  const copies = proxy.seen.filter(({ method, url }) => method === 'DELETE' && url.includes('/kept-'));
+  t.equal(copies.length, 2, 'and its own copies of replaced and removed files');
 
-    proxy.seen.length = 0;
-    proxy.judge = ({ method, url }) =>
-      method === 'PUT' && url.includes('/bundle/e') ? { status: 400, code: 'InvalidRequest' } : 'pass';
-    t.match(await publish(location, { a: '2', c: '2', d: '3', e: '3' }), { action: 'error' });
-    t.same(requests('DELETE').sort(), ['p/bundle/d', 'p/bundle/e'], 'what it created, and may have created');
-    t.same(await untruths(storage), []);
-    proxy.judge = () => 'pass';
-    t.equal((await publish(location, { a: '2', c: '2', d: '3', e: '3' })).error, null);
+  proxy.seen.length = 0;
+  proxy.judge = ({ method, url }) =>
+    method === 'PUT' && url.includes('/bundle/e') ? { status: 400, code: 'InvalidRequest' } : 'pass';
+  t.match(await publish(location, { a: '2', c: '2', d: '3', e: '3' }), { action: 'error' });
+  t.same(
+    requests('DELETE').sort(),
+    ['p/bundle/d', 'p/bundle/e'],
+    'objects that it created, or may have created',
+  );
+  t.same(await untruths(storage), []);
+  proxy.judge = () => 'pass';
+  t.equal((await publish(location, { a: '2', c: '2', d: '3', e: '3' })).error, null);
 
-    proxy.seen.length = 0;
-    proxy.judge = ({ method, url }) =>
-      method === 'PUT' && url.endsWith('/fresh/b') ? { status: 400, code: 'InvalidRequest' } : 'pass';
-    t.match(await publish(location, { a: '1', b: '1' }, { destinationPath: 'fresh' }), { action: 'error' });
-    t.same(
-      requests('DELETE'),
-      ['p/fresh/.publisher.json', 'p/fresh/a', 'p/fresh/b'],
-      'the state object, too',
-    );
-    for (const name of ['bundle/guest', 'bundle-2/x', 'sibling'])
-      t.equal((await snapshot(storage)).get(name), 'guest');
-  },
-);
+  proxy.seen.length = 0;
+  proxy.judge = ({ method, url }) =>
+    method === 'PUT' && url.endsWith('/fresh/b') ? { status: 400, code: 'InvalidRequest' } : 'pass';
+  t.match(await publish(location, { a: '1', b: '1' }, { destinationPath: 'fresh' }), { action: 'error' });
+  t.same(requests('DELETE'), ['p/fresh/.publisher.json', 'p/fresh/a', 'p/fresh/b'], 'the state object, too');
+  for (const name of ['bundle/guest', 'bundle-2/x', 'sibling'])
+    t.equal((await snapshot(storage)).get(name), 'guest');
+});
 
-t.test('force deletes below the prefix of the bundle only', async (t) => {
+t.test('force deletes only below the prefix of the bundle', async (t) => {
   const bucket = await server.newBucket();
   const location = locationOf(proxy.endpoint, bucket, 'p/');
   const whole = await open(locationOf(server.endpoint, bucket));
@@ -165,7 +162,7 @@ t.test('force deletes below the prefix of the bundle only', async (t) => {
   );
 });
 
-t.test('force at the root of a bucket asks for allow_bucket_root', async (t) => {
+t.test('force at the root of a bucket requires allow_bucket_root', async (t) => {
   const location = locationOf(proxy.endpoint, await server.newBucket());
   const storage = await open(location);
   for (const name of ['mine', 'deep/yours']) await put(storage, name, name);
@@ -184,11 +181,11 @@ t.test('force at the root of a bucket asks for allow_bucket_root', async (t) => 
   t.match(done, { action: 'force_replace', error: null });
   t.same([...(await snapshot(storage)).keys()].sort(), ['.publisher.json', 'a']);
   const again = await publish(location, { a: 'b' }, { force: true, destinationPath: '.' });
-  t.match(again, { action: 'replace_catalog', error: null }, 'force that forces nothing needs no leave');
+  t.match(again, { action: 'replace_catalog', error: null }, 'force without an effect needs no permission');
 });
 
 t.test(
-  'rights that are missing: a clear error, nothing lost, and with them the rerun finishes',
+  'missing permissions are a clear error and lose nothing; with them, the next run finishes',
   async (t) => {
     const bucket = await server.newBucket();
     const writer = await server.addUser('writer');
@@ -212,7 +209,7 @@ t.test(
 
     await policy(allow(['s3:ListBucket', ...objects], [arn, `${arn}/*`]));
     t.equal((await publish(location, { a: '1', 'b/c': '1' }, { user: writer })).error, null);
-    // May write everything but what is below `b/`.
+    // May write everything except objects below `b/`.
     await policy(allow(['s3:ListBucket', ...objects], [arn, `${arn}/*`]), {
       ...allow(['s3:PutObject'], [`${arn}/p/bundle/b/*`]),
       Effect: 'Deny',

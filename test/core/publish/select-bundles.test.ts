@@ -27,7 +27,7 @@ function warningOf(path: string): ReturnType<typeof finding> {
   return finding('warning', 'not_listed', path);
 }
 
-/** A loader of bundles, of which some fail; and what it has read. */
+/** A loader of bundles, some of which fail, and a list of its reads. */
 function loaderOf(failures: Record<string, Error> = {}): { loader: BundleLoader; read: string[] } {
   const read: string[] = [];
   const loader = new BundleLoader(async ({ path }): Promise<SourceBundle> => {
@@ -42,7 +42,7 @@ const paths = ({ bundles }: BundleSelection): string[][] =>
   bundles.map(({ bundle, destinationPath }) => [bundle.path, destinationPath]);
 const incomplete = new WaybillError('invalid_bundle', 'a file is missing');
 
-t.test('each destination gets what its mapping selects, and each bundle is read once', async (t) => {
+t.test('each destination gets the bundles of its mapping, and each bundle is read once', async (t) => {
   const { loader, read } = loaderOf();
   const content = { candidates, invalid: [], loader };
   const newest = await selectFromSource(fixed, content);
@@ -61,7 +61,7 @@ t.test('each destination gets what its mapping selects, and each bundle is read 
   t.same(await loader.outcome(), { invalid: [], warnings: [warningOf('new'), warningOf('old')] });
 });
 
-t.test('a manifest that cannot be read excludes itself, or all where it may be the newest', async (t) => {
+t.test('an unreadable manifest excludes its bundle, or all bundles if it may be the newest', async (t) => {
   const { loader, read } = loaderOf();
   const content = { candidates, invalid: [unreadable], loader };
   const none = await selectFromSource(fixed, content);
@@ -76,7 +76,7 @@ t.test('a manifest that cannot be read excludes itself, or all where it may be t
   t.equal(others.error, null);
 });
 
-t.test('so does a bundle that is not complete, and an older one is not published instead', async (t) => {
+t.test('an incomplete bundle does the same, and no older one is published instead', async (t) => {
   const { loader } = loaderOf({ new: incomplete });
   const content = { candidates, invalid: [], loader };
   const none = await selectFromSource(fixed, content);
@@ -94,7 +94,7 @@ t.test('so does a bundle that is not complete, and an older one is not published
   });
 });
 
-t.test('any other failure is one of the destination, and not of the bundle', async (t) => {
+t.test('any other failure belongs to the destination, not to the bundle', async (t) => {
   for (const failure of [new WaybillError('storage_transient', 'busy'), new Error('a defect')]) {
     const { loader } = loaderOf({ new: failure });
     const content = { candidates, invalid: [], loader };
@@ -103,7 +103,7 @@ t.test('any other failure is one of the destination, and not of the bundle', asy
   }
 });
 
-t.test('bundles that are loaded already are mapped, and there is no source to ask again', async (t) => {
+t.test('maps bundles that are already loaded, without selecting again from a source', async (t) => {
   const selector = selectLoaded([bundleOf({ a: 'a' }, 'up')]);
   const selection = await selector.select(fixed);
   t.same(paths(selection), [['up', '.']]);

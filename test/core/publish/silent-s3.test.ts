@@ -15,7 +15,7 @@ import { locationOf, secretsOf, startRadosgw } from '../../services/radosgw.ts';
  * of silence: a run that is retried ends at most one attempt after `retry_for`. See docs/design/waits.md.
  */
 
-/** Two for the interrupted call, and one for a renewal of the lease that begins in them. */
+/** Two minutes for the interrupted call, and one for a renewal of the lease that begins during it. */
 const maxSilentMinutes = 3;
 
 const server = await startRadosgw(t);
@@ -59,7 +59,7 @@ async function publishUntilSilent(
   return { requests, minutes, error };
 }
 
-t.test('a publication to a server that goes silent ends after a few minutes', async (t) => {
+t.test('a publication to a silent server ends after a few minutes', async (t) => {
   const { requests, error } = await publishUntilSilent(Infinity);
   t.equal(error, null);
   const lasted: number[] = [];

@@ -22,11 +22,11 @@ export interface Settings extends Partial<DestinationConfig> {
   context?: { [K in keyof CoreContext]?: CoreContext[K] | undefined };
 }
 
-/** A pipeline from a source in memory to a destination in memory, and what is seen of it from outside. */
+/** A pipeline from a source to a destination, both in memory, and its visible results. */
 export class Stand {
   source: Storage = memoryStorage({ flavour: 'files' });
   web: Storage = memoryStorage({ flavour: 'files' });
-  /** Each place that was opened, and how. */
+  /** Each place that was opened, and its mode. */
   readonly opened: [string, OpenOptions][] = [];
   readonly closed: string[] = [];
   readonly events: Occurrence[] = [];

@@ -6,7 +6,7 @@ import { selectLoaded } from '../../../src/core/publish/select-bundles.ts';
 import { bundleOf, contextWith, destinationOf, type Files, owner, testClock } from '../../faults/world.ts';
 import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts';
 
-/** Files that are too large to be kept while they are replaced, as objects of more than 5 GiB are on S3. */
+/** Files that are too large to keep a copy while they are replaced, such as S3 objects of more than 5 GiB. */
 
 const disk: MemoryDisk = new Map();
 
@@ -18,7 +18,7 @@ async function publish(files: Files, dryRun = false): Promise<DestinationResult>
   return publishToDestination(context, owner, destinationOf('replacement'), select, { dryRun, force: false });
 }
 
-t.test('the plan and a warning name what could not be put back, in a dry run, too', async (t) => {
+t.test('the plan and a warning name files that cannot be restored, also in a dry run', async (t) => {
   const large = (text: string): string => text.repeat(11);
   const first = { changed: large('a'), gone: large('b'), same: large('c'), small: 'd' };
   t.match(await publish(first), {

@@ -40,7 +40,7 @@ async function remove(root: Storage, more: Partial<UnpublishRequest> = {}): Prom
 
 for (const kind of worldKinds)
   t.test(
-    `${kind}: removes the published files, then the catalog; the next publication is the first`,
+    `${kind}: removes the published files, then the catalog; the next publication is a first one`,
     async (t) => {
       const root = await newWorld(kind, t).open();
       await put(root, 'sibling.txt', 's');
@@ -78,28 +78,25 @@ for (const kind of worldKinds)
         },
       ]);
       await root.remove(listedKey('bundle/d/mine.txt'));
-      t.equal(await root.stat(listedKey('bundle')), undefined, 'nothing is left of the bundle path');
+      t.equal(await root.stat(listedKey('bundle')), undefined, 'no files of the bundle path are left');
       t.match(await publishTo(root, { files: { 'a.txt': 'a' } }), { action: 'publish_new', error: null });
     },
   );
 
-t.test(
-  'of a catalog of several owners only ours goes; one that has nothing of ours is refused',
-  async (t) => {
-    const root = memoryStorage({ flavour: 'files' });
-    await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
-    await t.rejects(remove(root), {
-      code: 'not_owned',
-      message: /published by other\/web/,
-      hint: /--pipeline other --destination web/,
-    });
-    await publishTo(root, { files: { 'ours.txt': 'o' } });
-    t.match(await remove(root), { outputs: ['ours.txt'], staying: [otherOwner] });
-    const state = await stateOf(root);
-    t.match(state, { kind: 'valid', catalog: { bundles: [{ owner: otherOwner }], pending: null } });
-    t.match(await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner }), { action: 'skip_same' });
-  },
-);
+t.test('removes only its own outputs from a shared catalog, and rejects one without any', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
+  await t.rejects(remove(root), {
+    code: 'not_owned',
+    message: /published by other\/web/,
+    hint: /--pipeline other --destination web/,
+  });
+  await publishTo(root, { files: { 'ours.txt': 'o' } });
+  t.match(await remove(root), { outputs: ['ours.txt'], staying: [otherOwner] });
+  const state = await stateOf(root);
+  t.match(state, { kind: 'valid', catalog: { bundles: [{ owner: otherOwner }], pending: null } });
+  t.match(await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner }), { action: 'skip_same' });
+});
 
 t.test('removes a catalog whose last output was pruned', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
@@ -115,7 +112,7 @@ t.test('removes a catalog whose last output was pruned', async (t) => {
   t.same([...(await snapshot(root)).keys()], []);
 });
 
-t.test('suggests a path if one is not published, and creates nothing', async (t) => {
+t.test('suggests a path for an unpublished one, and creates nothing', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await t.rejects(remove(root), { code: 'not_published', hint: /nothing is published/ });
   await publishTo(root, { files: { 'sub/a.txt': 'a' } });
@@ -141,7 +138,7 @@ t.test('suggests a path if one is not published, and creates nothing', async (t)
   t.same(await snapshot(root), before);
 });
 
-t.test('a state that is no catalog is left alone', async (t) => {
+t.test('leaves a state that is not a catalog unchanged', async (t) => {
   for (const [text, hint] of [
     ['{"version": 2, "files": ["a"]}', /publish once/],
     ['{"schema_version": 5}', /newer waybill/],
@@ -190,23 +187,20 @@ t.test('removes files of a killed publication, too', async (t) => {
   t.same([...(await snapshot(root)).keys()], []);
 });
 
-t.test(
-  'a state with an attempt that this version does not know is invalid, not half understood',
-  async (t) => {
-    const root = memoryStorage({ flavour: 'files' });
-    await publishTo(root, { files: { 'a.txt': 'a' } });
-    const log: FaultLog = { operations: [], fired: false, mutations: 0 };
-    await t.rejects(remove(withFaults(root, { kind: 'crash', at: 14, code: 'storage_permanent' }, log)));
-    const text = (await snapshot(within(root, listedKey('bundle')))).get('.publisher.json') ?? '';
-    t.equal(parseState(Buffer.from(text), ['local']).kind, 'valid');
-    t.match(parseState(Buffer.from(text.replace('"unpublish"', '"unheard_of"')), ['local']), {
-      kind: 'invalid',
-      reason: /pending\.action is not one of/,
-    });
-  },
-);
+t.test('a state with an attempt of an unknown version is invalid', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishTo(root, { files: { 'a.txt': 'a' } });
+  const log: FaultLog = { operations: [], fired: false, mutations: 0 };
+  await t.rejects(remove(withFaults(root, { kind: 'crash', at: 14, code: 'storage_permanent' }, log)));
+  const text = (await snapshot(within(root, listedKey('bundle')))).get('.publisher.json') ?? '';
+  t.equal(parseState(Buffer.from(text), ['local']).kind, 'valid');
+  t.match(parseState(Buffer.from(text.replace('"unpublish"', '"unheard_of"')), ['local']), {
+    kind: 'invalid',
+    reason: /pending\.action is not one of/,
+  });
+});
 
-t.test('what one that was killed after its commit left is swept, but not by a dry run', async (t) => {
+t.test('sweeps files of an attempt that was killed after its commit, but not in a dry run', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const dead = newHolder();
   retire(dead);
@@ -257,7 +251,7 @@ t.test('reports an obstacle that appeared before the lease was taken', async (t)
   t.match(await remove(root), { outputs: ['a.txt'] });
 });
 
-t.test('stopped before anything went, it leaves everything as it was', async (t) => {
+t.test('a stop before the first removal leaves everything unchanged', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { 'a.txt': 'a', 'b.txt': 'b' } });
   const before = await snapshot(root);

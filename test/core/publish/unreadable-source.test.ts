@@ -42,7 +42,7 @@ async function sourceOf(bundles: string[]): Promise<Storage> {
 
 const unreadable = new WaybillError('storage_transient', 'the source went away');
 
-t.test('a bundle that cannot be read fails the destinations that selected it, and no other', async (t) => {
+t.test('an unreadable bundle fails only the destinations that selected it', async (t) => {
   const source = await sourceOf(['a', 'b']);
   const places: Record<string, Storage> = {
     '/source': {
@@ -73,7 +73,7 @@ t.test('a bundle that cannot be read fails the destinations that selected it, an
   t.match(countActions([result]), { publish_new: 1, failed_destinations: 1 });
 });
 
-t.test('a source that does not open fails every destination, and none is touched', async (t) => {
+t.test('a source that cannot be opened fails every destination, and none is changed', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const context = {
     ...contextWith(testClock()),
@@ -106,11 +106,11 @@ t.test('a source that does not open fails every destination, and none is touched
     ],
   });
   t.equal(countActions([result]).failed_destinations, 2);
-  t.same(events, ['bundle.publish_failed'], 'one failure, told once');
+  t.same(events, ['bundle.publish_failed'], 'one failure, reported once');
   t.equal((await snapshot(web)).size, 0);
 });
 
-t.test('a destination stopped between two bundles has failed, and reports it once', async (t) => {
+t.test('a destination stopped between two bundles fails, and reports it once', async (t) => {
   const source = await sourceOf(['a', 'b']);
   const web = memoryStorage({ flavour: 'files' });
   const stop = new AbortController();
@@ -181,5 +181,5 @@ t.test('security finding 5: a source that does not answer ends the run, and is c
   t.ok(isClosed);
   const stopped = AbortSignal.abort(new WaybillError('aborted', 'stopped by SIGTERM'));
   const aborted = await publishPipeline({ ...context, signal: stopped }, pipeline, request);
-  t.match(aborted.error, { code: 'aborted' }, 'so does a stop');
+  t.match(aborted.error, { code: 'aborted' }, 'a stop does, too');
 });

@@ -28,14 +28,14 @@ t.test('documented claim sets match the rules that docs/how-to suggests', (t) =>
   t.end();
 });
 
-t.test('only own claims that are text match', (t) => {
+t.test('only own claims with a string value match', (t) => {
   for (const value of [1, true, null, ['x'], { glob: 'x' }, undefined, 'X', ' x', 'x ', 'xx', ''])
     t.same(brokenRules({ claim: 'x' }, { claim: value }), ['claim'], JSON.stringify(value));
   t.same(brokenRules({ constructor: 'x', toString: { glob: '*' } }, {}), ['constructor', 'toString']);
   t.end();
 });
 
-t.test('a star stands for any characters but a slash', (t) => {
+t.test('a star matches any characters but a slash', (t) => {
   for (const [pattern, yes, no] of [
     ['refs/tags/v*', ['refs/tags/v', 'refs/tags/v1.2'], ['refs/tags/v1/x', 'refs/tags/w', 'refs/heads/v1']],
     ['*', ['', 'main'], ['a/b']],
@@ -51,7 +51,7 @@ t.test('a star stands for any characters but a slash', (t) => {
   t.end();
 });
 
-t.test('rules that identify a publisher by names alone are weak', (t) => {
+t.test('rules that identify a publisher only by names are weak', (t) => {
   const hub = 'https://token.actions.githubusercontent.com';
   const own = 'https://ci.example.org';
   for (const [issuer, rules, remedy] of [

@@ -48,22 +48,29 @@ t.test('a rollback goes to the last good release and skips rolled back ones', as
   t.same(new Set(rolledBack(further)), new Set([b, c]));
   t.equal(lastGood(further), null);
   t.same(rolledBack({ ...further, ledger: resumed(further.ledger) }), []);
-  t.equal(lastGood({ ...third, ledger: announcing(third.ledger, [b]) }), a, 'not what is being removed');
+  t.equal(
+    lastGood({ ...third, ledger: announcing(third.ledger, [b]) }),
+    a,
+    'not a release that is being removed',
+  );
 });
 
-t.test('a rollback never goes to a release that was rolled back before, or passed by one', async (t) => {
-  const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
-  const again = wentBack(switched(back, c, 4), a, 5);
-  t.equal(lastGood(again), null, 'b was rolled back before c was published');
-  const passed = wentBack(switched(switched(switched(start, a, 1), b, 2), c, 3), a, 4);
-  t.equal(lastGood({ ...passed, ledger: resumed(passed.ledger) }), null, 'b became current after a');
-  t.equal(lastGood(switched(passed, d, 5)), a);
-  const promoted = switched(switched(back, b, 4), c, 5);
-  t.equal(lastGood(promoted), b, 'a promotion makes a release good again');
-  const first = switched(switched(start, a, 1), b, 2);
-  const killed = { ...first, ledger: beforeSwitch(first, a, at(3), rollbackTo(first, a)) };
-  t.equal(lastGood(switched(killed, c, 4)), b, 'a rollback killed before its switch leaves b good');
-});
+t.test(
+  'a rollback never selects a release that was rolled back before, or skipped by a rollback',
+  async (t) => {
+    const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
+    const again = wentBack(switched(back, c, 4), a, 5);
+    t.equal(lastGood(again), null, 'b was rolled back before c was published');
+    const passed = wentBack(switched(switched(switched(start, a, 1), b, 2), c, 3), a, 4);
+    t.equal(lastGood({ ...passed, ledger: resumed(passed.ledger) }), null, 'b became current after a');
+    t.equal(lastGood(switched(passed, d, 5)), a);
+    const promoted = switched(switched(back, b, 4), c, 5);
+    t.equal(lastGood(promoted), b, 'a promotion makes a release good again');
+    const first = switched(switched(start, a, 1), b, 2);
+    const killed = { ...first, ledger: beforeSwitch(first, a, at(3), rollbackTo(first, a)) };
+    t.equal(lastGood(switched(killed, c, 4)), b, 'a rollback killed before its switch leaves b good');
+  },
+);
 
 t.test('a release that was never current is not a target of a rollback', async (t) => {
   const first = switched(start, a, 1);
@@ -77,7 +84,7 @@ t.test('a rollback ends when another release becomes current', async (t) => {
   t.same(rolledBack(back), [b]);
   const on = switched(back, c, 4);
   t.same(rolledBack(on), []);
-  t.same(rolledBack(switched(on, a, 5)), [], 'nor when the release is promoted that it went back to');
+  t.same(rolledBack(switched(on, a, 5)), [], 'nor if the target of the rollback is promoted');
 });
 
 t.test('a rollback killed before its switch leaves the earlier one effective', async (t) => {
@@ -155,27 +162,28 @@ t.test('retention keeps current, last good, unfinished and unreadable releases',
         const releases = after(steps);
         const unique = [...new Map(some.map((each) => [each.id, each])).values()];
         const now = new Date(at(20));
-        const goes = retired(releases, unique, { keep, lingerMs }, now);
-        removed += goes.length;
+        const retiredNow = retired(releases, unique, { keep, lingerMs }, now);
+        removed += retiredNow.length;
         const byId = new Map(unique.map((each) => [each.id, each]));
         const left = new Map(releases.ledger.history.map((each) => [each.id, each.leftAt]));
         const leftByChannels = new Map(releases.ledger.leftByChannels.map((each) => [each.id, each.leftAt]));
         const inUse = new Set<ReleaseId | null>([releases.current, ...channelTargets(releases)]);
-        for (const id of goes) {
+        for (const id of retiredNow) {
           t.not(id, releases.current);
           t.not(id, lastGood(releases));
-          t.notOk(channelTargets(releases).includes(id), 'no channel leads to it');
+          t.notOk(channelTargets(releases).includes(id), 'no channel points to it');
           t.ok(['complete', 'abandoned'].includes(byId.get(id)?.state ?? ''));
           for (const used of [byId.get(id)?.writtenAt, left.get(id), leftByChannels.get(id)])
-            if (used != null) t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'it has lingered');
+            if (used != null)
+              t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'its linger time has passed');
         }
         const isKept = ({ id, state }: StoredRelease): boolean =>
-          state === 'complete' && !inUse.has(id) && !goes.includes(id);
+          state === 'complete' && !inUse.has(id) && !retiredNow.includes(id);
         const wasPreview = (id: ReleaseId): boolean => leftByChannels.has(id) && !left.has(id);
         const complete = unique.filter(
           ({ id, state }) => state === 'complete' && !inUse.has(id) && !wasPreview(id),
         );
-        t.ok(unique.filter(isKept).length >= Math.min(keep, complete.length), 'so many stay');
+        t.ok(unique.filter(isKept).length >= Math.min(keep, complete.length), 'the number of remaining ones');
       },
     ),
     { seed, numRuns: 500 },
@@ -198,7 +206,11 @@ t.test('retention removes old releases, and none if the pointer is foreign', asy
     'the last good one stays',
   );
   t.same(retired(releases, stored, rule, new Date(at(3))), [a, b]);
-  t.same(retired(releases, stored, { ...rule, lingerMs: 120_000 }, new Date(at(3))), [a], 'b was just left');
+  t.same(
+    retired(releases, stored, { ...rule, lingerMs: 120_000 }, new Date(at(3))),
+    [a],
+    'b was just replaced',
+  );
   const foreign = { ...releases, current: null, foreignTarget: '/srv/other' };
   t.same(retired(foreign, stored, rule, new Date(at(60))), []);
 });
@@ -213,7 +225,7 @@ t.test('removed releases are dropped from the ledger', async (t) => {
   );
 });
 
-t.test('a malformed ledger is reported with its place', async (t) => {
+t.test('a malformed ledger is reported with its location', async (t) => {
   const good = serialiseReleases(noReleases.ledger, { updatedAt: at(0) }).toString();
   for (const [text, message] of [
     ['', /"site" /],
@@ -239,7 +251,7 @@ t.test('the ledger alone shows whether a removal is due', async (t) => {
     'they linger',
   );
   const announced = { ...releases, ledger: announcing(releases.ledger, [a]) };
-  t.equal(isRetirementDue(announced, { ...rule, keep: 3 }, new Date(at(60))), true, 'a removal goes on');
+  t.equal(isRetirementDue(announced, { ...rule, keep: 3 }, new Date(at(60))), true, 'a removal continues');
   t.equal(isRetirementDue(start, rule, new Date(at(60))), false);
 });
 

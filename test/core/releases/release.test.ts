@@ -58,7 +58,7 @@ t.test('every recorded field of an output except its time changes the id', async
   t.equal(new Set(ids).size, ids.length);
 });
 
-t.test('other texts are not parsed as an id', async (t) => {
+t.test('rejects other texts as an id', async (t) => {
   const id = '20261121T101500Z-9f2c41aa';
   for (const text of [`${id}0`, id.toUpperCase(), `../${id}`, `${id}/x`, '', 'current'])
     t.equal(parseReleaseId(text), undefined, text);
@@ -73,7 +73,7 @@ t.test('other texts are not parsed as an id', async (t) => {
   t.equal(releaseAt(`releases/${id}`), id as ReleaseId);
 });
 
-t.test('a managed path is recognized as a release of its bundle path', async (t) => {
+t.test('recognizes a managed path as a release of its bundle path', async (t) => {
   const id = '20261121T101500Z-9f2c41aa' as ReleaseId;
   t.same(releasePathOf(`site/maps/releases/${id}`), { bundlePath: 'site/maps', id });
   t.same(releasePathOf(`releases/${id}`), { bundlePath: '.', id });

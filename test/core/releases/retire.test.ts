@@ -39,7 +39,7 @@ for (const [name, open] of Object.entries(opening))
     writeFileSync(path.join(begun(others), 'theirs.txt'), 'theirs');
     await retire(storage, 1);
     t.same(readdirSync(releases).sort(), [others, complete].sort());
-    t.same(readdirSync(path.join(releases, others)), ['theirs.txt'], 'nothing of others is touched');
+    t.same(readdirSync(path.join(releases, others)), ['theirs.txt'], 'foreign files are unchanged');
     t.notOk(readdirSync(path.join(releases, complete)).includes('.publisher.tmp'));
     t.ok(readdirSync(path.join(releases, complete)).includes('.publisher.json'));
   });

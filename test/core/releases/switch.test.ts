@@ -43,7 +43,7 @@ for (const [name, open] of Object.entries(worlds)) {
     t.same(await rollBack(context, storage, null, how), { outcome: 'switched', from: second, to: first });
     const held = { outcome: 'refused', refusal: { why: 'rolled_back', id: second } };
     t.same(await activate(context, storage, second, how), held);
-    t.same(await activate(context, storage, second, how), held, 'however often it is tried');
+    t.same(await activate(context, storage, second, how), held, 'however often it is repeated');
     const third = await writeRelease(root, 2);
     t.same(await activate(context, storage, third, how), { outcome: 'switched', from: first, to: third });
     t.same(await rollBack(context, storage, null, how), { outcome: 'switched', from: third, to: first });
@@ -179,7 +179,7 @@ t.test('removes an abandoned release but not one that is being written', async (
   const publication = writeRelease(slow, 5);
   await isStaging;
   const written = (await surveyReleases(siteOf(root))).stored.filter(({ state }) => state === 'writing');
-  t.equal(written.length, 1, 'its intent stands');
+  t.equal(written.length, 1, 'its intent stays');
   t.same(await retire(root, 0), []);
   steps.emit('onward');
   t.same(await activate(context, siteOf(root), await publication, how), {
@@ -207,7 +207,7 @@ t.test('a slow retention keeps a release that was published again in the meantim
   const storage = siteOf(root);
   const [first] = (await withReleases(root, 3)) as [ReleaseId];
   const meanwhile = async (): Promise<void> => {
-    t.same(await retire(root, 0), [first], 'another process is quicker');
+    t.same(await retire(root, 0), [first], 'another process is faster');
     t.equal(await writeRelease(root, 0), first);
     t.match(await activate(context, storage, first, how), { outcome: 'switched', to: first });
   };
@@ -232,7 +232,7 @@ t.test('a slow retention keeps a release that was published again in the meantim
   const { ledger } = await readReleases(storage);
   t.ok(
     ledger.history.some(({ id }) => id === first),
-    'it is remembered',
+    'it is recorded',
   );
 });
 

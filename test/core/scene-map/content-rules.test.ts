@@ -25,7 +25,7 @@ const partitions = transcripts.chain((ids) =>
   fc.record({ ids: fc.constant(ids), cuts: fc.subarray(ids.map((_, index) => index).slice(1)) }),
 );
 
-t.test('a random partition of a transcript is clean', async (t) => {
+t.test('a random partition of a transcript has no findings', async (t) => {
   fc.assert(
     fc.property(
       partitions,
@@ -71,7 +71,7 @@ t.test('reports any moved boundary with its scene or an adjacent scene', async (
   t.pass();
 });
 
-t.test('without a transcript too a moved boundary is found', async (t) => {
+t.test('finds a moved boundary without a transcript, too', async (t) => {
   fc.assert(
     fc.property(fc.nat(3), fc.boolean(), fc.integer({ min: -20, max: 70 }), (index, atStart, to) => {
       const map = soundMap();
@@ -85,82 +85,90 @@ t.test('without a transcript too a moved boundary is found', async (t) => {
 });
 
 t.test('reports each rule by name, with its message', async (t) => {
-  const told = (change: (map: SceneMap) => void): [string, string][] => {
+  const findingsAfter = (change: (map: SceneMap) => void): [string, string][] => {
     const map = soundMap();
     change(map);
     return contentFindings(map).map(({ code, message }) => [code, message]);
   };
   t.match(
-    told((map) => (map.scenes[1]!.start_segment_id = 14)),
+    findingsAfter((map) => (map.scenes[1]!.start_segment_id = 14)),
     [['gap', 'Segments 11 to 13 are in no scene, between scene 1 ("S1") and scene 2 ("S2").']],
   );
   t.match(
-    told((map) => (map.scenes[1]!.start_segment_id = 12)),
+    findingsAfter((map) => (map.scenes[1]!.start_segment_id = 12)),
     [['gap', /^Segment 11 is in no scene/]],
   );
   t.match(
-    told((map) => (map.scenes[1]!.start_segment_id = 9)),
+    findingsAfter((map) => (map.scenes[1]!.start_segment_id = 9)),
     [['overlap', 'Scene 2 ("S2") overlaps scene 1 ("S1"): segments 9 and 10 are in both.']],
   );
   t.match(
-    told((map) => (map.scenes[0]!.start_segment_id = 3)),
+    findingsAfter((map) => (map.scenes[0]!.start_segment_id = 3)),
     [['gap', 'Segments 1 and 2 are in no scene, before scene 1 ("S1"), the first.']],
   );
   t.match(
-    told((map) => (map.scenes[3]!.end_segment_id = 39)),
+    findingsAfter((map) => (map.scenes[3]!.end_segment_id = 39)),
     [['gap', 'Segment 40 is in no scene, after scene 4 ("S4"), the last.']],
   );
   t.match(
-    told((map) => (map.scenes[3]!.end_segment_id = 41)),
+    findingsAfter((map) => (map.scenes[3]!.end_segment_id = 41)),
     [['outside_scope', /ends at segment 41/]],
   );
   t.match(
-    told((map) => (map.scenes[0]!.start_segment_id = 0)),
+    findingsAfter((map) => (map.scenes[0]!.start_segment_id = 0)),
     [['outside_scope', /starts at segment 0/]],
   );
   t.same(
-    told((map) => map.scenes.reverse()).map(([code]) => code),
+    findingsAfter((map) => map.scenes.reverse()).map(([code]) => code),
     ['out_of_order', 'out_of_order', 'out_of_order'],
   );
   t.match(
-    told((map) => (map.scenes[1]!.end_segment_id = 5)).map(([code]) => code),
+    findingsAfter((map) => (map.scenes[1]!.end_segment_id = 5)).map(([code]) => code),
     ['scene_reversed', 'gap'],
   );
-  t.ok(told((map) => (map.session_scope.first_segment_id = 99)).some(([code]) => code === 'scope_reversed'));
+  t.ok(
+    findingsAfter((map) => (map.session_scope.first_segment_id = 99)).some(
+      ([code]) => code === 'scope_reversed',
+    ),
+  );
   t.match(
-    told((map) => (map.scenes[2]!.scene_id = 'S1')),
+    findingsAfter((map) => (map.scenes[2]!.scene_id = 'S1')),
     [['duplicate_scene_id', /"S1" of scene 3 is used by scene 1/]],
   );
   t.match(
-    told((map) => (map.scenes[2]!.scene_id = 'S02')),
+    findingsAfter((map) => (map.scenes[2]!.scene_id = 'S02')),
     [['scene_id_not_sequential', /does not come after the number 2/]],
   );
   t.same(
-    told((map) => (map.scenes[2]!.scene_id = 'Act2-1')),
+    findingsAfter((map) => (map.scenes[2]!.scene_id = 'Act2-1')),
     [],
-    'another prefix counts for itself',
+    'another prefix has its own sequence',
   );
   t.match(
-    told((map) => (map.scenes[0]!.summary = 'One. Two. Three. Four.')),
+    findingsAfter((map) => (map.scenes[0]!.summary = 'One. Two. Three. Four.')),
     [['summary_too_long', /has 4 sentences/]],
   );
   t.match(
-    told((map) => (map.scenes[0]!.summary = ' \u200B')),
+    findingsAfter((map) => (map.scenes[0]!.summary = ' \u200B')),
     [['empty_string', /summary is empty/]],
   );
   t.match(
-    told((map) => (map.scenes[0]!.main_participants = ['Bram', ''])),
+    findingsAfter((map) => (map.scenes[0]!.main_participants = ['Bram', ''])),
     [['empty_string', /participant/]],
   );
   t.match(
-    told((map) => (map.boundary_caveats = ['\n'])),
+    findingsAfter((map) => (map.boundary_caveats = ['\n'])),
     [['empty_string', /caveat/]],
   );
-  t.ok(told((map) => (map.scenes[3]!.end_segment_id = 2 ** 53)).some(([code]) => code === 'unsafe_integer'));
+  t.ok(
+    findingsAfter((map) => (map.scenes[3]!.end_segment_id = 2 ** 53)).some(
+      ([code]) => code === 'unsafe_integer',
+    ),
+  );
 });
 
 t.test(
-  'with a transcript a gap names the ids that are missing, and a boundary that is not in it the nearest ones',
+  'with a transcript, a gap names the missing ids, and an unknown boundary the nearest ones',
   async (t) => {
     const ids = Array.from({ length: 60 }, (_, index) => (index + 1) * 10);
     const map = partition(ids, [20, 40]);
@@ -181,7 +189,7 @@ t.test(
   },
 );
 
-t.test('sentences are counted as people count them', async (t) => {
+t.test('counts sentences', async (t) => {
   const counts: [string, number][] = [
     ['', 0],
     ['No stop at the end', 1],
@@ -205,7 +213,7 @@ t.test('sentences are counted as people count them', async (t) => {
   for (const [text, count] of counts) t.equal(countSentences(text), count, text);
 });
 
-t.test('the quick look never lets a long summary through', async (t) => {
+t.test('the fast check finds every long summary', async (t) => {
   const words = fc.constantFrom(
     'Bram',
     'fell',

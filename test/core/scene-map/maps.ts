@@ -1,6 +1,6 @@
 import type { Scene, SceneMap } from '../../../src/core/scene-map/generated/schema-types.ts';
 
-/** A sound map of `count` scenes of `length` segments each, beginning at segment 1. */
+/** A valid map of `count` scenes of `length` segments each, beginning at segment 1. */
 export function soundMap(count = 4, length = 10): SceneMap {
   return {
     artifact_type: 'current_session_scene_map',

@@ -31,7 +31,7 @@ t.test('the schema is valid under the 2020-12 meta-schema and Ajv accepts it in 
 });
 
 t.test(
-  'every object requires all of its properties and allows no other, as strict structured output asks',
+  'every object requires all its properties and allows no others, as strict structured output requires',
   async (t) => {
     const allowed = new Set([
       '$schema',
@@ -51,7 +51,7 @@ t.test(
       t.ok(node.description, `${place} has a description`);
       t.ok(
         Object.keys(node).every((word) => allowed.has(word)),
-        `${place} uses plain keywords alone`,
+        `${place} uses only plain keywords`,
       );
       if (node.type !== 'object') continue;
       objects++;
@@ -67,7 +67,7 @@ t.test('matches the generated types and validators with the schema', async (t) =
     t.equal(await readFile(path, 'utf8'), text, `${path}: run npm run generate:scene-map`);
 });
 
-t.test('each property removed is named at the object that lacks it', async (t) => {
+t.test('each missing property is reported at its object', async (t) => {
   for (const { pointer, key } of properties()) {
     const document = structuredClone(soundMap());
     Reflect.deleteProperty(at(document, pointer) as object, key);
@@ -82,11 +82,11 @@ t.test('each property removed is named at the object that lacks it', async (t) =
         message: new RegExp(`"${key}"`),
       },
     ]);
-    t.equal(found.length, 1, `${pointer}/${key} alone`);
+    t.equal(found.length, 1, `only ${pointer}/${key}`);
   }
 });
 
-t.test('each property of another type is named with its pointer and place', async (t) => {
+t.test('each property of a wrong type is reported with its pointer and position', async (t) => {
   const any = fc.oneof(
     fc.constant(null),
     fc.boolean(),
@@ -122,7 +122,7 @@ t.test('each property of another type is named with its pointer and place', asyn
   }
 });
 
-t.test('an unknown property is refused at every level, whatever its name', async (t) => {
+t.test('rejects an unknown property with any name at every level', async (t) => {
   const known = new Set([...walk(schema, '#')].flatMap(({ node }) => Object.keys(node.properties ?? {})));
   for (const pointer of ['', '/session_scope', '/scenes/2']) {
     fc.assert(
@@ -147,7 +147,7 @@ t.test('an unknown property is refused at every level, whatever its name', async
   }
 });
 
-t.test('values at their limits', async (t) => {
+t.test('accepts values at their limits', async (t) => {
   const codes = (change: (map: ReturnType<typeof soundMap>) => void): string[] => {
     const map = soundMap();
     change(map);
@@ -204,7 +204,7 @@ function* walk(node: Node, place: string): Generator<{ node: Node; place: string
   if (node.items) yield* walk(node.items, `${place}/items`);
 }
 
-/** Each property of the schema, with the pointer of an object of the sound map that has it. */
+/** Each property of the schema, with the pointer of an object of the valid map that has it. */
 function properties(): { pointer: string; key: string; node: Node }[] {
   const found: { pointer: string; key: string; node: Node }[] = [];
   const visit = (node: Node, pointer: string): void => {

@@ -7,7 +7,7 @@ const codesOf = (input: string | Uint8Array): string[] =>
   checkSceneMap(typeof input === 'string' ? bytesOf(input) : input, 'a.json').map(({ code }) => code);
 const sound = JSON.stringify(soundMap(), null, 2);
 
-t.test('a sound document has no findings, whatever its white space and escapes', async (t) => {
+t.test('a valid document has no findings, with any white space and escapes', async (t) => {
   t.same(codesOf(sound), []);
   t.same(codesOf(JSON.stringify(soundMap())), []);
   t.same(codesOf(sound.replaceAll('\n', '\r\n')), []);
@@ -26,7 +26,7 @@ t.test('reports a duplicate key at its second occurrence in a valid document', a
   t.same(
     codesOf(sound.replace('"short_title"', '"scene\\u005fid": "S1", "short_title"')),
     ['duplicate_key'],
-    'though it is written with an escape',
+    'although it is written with an escape',
   );
 });
 
@@ -70,7 +70,7 @@ t.test('reports invalid JSON with its line and column', async (t) => {
   t.same(codesOf(' \n'), ['empty_document']);
 });
 
-t.test('deep nesting and too many values are refused before they cost memory', async (t) => {
+t.test('rejects deep nesting and too many values before they use memory', async (t) => {
   t.same(codesOf('['.repeat(2_000_000)), ['nesting_too_deep']);
   t.same(codesOf('{"a":'.repeat(100_000)), ['nesting_too_deep']);
   t.same(codesOf(`[${'[],'.repeat(1_000_001)}1]`), ['document_too_large']);
@@ -80,7 +80,7 @@ t.test('deep nesting and too many values are refused before they cost memory', a
   );
 });
 
-t.test('nesting that a quote or a comment hides from the measure does not exhaust the stack', async (t) => {
+t.test('nesting hidden by a quote or a comment does not overflow the stack', async (t) => {
   t.ok(codesOf(`["\n${'['.repeat(1_000_000)}`).includes('nesting_too_deep'));
   t.ok(codesOf(`[1 // "\n${',['.repeat(1_000_000)}`).includes('nesting_too_deep'));
 });
@@ -91,7 +91,7 @@ t.test('reports the location of the first byte that is not UTF-8', async (t) => 
   t.match(checkSceneMap(Buffer.from(`\uFEFF${sound}`, 'utf16le'), 'a.json')[0]?.message, /UTF-16/);
 });
 
-t.test('findings are bounded, and a cut never hides that the document is invalid', async (t) => {
+t.test('findings are limited, and a truncated list still counts as invalid', async (t) => {
   const many = { ...soundMap(), boundary_caveats: Array.from({ length: 50_000 }, () => 0) };
   const found = checkSceneMap(bytesOf(many), 'a.json');
   t.equal(found.length, 10_001);
@@ -105,13 +105,13 @@ t.test('findings are bounded, and a cut never hides that the document is invalid
   t.ok(checkSceneMap(bytesOf(blank), 'a.json').every(({ severity }) => severity === 'warning'));
 });
 
-t.test('a mistake late in a long list of scenes has its own index', async (t) => {
+t.test('a mistake late in a long list of scenes has the right index', async (t) => {
   const map = soundMap(333);
   map.scenes[317]!.summary = 7 as never;
   t.match(checkSceneMap(bytesOf(map), 'a.json'), [{ code: 'wrong_type', pointer: '/scenes/317/summary' }]);
 });
 
-t.test('no input throws, and what JSON.parse refuses is never clean', async (t) => {
+t.test('no input throws, and a text that JSON.parse rejects always has findings', async (t) => {
   const edits = fc.tuple(fc.nat(sound.length), fc.nat(40), fc.string({ unit: 'binary', maxLength: 5 }));
   fc.assert(
     fc.property(edits, ([start, length, put]) => {

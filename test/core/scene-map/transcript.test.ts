@@ -4,7 +4,7 @@ import { readTranscript, type TranscriptOptions } from '../../../src/core/scene-
 const read = (text: string, options: TranscriptOptions = {}) =>
   readTranscript(Buffer.from(text), 'talk', options);
 
-t.test('each known format gives its segment ids', async (t) => {
+t.test('reads the segment ids of each known format', async (t) => {
   t.same(read('[{"segment_id": 3}, {"segment_id": 1}]'), { format: 'json', ids: [1, 3] });
   t.same(read('{"segment_id": 1, "text": "a"}\n\n{"segment_id": 2}\n'), { format: 'jsonl', ids: [1, 2] });
   t.same(read('speaker,segment_id,text\nA,4,"x, y\nz"\nB,5,\n'), { format: 'csv', ids: [4, 5] });
@@ -13,7 +13,7 @@ t.test('each known format gives its segment ids', async (t) => {
   t.same(read('[{"id": 9}]', { idKeys: ['segment_id', 'id'] }), { format: 'json', ids: [9] });
 });
 
-t.test('cues count by their number where each has one, else by order', async (t) => {
+t.test('identifies cues by their number if each has one, else by order', async (t) => {
   const srt = '10\n00:00:01,000 --> 00:00:02,000\nHello\n\n11\n00:00:02,000 --> 00:00:03,000\nThere\n';
   t.same(read(srt), { format: 'srt', ids: [10, 11] });
   t.same(read(srt, { cueIds: 'order' }), { format: 'srt', ids: [1, 2] });
@@ -23,7 +23,7 @@ t.test('cues count by their number where each has one, else by order', async (t)
   t.throws(() => read(vtt, { cueIds: 'number' }), { code: 'usage', message: /cue 1 has no number/ });
 });
 
-t.test('a segment id that is used more than once is refused in every format', async (t) => {
+t.test('rejects a duplicate segment id in every format', async (t) => {
   const cues = (...numbers: number[]): string =>
     numbers.map((number) => `${number}\n00:00:01,000 --> 00:00:02,000\nHello\n`).join('\n');
   const repeated: [string, string, TranscriptOptions?][] = [

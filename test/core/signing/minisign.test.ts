@@ -35,7 +35,7 @@ function publicKey(bytes: Buffer): PublicKey {
   return parsed.value;
 }
 
-/** Null if the signature holds, else why it does not. */
+/** null if the signature is valid, else the reason. */
 function verdict(signature: Uint8Array, key: PublicKey, signed: Uint8Array = content): string | null {
   const parsed = parseSignature(signature);
   if (!parsed.ok) return parsed.reason;
@@ -55,7 +55,7 @@ t.test('minisign verifies a signature of waybill, and reports its trusted commen
   t.throws(verify);
 });
 
-t.test('waybill verifies signatures of minisign, both of a digest and of the file itself', async (t) => {
+t.test('waybill verifies signatures of minisign, both prehashed and legacy', async (t) => {
   const place = t.testdir({ content });
   const run = (...args: string[]): string => execFileSync('minisign', args, { cwd: place, encoding: 'utf8' });
   run('-GW', '-p', 'key.pub', '-s', 'key');
@@ -71,11 +71,11 @@ t.test('waybill verifies signatures of minisign, both of a digest and of the fil
   t.match(parseSignature(read('legacy')), { value: { isPrehashed: false } });
   t.match(parseSignature(read('hashed')), { value: { isPrehashed: true, trustedComment: 'made by a test' } });
   const own = await openKey(read('key'));
-  // The comments differ if the id begins with a zero: minisign leaves it out.
+  // The comments differ if the id begins with a zero, because minisign omits it.
   t.equal(publicKeyFile(own.publicKey).split('\n')[1], read('key.pub').toString().split('\n')[1]);
 });
 
-t.test('minisign opens keys of waybill, with a passphrase and without', async (t) => {
+t.test('minisign reads keys of waybill, with a passphrase and without', async (t) => {
   const place = t.testdir({ content });
   const secret = newSecretKey();
   writeFileSync(path.join(place, 'ours'), await secretKeyFile(secret, 'correct horse', cheap));
@@ -92,7 +92,7 @@ t.test('minisign opens keys of waybill, with a passphrase and without', async (t
   }
 });
 
-t.test('a signature file that minisign would not write is refused with its own reason', async (t) => {
+t.test('rejects a signature file that minisign would not write, with the reason', async (t) => {
   const secret = newSecretKey();
   const good = signatureFile(content, secret, comment);
   const [untrusted = '', line = '', trusted = '', last = ''] = good.split('\n');
@@ -119,7 +119,7 @@ t.test('a signature file that minisign would not write is refused with its own r
     ['no trusted', withLines(untrusted, line, 'comment: x', last), 'its third line does not begin'],
     ['last junk', withLines(untrusted, line, trusted, '%'), 'its last line is not base64'],
     ['algorithm', withLines(untrusted, withHead('XX'), trusted, last), 'its algorithm is not Ed25519'],
-    // The digest was signed, and not the content itself.
+    // The digest was signed instead of the content itself.
     ['as legacy', withLines(untrusted, withHead('Ed'), trusted, last), 'it was made for other bytes'],
     ['comment', withLines(untrusted, line, `${trusted}!`, last), 'its trusted comment was changed'],
   ];
@@ -142,7 +142,7 @@ t.test('one flipped bit anywhere in a signature after its first line makes it in
   }
 });
 
-t.test('a damaged secret key is refused, and no refusal shows it or its passphrase', async (t) => {
+t.test('rejects a damaged secret key, without showing the key or its passphrase', async (t) => {
   const secret = newSecretKey();
   const file = Buffer.from(await secretKeyFile(secret, 'correct horse', cheap));
   t.same((await openKey(file, 'correct horse')).publicKey.raw, secret.publicKey.raw);

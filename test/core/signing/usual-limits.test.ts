@@ -6,11 +6,11 @@ import { parseSecretKeyFile } from '../../../src/core/signing/secret-key.ts';
 import { program } from '../../cli/process.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 
-/** The usual limits of scrypt need 1 GiB of memory, which takes long on a busy machine. */
+/** The default limits of scrypt need 1 GiB of memory, which is slow on a busy machine. */
 t.setTimeout(0);
 await ensureInstalled('minisign');
 
-/** `minisign -G` of Debian 12 made it, with the passphrase `pw` and its usual limits. */
+/** Created by `minisign -G` of Debian 12, with the passphrase `pw` and its default limits. */
 const keyOfMinisign = [
   'untrusted comment: minisign encrypted secret key',
   [
@@ -20,13 +20,13 @@ const keyOfMinisign = [
   ].join(''),
   '',
 ].join('\n');
-t.test('waybill opens a key of minisign at the usual limits', async (t) => {
+t.test('waybill decrypts a key of minisign with its default limits', async (t) => {
   const parsed = parseSecretKeyFile(Buffer.from(keyOfMinisign));
   const opened = parsed.ok ? await parsed.value.open('pw') : parsed;
   t.match(opened, { ok: true, value: { publicKey: { id: 'B6A72A269CD2F696' } } });
 });
 
-t.test('minisign signs with a key that waybill made, after the same passphrase', (t) => {
+t.test('minisign signs with a key from waybill and the same passphrase', (t) => {
   const cwd = t.testdir({ file: 'content' });
   const env = { PATH: process.env['PATH'] ?? '', HOME: cwd, WAYBILL_KEY_PASSPHRASE: 'correct horse' };
   const made = spawnSync(process.execPath, [program, 'key', 'new', 'k'], { cwd, env, encoding: 'utf8' });

@@ -8,8 +8,8 @@ import { bundlePrograms } from '../../../scripts/support/bundle-programs.ts';
 import { backends } from '../../../src/core/storage/backends.ts';
 
 /**
- * What an added backend takes: one folder, and one line in `backends.ts`. A copy of the program gets both,
- * and nothing else is changed in it.
+ * A new backend needs one folder and one line in `backends.ts`. Both are added to a copy of the program, and
+ * nothing else is changed.
  */
 const fixture = path.resolve('test/fixtures/backends/shelf');
 const copy = t.testdir();
@@ -35,7 +35,7 @@ function moved(text: string): string {
     .replaceAll('../../../../src/core/', '../../');
 }
 
-// The modules of the copy are made while this runs: nothing else has bundled them.
+// The modules of the copy are created by this test, so no other program has bundled them.
 const bundleOf = await bundlePrograms(
   [
     'src/cli/main.ts',
@@ -51,7 +51,7 @@ const bundleOf = await bundlePrograms(
   copy,
 );
 
-/** A module of the copy, with the type that the original has. */
+/** A module of the copy, with the type of the original. */
 async function fromCopy<T>(file: string): Promise<T> {
   return (await import(pathToFileURL(bundleOf(file)).href)) as T;
 }
@@ -61,7 +61,7 @@ const shelf = (name: string): string => `backend: shelf, cabinet: ./cabinet, she
 const configuration = (source: string, destinations: string[], more = ''): string =>
   `${more}pipelines: [{id: p, source: {${source}}, destinations: [${destinations.map((each) => `{${each}}`).join(', ')}]}]\n`;
 
-t.test('every folder of a backend is in the list', async (t) => {
+t.test('the list has the folder of every backend', async (t) => {
   const folders = readdirSync('src/core/storage').filter((name) =>
     existsSync(`src/core/storage/${name}/${name}-backend.ts`),
   );
@@ -69,7 +69,7 @@ t.test('every folder of a backend is in the list', async (t) => {
   t.equal(withLine.split('shelfBackend').length, 3, 'an import, and the one line');
 });
 
-t.test('it stands in the schema, resolves, and catalogs may name it', async (t) => {
+t.test('it is in the schema, can be opened, and is accepted in catalogs', async (t) => {
   const { configJsonSchema } = await fromCopy<typeof import('../../../src/core/config/json-schema.ts')>(
     'src/core/config/json-schema.ts',
   );
@@ -117,7 +117,7 @@ t.test('it stands in the schema, resolves, and catalogs may name it', async (t) 
     () =>
       parse(configuration(shelf('in'), [`id: d, ${shelf('out')}`], `server: {staging: {${shelf('s')}}}\n`)),
     { code: 'config_invalid', findings: [{ code: 'invalid_value', pointer: 'server.staging.backend' }] },
-    'a queue in memory stages in a directory of this machine',
+    'a queue in memory stages in a local directory',
   );
 
   const { sourceBackends } = await fromCopy<typeof import('../../../src/core/storage/backends.ts')>(
@@ -168,7 +168,7 @@ t.test('the command line checks, publishes, verifies, prunes and forces', async 
   t.same(names('shut'), ['a.txt', 'strange.txt'], 'nothing was deleted');
 });
 
-t.test('it passes the contract suite as the program opens it', async (t) => {
+t.test('it passes the contract suite when opened by the program', async (t) => {
   const { storageContract } =
     await fromCopy<typeof import('../../contract/storage.ts')>('test/contract/storage.ts');
   const { backendOf } = await fromCopy<typeof import('../../../src/core/storage/backends.ts')>(
@@ -187,7 +187,7 @@ t.test('it passes the contract suite as the program opens it', async (t) => {
       keyEnv: 'K',
     };
     const open = async (): ReturnType<ReturnType<typeof backendOf>['open']> =>
-      // The original knows no shelf.
+      // The original does not have the backend.
       backendOf(location as never).open(location as never, context, { readOnly: false });
     return { open };
   });
@@ -196,7 +196,7 @@ t.test('it passes the contract suite as the program opens it', async (t) => {
 t.test('fails to compile if the registration or a member is missing', async (t) => {
   const declaration = readFileSync(path.join(folder, 'shelf-backend.ts'), 'utf8');
   const members = membersOf(declaration);
-  t.ok(members.length >= 14, 'there are members to forget');
+  t.ok(members.length >= 14, 'there are members to omit');
   const use = path.join(folder, 'use.ts');
   writeFileSync(
     use,
@@ -238,7 +238,7 @@ function membersOf(text: string): { name: string; rest: string }[] {
   return found;
 }
 
-/** What the compiler says of a file of the copy, with the project's own options. */
+/** The compiler's messages about a file of the copy, with the project's own options. */
 function compiled(files: string[]): (file: string) => string[] {
   const { config } = ts.readConfigFile('tsconfig.json', (file) => readFileSync(file, 'utf8')) as {
     config: { compilerOptions: object };

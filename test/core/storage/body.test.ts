@@ -12,7 +12,7 @@ function body(size: number, ...chunks: Buffer[]): Body {
   };
 }
 
-t.test('a body of one chunk is not copied, others are joined', async (t) => {
+t.test('returns a body of one chunk without a copy, and joins several chunks', async (t) => {
   const only = Buffer.from('ab');
   const one = await collect('x', body(2, only), { mode: 'replace' });
   t.equal(one.bytes, only);
@@ -26,7 +26,7 @@ t.test('a body of one chunk is not copied, others are joined', async (t) => {
   t.same(sizes, [2, 1]);
 });
 
-t.test('a body that is short, long or different is refused', async (t) => {
+t.test('rejects a body that is shorter, longer or different', async (t) => {
   const mismatch = { code: 'body_mismatch', message: /^"x"/ };
   await t.rejects(collect('x', body(3, Buffer.from('ab')), { mode: 'replace' }), mismatch);
   await t.rejects(collect('x', body(1, Buffer.from('ab')), { mode: 'replace' }), mismatch);
@@ -34,7 +34,7 @@ t.test('a body that is short, long or different is refused', async (t) => {
   await t.rejects(collect('x', body(2, Buffer.from('ab')), { mode: 'replace', digest }), mismatch);
 });
 
-t.test('an aborted signal ends the reading', async (t) => {
+t.test('an aborted signal ends the read', async (t) => {
   const reason = new Error('stop');
   const signal = AbortSignal.abort(reason);
   await t.rejects(collect('x', body(2, Buffer.from('ab')), { mode: 'replace', signal }), reason);

@@ -9,7 +9,7 @@ import { sizesOf } from '../../../src/core/storage/sizes.ts';
 import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';
 
-/** The same whether files are asked for one by one or listed. */
+/** The result is the same if files are checked separately or listed. */
 
 const wanted = [
   'a.txt',
@@ -22,7 +22,7 @@ const wanted = [
   'x'.repeat(200),
 ].map((name) => listedKey(name) as string as RelativePath);
 
-t.test('files, and nothing else, with their sizes', async (t) => {
+t.test('lists only files, with their sizes', async (t) => {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-sizes-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   mkdirSync(path.join(root, 'site/deep'), { recursive: true });
@@ -47,7 +47,7 @@ t.test('files, and nothing else, with their sizes', async (t) => {
   });
 });
 
-t.test('reports paths that cannot be read as storage failures', async (t) => {
+t.test('reports unreadable paths as storage failures', async (t) => {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-sizes-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const name = 'x'.repeat(300) as RelativePath;

@@ -22,7 +22,7 @@ t.test('an unreachable mount is retried', async (t) => {
     t.match(failureOf(code), { code: 'storage_transient', message: /page\.html/ }, code);
 });
 
-t.test('a refusal is not retried', async (t) => {
+t.test('a rejected operation is not retried', async (t) => {
   t.match(failureOf('EACCES'), { code: 'storage_denied' });
   t.match(failureOf('EROFS'), { code: 'storage_denied' });
   t.match(failureOf('ENAMETOOLONG'), { code: 'storage_permanent' });

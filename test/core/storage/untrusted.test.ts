@@ -23,13 +23,13 @@ import { followLinks } from '../../../src/core/storage/wrappers/follow-links.ts'
 import { owner } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-/** Storage servers are not trusted: none of their answers leads elsewhere or lasts for ever. */
+/** Storage servers are not trusted: no response leads to another place or is endless. */
 
 const storage = { label: 'the server' };
 
 /**
- * What a reader of a directory gets from a server that answers READDIR with these names, and then with the
- * end.
+ * The entries that a reader of a directory gets from a server that answers READDIR with these names, and
+ * then with the end.
  */
 async function namesFrom(
   answers: (request: number) => string[] | null,
@@ -58,7 +58,7 @@ async function namesFrom(
   });
 }
 
-t.test('names of an SFTP server that lead elsewhere are refused', async (t) => {
+t.test('rejects names of an SFTP server that contain a directory', async (t) => {
   t.same(await namesFrom((request) => (request === 1 ? ['.', '..', 'a', '...'] : null)), ['a', '...']);
   for (const name of ['', 'a/b', '/etc/passwd', '../up', 'a\0b'])
     await t.rejects(
@@ -67,7 +67,7 @@ t.test('names of an SFTP server that lead elsewhere are refused', async (t) => {
     );
 });
 
-t.test('a directory of an SFTP server ends', async (t) => {
+t.test('limits the entries of an SFTP directory', async (t) => {
   await t.rejects(
     namesFrom((request) => [`${request}`], new ListingLimit({ names: 1000, bytes: 1e9 })),
     { code: 'storage_permanent', message: 'more than 1000 names' },
@@ -92,7 +92,7 @@ async function pagesFrom(answer: (page: number) => Partial<ListPage>): Promise<n
   return pages;
 }
 
-t.test('a listing of an S3 server stays below its prefix and ends', async (t) => {
+t.test('a listing of an S3 server must stay below its prefix and is limited', async (t) => {
   const object = (name: string): ListPage['objects'][number] => ({
     key: name,
     size: 1,
@@ -121,32 +121,35 @@ t.test('a listing of an S3 server stays below its prefix and ends', async (t) =>
   t.equal(asked, maxEmptyPages + 1);
 });
 
-t.test('an S3 server cannot list names without a size, in another encoding, or of any length', async (t) => {
-  for (const size of [-1, 1.5, Number.NaN, Infinity, 2 ** 60]) {
-    const list = async (): Promise<ListPage> => ({
-      objects: [{ key: 'site/a', size, version: null, modifiedAt: null }],
-      prefixes: [],
-      next: null,
-    });
-    const entries = listEntries({ ...storage, client: { list }, pageSize: null }, 'site/', '', {
-      recursive: true,
-    });
+t.test(
+  'rejects names of an S3 server without a size, in another encoding, or above the maximum length',
+  async (t) => {
+    for (const size of [-1, 1.5, Number.NaN, Infinity, 2 ** 60]) {
+      const list = async (): Promise<ListPage> => ({
+        objects: [{ key: 'site/a', size, version: null, modifiedAt: null }],
+        prefixes: [],
+        next: null,
+      });
+      const entries = listEntries({ ...storage, client: { list }, pageSize: null }, 'site/', '', {
+        recursive: true,
+      });
+      await t.rejects(
+        async () => {
+          for await (const { size: listed } of entries) t.fail(`listed with the size ${listed}`);
+        },
+        { code: 'storage_permanent', message: `"site/a" has the size ${size}` },
+      );
+    }
     await t.rejects(
-      async () => {
-        for await (const { size: listed } of entries) t.fail(`listed with the size ${listed}`);
-      },
-      { code: 'storage_permanent', message: `"site/a" has the size ${size}` },
+      pagesFrom(() => ({ prefixes: [`site/${'x'.repeat(maxNameUnits)}/`] })),
+      { code: 'storage_permanent', message: `more than ${maxNameUnits} characters` },
     );
-  }
-  await t.rejects(
-    pagesFrom(() => ({ prefixes: [`site/${'x'.repeat(maxNameUnits)}/`] })),
-    { code: 'storage_permanent', message: `more than ${maxNameUnits} characters` },
-  );
-  const malformed = new WaybillError('storage_permanent', 'malformed');
-  t.throws(() => nameDecoder('url', () => malformed)('%zz'), malformed);
-});
+    const malformed = new WaybillError('storage_permanent', 'malformed');
+    t.throws(() => nameDecoder('url', () => malformed)('%zz'), malformed);
+  },
+);
 
-t.test('the unfinished uploads of an S3 server end, and are below its prefix', async (t) => {
+t.test('limits the unfinished uploads of an S3 server, below its prefix', async (t) => {
   const uploadsFrom = async (answer: (page: number) => UploadPage['uploads']): Promise<number> => {
     let pages = 0;
     const uploads = async (): Promise<UploadPage> => {
@@ -178,7 +181,7 @@ t.test('the unfinished uploads of an S3 server end, and are below its prefix', a
   );
 });
 
-t.test('a body ends after more bytes than were listed', async (t) => {
+t.test('ends a body after more bytes than were listed', async (t) => {
   let sent = 0;
   const endless = {
     ...memoryStorage({ flavour: 'objects' }),
@@ -193,7 +196,7 @@ t.test('a body ends after more bytes than were listed', async (t) => {
   t.equal(sent, 3);
 });
 
-t.test('directories without an end are not followed', async (t) => {
+t.test('does not follow directories without end', async (t) => {
   const list = async ({ prefix }: { prefix: string }): Promise<ListPage> => ({
     ...{ objects: [], prefixes: [`${prefix}d/`], next: null },
   });
@@ -206,7 +209,7 @@ t.test('directories without an end are not followed', async (t) => {
   t.ok(maxDepth > 2 * maxPathSegments + 8, 'the deepest file of the deepest bundle can be listed');
 });
 
-t.test('a walk through directories has one limit for all of them', async (t) => {
+t.test('one limit applies to all directories of a walk', async (t) => {
   const limits = new Set<ListingLimit | undefined>();
   const nested: Storage = {
     ...memoryStorage({ flavour: 'files' }),

@@ -39,7 +39,7 @@ async function open(
   return Object.assign({ ...tracing }, { lines });
 }
 
-t.test('spans reach a collector as they were, with the headers of the secret', async (t) => {
+t.test('spans reach a collector unchanged, with the headers of the secret', async (t) => {
   const collector = await startCollector(t);
   const tracing = await open(
     { endpoint: collector.url, headersEnv: 'HEADERS', serviceName: 'maps' },
@@ -79,7 +79,7 @@ t.test('spans reach a collector as they were, with the headers of the secret', a
   t.same(tracing.lines, []);
 });
 
-t.test('off: unless it is configured, and by OTEL_SDK_DISABLED', async (t) => {
+t.test('is off unless it is configured, and with OTEL_SDK_DISABLED', async (t) => {
   const off = await open(null);
   t.equal(off.tracer, noTracing.tracer);
   await off.close(0);
@@ -89,7 +89,7 @@ t.test('off: unless it is configured, and by OTEL_SDK_DISABLED', async (t) => {
   await on.close(0);
 });
 
-t.test('rejects unusable settings by name, and never shows secret ones', async (t) => {
+t.test('rejects invalid settings by name, and never shows secret ones', async (t) => {
   const refused = async (
     env: Record<string, string>,
     expected: { code: string; message?: RegExp },
@@ -109,14 +109,14 @@ t.test('rejects unusable settings by name, and never shows secret ones', async (
   await on.close(0);
 });
 
-t.test('headers of a secret', async (t) => {
+t.test('parses headers of a secret', async (t) => {
   t.same(parseExportHeaders('a=b', 'H'), { a: 'b' });
   t.same(parseExportHeaders(' A = b%2Cc== , ,x-y=', 'H'), { a: 'b,c==', 'x-y': '' });
   for (const text of ['', ',', 'a', '=b', 'a b=c', 'a=%zz', 'a=%0d%0ax: y', 'a=ü'])
     t.throws(() => parseExportHeaders(text, 'H'), { code: 'secrets_invalid' }, text);
 });
 
-t.test('the share of traces: configured, else of the environment, else all', async (t) => {
+t.test('the sampling ratio comes from the configuration, else the environment, else all', async (t) => {
   const half = '7fffffff'.padEnd(32, '0');
   const last = 'f'.repeat(32);
   const decided = (sampleRatio: number | null, env: Record<string, string> = {}): boolean[] =>
@@ -132,7 +132,7 @@ t.test('the share of traces: configured, else of the environment, else all', asy
   ]);
 });
 
-t.test('limits of batches', async (t) => {
+t.test('limits batches', async (t) => {
   t.same(batchLimitsOf({ OTEL_BSP_SCHEDULE_DELAY: '', OTEL_BSP_MAX_QUEUE_SIZE: '10' }), { maxQueueSize: 10 });
   for (const text of ['0', '-1', '1.5', 'x'])
     t.throws(() => batchLimitsOf({ OTEL_BSP_EXPORT_TIMEOUT: text }), { code: 'config_invalid' });
@@ -159,7 +159,7 @@ t.test('logs once when a collector rejects spans, and once when it accepts them 
   t.equal(tracing.lines.length, 2);
 });
 
-t.test('the queue of spans is bounded, and closing does not wait for an unreachable collector', async (t) => {
+t.test('the queue of spans is limited, and close does not wait for an unreachable collector', async (t) => {
   const collector = await startCollector(t);
   const tracing = await open(
     { endpoint: collector.url },

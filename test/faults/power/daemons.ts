@@ -12,9 +12,9 @@ import type { Protocol } from './losses.ts';
 import { readRecording, snapshot, traced } from './record.ts';
 
 /*
- * The daemon with the embedded queue and an audit trail. An upload that was answered with 202 is published
- * after the restart, unless it was before, and the trail has its record. Readers have the files of a run that
- * was reported as succeeded. The daemon starts after any loss and accepts uploads.
+ * The daemon with the embedded queue and an audit trail. After the restart, every upload that was answered
+ * with 202 is published, and the trail has its record. Readers see the files of every run that was reported
+ * as succeeded. The daemon starts after any loss and accepts uploads.
  */
 
 export function daemons(t: Test): Protocol {

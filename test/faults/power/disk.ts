@@ -3,28 +3,28 @@ import path from 'node:path';
 import type { Inode, NameChange, Recording, Step } from './record.ts';
 
 /*
- * The disk after a power loss, by the weakest rules that a local file system with a journal keeps:
+ * The disk after a power loss, by the weakest guarantees of a local file system with a journal:
  *
  * - fsync of a file makes its content, size and mode durable, fdatasync its content and size, but neither its
- *   name. fsync of a directory makes its entries durable, but neither its own name nor what is in its files.
- *   A sync covers the calls that returned before it began, once it has returned. ext4 with data=ordered keeps
- *   more: the names that lead to a synced file, and the order of renames.
- * - Each other change of a name may be there or not, in any combination: a later one without an earlier one,
- *   and the name of a file without its content. A rename is never lost halfway. Once only its new directory
- *   is synced, the old name of a file may be back as well.
+ *   name. fsync of a directory makes its entries durable, but neither its own name nor the content of its
+ *   files. A sync covers the calls that returned before it began, once it has returned. ext4 with data=ordered
+ *   guarantees more: the names of a synced file, and the order of renames.
+ * - Each other change of a name may be present or missing, in any combination: a later one without an earlier
+ *   one, and the name of a file without its content. A rename is never lost halfway. If only its new directory
+ *   is synced, the old name of a file may reappear as well.
  * - An unsynced write may be missing, present, present as zeros up to its end, or torn: each sector of 512
- *   bytes by itself. A write through O_DSYNC is durable when it returns.
+ *   bytes separately. A write through O_DSYNC is durable when it returns.
  */
 
-/** What is left of unsynced changes. */
+/** Which unsynced changes survive. */
 export type Remains = 'nothing' | 'names' | 'zeros' | 'torn' | 'anything' | 'everything';
 
 export interface Loss {
-  /** The power goes after so many steps. */
+  /** The number of steps before the power loss. */
   cut: number;
   remains: Remains;
   random: () => number;
-  /** Syncs that are ignored, as if the program did not make them. */
+  /** Syncs that are ignored, as if the program did not call them. */
   isTakenOut?: (step: Step) => boolean;
 }
 
@@ -37,7 +37,7 @@ interface Left {
   mode: number;
 }
 
-/** Replaces the recorded directory by what is on the disk after the loss. */
+/** Replaces the recorded directory by the state of the disk after the loss. */
 export function layOutLoss(recording: Recording, loss: Loss): void {
   const { directory } = recording;
   rmSync(directory, { recursive: true, force: true });
@@ -54,7 +54,7 @@ export function layOutLoss(recording: Recording, loss: Loss): void {
   }
 }
 
-/** Each name with what it leads to, directories before their entries. */
+/** Each name with its target, directories before their entries. */
 export function diskAfter({ root, steps }: Recording, loss: Loss): Map<string, Left> {
   const before = steps.slice(0, loss.cut);
   const durable = durableSteps(before, loss);
@@ -83,7 +83,7 @@ export function diskAfter({ root, steps }: Recording, loss: Loss): Map<string, L
   return left;
 }
 
-/** The steps, and for names the changes of single directories, that are on the disk whatever happens. */
+/** The steps, and for names the changes of single directories, that are certainly on the disk. */
 function durableSteps(before: readonly Step[], { isTakenOut = () => false }: Loss): ReadonlySet<object> {
   const durable = new Set<object>();
   for (const sync of before) {
@@ -107,7 +107,7 @@ function chance(share: Record<Remains, number>, { remains, random }: Loss): bool
 
 const namesLeft = { nothing: 0, names: 1, zeros: 1, torn: 1, anything: 0.5, everything: 1 };
 
-/** The changes of names by one call that are on the disk. */
+/** The name changes of one call that are on the disk. */
 function survivors(
   names: readonly NameChange[],
   durable: ReadonlySet<object>,

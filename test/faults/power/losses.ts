@@ -6,23 +6,23 @@ import { type Case, generator, sampleOf, walkCases } from '../../support/samplin
 import { diskAfter, layOutLoss, type Loss, type Remains } from './disk.ts';
 import { type Inode, type Recording, snapshot, type Step } from './record.ts';
 
-/** A sequence of changes that makes promises, and what holds after a power loss at any of them. */
+/** A sequence of changes that makes promises, and the checks after a power loss at any of them. */
 export interface Protocol {
   name: string;
   /** Runs it once. The trace is written to `trace`. */
   record: (trace: string) => Promise<Recording>;
-  /** Recovers in `root`, and returns the broken ones of the promises that were sent before the loss. */
+  /** Recovers in `root`, and returns the broken promises among those sent before the loss. */
   wrong: (root: string, promises: readonly string[]) => Promise<readonly string[]>;
   remains: readonly Remains[];
   /** The text of a promise. */
   promise: RegExp;
-  /** The syncs, by `syncName`, without which a promise is broken. */
+  /** The syncs, by `syncName`, that a promise depends on. */
   needs: RegExp;
 }
 
 export const allRemains: readonly Remains[] = ['nothing', 'names', 'zeros', 'torn', 'anything', 'everything'];
 
-/** Loses the power at one point, recovers, and returns what is wrong. */
+/** Simulates a power loss at one point, recovers, and returns the errors. */
 export async function wrongAfter(
   { wrong }: Protocol,
   recording: Recording,
@@ -35,8 +35,9 @@ export async function wrongAfter(
 }
 
 /**
- * Records the protocols, then loses the power after any step of them. In the end takes out each kind of sync
- * in turn, and requires that a promise is then broken. `sampled` are the protocols and losses of a sample.
+ * Records the protocols, then simulates a power loss after any step of them. At the end, omits each kind of
+ * sync in turn, and requires that a promise is then broken. `sampled` are the protocols and losses of a
+ * sample.
  */
 export function provePowerLoss(
   t: Test,
@@ -112,7 +113,7 @@ async function lossWithout(
   return null;
 }
 
-/** What a step syncs, by the kind of file: random parts of names and numbers do not count. */
+/** The kind of file that a step syncs, without random parts of names and numbers. */
 export function syncName(step: Step): string | null {
   if (step.kind !== 'sync') return null;
   const name = (step.inode?.name ?? 'everything')
@@ -131,7 +132,7 @@ export function unrecorded(recording: Recording): string[] {
   const compare = (found: Inode, name: string): void => {
     const { inode, bytes, mode } = replayed.get(name) ?? {};
     replayed.delete(name);
-    // LMDB writes its lock through memory. It means nothing after a power loss.
+    // LMDB writes its lock through memory. It has no meaning after a power loss.
     if (name.endsWith('.mdb-lock')) return;
     const isSame = inode?.kind === found.kind && inode.target === found.target && mode === found.mode;
     if (!isSame || bytes?.equals(found.bytes) !== true) differing.push(name);

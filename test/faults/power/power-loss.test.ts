@@ -5,8 +5,9 @@ import { publications } from './publications.ts';
 import { trails } from './trails.ts';
 
 /**
- * Power losses during publications, and while an audit trail is written. The program runs once, and strace
- * records its changes. The power then goes after each step, and unsynced changes are partly lost (`disk.ts`).
+ * Power losses during publications and writes of an audit trail. The program runs once, and strace records
+ * its changes. A power loss is then simulated after each step, and unsynced changes are partly lost
+ * (`disk.ts`).
  */
 
 await ensureInstalled('strace');

@@ -19,16 +19,16 @@ import { allRemains, type Protocol } from './losses.ts';
 import { recordProgram } from './record.ts';
 
 /*
- * Publications, rollbacks and takedowns. After the command has reported success, readers have its result and
- * the catalog agrees. Before, readers of releases have the old or the new version, and in either layout the
- * next run finishes without force. Files that waybill does not own are untouched.
+ * Publications, rollbacks and unpublications. After the command has reported success, readers see its result
+ * and the catalog matches. Before, readers of releases see the old or the new version, and in either layout
+ * the next run completes without force. Foreign files are unchanged.
  */
 
 interface Command {
   name: string;
   layout: Place['layout'];
   verb: 'run' | 'rollback' | 'unpublish';
-  /** What is published before. */
+  /** The version that was published before. */
   versions: number;
   files: number;
 }
@@ -61,7 +61,7 @@ export function publications(t: Test): Protocol[] {
     },
     remains: allRemains,
     promise: reported,
-    // The sync of the whole file system covers the new directory and the outputs.
+    // Syncing the whole file system covers the new directory and the outputs.
     needs: command.files < 40 ? /./ : /^(?!fsync (\.|.*output-N)$)/,
     wrong: (root, promises) =>
       wrongAfterLoss(
@@ -72,7 +72,7 @@ export function publications(t: Test): Protocol[] {
   }));
 }
 
-/** Each version has a directory of its own. It has pages and other files, so that it does not move whole. */
+/** Each version has its own directory with pages and other files, so that it does not move whole. */
 function writeVersion(place: Place, version: number): void {
   writeBundle(place, version);
   const manifest = path.join(place.source, 'manifest.json');
@@ -86,7 +86,7 @@ function writeVersion(place: Place, version: number): void {
   writeFileSync(manifest, JSON.stringify(bundle));
 }
 
-/** A run waits only for another publisher, and none lives after a power loss. */
+/** A run waits only for another publisher, and none is alive after a power loss. */
 const impatient: Clock = {
   ...systemClock,
   sleep: () => Promise.reject(new Error('the next run waits for the lock of a dead publisher')),
@@ -131,7 +131,7 @@ async function wrongAfterLoss(root: string, command: Command, isDone: boolean): 
   return wrong;
 }
 
-/** Whether the catalog says that everything it lists is published. */
+/** Whether everything that the catalog lists is published. */
 function hasCommitted(site: string): boolean {
   const catalog = path.join(site, '.publisher.json');
   return (
@@ -140,7 +140,7 @@ function hasCommitted(site: string): boolean {
   );
 }
 
-/** null if nothing of a publication is there any more. */
+/** null if no file of a publication exists any more. */
 function removed({ site }: Place): string | null {
   const left = existsSync(site)
     ? readdirSync(site).filter((name) => !/^\.publisher\.(lock|tmp)$/.test(name))

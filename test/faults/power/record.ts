@@ -5,10 +5,10 @@ import path from 'node:path';
 
 /*
  * Records each change that a program and its children make to the file system below a directory. strace sees
- * the calls of the system, so no library's call is forgotten, the `sync` of coreutils included.
+ * system calls, so every library is covered, and so is the `sync` of coreutils.
  */
 
-/** A file, a directory or a link, whatever its names are. */
+/** A file, a directory or a link, with any names. */
 export interface Inode {
   kind: 'file' | 'directory' | 'link';
   /** The first name below the recorded directory. */
@@ -21,7 +21,7 @@ export interface Inode {
   entries: Map<string, Inode>;
 }
 
-/** A directory entry that a call makes, or removes (null). */
+/** A directory entry that a call creates, or removes (null). */
 export interface NameChange {
   directory: Inode;
   name: string;
@@ -32,15 +32,15 @@ export type Step =
   | { kind: 'data'; inode: Inode; at: number; bytes: Buffer; isSynced: boolean }
   | { kind: 'size'; inode: Inode; size: number }
   | { kind: 'mode'; inode: Inode; mode: number }
-  /** A rename has its new name first. */
+  /** The new name of a rename comes first. */
   | { kind: 'names'; names: NameChange[] }
   /** `inode` is null for the whole file system. `began` is the number of steps that were complete before. */
   | { kind: 'sync'; inode: Inode | null; call: string; began: number }
-  /** Bytes that were sent to standard output or to a socket: a promise. */
+  /** Bytes that were sent to stdout or to a socket: a promise. */
   | { kind: 'sent'; text: string };
 
 export interface Recording {
-  /** Losses are laid out here, because catalogs and configurations have absolute paths. */
+  /** Losses are simulated here, because catalogs and configurations have absolute paths. */
   directory: string;
   root: Inode;
   steps: Step[];
@@ -58,7 +58,7 @@ export function traced(file: string, command: readonly string[]): [string, strin
   return ['strace', ['-f', '--seccomp-bpf', ...strings, '-e', `trace=${changes}`, '-o', file, ...command]];
 }
 
-/** Everything below `directory`, as it is before the recording. */
+/** Everything below `directory` before the recording. */
 export function snapshot(directory: string, names = new Map<number, Inode>()): Inode {
   const inodeAt = (at: string, name: string): Inode => {
     const found = lstatSync(at);
@@ -106,7 +106,7 @@ interface OpenFile {
   isSynced: boolean;
 }
 
-/** The steps of a trace of strace. Throws for a change that it cannot follow. */
+/** The steps of a trace of strace. Throws for a change that it does not support. */
 export function readRecording(root: Inode, directory: string, trace: string): Recording {
   const reader = new Reader(root, directory);
   const begun = new Map<string, { text: string; began: number }>();
@@ -141,7 +141,7 @@ class Reader {
     this.#directory = directory;
   }
 
-  /** A thread shares the open files of the thread that made it. */
+  /** A thread shares the open files of the thread that created it. */
   learnThread(line: string): void {
     const [, parent, child] =
       /^(\d+) +(?:clone3?\(.*CLONE_THREAD.*|<\.\.\. clone3? resumed>.*CLONE_THREAD.*) = (\d+)$/.exec(line) ??
@@ -173,7 +173,7 @@ class Reader {
     return parent === undefined ? thread : this.#processOf(parent);
   }
 
-  /** The directory and the last name of a path; null outside of the recorded directory. */
+  /** The directory and the last name of a path, or null outside of the recorded directory. */
   #placeOf(file: string): { directory: Inode; name: string } | null {
     const [, process, descriptor, below] = /^\/proc\/(\d+)\/fd\/(\d+)(\/.*)?$/s.exec(file) ?? [];
     let inode: Inode | undefined;
@@ -290,11 +290,11 @@ class Reader {
     else if (call.startsWith('mkdir')) this.#create(first, newInode('directory', '', mode));
     else if (/^(rmdir|unlink)/.test(call)) this.#name([{ ...first, inode: null }]);
     else if (inode === undefined)
-      return; // A socket, which means nothing after a power loss.
+      return; // A socket, which has no meaning after a power loss.
     else if (call.includes('chmod')) this.steps.push({ kind: 'mode', inode, mode });
     else if (call === 'truncate') this.#resize(inode, Number(args[1]));
     else if (!second) throw new Error(`${call} leads out of the recorded directory`);
-    // Otherwise both names lead to one file, and the call changes nothing.
+    // Otherwise, both names refer to one file, and the call changes nothing.
     else if (this.#look(second.directory, second.name) !== inode)
       this.#name([{ ...second, inode }, ...(call.startsWith('rename') ? [{ ...first, inode: null }] : [])]);
   }

@@ -12,7 +12,7 @@ import { allRemains, type Protocol } from './losses.ts';
 import { recordProgram } from './record.ts';
 
 /*
- * The audit trail. Each act whose record was reported to be on the disk has its record, the trail can be
+ * The audit trail. Each act that was reported as recorded has its record on disk. The trail can be
  * continued, and its chain then verifies.
  */
 
@@ -30,7 +30,7 @@ export function trails(t: Test): Protocol {
     },
     remains: allRemains,
     promise: /^act-/,
-    needs: /^(?!.*reserve)/, // A lost reserve is made again.
+    needs: /^(?!.*reserve)/, // A lost reserve is created again.
     wrong: async (root, promises) => {
       const directory = path.join(root, 'state/audit');
       const settings = { directory, maxBytes: 20_000, maxAgeMs: 3_600_000, onFull: 'refuse' } as const;

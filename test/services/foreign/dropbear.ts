@@ -21,7 +21,7 @@ export const startDropbear: StartSftp = async (t) => {
   await run('dropbearkey', ['-t', 'ed25519', '-f', place.at('dropbear_key')]);
   mkdirSync(place.at('.ssh'), { mode: 0o700 });
   copyFileSync(place.authorizedKeysFile, place.at('.ssh/authorized_keys'));
-  // It reads authorized_keys in the home of the user and nowhere else: there, only it sees ours.
+  // It reads authorized_keys only in the home directory of the user, so only this process sees ours there.
   const own = 'mkdir -p "$1/.ssh" && mount --bind "$2" "$1/.ssh" && shift 2 && exec "$@"';
   const before = [...withOwnMounts(), 'sh', '-c', own, 'sh', user.homedir];
   const options = ['-F', '-E', '-s', '-p', `127.0.0.1:${port}`, '-r', place.at('dropbear_key')];

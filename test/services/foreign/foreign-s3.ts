@@ -4,19 +4,19 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import type { Test } from 'tap';
 import type { S3User } from '../radosgw.ts';
 
-/** An S3 server of some make, with a bucket that is empty at first. */
+/** An S3 server of another project, with an initially empty bucket. */
 export interface ForeignS3 {
   version: string;
   endpoint: string;
   user: S3User;
   bucket: string;
-  /** Scenarios of the storage contract that do not hold there. */
+  /** Scenarios of the storage contract that it does not pass. */
   lacks?: readonly string[];
 }
 
 export type StartS3 = (t: Pick<Test, 'teardown'>) => Promise<ForeignS3>;
 
-/** Makes the bucket: waybill never does. Asks again while the server still begins. */
+/** Creates the bucket, which waybill never does. Retries while the server is starting. */
 export async function withBucket(server: Omit<ForeignS3, 'bucket'>): Promise<ForeignS3> {
   const { endpoint, user } = server;
   const client = new S3Client({

@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 import { makeKeys, type SftpServer } from '../sshd.ts';
 import { ownDirectory } from './server-process.ts';
 
-/** An SFTP server of some make, that serves a directory of this machine. */
+/** An SFTP server of another project that serves a local directory. */
 export interface ForeignSftp extends Pick<
   SftpServer,
   'host' | 'port' | 'user' | 'clientKeyFile' | 'knownHostsFile'
@@ -13,13 +13,13 @@ export interface ForeignSftp extends Pick<
   version: string;
   /** A key that it does not know. */
   strangerKeyFile: string;
-  /** Scenarios of the storage contract that do not hold there. */
+  /** Scenarios of the storage contract that it does not pass. */
   lacks: readonly string[];
-  /** Requests that it bears at a time. */
+  /** The maximum number of concurrent requests. */
   maxRequests: number;
-  /** The directory as it is here, empty at first. */
+  /** The local path of the directory, which is initially empty. */
   root: string;
-  /** The same, as clients have to name it. */
+  /** The path of the same directory for clients. */
   seenAs: string;
 }
 
@@ -32,7 +32,7 @@ export interface Keys extends Awaited<ReturnType<typeof makeKeys>> {
   at: (name: string) => string;
 }
 
-/** A directory for a server, with keys of its one client. */
+/** A directory for a server, with keys of its only client. */
 export async function placeOf(t: Pick<Test, 'teardown'>, name: string): Promise<Keys> {
   const directory = ownDirectory(t, name);
   const keys = await makeKeys(directory);
@@ -41,7 +41,7 @@ export async function placeOf(t: Pick<Test, 'teardown'>, name: string): Promise<
   return { ...keys, directory, authorizedKeysFile: at('authorized_keys'), strangerKeyFile, at };
 }
 
-/** A key of the client of a kind that servers read without further packages. */
+/** A client key of a kind that servers support without further packages. */
 export async function rsaKey(file: string): Promise<string> {
   await promisify(execFile)('ssh-keygen', ['-q', '-t', 'rsa', '-b', '2048', '-N', '', '-f', file]);
   return file;

@@ -8,7 +8,7 @@ import { startServer } from './server-process.ts';
 const source = 'test/services/foreign/MinaServer.java';
 const jars = ['sshd-common', 'sshd-core', 'sshd-sftp', 'slf4j-api', 'slf4j-nop', 'jcl-over-slf4j'];
 
-/** Apache MINA SSHD with its SFTP subsystem, in a program that does no more than start it. */
+/** Apache MINA SSHD with its SFTP subsystem, in a program that only starts it. */
 export const startMinaSshd: StartSftp = async (t) => {
   const { through, root } = await newerDebian();
   const place = await placeOf(t, 'mina');

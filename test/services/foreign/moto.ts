@@ -3,7 +3,7 @@ import { firstLineOf, type StartS3, withBucket } from './foreign-s3.ts';
 import { newerDebian } from './newer-debian.ts';
 import { ownDirectory, startServer } from './server-process.ts';
 
-/** The server with which programs in Python are tested. It keeps everything in memory. */
+/** The server for testing Python programs. It stores everything in memory. */
 export const startMoto: StartS3 = async (t) => {
   const { through } = await newerDebian();
   const directory = ownDirectory(t, 'moto');

@@ -8,10 +8,10 @@ import { cached, madeOnce } from '../cache.ts';
 import { ensureInstalled, MissingService } from '../debian.ts';
 import { withOwnMounts } from '../mount-namespace.ts';
 
-/** What the tests start of a Debian that is newer than the one they run on. */
+/** Programs from a Debian release that is newer than that of the tests. */
 const release = 'forky';
 const packages = [
-  // For the locale C.UTF-8, without which Java knows no names beyond ASCII.
+  // For the locale C.UTF-8. Without it, Java supports only ASCII names.
   'libc-bin',
   ...['ceph-mon', 'ceph-osd', 'radosgw'],
   ...['swift-proxy', 'swift-account', 'swift-container', 'swift-object', 'memcached'],
@@ -20,23 +20,23 @@ const packages = [
   ...['libmina-sshd-java', 'default-jre-headless'],
 ];
 
-/** A root directory with those packages, as files alone: nothing of it was configured. */
+/** A root directory with the files of those packages, without configuration. */
 export interface NewerDebian {
   /**
-   * The command prefix to run as root in it. `shared` is a directory of this machine at the same path. Mounts
-   * belong to that process and end with it.
+   * The command prefix to run as root in it. `shared` is a local directory with the same path. Mounts belong
+   * to that process and end with it.
    */
   through: (shared: string) => string[];
   /** The directory itself. */
   root: string;
 }
 
-/** Another list of packages is another directory. */
+/** Another list of packages has another directory. */
 const place = cached(`${release}-${createHash('sha256').update(packages.join()).digest('hex').slice(0, 12)}`);
 
 /**
- * The root, which is made once (a minute or two, 1 GB) and then kept in the user's cache. Throws
- * `MissingService` where that is not possible.
+ * The root directory, which is created once (a minute or two, 1 GB) and then stored in the user's cache.
+ * Throws `MissingService` if that is not possible.
  */
 export async function newerDebian(): Promise<NewerDebian> {
   await ensureInstalled('cleanRoot', 'namespaces');
@@ -52,7 +52,7 @@ export async function newerDebian(): Promise<NewerDebian> {
   };
 }
 
-/** Of `/etc`: who and where programs are. */
+/** Files of `/etc` with users and alternatives. */
 const files = {
   passwd: 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n',
   group: 'root:x:0:\nnogroup:x:65534:\n',
@@ -76,7 +76,7 @@ async function make(root: string): Promise<void> {
     ];
     throw new MissingService(`a root with packages of Debian ${release} cannot be made: ${last}`, { cause });
   }
-  // What the packages' own scripts would make.
+  // The files that the packages' own scripts would create.
   for (const name of ['bin', 'sbin', 'lib', 'lib64'])
     if (!existsSync(path.join(root, name))) symlinkSync(`usr/${name}`, path.join(root, name));
   symlinkSync('dash', path.join(root, 'usr/bin/sh'));

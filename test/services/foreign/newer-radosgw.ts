@@ -3,13 +3,13 @@ import { startOwnRadosgw } from '../radosgw.ts';
 import { firstLineOf, type StartS3 } from './foreign-s3.ts';
 import { newerDebian } from './newer-debian.ts';
 
-/** Ceph's gateway, of a release four years newer than that of Debian 12. */
+/** Ceph's gateway in a release four years newer than that of Debian 12. */
 export const startNewerRadosgw: StartS3 = async (t) => {
   const { through } = await newerDebian();
   const within = memoryDirectory();
   const server = await startOwnRadosgw(t, within, through);
-  const told = await firstLineOf([...through(within), 'radosgw', '--version']);
-  const [, version = ''] = /version (\d+\.\d+)/.exec(told) ?? [];
+  const line = await firstLineOf([...through(within), 'radosgw', '--version']);
+  const [, version = ''] = /version (\d+\.\d+)/.exec(line) ?? [];
   return {
     version,
     endpoint: server.endpoint,

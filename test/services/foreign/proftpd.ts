@@ -17,7 +17,7 @@ export const startProftpd: StartSftp = async (t) => {
   const before = through(place.directory);
   const port = await freePort();
   const { username } = userInfo();
-  // It takes public keys in the form of RFC 4716 only, each user's in a file of its own.
+  // It supports only public keys in RFC 4716 format, with a separate file for each user.
   const key = await rsaKey(place.at('client_rsa'));
   const { stdout } = await run('ssh-keygen', ['-e', '-f', `${key}.pub`]);
   mkdirSync(place.at('keys'));
@@ -46,10 +46,10 @@ export const startProftpd: StartSftp = async (t) => {
   return {
     version,
     ...{ host: '127.0.0.1', port, user: username, root, seenAs: root, clientKeyFile: key, knownHostsFile },
-    // It makes targets of links absolute; publishing releases there is refused.
+    // It makes targets of links absolute, so publishing releases is rejected.
     lacks: [
-      'a link is made, read, replaced and removed, and what it leads to stays',
-      'a link replaces nothing else than a link',
+      'a link is created, read, replaced and removed, and its target stays',
+      'a link replaces only a link',
       'shows readers a complete target while a link is replaced',
     ],
     maxRequests: 64,

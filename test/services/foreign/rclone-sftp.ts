@@ -21,13 +21,13 @@ export const startRcloneSftp: StartSftp = async (t) => {
   return {
     version,
     ...{ host: '127.0.0.1', port, user: 'publisher', root, seenAs: '/', clientKeyFile, knownHostsFile },
-    // With more, files that are renamed one after another get lost.
+    // With more, files that are renamed consecutively get lost.
     lacks: [
-      // It looks for the new name, and then renames.
-      'exclusive creation is won once by twenty contenders',
-      // It says that it made a link, and has not; publishing releases there is refused.
-      'a link is made, read, replaced and removed, and what it leads to stays',
-      'a link replaces nothing else than a link',
+      // It checks for the new name, and then renames.
+      'exclusive creation succeeds once among twenty contenders',
+      // It reports success without creating a link, so publishing releases is rejected.
+      'a link is created, read, replaced and removed, and its target stays',
+      'a link replaces only a link',
       'shows readers a complete target while a link is replaced',
     ],
     maxRequests: 1,

@@ -7,7 +7,7 @@ import { ownDirectory, startServer } from './server-process.ts';
 
 const version = '3.7.1';
 
-/** The server with which programs in Node.js are tested; its bytes are files of a directory. */
+/** The server for testing Node.js programs. It stores objects as files of a directory. */
 export const startS3rver: StartS3 = async (t) => {
   const place = await npmPackage('s3rver', version);
   const directory = ownDirectory(t, 's3rver');

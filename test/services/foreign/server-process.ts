@@ -7,7 +7,7 @@ import path from 'node:path';
 import type { Test } from 'tap';
 import { hasEnded, spawnService } from '../service-process.ts';
 
-/** A directory for servers of this name, which is removed when they have ended: make it before them. */
+/** A directory for servers with this name, which is removed when they have ended. Create it before them. */
 export function ownDirectory(t: Pick<Test, 'teardown'>, name: string): string {
   const directory = mkdtempSync(path.join(tmpdir(), `waybill-${name}-`));
   t.teardown(() => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
@@ -16,7 +16,7 @@ export function ownDirectory(t: Pick<Test, 'teardown'>, name: string): string {
 
 /**
  * Starts a server in the foreground, waits until its port accepts connections, and ends it with its children
- * when the test ends. Its output goes to `server.log` in the directory, and is reported if the server exits.
+ * when the test ends. Its output is in `server.log` in the directory, and is reported if the server exits.
  * If the test is killed, the kernel ends the server, and `npm test` ends its children.
  */
 export async function startServer(

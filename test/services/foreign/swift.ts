@@ -44,8 +44,8 @@ export const startSwift: StartS3 = async (t) => {
   await startServer(t, [...before, 'swift-proxy-server', at('proxy.conf')], { port, directory });
   const version = await firstLineOf([...before, 'python3', '-c', 'import swift; print(swift.__version__)']);
   const user = { id: 'test:tester', accessKeyId: 'test:tester', secretAccessKey: 'testing' };
-  // It looks whether there is an object, and then puts its own: now and then two of many succeed.
-  const lacks = ['exclusive creation is won once by twenty contenders'];
+  // It checks for an object, and then puts its own, so sometimes two of many succeed.
+  const lacks = ['exclusive creation succeeds once among twenty contenders'];
   return withBucket({ version, endpoint: `http://127.0.0.1:${port}`, user, lacks });
 };
 

@@ -8,11 +8,11 @@ import { endService, spawnService } from '../service-process.ts';
 export interface Mail {
   from: string;
   to: string[];
-  /** Whether it came over TLS. */
+  /** Whether it was received over TLS. */
   tls: boolean;
   /** The user that logged in. */
   user: string | null;
-  /** As a mail program shows them. */
+  /** As displayed by a mail program. */
   headers: string[];
   body: string;
 }
@@ -32,15 +32,15 @@ interface SmtpSettings {
   key?: string;
   /** The user and password that every client must log in with. */
   login?: [user: string, password: string];
-  /** The answers to RCPT, by address; others are accepted. */
+  /** The responses to RCPT, by address. Other addresses are accepted. */
   rejected?: Record<string, string>;
 }
 
-/** Debian's aiosmtpd on a free port of loopback. */
+/** Debian's aiosmtpd on a free loopback port. */
 export async function startSmtp(t: Pick<Test, 'teardown'>, settings: SmtpSettings): Promise<SmtpService> {
   await ensureInstalled('smtp');
   const program = path.join(import.meta.dirname, 'smtpd.py');
-  // Debian's Python, which has the package: another one may be earlier in the PATH.
+  // Debian's Python, which has the package. Another one may come earlier in the PATH.
   const child = spawnService('/usr/bin/python3', [program, JSON.stringify(settings)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

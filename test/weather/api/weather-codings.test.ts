@@ -14,7 +14,7 @@ const short = { text: 'a line' };
 interface Raw {
   status: number;
   headers: IncomingHttpHeaders;
-  /** As it was sent. */
+  /** The bytes as they were sent. */
   body: Buffer;
 }
 
@@ -45,7 +45,7 @@ const stable = ({ headers }: Raw): IncomingHttpHeaders => ({
   'x-request-id': '',
 });
 
-t.test('a client gets the coding that it likes best, of the same text', async (t) => {
+t.test('a client gets its preferred encoding of the same text', async (t) => {
   for (const cacheMs of [0, 60_000]) {
     let reads = 0;
     const reader = readerThat(async () => {
@@ -78,7 +78,7 @@ t.test('a client gets the coding that it likes best, of the same text', async (t
       t.equal(answer.headers['content-type'], plain.headers['content-type']);
       if (coding !== undefined) t.ok(answer.body.length < plain.body.length / 4);
     }
-    t.equal(reads, cacheMs === 0 ? 1 + again.length : 1, 'all codings share what is kept');
+    t.equal(reads, cacheMs === 0 ? 1 + again.length : 1, 'all encodings share the cache');
   }
 });
 
@@ -90,7 +90,7 @@ t.test('gives HEAD and 304 the headers of the coding, and each coding its own ET
     const answers = new Map<string, Raw>();
     for (const coding of codings) answers.set(coding, await read(url, { 'accept-encoding': coding }));
     const tags = [...answers.values()].map(({ headers }) => headers.etag ?? '');
-    t.equal(new Set(tags).size, 3, 'a tag for each');
+    t.equal(new Set(tags).size, 3, 'one tag for each');
     for (const [coding, get] of answers) {
       const accept = { 'accept-encoding': coding };
       t.same(stable(await read(url, accept, 'HEAD')), stable(get), `HEAD ${coding}`);
@@ -98,17 +98,20 @@ t.test('gives HEAD and 304 the headers of the coding, and each coding its own ET
         const {
           status,
           body,
-          headers: told,
+          headers: sentHeaders,
         } = await read(url, {
           ...accept,
           'if-none-match': headers.etag ?? '',
         });
         t.equal(status, of === coding ? 304 : 200, `${coding} with the tag of ${of}`);
-        t.equal(told.etag, get.headers.etag);
-        t.equal(told.vary, 'Accept, Accept-Encoding');
+        t.equal(sentHeaders.etag, get.headers.etag);
+        t.equal(sentHeaders.vary, 'Accept, Accept-Encoding');
         if (status !== 304) continue;
-        t.same([body.length, told['content-encoding'], told['content-length']], [0, undefined, undefined]);
-        t.equal(told['cache-control'], get.headers['cache-control']);
+        t.same(
+          [body.length, sentHeaders['content-encoding'], sentHeaders['content-length']],
+          [0, undefined, undefined],
+        );
+        t.equal(sentHeaders['cache-control'], get.headers['cache-control']);
       }
       const since = { ...accept, 'if-modified-since': get.headers['last-modified'] ?? '' };
       t.equal((await read(url, since)).status, 304);
@@ -125,7 +128,7 @@ t.test('does not compress short responses unless the client accepts nothing else
   t.equal(await coding('identity;q=0, gzip'), 'gzip');
   t.equal(await coding('gzip, *;q=0'), 'gzip');
   const { headers } = await read(url);
-  t.equal(headers.vary, 'Accept, Accept-Encoding', 'it may grow');
+  t.equal(headers.vary, 'Accept, Accept-Encoding', 'it may be larger');
   const edges: [number, boolean][] = [
     [1023, false],
     [1024, true],
@@ -156,7 +159,7 @@ t.test('compresses a cached response once', async (t) => {
   t.equal(await encode(answer, null), answer);
 });
 
-t.test('the last good response is served in every coding', async (t) => {
+t.test('serves the last good answer in every encoding', async (t) => {
   let away = false;
   let now = 0;
   const reader = readerThat(() =>

@@ -29,7 +29,7 @@ interface Way {
   metrics: Metrics;
 }
 
-/** The same application twice: with the direct way, and without. */
+/** The same application twice: with the direct path, and without. */
 async function bothWays(t: Test, settings: Omit<WeatherHarness, 'clock' | 'log'>): Promise<[Way, Way]> {
   const open = async (direct: boolean): Promise<Way> => {
     const lines: Record<string, unknown>[] = [];
@@ -50,7 +50,7 @@ async function bothWays(t: Test, settings: Omit<WeatherHarness, 'clock' | 'log'>
   return [await open(true), await open(false)];
 }
 
-/** All bytes of the answer to a request that asks for the end of the connection. */
+/** All bytes of the response to a request that closes the connection. */
 async function exchange(port: number, sent: string): Promise<string> {
   const socket = net.connect(port, '127.0.0.1');
   const chunks: Buffer[] = [];
@@ -60,7 +60,7 @@ async function exchange(port: number, sent: string): Promise<string> {
   return Buffer.concat(chunks).toString('latin1');
 }
 
-/** Without what differs from one request to the next: the id, in each of its places, and the date. */
+/** Removes the parts that differ between requests: the id, everywhere, and the date. */
 function comparable(answer: string): string {
   return answer
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'ID')
@@ -72,13 +72,13 @@ async function counted({ metrics }: Way): Promise<string[]> {
   return all.split('\n').filter((line) => /^waybill_http_(requests_total|\w+_count)\{/.test(line));
 }
 
-/** Each line of the log without what differs from one request to the next; once there are so many. */
+/** Each line of the log without the parts that differ between requests, once there are enough. */
 async function logged({ lines }: Way, count: number): Promise<object[]> {
   while (lines.length < count) await new Promise((resolve) => setImmediate(resolve));
   return lines.map((line) => ({ ...line, request_id: null, err: null }));
 }
 
-/** Sends each request to both servers, and expects the same of them: bytes, lines of the log, counters. */
+/** Sends each request to both servers, and expects the same from them: bytes, log lines, counters. */
 async function expectAlike(t: Test, ways: readonly [Way, Way], requests: readonly string[]): Promise<void> {
   for (const [index, request] of requests.entries()) {
     const [direct, plain] = await Promise.all(ways.map(({ port }) => exchange(port, request)));
@@ -163,7 +163,7 @@ for (const [name, settings] of Object.entries({
   'stored responses': { cacheMs: 1000 },
   'uncached, and readable by pages of other origins': { cors: { origins: ['https://app.example.org'] } },
 }))
-  t.test(`the direct way answers, logs and counts as express does: ${name}`, async (t) => {
+  t.test(`the direct path answers, logs and counts like express: ${name}`, async (t) => {
     const ways = await bothWays(t, { reader, ...settings });
     const varied = ['/observations?station=KNYC', '/alerts?limit=3', '/observations?colour=red', '/nothing'];
     const requests = [
@@ -173,7 +173,7 @@ for (const [name, settings] of Object.entries({
     await expectAlike(t, ways, [...requests, ...oddities]);
   });
 
-t.test('the same below a base path', async (t) => {
+t.test('also below a base path', async (t) => {
   const ways = await bothWays(t, { reader, basePath: '/weather/v1' });
   const below = ['', '/weather/v1', '/weather', '/Weather/V1'];
   await expectAlike(
@@ -183,7 +183,7 @@ t.test('the same below a base path', async (t) => {
   );
 });
 
-t.test('the same where a read fails', async (t) => {
+t.test('also if a read fails', async (t) => {
   const failures: Record<string, Error> = {
     away: new WaybillError('database_unavailable', 'the database "a" cannot be reached (ECONNREFUSED)', {
       cause: new Error('refused'),
@@ -198,7 +198,7 @@ t.test('the same where a read fails', async (t) => {
   }
 });
 
-t.test('the same where a client leaves before it is answered', async (t) => {
+t.test('also if a client disconnects before the answer', async (t) => {
   let release = (): void => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));
   let reading = 0;

@@ -3,8 +3,8 @@ import t, { type Test } from 'tap';
 import { type MakeWorld, onPglite, onPostgres } from './weather-worlds.ts';
 
 /**
- * Publicly reported mistakes of other programs in reading weather data, from the document to the answer. Some
- * of them could have caused harm.
+ * Publicly reported errors of other programs that read weather data, tested from the document to the answer.
+ * Some of them could have caused harm.
  */
 
 const findings: [title: string, run: (t: Test, world: MakeWorld) => Promise<void>][] = [];
@@ -55,7 +55,7 @@ const station = [
   },
 ] as const;
 
-finding('an outlook that has arrived in part never reads as "no storms"', async (t, world) => {
+finding('an outlook that arrived partially never reads as "no storms"', async (t, world) => {
   const discussion = `ACUS01 KWNS 201628\nSWODY1\nSPC AC 201628\n\nDay 1 Convective Outlook\nNWS Storm Prediction Center Norman OK\n1028 AM CST Tue Jan 20 2026\n\nValid 201630Z - 211200Z\n\n...HIGH RISK...\n\n...SUMMARY...\nTornadoes.\n\n`;
   const next = outlook('0.10', box(-100, 30, -90, 40));
   for (const [what, more, otherIssues] of [
@@ -88,11 +88,11 @@ finding('an outlook that has arrived in part never reads as "no storms"', async 
   });
 });
 
-finding('an outlook says nothing of a place that it does not cover', async (t, world) => {
+finding('an outlook reports nothing for a place that it does not cover', async (t, world) => {
   const { get, json } = await world(t, [station, ...whole]);
   const riskOf = async (point: string): Promise<unknown> =>
     ((await json(`/convective-outlooks?hazard=categorical&point=${point}`))['data'] as Json)['risk'];
-  t.match(await riskOf('45,-75'), [{ state: 'none', reason: null }], 'quiet, in the contiguous states');
+  t.match(await riskOf('45,-75'), [{ state: 'none', reason: null }], 'no storms, in the contiguous states');
   for (const point of ['61.2,-149.9', '21.3,-157.9', '18.4,-66'])
     t.match(await riskOf(point), [{ state: 'unknown', reason: 'not_covered', category: null }], point);
   t.match(await get('/convective-outlooks?format=text&point=61.2,-149.9'), /it does not cover this place/);
@@ -158,7 +158,7 @@ const poll = (...features: Json[]): readonly [string, Json] => [
 const idsOf = ({ data }: Json): unknown =>
   (data as { alerts: { id: string }[] }).alerts.map(({ id }) => id).sort();
 
-finding('a polygon across the antimeridian is where it is, in every place', async (t, world) => {
+finding('a polygon across the antimeridian has the right position in every output', async (t, world) => {
   const { get, json } = await world(t, [poll(alert('bering', { geometry: box(179, 55, -179, 65) }))]);
   t.same(idsOf(await json('/alerts?point=60,179.5')), ['bering']);
   t.same(idsOf(await json('/alerts?point=60,-179.5')), ['bering']);
@@ -176,7 +176,7 @@ finding('a polygon across the antimeridian is where it is, in every place', asyn
 });
 
 finding(
-  'a fire-weather warning is placed in its fire zone, and not in the public zone of that code',
+  'a fire-weather warning is placed in its fire zone, not in the public zone with the same code',
   async (t, world) => {
     const zone = (type: string, geometry: unknown): Json => ({
       geometry,
@@ -208,7 +208,7 @@ const value = (figure: number, unitCode: string, qualityControl = 'V'): Json => 
   qualityControl,
 });
 
-finding('one bad field costs one field', async (t, world) => {
+finding('one invalid field affects only that field', async (t, world) => {
   const { fed, json } = await world(t, [
     [
       'observations.json',
@@ -244,7 +244,7 @@ finding('one bad field costs one field', async (t, world) => {
   t.match(await odd.get('/weather/stations/KMID'), /1 alert may apply here, but its area is unknown/);
 });
 
-finding('units are read, and unknown ones are refused by name', async (t, world) => {
+finding('parses units, and rejects unknown ones by name', async (t, world) => {
   const { fed, json } = await world(t, [
     [
       'KMID.json',
@@ -269,7 +269,7 @@ finding('units are read, and unknown ones are refused by name', async (t, world)
   });
 });
 
-finding('a page names alerts of unknown place although others are known to hold', async (t, world) => {
+finding('a page names alerts with an unknown place even if others are known to apply', async (t, world) => {
   const placed = alert('placed', { geometry: box(-96, 34, -94, 36) });
   const { get } = await world(t, [station, poll(placed, alert('lost', { ugc: ['OKZ999'] }))]);
   const page = await get('/weather/stations/KMID');
@@ -313,7 +313,7 @@ finding('a test is never shown as a warning', async (t, world) => {
   }
 });
 
-finding('a refused value is refused in every format and on the map', async (t, world) => {
+finding('an invalid value is rejected in every format and on the map', async (t, world) => {
   const hot = observation({
     temperature: value(148.9, 'wmoUnit:degC', 'X'),
     dewpoint: value(3, 'wmoUnit:degC'),
@@ -332,7 +332,7 @@ finding('a refused value is refused in every format and on the map', async (t, w
     t.notMatch(await get(path), /148\.9|300\.?\d* ?°?F|>300</, path);
 });
 
-finding('an alert that an Update has expired is not shown twice', async (t, world) => {
+finding('an alert that an Update expired is not shown twice', async (t, world) => {
   const expiredReferences = ['w-nws.webmaster@noaa.gov,first,2026-01-20T16:00:00-00:00'];
   const update = alert('second', {
     properties: { messageType: 'Update' },
@@ -342,7 +342,7 @@ finding('an alert that an Update has expired is not shown twice', async (t, worl
   t.same(idsOf(await json('/alerts')), ['second']);
 });
 
-finding('CAP 1.2 with a prefix, several areas, polygons and circles is read whole', async (t, world) => {
+finding('reads CAP 1.2 with a prefix, several areas, polygons and circles completely', async (t, world) => {
   const cap = `<?xml version="1.0"?><cap:alert xmlns:cap="urn:oasis:names:tc:emergency:cap:1.2"><cap:identifier>c1</cap:identifier>
     <cap:sender>s</cap:sender><cap:sent>2026-01-20T17:00:00-00:00</cap:sent><cap:status>Actual</cap:status><cap:msgType>Update</cap:msgType>
     <cap:references>s,c0,2026-01-20T16:00:00-00:00</cap:references><cap:info><cap:language>en-US</cap:language><cap:category>Met</cap:category>

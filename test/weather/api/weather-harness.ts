@@ -27,14 +27,14 @@ export interface WeatherHarness {
   cacheMs?: number;
   templates?: string;
   log?: Log;
-  /** The same for every family; by default nothing is stale. */
+  /** The same for every family. By default, nothing is stale. */
   staleAfterMs?: number;
   weatherMetrics?: WeatherMetrics;
   cors?: { origins: string[] };
   basePath?: string;
 }
 
-/** What the weather routes need, over a reader of the caller's. */
+/** The dependencies of the weather routes, with the caller's reader. */
 export function weatherPorts(settings: WeatherHarness): WeatherPorts & HttpPorts & { metrics: null } {
   const { reader, clock, cacheMs = 0, templates = shippedTemplates, log = silentLog } = settings;
   const weather = createWeatherService({
@@ -68,7 +68,7 @@ export function weatherPorts(settings: WeatherHarness): WeatherPorts & HttpPorts
   return { http, clock, log, logging: logControl(), metrics: null, weather };
 }
 
-/** The weather routes alone on a free port, over a reader of the caller's; ended by the teardown. */
+/** The weather routes alone on a free port, with the caller's reader. Closed by the teardown. */
 export async function startWeather(t: Test, settings: WeatherHarness): Promise<string> {
   const ports = weatherPorts(settings);
   const server = createServer(createReaderApp(ports));

@@ -6,7 +6,7 @@ import { states } from '../../../src/weather/pages/map-shapes.ts';
 import { outlinePath } from '../../../src/weather/pages/projection.ts';
 import { forecastWindOf, iconOf, paragraphsOf, windOf } from '../../../src/weather/pages/words.ts';
 
-t.test('wind is said in words', (t) => {
+t.test('describes wind in words', (t) => {
   const wind = { windDirection: 337, windSpeed: 15, windGust: 30 };
   t.equal(windOf(wind, 'mph'), 'NNW\u00a015\u00a0mph, gusts\u00a0to\u00a030\u00a0mph');
   t.equal(windOf({ ...wind, windSpeed: 0 }, 'mph'), 'Calm');
@@ -22,7 +22,7 @@ t.test('wind is said in words', (t) => {
   t.end();
 });
 
-t.test('an icon follows the words of the sky, and there is none for other words', (t) => {
+t.test('an icon matches the text of the sky, and unknown texts have none', (t) => {
   for (const [sky, icon] of [
     ['Thunderstorm and Rain', 'thunder'],
     ['Light Freezing Rain', 'sleet'],
@@ -52,7 +52,7 @@ t.test('the text of an alert has paragraphs, and tables keep their lines', (t) =
   t.end();
 });
 
-t.test('an outline across the antimeridian lies on the map where it is, without a stripe', (t) => {
+t.test('an outline across the antimeridian has the right position on the map, without a stripe', (t) => {
   const path = (west: number, east: number): [number, number][] => {
     const ring = [
       [west, 51],
@@ -72,7 +72,7 @@ t.test('an outline across the antimeridian lies on the map where it is, without 
   t.end();
 });
 
-t.test('figures on the map do not cover each other, and the best known station stays', (t) => {
+t.test('values on the map do not overlap, and the best-known station stays', (t) => {
   const at = (id: string, x: number): MapStation => ({
     place: { id, newestAge: 5 } as MapStation['place'],
     at: [x, 10],
@@ -84,7 +84,7 @@ t.test('figures on the map do not cover each other, and the best known station s
   t.end();
 });
 
-t.test('a station leaves an area free, and its figure is without a disc on a large one', (t) => {
+t.test('a station makes space in its area, and its value has no disc on a large one', (t) => {
   const large = outlinesOf('M0,0L100,0L100,100L0,100Z');
   const small = outlinesOf('M200,0L210,0L210,10L200,10Z');
   const cover = (x: number, y: number): string => coverOf([...large, ...small], [x, y], 10);
@@ -96,7 +96,7 @@ t.test('a station leaves an area free, and its figure is without a disc on a lar
   t.end();
 });
 
-t.test('an area is named by the states that have most of it', (t) => {
+t.test('an area has the names of the states that cover most of it', (t) => {
   const shapeOf = (west: number, south: number, east: number, north: number): string => {
     const ring = [
       [west, south],
@@ -116,7 +116,7 @@ t.test('an area is named by the states that have most of it', (t) => {
   t.end();
 });
 
-t.test('the units that were chosen last come from a cookie, and from nothing else', (t) => {
+t.test('only a cookie remembers the units that were last selected', (t) => {
   const remembered = (cookie: string): unknown => rememberedUnits({ headers: { cookie } });
   t.equal(remembered('a=b; waybill_units=si'), 'si');
   t.equal(remembered('waybill_units=us; a=b'), 'us');

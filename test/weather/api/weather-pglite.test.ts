@@ -7,7 +7,7 @@ import { weatherHttpSuite } from './weather-suite.ts';
 
 const secrets = await loadSecrets({ directory: null, env: {} });
 
-t.test('every family over HTTP from the embedded database', async (t) => {
+t.test('every family works over HTTP from the embedded database', async (t) => {
   const directory = join(t.testdir({}), 'database');
   const databases = [{ name: 'embedded', driver: 'pglite', schema: 'weather', directory } as const];
   await weatherHttpSuite(t, {

@@ -3,8 +3,8 @@ import type { Reading } from '../../../src/weather/family.ts';
 import type { WeatherReader } from '../../../src/weather/reader.ts';
 
 /**
- * A reader whose every read does the same: for what HTTP makes of answers that no real database gives at
- * will.
+ * A reader whose reads all do the same, for testing HTTP with answers that a real database does not return
+ * on demand.
  */
 export function readerThat(read: () => Promise<Reading<object>>): WeatherReader {
   const reads = Object.fromEntries(familyNames.map((name) => [name, read]));

@@ -12,7 +12,7 @@ import { placeRows } from '../place-rows.ts';
 import type { Driver } from '../suite.ts';
 import { startWeather } from './weather-harness.ts';
 
-/** Alerts without an outline may hold at the place that they ask for. */
+/** Alerts without an outline may apply at the requested place. */
 const partlyUnknown = ['alerts-point', 'alerts-bbox'];
 const golden = 'test/fixtures/weather-golden';
 const formats = [
@@ -24,10 +24,10 @@ const formats = [
 ] as const;
 
 const guam = 'urn:oid:2.49.0.1.840.0.03f1860e084073f0cf8e3b25d185844ad3824913.001.1';
-/** Reads that say which place stands for the point. */
+/** Reads that name the place selected for the point. */
 const resolving = ['observation-point', 'current-point', 'hourly-point'];
 
-/** Name of the golden files, moment of the read, path. */
+/** The name of the golden files, the time of the read, and the path. */
 const reads: [string, string, string][] = [
   ['observation-newest', '2026-06-02T17:00:00Z', '/observations'],
   ['observation-knyc', '2026-01-20T18:00:00Z', '/observations?station=KNYC'],
@@ -72,7 +72,7 @@ const reads: [string, string, string][] = [
   ['outlook-discussion', '2026-05-17T13:00:00Z', '/convective-outlooks/discussions?day=2'],
 ];
 
-/** Reads every family over HTTP, in every format, of a database that holds every sample. */
+/** Reads every family over HTTP, in every format, from a database with every sample. */
 export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
   const target = await driver.openTarget();
   await feedAll(target);
@@ -95,7 +95,7 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
   const errorsOf = schemaErrors(document);
 
   for (const [name, moment, path] of reads)
-    await t.test(`${name} is as it was written down`, async (t) => {
+    await t.test(`${name} matches its golden file`, async (t) => {
       now = new Date(moment);
       const offered = document.paths[routeOf(path)]?.get?.responses['200']?.content ?? {};
       for (const [format, extension, type] of formats) {
@@ -110,7 +110,7 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
             Object.keys(JSON.parse(body) as object),
             resolving.includes(name) || partlyUnknown.includes(name) ? ['data', 'meta'] : ['data'],
           );
-        if (format === 'geojson') t.same(getIssues(body), [], 'as RFC 7946 says');
+        if (format === 'geojson') t.same(getIssues(body), [], 'as in RFC 7946');
         if (format === 'csv') isTable(t, body);
         const isJson = format === 'json' || format === 'geojson';
         const lines = isJson ? `${JSON.stringify(JSON.parse(body), null, 1)}\n` : body;
@@ -123,36 +123,33 @@ function routeOf(path: string): string {
   return path.replace(/\?.*/, '').replace(/^\/alerts\/.+/, '/alerts/{id}');
 }
 
-/** Holds an answer, its headers, and the example of its route, to the document of the reader itself. */
+/** Checks an answer, its headers, and the example of its route against the reader's own document. */
 async function isAsTheDocumentSays(
   t: Test,
   { document, errorsOf }: { document: OpenApiDocument; errorsOf: ReturnType<typeof schemaErrors> },
   path: string,
   { response, body }: { response: Response; body: string },
 ): Promise<void> {
-  const told = document.paths[routeOf(path)]?.get?.responses[response.status];
+  const documented = document.paths[routeOf(path)]?.get?.responses[response.status];
   const type = response.headers.get('content-type')?.split(';', 1)[0] ?? '';
-  const media = told?.content?.[type];
+  const media = documented?.content?.[type];
   const examples = media?.example === undefined ? [] : [media.example];
   for (const each of [type.endsWith('json') ? (JSON.parse(body) as unknown) : body, ...examples])
     t.same(errorsOf(media?.schema, each), [], type);
-  for (const [name, { required }] of Object.entries(told?.headers ?? {}))
+  for (const [name, { required }] of Object.entries(documented?.headers ?? {}))
     if (required === true) t.ok(response.headers.has(name), name);
 }
 
-/** A foreign parser finds the same number of fields in every line, and units in some names. */
+/** Another parser finds the same number of fields in every line, and units in some names. */
 function isTable(t: Test, body: string): void {
   t.match(body, /\r\n$/);
   const [names = [], ...rows] = parse(body, { bom: false, relax_column_count: false });
   t.ok(names.includes('temperature (degC)') || names.includes('temperature (degF)'));
-  t.equal(new Set(names).size, names.length, 'no name comes twice');
+  t.equal(new Set(names).size, names.length, 'all names are unique');
   for (const row of rows) t.equal(row.length, names.length);
 }
 
-/**
- * With WAYBILL_GOLDEN=write the answers of today become the golden files, to be looked at before they are
- * committed.
- */
+/** With WAYBILL_GOLDEN=write, the current answers become the golden files. Review them before committing. */
 async function written(name: string, now: string): Promise<string> {
   const file = join(golden, name);
   if (process.env['WAYBILL_GOLDEN'] === 'write') {

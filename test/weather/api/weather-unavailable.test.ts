@@ -24,7 +24,7 @@ interface Line {
   reason?: string;
 }
 
-/** A reader over HTTP, and the lines of its log. */
+/** A reader over HTTP, and its log lines. */
 async function served(changes: Partial<PostgresConfig> = {}, cacheMs = 0) {
   const lines: Line[] = [];
   const note = (fields: object): void => void lines.push(fields);
@@ -39,7 +39,7 @@ async function served(changes: Partial<PostgresConfig> = {}, cacheMs = 0) {
   return { url, lines };
 }
 
-/** Asks for alerts while their table is locked. */
+/** Requests alerts while their table is locked. */
 async function whileLocked<T>(work: (owner: WritableDatabase) => Promise<T>): Promise<T> {
   const owner = await openServer(server.url());
   await owner.run('begin; lock table alert_runs in access exclusive mode');
@@ -66,7 +66,7 @@ async function terminated(): Promise<void> {
   await owner.close();
 }
 
-t.test('a read that is 503 is one line of the log, with the cause', async (t) => {
+t.test('a read that is 503 is one log line with the cause', async (t) => {
   const causes: [
     string,
     RegExp,
@@ -91,7 +91,7 @@ t.test('a read that is 503 is one line of the log, with the cause', async (t) =>
     ],
     [
       'a connection that was terminated',
-      // A machine that is slow writes to the connection once more before it learns of its end.
+      // A slow machine writes to the connection once more before it detects its end.
       /is shutting down or ended the connection \((CONNECTION_CLOSED|ECONNRESET|EPIPE)\)/,
       {},
       (ask) => whileLocked(async () => (await Promise.all([ask(), terminated()]))[0]),
@@ -118,37 +118,40 @@ t.test('a read that is 503 is one line of the log, with the cause', async (t) =>
       t.match(response.headers.get('retry-after'), /^\d+$/);
       const problem = await response.text();
       t.match(JSON.parse(problem), { code: 'database_unavailable', retryable: true });
-      t.notMatch(problem, /127\.0\.0\.1|canceling/, 'the client learns no more than it needs');
+      t.notMatch(problem, /127\.0\.0\.1|canceling/, 'the client gets no details');
       const of503 = await logged(lines, 1);
-      t.equal(lines.length, 1, 'nothing else is logged of it');
+      t.equal(lines.length, 1, 'no other log lines');
       t.match(of503[0], { code: 'database_unavailable', reason });
     });
 });
 
-t.test('rejects a request that would time out on a locked table at once, with a Retry-After', async (t) => {
-  const { url, lines } = await served({ lockTimeoutMs: 1000 });
-  await whileLocked(async () => {
-    // Each is a query of its own; they come as often as they are answered.
-    let limit = 0;
-    const first = Array.from({ length: 24 }, () => fetch(`${url}/alerts?limit=${(limit += 1)}`));
-    for (const { status } of await Promise.all(first)) t.equal(status, 503);
-    const crowd = Array.from({ length: 64 }, async () => {
-      const response = await fetch(`${url}/alerts?limit=${(limit += 1)}`);
-      t.equal(response.status, 503);
-      return Number(response.headers.get('retry-after'));
+t.test(
+  'rejects a request that would time out on a locked table immediately, with a Retry-After',
+  async (t) => {
+    const { url, lines } = await served({ lockTimeoutMs: 1000 });
+    await whileLocked(async () => {
+      // Each is a separate query. They are sent as fast as they are answered.
+      let limit = 0;
+      const first = Array.from({ length: 24 }, () => fetch(`${url}/alerts?limit=${(limit += 1)}`));
+      for (const { status } of await Promise.all(first)) t.equal(status, 503);
+      const crowd = Array.from({ length: 64 }, async () => {
+        const response = await fetch(`${url}/alerts?limit=${(limit += 1)}`);
+        t.equal(response.status, 503);
+        return Number(response.headers.get('retry-after'));
+      });
+      const others = await fetch(`${url}/weather-stories`);
+      t.equal(others.status, 200, 'another family is still served');
+      const retries = await Promise.all(crowd);
+      t.ok(retries.every((seconds) => seconds >= 1 && seconds <= 30));
     });
-    const others = await fetch(`${url}/weather-stories`);
-    t.equal(others.status, 200, 'another family is still served');
-    const retries = await Promise.all(crowd);
-    t.ok(retries.every((seconds) => seconds >= 1 && seconds <= 30));
-  });
-  const shed = (await logged(lines, 88)).filter(({ reason }) => reason?.includes('(POOL_FULL)'));
-  t.ok(shed.length >= 32, `${shed.length} of 64 did not wait`);
-  const back = await fetch(`${url}/alerts`);
-  t.equal(back.status, 200, 'and it goes on once the lock is gone');
-});
+    const shed = (await logged(lines, 88)).filter(({ reason }) => reason?.includes('(POOL_FULL)'));
+    t.ok(shed.length >= 32, `${shed.length} of 64 did not wait`);
+    const back = await fetch(`${url}/alerts`);
+    t.equal(back.status, 200, 'it continues once the lock is released');
+  },
+);
 
-t.test('that a last good answer stands in is logged with the cause', async (t) => {
+t.test('logs the use of a last good answer with the cause', async (t) => {
   const owner = await openServer(server.url());
   await owner.run('insert into alert_runs (fetched_at) values (now())');
   await owner.close();

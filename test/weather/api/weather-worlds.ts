@@ -13,10 +13,7 @@ import { sharedPglite } from '../shared-pglite.ts';
 import { clockAt } from '../suite.ts';
 import { startWeather } from './weather-harness.ts';
 
-/**
- * The way of documents from the feeder to an answer over HTTP, on either database: what the tests of oddities
- * run through.
- */
+/** Documents from the feeder to an answer over HTTP, on either database, for tests of unusual data. */
 
 export interface WeatherWorld {
   fed: FeedResult[];
@@ -25,7 +22,7 @@ export interface WeatherWorld {
   json: (path: string) => Promise<Record<string, unknown>>;
 }
 type Documents = readonly (readonly [name: string, document: unknown])[];
-/** Feeds documents into empty tables. The world before it has ended then. */
+/** Loads documents into empty tables. The previous world must have ended. */
 export type MakeWorld = (t: Test, documents: Documents, now?: string) => Promise<WeatherWorld>;
 
 interface Database {
@@ -33,7 +30,7 @@ interface Database {
   openReader: (clock: Clock) => Promise<WeatherReader>;
 }
 
-/** Tests of one database; each test asks for its worlds. */
+/** Tests of one database. Each test requests its worlds. */
 export type WorldSuite = (t: Test, world: MakeWorld) => Promise<void>;
 
 export const defaultNow = '2026-01-20T18:20:00Z';
@@ -45,7 +42,7 @@ export async function onPglite(t: Test, suite: WorldSuite): Promise<void> {
   await suite(t, makerOf(shared));
 }
 
-/** Runs the suite on a server of its own. All worlds share its connections. */
+/** Runs the suite on its own server. All worlds share its connections. */
 export async function onPostgres(t: Test, suite: WorldSuite): Promise<void> {
   const server = await startPostgres();
   t.teardown(() => server.remove());
@@ -81,14 +78,14 @@ function makerOf({ openTarget, openReader }: Database): MakeWorld {
   };
 }
 
-/** Tables without rows, made at first. */
+/** Empty tables, which are created first. */
 async function emptied(target: WritableDatabase): Promise<void> {
   const tables = await target.query(
     "select table_name from information_schema.tables where table_schema = 'weather'",
     [],
   );
   if (tables.length === 0) return createTables(target);
-  // Faster than truncating them, which makes new files; without the order that foreign keys ask for.
+  // Faster than truncating them, which creates new files, and independent of the order of foreign keys.
   const statements = tables.map(({ table_name: name }) => `delete from weather.${String(name)};`).join(' ');
   await target.run(
     `set session_replication_role = replica; ${statements} set session_replication_role = default`,

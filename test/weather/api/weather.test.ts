@@ -26,7 +26,7 @@ async function problemOf(response: Response): Promise<Problem> {
   return (await response.json()) as Problem;
 }
 
-t.test('reports all errors of a query at once', async (t) => {
+t.test('reports all errors of a query together', async (t) => {
   const response = await fetch(
     `${url}/alerts?zone=NYZ072,x&area=NY&limit=0&severity=&colour=red&event=a&event=b&office=%ZZ`,
   );
@@ -45,7 +45,7 @@ t.test('reports all errors of a query at once', async (t) => {
   ]);
 });
 
-t.test('each parameter is held to its range', async (t) => {
+t.test('checks the range of each parameter', async (t) => {
   for (const path of [
     '/observations?station=K',
     '/observations?units=SI',
@@ -118,7 +118,7 @@ t.test('each parameter is held to its range', async (t) => {
   }
 });
 
-t.test('a refused place says what was expected, with an example and what was probably meant', async (t) => {
+t.test('a rejected place names the expected form, an example and a suggestion', async (t) => {
   const messageOf = async (path: string): Promise<string> => {
     const { findings = [] } = await problemOf(await fetch(url + path));
     return `${findings[0]?.pointer} ${findings[0]?.message}`;
@@ -202,7 +202,7 @@ t.test(
   },
 );
 
-t.test('an alert that is not there is 404', async (t) => {
+t.test('an unknown alert is 404', async (t) => {
   const response = await fetch(`${url}/alerts/urn%3Anone`);
   t.same([response.status, (await problemOf(response)).code], [404, 'alert_not_found']);
 });
@@ -233,13 +233,13 @@ t.test('returns each observation once in a paged history', async (t) => {
     t.equal(pages, Math.ceil(100 / limit));
   }
   const xml = await fetch(`${here}${path}&limit=99`, { headers: { accept: 'application/xml' } });
-  t.match(xml.headers.get('link'), /format=xml/, 'the next page has the form of this one');
+  t.match(xml.headers.get('link'), /format=xml/, 'the next page has the same format');
   await shared.openTarget();
   await target.run("delete from observations where observed_at between '2026-01-10Z' and '2026-01-11Z'");
   await shared.openReader(clock);
 });
 
-t.test('edges of ranges, lists and letter case are taken', async (t) => {
+t.test('accepts bounds of ranges, lists and any letter case', async (t) => {
   for (const path of [
     '/observations?',
     '/observations?station=KNYC&&',
@@ -259,10 +259,10 @@ t.test('edges of ranges, lists and letter case are taken', async (t) => {
   ])
     t.equal((await fetch(url + path)).status, 200, path);
   const silent = await fetch(`${url}/observations?station=KEMP`);
-  t.same([silent.status, await silent.json()], [200, { data: null }], 'a station that has reported nothing');
+  t.same([silent.status, await silent.json()], [200, { data: null }], 'a station without reports');
 });
 
-t.test('a form that is not offered is 406 and told what is', async (t) => {
+t.test('an unsupported format is 406 and lists the supported ones', async (t) => {
   for (const [query, accept] of [
     ['?format=yaml', '*/*'],
     ['', 'image/png'],
@@ -274,7 +274,7 @@ t.test('a form that is not offered is 406 and told what is', async (t) => {
   }
 });
 
-t.test('a refusal comes in the form that was asked for', async (t) => {
+t.test('a refusal has the requested format', async (t) => {
   const json = 'application/problem+json';
   const xml = 'application/problem+xml; charset=utf-8';
   const text = 'text/plain; charset=utf-8';
@@ -320,9 +320,9 @@ t.test('a refusal comes in the form that was asked for', async (t) => {
     });
   }
   const post = await fetch(`${url}/alerts?format=xml`, { method: 'POST' });
-  t.same([post.status, post.headers.get('content-type')], [405, xml], 'another method, too');
+  t.same([post.status, post.headers.get('content-type')], [405, xml], 'also for another method');
   const none = await fetch(`${url}/none?format=xml`);
-  t.same([none.status, none.headers.get('content-type')], [404, json], 'where there is no read, JSON');
+  t.same([none.status, none.headers.get('content-type')], [404, json], 'JSON if there is no read');
 });
 
 t.test('sends freshness and validation headers with responses', async (t) => {
@@ -338,7 +338,7 @@ t.test('sends freshness and validation headers with responses', async (t) => {
     ['/convective-outlooks', 120, true],
     ['/convective-outlooks/discussions', 120, true],
   ];
-  // The feeder wrote what it does not date itself today, and what lies ahead has no date yet.
+  // The feeder wrote rows without dates today, and records of the future have no date yet.
   const tomorrow = clockAt(new Date(Date.now() + 24 * 3600_000).toISOString());
   const later = await startWeather(t, { reader: await shared.openReader(tomorrow), clock: tomorrow });
   for (const [path, maxAge, dated] of cases) {
@@ -352,7 +352,7 @@ t.test('sends freshness and validation headers with responses', async (t) => {
   }
 });
 
-t.test('304 for the tag of the same form only, and tags beat dates', async (t) => {
+t.test('304 only for a tag of the same format, and tags override dates', async (t) => {
   const path = `${url}/observations?station=KNYC`;
   const forms = ['application/json', 'application/xml', 'text/plain'];
   const tags = new Map<string, string>();
@@ -378,7 +378,7 @@ t.test('304 for the tag of the same form only, and tags beat dates', async (t) =
   t.equal(await status({ 'if-none-match': '"other"', 'if-modified-since': dated }), 200);
 });
 
-t.test('HEAD is GET without the body; other methods are refused', async (t) => {
+t.test('HEAD is GET without the body; other methods are rejected', async (t) => {
   const path = `${url}/forecasts/hourly`;
   const [get, head] = [await fetch(path), await fetch(path, { method: 'HEAD' })];
   for (const name of ['etag', 'content-type', 'content-length', 'last-modified', 'cache-control'])
@@ -404,7 +404,7 @@ t.test('templates may be changed, broken and removed while the reader runs', asy
   const [status, text] = await read();
   t.equal(status, 500);
   t.match(text, /^500 Internal Server Error: template_error\n/);
-  t.notMatch(text, templates, 'the path of the file is not told');
+  t.notMatch(text, templates, 'the path of the file is not printed');
   await rm(file);
   t.match(await read(), [406, /unsupported_format/]);
   t.equal((await fetch(`${url}/observations`)).status, 200, 'JSON needs no template');
@@ -412,7 +412,7 @@ t.test('templates may be changed, broken and removed while the reader runs', asy
   t.same(await read(), [200, 'back']);
 });
 
-t.test('identical reads share one query, and what was rendered is kept for a while', async (t) => {
+t.test('identical reads share one query, and rendered answers are cached for a while', async (t) => {
   let reads = 0;
   let now = 0;
   const counting: WeatherReader = {
@@ -429,7 +429,7 @@ t.test('identical reads share one query, and what was rendered is kept for a whi
   t.equal(reads, 1);
   t.equal(new Set(bodies).size, 1);
   t.equal((await fetch(`${url}/observations?units=si&station=knyc`)).status, 200);
-  t.equal(reads, 1, 'the same question in other words');
+  t.equal(reads, 1, 'an equivalent query');
   const hot = await fetch(path, { method: 'HEAD' });
   t.match(hot.headers.get('x-request-id'), /^[0-9a-f-]{36}$/);
   t.equal(hot.headers.get('x-content-type-options'), 'nosniff');
@@ -443,7 +443,7 @@ t.test('identical reads share one query, and what was rendered is kept for a whi
   t.equal(reads, 2);
 });
 
-t.test('hot reads are logged and counted like all others', async (t) => {
+t.test('cached reads are logged and counted like all others', async (t) => {
   const lines: Record<string, unknown>[] = [];
   const note = (fields: object): void => void lines.push(fields as Record<string, unknown>);
   const log = { debug: note, info: note, warn: note, error: note };
@@ -469,7 +469,7 @@ t.test('rejects an invalid request target without side effects', async (t) => {
   t.equal(status, 400);
 });
 
-t.test('data that is older than it should be says so, in every form', async (t) => {
+t.test('every format reports outdated data', async (t) => {
   const asOf = new Date('2026-01-17T18:10:00Z');
   const none = {
     fetchedAt: '2026-01-17T18:10:00Z',
@@ -515,7 +515,7 @@ t.test('data that is older than it should be says so, in every form', async (t) 
   t.notMatch(body, 'STALE');
 });
 
-t.test('an answer whose bytes differ is never 304, whatever the clock and the tables do', async (t) => {
+t.test('an answer with different bytes is never 304, whatever the clock and the tables do', async (t) => {
   let now = new Date('2026-01-20T17:55:00Z');
   let elapsed = 0;
   const ticking = { ...clock, now: () => now, monotonic: () => elapsed };
@@ -542,7 +542,7 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
     '/observations/history?station=KNYC&start=2026-01-20T00:00:00Z&end=2026-01-21T00:00:00Z&format=csv',
     ...['identity', 'gzip', 'br'].map((coding) => `/forecast-discussions?office=OKX#${coding}`),
   ];
-  /** Not `url`: the part after # is the coding. */
+  /** Not `url`: the part after # is the encoding. */
   const ask = (path: string, headers: Record<string, string> = {}): Promise<Response> => {
     const [target = '', coding = 'identity'] = path.split('#');
     return fetch(url + target, { headers: { ...headers, 'accept-encoding': coding } });
@@ -583,14 +583,18 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
         return last === undefined || isSame ? [] : [last.etag];
       });
       if (others.length > 0)
-        t.equal((await ask(path, { 'if-none-match': others.join() })).status, 200, `${path}: no other form`);
+        t.equal(
+          (await ask(path, { 'if-none-match': others.join() })).status,
+          200,
+          `${path}: no other format`,
+        );
       t.equal(response.headers.get('vary'), 'Accept, Accept-Encoding');
       const { headers } = response;
       history.push({ body, etag: headers.get('etag') ?? '', modified: headers.get('last-modified') ?? '' });
       seen.set(path, history);
     }
   }
-  t.ok(revalidated > 10, 'and what is the same is 304');
+  t.ok(revalidated > 10, 'the same bytes are 304');
   for (const path of ofTheClock)
     t.ok(
       seen.get(path)?.every(({ modified }) => modified === ''),
@@ -640,7 +644,7 @@ t.test('serves the last good answer while the database is unreachable, until it 
   });
 });
 
-t.test('a refusal for want of a template names the file in the log', async (t) => {
+t.test('a refusal because of a missing template names the file in the log', async (t) => {
   const lines: object[] = [];
   const note = (fields: object): void => void lines.push(fields);
   const log = { debug: note, info: note, warn: note, error: note };
@@ -653,51 +657,54 @@ t.test('a refusal for want of a template names the file in the log', async (t) =
   t.match(lines.at(-1), { reason: /observations\.txt\.tmpl: it is not a regular file/ });
 });
 
-t.test('a bad record is named once in the log, counted once, and told with every answer', async (t) => {
-  const target = await shared.openTarget();
-  await target.run(
-    "insert into observations (station_id, observed_at, temperature_c) values ('KNYC', '2026-01-20T18:05Z', 'NaN')",
-  );
-  const dirty = await shared.openReader(clock);
-  const lines: object[] = [];
-  const warn = (fields: object): void => void lines.push(fields);
-  const none = (): void => undefined;
-  const counted: unknown[] = [];
-  const weatherMetrics = {
-    weatherAnswered: none,
-    weatherStoodIn: none,
-    weatherRejected: (...what: unknown[]) => void counted.push(what),
-  };
-  const log = { debug: none, info: none, error: none, warn };
-  const url = await startWeather(t, { reader: dirty, clock, log, weatherMetrics });
-  const path = `${url}/observations?station=KNYC`;
-  for (let time = 0; time < 3; time++)
-    t.match(await (await fetch(path)).json(), {
-      data: { temperature: null },
-      meta: { rejected: [{ field: 'observations.temperature_c', reason: 'not_finite', count: 1 }] },
-    });
-  t.match(
-    await (await fetch(`${url}/current-conditions?station=KNYC`)).json(),
-    {
-      data: { temperature: -7.2 },
-    },
-    'the older good value counts',
-  );
-  const record = 'KNYC 2026-01-20T18:05:00Z';
-  const fault = { field: 'observations.temperature_c', reason: 'not_finite', record };
-  t.same(lines, [
-    { family: 'observations', ...fault },
-    { family: 'currentConditions', ...fault },
-  ]);
-  t.same(counted, [
-    ['observations', 'not_finite'],
-    ['currentConditions', 'not_finite'],
-  ]);
-  await (await shared.openTarget()).run("delete from observations where observed_at = '2026-01-20T18:05Z'");
-  await shared.openReader(clock);
-});
+t.test(
+  'an invalid record is named once in the log, counted once, and reported with every answer',
+  async (t) => {
+    const target = await shared.openTarget();
+    await target.run(
+      "insert into observations (station_id, observed_at, temperature_c) values ('KNYC', '2026-01-20T18:05Z', 'NaN')",
+    );
+    const dirty = await shared.openReader(clock);
+    const lines: object[] = [];
+    const warn = (fields: object): void => void lines.push(fields);
+    const none = (): void => undefined;
+    const counted: unknown[] = [];
+    const weatherMetrics = {
+      weatherAnswered: none,
+      weatherStoodIn: none,
+      weatherRejected: (...what: unknown[]) => void counted.push(what),
+    };
+    const log = { debug: none, info: none, error: none, warn };
+    const url = await startWeather(t, { reader: dirty, clock, log, weatherMetrics });
+    const path = `${url}/observations?station=KNYC`;
+    for (let time = 0; time < 3; time++)
+      t.match(await (await fetch(path)).json(), {
+        data: { temperature: null },
+        meta: { rejected: [{ field: 'observations.temperature_c', reason: 'not_finite', count: 1 }] },
+      });
+    t.match(
+      await (await fetch(`${url}/current-conditions?station=KNYC`)).json(),
+      {
+        data: { temperature: -7.2 },
+      },
+      'the older valid value counts',
+    );
+    const record = 'KNYC 2026-01-20T18:05:00Z';
+    const fault = { field: 'observations.temperature_c', reason: 'not_finite', record };
+    t.same(lines, [
+      { family: 'observations', ...fault },
+      { family: 'currentConditions', ...fault },
+    ]);
+    t.same(counted, [
+      ['observations', 'not_finite'],
+      ['currentConditions', 'not_finite'],
+    ]);
+    await (await shared.openTarget()).run("delete from observations where observed_at = '2026-01-20T18:05Z'");
+    await shared.openReader(clock);
+  },
+);
 
-t.test('the reader alone serves the document and the page that its refusals name', async (t) => {
+t.test('the reader alone serves the document and the page that its refusals link', async (t) => {
   const response = await fetch(`${url}/openapi.json`);
   t.equal(response.status, 200);
   const document: unknown = await response.json();

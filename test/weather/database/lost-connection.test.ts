@@ -15,8 +15,9 @@ const failed = sql`select 1 / 0`;
 const seven = sql`select 7 as seven`;
 
 /**
- * How many turns of the event loop lie between the cut and the next statement: none, so that it is written to
- * a connection that is about to end; some, around the end; and so many that it has ended for sure.
+ * The number of turns of the event loop between the disconnect and the next statement: none, so that it is
+ * written to a connection that is about to end; some, around the end; and so many that it has certainly
+ * ended.
  */
 const turns = [0, 1, 2, 3, 4, 5, 8, 13, 200] as const;
 
@@ -43,7 +44,7 @@ async function cutAndWait(proxy: CuttingProxy, turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn += 1) await setImmediate();
 }
 
-/** Each loses its connection at another place of a snapshot, after one statement of it was answered. */
+/** Each loses its connection at another position of a snapshot, after one statement of it was answered. */
 const places: Record<string, (queries: Queries, cut: () => Promise<void>) => Promise<unknown>> = {
   'within a statement': async (queries, cut) => {
     const answered = queries.execute(sql`select pg_sleep(3600)`);
@@ -55,7 +56,7 @@ const places: Record<string, (queries: Queries, cut: () => Promise<void>) => Pro
   },
   'between two statements, the next of which are sent together': async (queries, cut) => {
     await cut();
-    // Longer than what the driver collects for one turn: it writes these at once.
+    // Longer than the data that the driver collects for one turn, so that it is written immediately.
     const long = sql.raw(`select '${'x'.repeat(5000)}'`);
     await Promise.all([queries.execute(seven), queries.execute(long), queries.execute(seven)]);
   },
@@ -73,7 +74,7 @@ const places: Record<string, (queries: Queries, cut: () => Promise<void>) => Pro
 
 for (const poolSize of [1, 4])
   for (const [place, work] of Object.entries(places))
-    t.test(`a connection is lost ${place}, with a pool of ${poolSize}`, async (t) => {
+    t.test(`recovers from a connection lost ${place}, with a pool of ${poolSize}`, async (t) => {
       const proxy = await startCuttingProxy(t, server.port);
       const database = open(proxy.port, poolSize);
       for (const wait of turns) {
@@ -88,7 +89,7 @@ for (const poolSize of [1, 4])
       await database.close();
     });
 
-t.test('a statement that fails leaves the connection for the next snapshot', async (t) => {
+t.test('after a failed statement, the connection can be used for the next snapshot', async (t) => {
   const database = open(server.port, 1);
   const pid = sql`select pg_backend_pid() as pid`;
   const first = await database.snapshot((queries) => queries.execute(pid));
@@ -100,7 +101,7 @@ t.test('a statement that fails leaves the connection for the next snapshot', asy
   await database.close();
 });
 
-t.test('a restart of the server in the midst of snapshots', async (t) => {
+t.test('recovers from a restart of the server during snapshots', async (t) => {
   const database = open(server.port, 8);
   const owner = await openServer(server.url());
   const sleeping = Array.from({ length: 3 }, () =>

@@ -4,7 +4,7 @@ import { openAdmission } from '../../../src/weather/database/read-admission.ts';
 
 const limits = { maxConcurrent: 4, share: 2, waitMs: 5000 };
 
-/** Time passes only where a test says so, and no timer fires. */
+/** Time passes only if a test advances it, and no timer fires. */
 function stoppedClock() {
   let now = 0;
   return {
@@ -15,10 +15,10 @@ function stoppedClock() {
   };
 }
 
-/** Whatever can be settled by now is. */
+/** Everything that can be settled now is settled. */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** One after the other, so that the queue knows how long a read takes. */
+/** One after another, so that the queue learns the duration of a read. */
 async function readsThatTake(
   ms: number,
   count: number,
@@ -32,7 +32,7 @@ async function readsThatTake(
   }
 }
 
-t.test('a crowd of short reads waits for its turn', async (t) => {
+t.test('a burst of short reads waits and succeeds', async (t) => {
   const clock = stoppedClock();
   const admit = openAdmission(limits, clock);
   await readsThatTake(1, 20, admit, clock);
@@ -47,22 +47,22 @@ t.test('a crowd of short reads waits for its turn', async (t) => {
   t.equal(done, 500);
 });
 
-t.test('who would wait in vain is turned away at once, and told when to come again', async (t) => {
+t.test('a read that would wait too long is rejected immediately, with the time to retry', async (t) => {
   const clock = stoppedClock();
   const admit = openAdmission(limits, clock);
   await readsThatTake(1000, 40, admit, clock);
   const held = [await admit('alerts'), await admit('alerts')];
-  // Each waits for half a second more than the one before, and then takes one.
+  // Each waits for half a second more than the previous one, and then takes a second.
   const waiting = Array.from({ length: 8 }, () => admit('alerts'));
   await settled();
   await t.rejects(admit('alerts'), { code: 'POOL_FULL', retryAfterSeconds: 6 });
-  t.type(await admit('observations'), 'function', 'another family has its own share');
+  t.type(await admit('observations'), 'function', 'another family has a separate share');
 
   for (const release of held) release();
   for (const next of waiting) (await next)();
 });
 
-t.test('a family that was slow is let in again once it is not', async (t) => {
+t.test('a family that was slow is admitted again once it is fast', async (t) => {
   const clock = stoppedClock();
   const admit = openAdmission(limits, clock);
   await readsThatTake(10_000, 40, admit, clock);
@@ -80,7 +80,7 @@ t.test('waits at most as long as a read may take', async (t) => {
   const admit = openAdmission({ maxConcurrent: 1, share: 1, waitMs: 20 }, systemClock);
   const release = await admit('alerts');
   await t.rejects(admit('alerts'), { code: 'POOL_TIMEOUT' });
-  await t.rejects(admit('observations'), { code: 'POOL_TIMEOUT' }, 'nor for all families together');
+  await t.rejects(admit('observations'), { code: 'POOL_TIMEOUT' }, 'also not for all families together');
   release();
   (await admit('observations'))();
 });

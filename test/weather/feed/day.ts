@@ -4,8 +4,9 @@ import type { NwsConfig } from '../../../src/core/config/weather/feed.ts';
 import type { Moment } from './nws-server.ts';
 
 /**
- * A day of the service, made of the recorded samples: what changes at each time is what changes in life.
- * Values that are not in the samples are derived from them, so that the same station says several things.
+ * A day of the service, made of the recorded samples: each time changes the documents that would change in
+ * reality. Values that are not in the samples are derived from them, so that the same station reports
+ * several values.
  */
 const samples = 'test/fixtures/weather';
 
@@ -40,10 +41,10 @@ export const paths = {
   office: '/offices/OKX',
 } as const;
 
-/** Where offices are comes from a table alone. */
+/** Only a table has the locations of offices. */
 export const officeTable = 'office,name,latitude_deg,longitude_deg,state\nOKX,Upton,40.8656,-72.8642,\n';
 
-/** Requests to the service, as the configuration defines them. */
+/** Requests to the service, as in the configuration. */
 export function nwsYaml(url: string, offices: readonly string[] = []): string {
   return `{
     user_agent: "waybill tests (ops@example.org)", base_url: "${url}", spc_base_url: "${url}",
@@ -82,7 +83,7 @@ export function nwsConfig(url: string, offices: readonly string[] = []): NwsConf
   };
 }
 
-/** The moments of the day; each changes the documents of the one before. */
+/** The times of the day. Each changes documents of the previous one. */
 export function dayOfChanges(): Moment[] {
   const documents = new Map<string, string>(morning());
   const moments: Moment[] = [];
@@ -99,7 +100,7 @@ export function dayOfChanges(): Moment[] {
   at('08:00', {
     [paths.knyc]: observations(observed('17:51', 0), observed('18:51', 2, 'BKN')),
     [paths.hourly]: forecast('2026-01-20T19:13:40+00:00'),
-    // Behind a page that stays as it is.
+    // Behind an unchanged page.
     [paths.stations2]: places([station('KLGA', 'LaGuardia', -73.88, 40.7792)], 'eyJzIjoxMDAwfQ=='),
   });
   at('09:00', {
@@ -111,7 +112,7 @@ export function dayOfChanges(): Moment[] {
     ),
     [paths.mkx]: stories(1),
   });
-  // The outlook is issued again with one area fewer, together with its discussion.
+  // The outlook is issued again with one area less, together with its discussion.
   at('10:00', {
     [paths.categories]: outlook('outlooks/day1otlk_cat.nolyr.geojson.json', '202605171630', 3),
     ...product(paths.outlookDiscussions, 'outlooks/swo-day1-moderate.json', '2026-09-13T09:40:00Z'),
@@ -120,7 +121,7 @@ export function dayOfChanges(): Moment[] {
     [paths.office]: office('New York, NY'),
   });
   at('11:00', {});
-  // The list of alerts is made again and says the same.
+  // The list of alerts is generated again with the same content.
   at('12:00', {
     [paths.alerts]: relisted(read('alerts/active_20251215_mixed13.json'), '2026-09-13T11:59:00Z'),
   });
@@ -176,7 +177,7 @@ function collectionOf(file: string): Collection {
   return 'features' in parsed ? parsed : { type: 'FeatureCollection', features: [parsed] };
 }
 
-/** The sample of KNYC at another time, warmer by so much. */
+/** The sample of KNYC at another time, with another temperature. */
 function observed(time: string, warmer: number, cloud?: string): Feature {
   const [feature] = structuredClone(collectionOf('observations/KNYC_latest_20260120.json').features);
   const { properties } = feature as Feature;
@@ -195,7 +196,7 @@ function observations(...features: Feature[]): string {
   return JSON.stringify({ type: 'FeatureCollection', features });
 }
 
-/** The chain of a tornado watch: the alerts of the sample from the `from`th to before the `to`th. */
+/** The chain of a tornado watch: the alerts of the sample from index `from` to before `to`. */
 function alerts(updated: string, from: number, to: number): string {
   const { features } = collectionOf('alerts/MOB_chain_alert_update_cancel_20251125.json');
   const title = 'Current watches, warnings, and advisories';
@@ -224,7 +225,7 @@ function outlook(file: string, issue: string, count: number): string {
   return JSON.stringify({ ...rest, features: issued });
 }
 
-/** A list of places in the form of the service; its links lead to the real one. */
+/** A list of places in the format of the service. Its links refer to the real one. */
 function places(features: object[], cursor?: string): string {
   const next = `https://api.weather.gov/stations?state=NY&limit=500&cursor=${encodeURIComponent(cursor ?? '')}`;
   return JSON.stringify({
@@ -248,7 +249,7 @@ function station(stationIdentifier: string, name: string, longitude: number, lat
   };
 }
 
-/** An outline that is so much larger than it was. */
+/** An outline, enlarged by this much. */
 function zone(id: string, larger: number, type = 'public'): object {
   const [west, east] = [-74.05 - larger, -73.9 + larger];
   const ring = [
@@ -276,7 +277,7 @@ function office(name: string): string {
   });
 }
 
-/** A list of products that names one, and the product. */
+/** A list of products with one product, and the product itself. */
 function product(list: string, file: string, issuanceTime: string): Record<string, string> {
   const document = JSON.parse(read(file)) as { id: string; productText: string };
   const { productText, ...listed } = { ...document, issuanceTime };

@@ -12,7 +12,7 @@ interface Tree {
   [index: number]: Tree;
 }
 
-/** A sample with one thing changed in it. */
+/** A sample with one change. */
 function changed(file: string, change: (document: Tree) => void): string {
   const document = JSON.parse(readFileSync(`${samples}/${file}`, 'utf8')) as Tree;
   change(document);
@@ -31,9 +31,9 @@ function reasonFor(text: string, name = 'document.json'): string {
 const alertsFile = 'alerts/active_20251215_mixed13.json';
 const observationFile = 'observations/KNYC_latest_20260120.json';
 
-t.test('uses the time zones of the place', async (t) => {
+t.test('uses the local time zones', async (t) => {
   const places: [number, number, string][] = [
-    [71.3, -156.78, 'America/Anchorage'], // PABR, which by its longitude would be in Hawaii
+    [71.3, -156.78, 'America/Anchorage'], // PABR, whose longitude would be in Hawaii
     [21.35, -157.93, 'Pacific/Honolulu'],
     [51.88, -176.65, 'America/Adak'],
     [40.77, -73.98, 'America/New_York'],
@@ -82,11 +82,11 @@ t.test('distinguishes unused documents from broken ones', async (t) => {
   ])
     t.throws(() => recognise(readFileSync(`${samples}/${file}`, 'utf8'), file), NothingToLoad, file);
   t.throws(() => recognise('{', 'x.json'), SyntaxError);
-  t.throws(() => recognise('The service is down.', 'x.txt'), NothingToLoad, 'a file of something else');
+  t.throws(() => recognise('The service is down.', 'x.txt'), NothingToLoad, 'an unrelated file');
   t.throws(() => recognise('The service is down.', 'x', new Date()), BrokenDocument, 'an answer is JSON');
 });
 
-t.test('a broken field of an alert is noted, and a broken alert stays without an end', async (t) => {
+t.test('an invalid field of an alert is noted, and an invalid end is omitted', async (t) => {
   const text = changed(alertsFile, (d) => {
     delete d['features']![3]!['properties']!['sent'];
     Object.assign(d['features']![5]!['properties']!, { severity: 'Worst' });
@@ -114,36 +114,33 @@ t.test('a broken field of an alert is noted, and a broken alert stays without an
   t.throws(() => recognise(none, 'alerts.json'), BrokenDocument);
 });
 
-t.test(
-  'every SAME code of an alert stands with one of its areas, with its own where that is named',
-  async (t) => {
-    const of = (ugcs: string[], codes: string[]): object => Object.fromEntries(sameByUgc(ugcs, codes));
-    t.same(of(['ALC013', 'ALC129'], ['001129', '001013']), { ALC013: '001013', ALC129: '001129' });
-    t.same(of(['LMZ740', 'LMZ741'], ['092740']), { LMZ740: '092740', LMZ741: null }, 'marine zones');
-    t.same(
-      of(['MTZ030', 'MTZ307', 'IDZ001'], ['030030', '016001', '030073', '030073']),
-      { MTZ030: '030030 030073', MTZ307: null, IDZ001: '016001' },
-      'the number of a zone on land is no county',
-    );
-    t.same(of(['ALZ051'], ['128153', 'LMZ740', '12345']), { ALZ051: '128153' }, 'of another state, or none');
-    t.same(of(['NYC061', 'NYZ072'], ['136061']), { NYC061: '136061', NYZ072: null }, 'a part of a county');
-    t.same(of([], ['036061']), {});
-    for (const file of [alertsFile, 'alerts/MOB_chain_alert_update_cancel_20251125.json']) {
-      const text = readFileSync(`${samples}/${file}`, 'utf8');
-      const codes = (JSON.parse(text) as Tree)['features'] as unknown as Tree[];
-      const [record] = recognise(text, 'alerts.json').records;
-      if (record?.family !== 'alerts') throw new Error('no alerts');
-      t.ok(codes.length > 5 && codes.length === record.alerts.length);
-      for (const [index, { areas }] of record.alerts.entries()) {
-        const said = codes[index]?.['properties']?.['geocode']?.['SAME'] as unknown as string[];
-        const stored = areas.flatMap(({ same }) => (typeof same === 'string' ? same.split(' ') : []));
-        t.same(stored.sort(), [...new Set(said)].sort());
-      }
+t.test('every SAME code of an alert is assigned to one of its areas, its own if it is named', async (t) => {
+  const of = (ugcs: string[], codes: string[]): object => Object.fromEntries(sameByUgc(ugcs, codes));
+  t.same(of(['ALC013', 'ALC129'], ['001129', '001013']), { ALC013: '001013', ALC129: '001129' });
+  t.same(of(['LMZ740', 'LMZ741'], ['092740']), { LMZ740: '092740', LMZ741: null }, 'marine zones');
+  t.same(
+    of(['MTZ030', 'MTZ307', 'IDZ001'], ['030030', '016001', '030073', '030073']),
+    { MTZ030: '030030 030073', MTZ307: null, IDZ001: '016001' },
+    'the number of a land zone is not a county',
+  );
+  t.same(of(['ALZ051'], ['128153', 'LMZ740', '12345']), { ALZ051: '128153' }, 'of another state, or none');
+  t.same(of(['NYC061', 'NYZ072'], ['136061']), { NYC061: '136061', NYZ072: null }, 'a part of a county');
+  t.same(of([], ['036061']), {});
+  for (const file of [alertsFile, 'alerts/MOB_chain_alert_update_cancel_20251125.json']) {
+    const text = readFileSync(`${samples}/${file}`, 'utf8');
+    const codes = (JSON.parse(text) as Tree)['features'] as unknown as Tree[];
+    const [record] = recognise(text, 'alerts.json').records;
+    if (record?.family !== 'alerts') throw new Error('no alerts');
+    t.ok(codes.length > 5 && codes.length === record.alerts.length);
+    for (const [index, { areas }] of record.alerts.entries()) {
+      const said = codes[index]?.['properties']?.['geocode']?.['SAME'] as unknown as string[];
+      const stored = areas.flatMap(({ same }) => (typeof same === 'string' ? same.split(' ') : []));
+      t.same(stored.sort(), [...new Set(said)].sort());
     }
-  },
-);
+  }
+});
 
-t.test('a part of the list of alerts is no poll', async (t) => {
+t.test('a partial list of alerts does not count as a poll', async (t) => {
   const text = readFileSync(`${samples}/alerts/MOB_chain_alert_update_cancel_20251125.json`, 'utf8');
   t.equal(alertsIn(recognise(text, 'alerts.json')), 9);
   t.throws(() => recognise(text, 'alerts.json', new Date()), /pagination\.next names a further page/);

@@ -1,6 +1,6 @@
 import type { WritableDatabase } from '../../../src/weather/feed/tables/upsert.ts';
 
-/** The runs that the rows of other tables belong to: their ids are of the database alone. */
+/** The runs that rows of other tables belong to. Their ids are specific to the database. */
 const runsOf: Readonly<Record<string, string>> = {
   alert_run_members: 'alert_runs',
   forecast_periods: 'forecast_runs',
@@ -9,7 +9,7 @@ const runsOf: Readonly<Record<string, string>> = {
   outlook_discussions: 'outlook_runs',
 };
 
-/** Every row of every table as text, in an order of its own; a run stands for its id. */
+/** Every row of every table as text, in a fixed order. A run replaces its id. */
 export async function dump(target: WritableDatabase): Promise<Record<string, string[]>> {
   const tables = await target.query(
     "select table_name from information_schema.tables where table_schema = 'weather' order by 1",

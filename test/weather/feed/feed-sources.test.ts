@@ -16,15 +16,15 @@ import { emptied, feedConfig, feedDay, feedFrom, feedSuite, placeOffice } from '
 const server = await startPostgres();
 t.teardown(() => server.remove());
 
-t.test('feeding a server', (t) => feedSuite(t, () => openServer(server.url())));
+t.test('feeds a server', (t) => feedSuite(t, () => openServer(server.url())));
 
-t.test('feeding an embedded database', async (t) => {
+t.test('feeds an embedded database', async (t) => {
   const shared = await sharedPglite();
   await feedSuite(t, shared.openTarget);
   await shared.close();
 });
 
-t.test('several feeders of one database do each other no harm', async (t) => {
+t.test('several feeders can use one database', async (t) => {
   const nws = await startNws(dayOfChanges()[0]!);
   t.teardown(() => nws.close());
   const alone = await openServer(server.url());
@@ -50,7 +50,7 @@ t.test('several feeders of one database do each other no harm', async (t) => {
   await Promise.all([alone, ...feeders].map((each) => each.close()));
 });
 
-t.test('a feeder goes on once the database is back, whichever statement finds it away', async (t) => {
+t.test('a feeder continues after an outage of the database during any statement', async (t) => {
   const nws = await startNws(dayOfChanges()[0]!);
   t.teardown(() => nws.close());
   const target = await openServer(server.url());
@@ -98,7 +98,7 @@ t.test('a feeder goes on once the database is back, whichever statement finds it
     });
     t.ok(
       troubles.length > 0 && troubles.every((error) => hasCode(error, 'database_unavailable')),
-      `${what}: ${troubles.length} times it was away`,
+      `${what}: ${troubles.length} outages`,
     );
     await feedFrom(target, nws.url);
     t.same(await dump(target), expected, what);
@@ -106,7 +106,7 @@ t.test('a feeder goes on once the database is back, whichever statement finds it
   await target.close();
 });
 
-t.test('a statement that meets the end of its connection does not silence the next one', async (t) => {
+t.test('a statement that fails with its connection does not affect the next one', async (t) => {
   const target = await openServer(server.url());
   const other = await openServer(server.url());
   const ways = {
@@ -129,7 +129,7 @@ t.test('a statement that meets the end of its connection does not silence the ne
   await Promise.all([target.close(), other.close()]);
 });
 
-t.test('a connection that is lost half-way leaves nothing of a document', async (t) => {
+t.test('a connection lost halfway stores no part of a document', async (t) => {
   const target = await openServer(server.url());
   await emptied(target);
   await t.rejects(

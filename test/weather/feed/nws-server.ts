@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What the service says at one time of the day: documents by their path and query. */
+/** The state of the service at one time of the day: documents by their path and query. */
 export interface Moment {
   at: Date;
   documents: ReadonlyMap<string, string>;
@@ -15,22 +15,22 @@ export interface Asked {
   status: number;
 }
 
-/** A copy of api.weather.gov and of SPC's site on loopback, which answers as they do. */
+/** A copy of api.weather.gov and of SPC's site on loopback, with the same responses. */
 export interface NwsServer {
-  /** Without a slash at the end. */
+  /** The base URL, without a slash at the end. */
   url: string;
   asked: Asked[];
-  /** The most requests that were under way at once. */
+  /** The maximum number of concurrent requests. */
   maxAtOnce(): number;
   show(moment: Moment): void;
-  /** What the next requests for a path get instead, one after the other. */
+  /** Responses that replace the next ones for a path, in order. */
   failNext(path: string, ...answers: ((response: ServerResponse) => unknown)[]): void;
-  /** Called as a request arrives, before it is answered. */
+  /** Called when a request arrives, before the response. */
   onRequest: ((path: string) => void) | null;
   close(): Promise<void>;
 }
 
-/** Answers with this status and these headers, and no document. */
+/** Answers with this status and these headers, without a document. */
 export function refusing(
   status: number,
   headers: Record<string, string> = {},
@@ -41,7 +41,7 @@ export function refusing(
 
 export async function startNws(first: Moment): Promise<NwsServer> {
   let moment = first;
-  /** When each document of now came to be what it is. */
+  /** The time at which each current document changed last. */
   let since = new Map<string, Date>();
   const failures = new Map<string, ((response: ServerResponse) => void)[]>();
   const asked: Asked[] = [];
@@ -63,12 +63,12 @@ export async function startNws(first: Moment): Promise<NwsServer> {
     }
     const etag = `"${createHash('sha256').update(text).digest('hex').slice(0, 16)}"`;
     const changed = (since.get(path) ?? moment.at).toUTCString();
-    // RFC 9110, 13.2.2: the date counts only where no tag was sent.
+    // RFC 9110, 13.2.2: the date counts only if no tag was sent.
     const isKnown =
       headers['if-none-match'] === undefined
         ? headers['if-modified-since'] === changed
         : headers['if-none-match'] === etag;
-    // As the recorded answers: products have no date of their own, and the API sends no tags.
+    // Like the recorded responses: products have no date, and the API sends no tags.
     const validators: Record<string, string> = path.includes('/products')
       ? { etag }
       : { 'last-modified': changed };

@@ -19,7 +19,7 @@ t.teardown(() => target.close());
 const [morning, , later] = dayOfChanges();
 if (morning === undefined || later === undefined) throw new Error('no day');
 
-/** Places alone are asked for. */
+/** Only places are requested. */
 function placesOnly(url: string, offices: readonly string[] = []): NwsConfig {
   const { places, ...config } = nwsConfig(url, offices);
   return {
@@ -61,7 +61,7 @@ async function served(t: Test): Promise<NwsServer> {
   return nws;
 }
 
-t.test('a page behind one that has not changed is asked for by itself', async (t) => {
+t.test('requests the next page even if a page has not changed', async (t) => {
   const nws = await served(t);
   await feed(nws);
   t.same(
@@ -75,7 +75,7 @@ t.test('a page behind one that has not changed is asked for by itself', async (t
   t.match(await stations(), [{ station_id: 'KJFK' }, { station_id: 'KLGA', name: 'LaGuardia' }, {}]);
 });
 
-t.test('a page that fails is asked for again, and not those before it', async (t) => {
+t.test('requests a failed page again, but not the pages before it', async (t) => {
   const nws = await served(t);
   nws.failNext(paths.stations2, ...Array.from({ length: 4 }, () => refusing(503)));
   nws.failNext(paths.zones, refusing(429, { 'retry-after': '1' }), refusing(500));
@@ -88,7 +88,7 @@ t.test('a page that fails is asked for again, and not those before it', async (t
   t.equal((await stations()).length, 3);
 });
 
-t.test('a list without an end is left after a hundred pages, and one that leads back at once', async (t) => {
+t.test('abandons a list without an end after a hundred pages, and a cyclic one immediately', async (t) => {
   const nws = await served(t);
   const page = (cursor: string): string =>
     (morning.documents.get(paths.stations) ?? '').replace(/cursor=[^"]*"/, `cursor=${cursor}"`);
@@ -111,7 +111,7 @@ t.test('a list without an end is left after a hundred pages, and one that leads 
   });
 });
 
-t.test('where an office is, a table says before its name comes', async (t) => {
+t.test('a table must have the location of an office before its name can be loaded', async (t) => {
   const nws = await served(t);
   const first = await feed(nws, ['OKX']);
   t.match(first[paths.office], {
@@ -120,7 +120,7 @@ t.test('where an office is, a table says before its name comes', async (t) => {
   });
   const text = 'office,latitude_deg,longitude_deg\nOKX,40.8656,-72.8642\n';
   await feedDocument(target, { place: 'offices.csv', name: 'offices.csv', text, receivedAt: null });
-  t.match((await feed(nws, ['OKX']))[paths.office], { outcome: 'loaded', rows: 1 }, 'asked for again');
+  t.match((await feed(nws, ['OKX']))[paths.office], { outcome: 'loaded', rows: 1 }, 'requested again');
   t.match(await target.query('select * from offices', []), [
     { office: 'OKX', name: 'New York', state: 'NY', latitude_deg: 40.8656 },
   ]);
@@ -154,7 +154,7 @@ t.test('an observation moves a station only if it is elsewhere', async (t) => {
   });
 });
 
-t.test('a table of requests that an earlier version made goes on, and learns of pages', async (t) => {
+t.test('a table of requests from an earlier version works, and is extended with pages', async (t) => {
   const nws = await served(t);
   await target.run('alter table feed_requests drop column cursor');
   await feed(nws);

@@ -14,7 +14,7 @@ const ring = [
   [-74.1, 40.6],
 ];
 
-/** In the form of api.weather.gov. */
+/** In the format of api.weather.gov. */
 function zone(
   id: string,
   changes: object = {},
@@ -62,7 +62,7 @@ async function places(t: Test, target: WritableDatabase): Promise<void> {
   await target.run('drop schema if exists weather cascade');
   await createTables(target);
 
-  await t.test('a table of offices, with lines that are broken', async (t) => {
+  await t.test('loads a table of offices with invalid lines', async (t) => {
     const text = [
       '\uFEFFoffice,name,latitude_deg,longitude_deg,state',
       'OKX,"New York, NY",40.8656,-72.8642,NY',
@@ -96,7 +96,7 @@ async function places(t: Test, target: WritableDatabase): Promise<void> {
     t.match(await feed('offices.csv', text), { outcome: 'unchanged', rows: 0 }, 'a second time');
   });
 
-  await t.test('a column that the table does not have stays as it is', async (t) => {
+  await t.test('keeps the values of columns that the table does not have', async (t) => {
     await feed('KNYC.json', read('observations/KNYC_latest_20260120.json'));
     t.match(await rows('stations'), [{ station_id: 'KNYC', state: null }]);
     const states =
@@ -106,10 +106,10 @@ async function places(t: Test, target: WritableDatabase): Promise<void> {
       { station_id: 'KNYC', name: 'Central Park', elevation_m: Number, state: 'NY' },
     ]);
     await feed('KNYC.json', read('observations/KNYC_latest_20260120.json'));
-    t.match(await rows('stations'), [{ state: 'NY' }], 'an observation takes no state away');
+    t.match(await rows('stations'), [{ state: 'NY' }], 'an observation does not remove the state');
   });
 
-  await t.test('names of grid cells stay when their forecasts come', async (t) => {
+  await t.test('keeps names of grid cells when their forecasts arrive', async (t) => {
     const table =
       'location_id,name,latitude_deg,longitude_deg,state\n"OKX/33,35",Jersey City,40.7145,-74.013,NJ\n';
     t.match(await feed('cells.csv', table), { outcome: 'loaded', leftOut: { length: 0 } });
@@ -117,7 +117,7 @@ async function places(t: Test, target: WritableDatabase): Promise<void> {
     t.match(await rows('locations'), [{ location_id: 'OKX/33,35', name: 'Jersey City', state: 'NJ' }]);
   });
 
-  await t.test('stations as the service lists them', async (t) => {
+  await t.test('loads stations in the format of the service', async (t) => {
     const text = list([
       station('KNYC'),
       station('KXYZ', { county: null, forecast: null }),
@@ -137,7 +137,7 @@ async function places(t: Test, target: WritableDatabase): Promise<void> {
     t.match(await feed('KNYC.json', JSON.stringify(station('KNYC'))), { outcome: 'unchanged' }, 'alone');
   });
 
-  await t.test('zones with their outlines, in batches', async (t) => {
+  await t.test('loads zones with their outlines, in batches', async (t) => {
     const many = Array.from({ length: 45 }, (_, n) => zone(`NYZ${String(n).padStart(3, '0')}`));
     const open = [...ring.slice(0, 3), [0, 0]];
     const text = list([
@@ -155,13 +155,13 @@ async function places(t: Test, target: WritableDatabase): Promise<void> {
       'features[48]: properties.id is "New York", which is not a zone code',
     ]);
     t.equal((await rows('zones')).length, 45);
-    t.match(await rows('fire_zones'), [{ ugc: 'NYZ102' }], 'zones of fire weather have a table of their own');
+    t.match(await rows('fire_zones'), [{ ugc: 'NYZ102' }], 'fire weather zones have a separate table');
     t.match(await feed('zones.json', text), { outcome: 'unchanged', rows: 0 });
     const moved = zone('NYZ003', { name: 'Moved' });
     t.match(await feed('NYZ003.json', JSON.stringify(moved)), { outcome: 'loaded', rows: 1 });
   });
 
-  await t.test('tables of which nothing can be read', async (t) => {
+  await t.test('rejects unreadable tables', async (t) => {
     const header = 'office,name,latitude_deg,longitude_deg';
     const cases: [text: string, outcome: string, reason: RegExp][] = [
       [
@@ -180,7 +180,7 @@ async function places(t: Test, target: WritableDatabase): Promise<void> {
   });
 }
 
-t.test('places on a server', async (t) => {
+t.test('loads places on a server', async (t) => {
   const server = await startPostgres();
   t.teardown(() => server.remove());
   const target = await openServer(server.url());
@@ -188,7 +188,7 @@ t.test('places on a server', async (t) => {
   await places(t, target);
 });
 
-t.test('places in the embedded database', async (t) => {
+t.test('loads places into the embedded database', async (t) => {
   const shared = await sharedPglite();
   t.teardown(() => shared.close());
   await places(t, await shared.openTarget());

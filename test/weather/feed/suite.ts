@@ -10,14 +10,14 @@ import { dayOfChanges, nwsConfig, officeTable, paths, read } from './day.ts';
 import { dump } from './dump.ts';
 import { type Moment, type NwsServer, startNws } from './nws-server.ts';
 
-/** Makes an empty database of what the target leads to. */
+/** Creates an empty database at the target. */
 export async function emptied(target: WritableDatabase): Promise<void> {
   await target.run('drop schema if exists weather cascade');
   await createTables(target);
   await createRequestTable(target);
 }
 
-/** Everything of the day is asked of the server at this URL. */
+/** All documents of the day are requested from the server at this URL. */
 export function feedConfig(url: string, offices: readonly string[] = []): FeedConfig {
   return { database: null, urlEnv: null, watch: null, nws: nwsConfig(url, offices) };
 }
@@ -45,7 +45,9 @@ export async function placeOffice(target: WritableDatabase): Promise<void> {
   await feedDocument(target, { place: name, name, text: officeTable, receivedAt: null });
 }
 
-/** Feeds a day, asking once at each moment; after the first one a table says where the office is. */
+/**
+ * Feeds a day with one poll at each time. After the first one, a table provides the location of the office.
+ */
 export async function feedDay(
   target: WritableDatabase,
   server: NwsServer,
@@ -62,14 +64,14 @@ async function rowsOf(target: WritableDatabase, sql: string): Promise<unknown[]>
   return (await target.query(`select (${sql}) as found`, [])).map((row) => row['found'])[0] as unknown[];
 }
 
-/** What the feeder does alike on every driver. */
+/** The behavior of the feeder that is the same on every driver. */
 export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>): Promise<void> {
   const target = await open();
   t.teardown(() => target.close());
   const server = await startNws(dayOfChanges()[0]!);
   t.teardown(() => server.close());
 
-  await t.test('a day of changes', async (t) => {
+  await t.test('follows a day of changes', async (t) => {
     await emptied(target);
     await feedDay(target, server);
     t.same(
@@ -78,7 +80,7 @@ export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>):
         "select json_agg(to_char(fetched_at, 'HH24:MI') order by fetched_at) from alert_runs",
       ),
       ['06:00', '08:00', '09:00', '12:00'],
-      'a poll that finds the same moves the newest run forward',
+      'a poll with the same alerts updates the time of the newest run',
     );
     t.same(
       await rowsOf(
@@ -135,7 +137,7 @@ export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>):
         ['KNYC', 'New York City, Central Park', 'NY', -73.96667],
         ['PABR', 'Wiley Post-Will Rogers Memorial Airport', null, -156.78],
       ],
-      'stations of every page, which observations leave as they are',
+      'stations of every page, unchanged by observations',
     );
     t.same(
       await rowsOf(
@@ -167,7 +169,7 @@ export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>):
     t.ok(fed.length >= 19 && fed.every(({ outcome }) => outcome === 'unchanged'));
     t.ok(server.asked.every(({ status }) => status === 304));
     t.same(await dump(target), before);
-    // Without its memory, it loads everything again, which changes nothing.
+    // Without its stored state, it loads everything again, which changes nothing.
     await target.run('delete from feed_requests');
     server.asked.length = 0;
     await feedFrom(target, server.url, ['OKX']);
@@ -175,7 +177,7 @@ export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>):
     t.same(await dump(target), before);
   });
 
-  await t.test('reports a bad document and loads the others', async (t) => {
+  await t.test('reports an invalid document and loads the others', async (t) => {
     await emptied(target);
     const [morning] = dayOfChanges();
     const documents = new Map(morning!.documents);
@@ -205,11 +207,11 @@ export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>):
         .map(({ place }) => place.slice(server.url.length))
         .sort(),
       [paths.hourly, paths.knyc].sort(),
-      'it is asked for again',
+      'it is requested again',
     );
   });
 
-  await t.test('a web page in place of the data has failed, and is not remembered', async (t) => {
+  await t.test('a web page instead of the data is a failure, and is not remembered', async (t) => {
     await emptied(target);
     const [morning] = dayOfChanges();
     const documents = new Map(morning!.documents);
@@ -226,7 +228,7 @@ export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>):
     );
   });
 
-  await t.test('what the database refuses is left out, and the rest of the list stays', async (t) => {
+  await t.test('omits values that the database rejects, and keeps the rest of the list', async (t) => {
     const sample = JSON.parse(read('observations/KNYC_latest_20260120.json')) as { properties: object };
     const wet = structuredClone(sample);
     Object.assign(wet.properties, { timestamp: '2026-01-20T20:00:00Z', relativeHumidity: { value: 300 } });
@@ -256,11 +258,11 @@ export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>):
       target,
       "select json_agg(to_char(observed_at, 'HH24') order by observed_at) from observations where station_id = 'KNYC' and observed_at > '2026-01-20T19:00Z'",
     );
-    t.same(times, ['20', '21', '22'], 'a broken field costs that field alone');
+    t.same(times, ['20', '21', '22'], 'an invalid field affects only itself');
     t.match(await feed([far]), { outcome: 'failed', reason: /^the database refuses it: / });
   });
 
-  await t.test('a discussion belongs to its outlook, whichever comes first', async (t) => {
+  await t.test('a discussion is assigned to its outlook, in either order of arrival', async (t) => {
     const discussion = readFileSync(
       'test/fixtures/weather/outlooks/SWODY1_20260508_0100Z_no_severe.txt',
       'utf8',

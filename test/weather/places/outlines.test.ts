@@ -13,7 +13,7 @@ function square(west: number, south: number, side: number): Outline['geometry'] 
   return { type: 'Polygon', coordinates: [corners] };
 }
 
-t.test('an index of many outlines is made in turns', async (t) => {
+t.test('building an index of many outlines yields to the event loop', async (t) => {
   const many = Array.from({ length: 20_000 }, (_, index): Outline => {
     const west = -120 + (index % 200) / 4;
     return { owners: [`alert-${index}`], geometry: square(west, 25 + Math.floor(index / 200) / 5, 0.1) };
@@ -27,7 +27,7 @@ t.test('an index of many outlines is made in turns', async (t) => {
   setImmediate(count);
   const index = await outlineIndex(many);
   isMade = true;
-  t.ok(turns >= 20, `others had ${turns} turns`);
+  t.ok(turns >= 20, `other work had ${turns} turns`);
   t.same(index.at({ latitude: 25.05, longitude: -119.95 }), new Set(['alert-0']));
   t.same(
     index.within({ west: -120, south: 25, east: -119.7, north: 25.05 }),
@@ -35,7 +35,7 @@ t.test('an index of many outlines is made in turns', async (t) => {
   );
 });
 
-t.test('one geometry holds a point as an index of it does', async (t) => {
+t.test('a single geometry contains the same points as an index of it', async (t) => {
   const geometries = [
     square(10, 20, 5),
     square(-180, 60, 30),
@@ -60,5 +60,5 @@ t.test('one geometry holds a point as an index of it does', async (t) => {
         );
       }
   }
-  t.ok(held > 20, `${held} are held`);
+  t.ok(held > 20, `${held} are contained`);
 });

@@ -12,8 +12,8 @@ import { sharedPglite } from '../shared-pglite.ts';
 import { anyAlert, clockAt, type Driver } from '../suite.ts';
 
 /**
- * Alerts across the antimeridian and around the poles, on their way from a document through the tables to the
- * answers for a point and for a box. An oracle without an index says which alerts are right.
+ * Alerts across the antimeridian and around the poles, from a document through the tables to the answers for
+ * a point and for a box. An oracle without an index determines the correct alerts.
  */
 
 const all = 10_000;
@@ -66,7 +66,7 @@ function alertOf({ id, geometry }: RandomShape & { id: string }): object {
 
 type Query = Pick<QueryOf<'alerts'>, 'point' | 'bbox'>;
 
-/** A question for a point in or near a shape, or for a box with its corner there. */
+/** A query for a point in or near a shape, or for a box with its corner there. */
 function questionAbout(
   shapes: readonly RandomShape[],
   random: () => number,
@@ -83,13 +83,13 @@ function questionAbout(
   return { query: { bbox }, isRight: ({ rings }) => meets(rings, bbox) };
 }
 
-t.test('alerts are found where an oracle places them: embedded database', async (t) => {
+t.test('alerts are found at the same places as by an oracle: embedded database', async (t) => {
   const shared = await sharedPglite();
   t.teardown(() => shared.close());
   await placedShapes(t, shared);
 });
 
-t.test('alerts are found where an oracle places them: PostgreSQL', async (t) => {
+t.test('alerts are found at the same places as by an oracle: PostgreSQL', async (t) => {
   const server = await startPostgres();
   t.teardown(() => server.remove());
   const env = { WEATHER_URL: server.url('weather_reader') };

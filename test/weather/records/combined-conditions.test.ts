@@ -43,7 +43,7 @@ function observation(station: string, at: number, values: Partial<ObservationRow
   };
 }
 
-t.test('the window is open at its old end and reaches five minutes ahead', async (t) => {
+t.test('the window excludes its start and extends five minutes ahead', async (t) => {
   const at = (when: number): unknown =>
     currentConditions([observation('A', when, { temperatureC: 1 })], ['A'], window)?.values.temperatureC ??
     null;
@@ -53,20 +53,23 @@ t.test('the window is open at its old end and reaches five minutes ahead', async
   t.equal(at(6), null);
 });
 
-t.test('each field is the newest usable one, and the order of stations beats age', async (t) => {
-  const rows = [
-    observation('B', -1, { temperatureC: 9, visibilityM: 9000 }),
-    observation('A', -60, { temperatureC: 1, altimeterPa: 101_000 }),
-    observation('A', -30, { temperatureC: 2 }),
-  ];
-  const found = currentConditions(rows, ['A', 'B'], window);
-  t.match(found?.values, { temperatureC: 2, altimeterPa: 101_000, visibilityM: 9000 });
-  t.equal(found?.station.stationId, 'A');
-  t.same(found?.observedAt, minutes(-1));
-  t.equal(currentConditions(rows, ['B', 'A'], window)?.values.temperatureC, 9);
-});
+t.test(
+  'each field has the newest usable value, and the order of stations has priority over age',
+  async (t) => {
+    const rows = [
+      observation('B', -1, { temperatureC: 9, visibilityM: 9000 }),
+      observation('A', -60, { temperatureC: 1, altimeterPa: 101_000 }),
+      observation('A', -30, { temperatureC: 2 }),
+    ];
+    const found = currentConditions(rows, ['A', 'B'], window);
+    t.match(found?.values, { temperatureC: 2, altimeterPa: 101_000, visibilityM: 9000 });
+    t.equal(found?.station.stationId, 'A');
+    t.same(found?.observedAt, minutes(-1));
+    t.equal(currentConditions(rows, ['B', 'A'], window)?.values.temperatureC, 9);
+  },
+);
 
-t.test('values that failed their checks or cannot be are passed over', async (t) => {
+t.test('skips values that failed their checks or are impossible', async (t) => {
   const older = observation('A', -20, {
     temperatureC: 5,
     dewpointC: 3,
@@ -102,7 +105,7 @@ t.test('values that failed their checks or cannot be are passed over', async (t)
   });
 });
 
-t.test('what belongs together comes from one observation', async (t) => {
+t.test('related values come from one observation', async (t) => {
   const rows = [
     observation('A', -20, {
       windSpeedKmh: 20,
@@ -129,7 +132,7 @@ t.test('what belongs together comes from one observation', async (t) => {
   t.same(found?.sky?.clouds, [{ amount: 'CLR', base: null }]);
 });
 
-t.test('calm has no direction, and a gust is not below the speed', async (t) => {
+t.test('calm wind has no direction, and a gust is at least the speed', async (t) => {
   const wind = (values: Partial<ObservationRow>): unknown =>
     currentConditions([observation('A', -1, values)], ['A'], window)?.values;
   t.match(wind({ windSpeedKmh: 0, windDirectionDeg: 250 }), { windSpeedKmh: 0, windDirectionDeg: null });
@@ -140,7 +143,7 @@ t.test('calm has no direction, and a gust is not below the speed', async (t) => 
   });
 });
 
-t.test('derived values take inputs of one station, at most an hour apart', async (t) => {
+t.test('derived values use inputs of one station, at most an hour apart', async (t) => {
   const chill = (station: string, at: number): number | null | undefined =>
     currentConditions(
       [observation('A', -1, { temperatureC: -10 }), observation(station, at, { windSpeedKmh: 30 })],
@@ -159,7 +162,7 @@ t.test('derived values take inputs of one station, at most an hour apart', async
   t.same(dry?.feelsLike, { value: 20, method: 'temperature' });
 });
 
-t.test('an observation without any value is still one, and none is none', async (t) => {
+t.test('an observation without values still counts, and no observation is null', async (t) => {
   const empty = currentConditions([observation('A', -1)], ['A'], window);
   t.equal(empty?.station.stationId, 'A');
   t.ok(Object.values(empty?.values ?? {}).every((value) => value === null));

@@ -19,10 +19,10 @@ const oracles = JSON.parse(
   readFileSync('test/fixtures/weather/observations/derived_value_oracles.json', 'utf8'),
 ) as Oracle[];
 
-/** To the 13 digits that a double holds whatever the order of its operations. */
+/** To 13 digits, which a double keeps whatever the order of operations. */
 const digits = (value: number): string => value.toPrecision(13);
 
-t.test('humidity and heat index are those of api.weather.gov, digit by digit', async (t) => {
+t.test('humidity and heat index match api.weather.gov in every digit', async (t) => {
   t.equal(oracles.length, 8);
   for (const oracle of oracles) {
     const humidity = relativeHumidity(oracle.temperature_degc, oracle.dewpoint_degc);
@@ -35,7 +35,7 @@ t.test('humidity and heat index are those of api.weather.gov, digit by digit', a
   }
 });
 
-t.test('wind chill is that of api.weather.gov, to 12 digits', async (t) => {
+t.test('wind chill matches api.weather.gov in 12 digits', async (t) => {
   for (const [temperature, wind, chill] of [
     [-13.3, 16.56, -21.199278655822113],
     [-7.2, 14.76, -13.215182875945834],
@@ -45,7 +45,7 @@ t.test('wind chill is that of api.weather.gov, to 12 digits', async (t) => {
     t.equal(windChill(temperature, wind)?.toPrecision(12), chill.toPrecision(12));
 });
 
-t.test('each formula holds where it is defined', async (t) => {
+t.test('each formula applies only in its range', async (t) => {
   t.equal(windChill(10.1, 30), null, 'above 50 °F');
   t.equal(windChill(-10, 4.8), null, 'calm');
   t.same(feelsLike(15, 20, 50), { value: 15, method: 'temperature' });

@@ -21,13 +21,13 @@ import { createTextRenderer } from '../../../src/weather/render/text-renderer.ts
 import { fields, weatherTable } from '../../../src/weather/values.ts';
 import { xmllint } from '../../services/xmllint.ts';
 
-t.test('JSON is the envelope and nothing else', (t) => {
+t.test('JSON has only the envelope', (t) => {
   t.equal(renderJson(null), '{"data":null}');
   t.equal(renderJson({ a: null }), '{"data":{"a":null}}');
   t.end();
 });
 
-t.test('XML keeps nulls, lists, markup and GeoJSON apart', async (t) => {
+t.test('XML distinguishes nulls, lists, markup and GeoJSON', async (t) => {
   const geometry = { type: 'Point', coordinates: [-74, 40.5] };
   const itemNames = { zones: 'zone', clouds: 'cloud' };
   const xml = renderXml(
@@ -44,10 +44,10 @@ t.test('XML keeps nulls, lists, markup and GeoJSON apart', async (t) => {
   t.equal(read.response.data.geometry['@_mediaType'], 'application/geo+json');
   t.same(JSON.parse(read.response.data.geometry['#text'] ?? ''), geometry);
   t.equal(await xmllint(renderXml(null, {})), '');
-  t.throws(() => renderXml({ zones: [] }, {}), /"zones" have no name/, 'no item goes without its name');
+  t.throws(() => renderXml({ zones: [] }, {}), /"zones" have no name/, 'every item has its name');
 });
 
-t.test('characters that XML 1.0 forbids are dropped, all others stay', async (t) => {
+t.test('drops characters that XML 1.0 forbids, and keeps all others', async (t) => {
   const forbidden = '\0\x01\x03\x08\x0b\x0c\x1f\udfff\ufffe\ud800\uffff';
   const xml = renderXml({ text: `a${forbidden}b\t\nñ𝄞 ]]>` }, {});
   t.equal(await xmllint(xml), '');
@@ -55,7 +55,7 @@ t.test('characters that XML 1.0 forbids are dropped, all others stay', async (t)
 });
 
 t.test(
-  'a template is compiled again when its file changes, and told apart when missing or failing',
+  'compiles a template again when its file changes, and distinguishes a missing from a failing one',
   async (t) => {
     const directory = t.testdir({ 'observations.txt.tmpl': '<%= upper("a & b") %>' });
     const file = join(directory, 'observations.txt.tmpl');
@@ -75,11 +75,7 @@ t.test(
     t.equal(await text(), 'back');
     await rm(file);
     await promisify(execFile)('mkfifo', [file]);
-    await t.rejects(
-      text(),
-      { code: 'unsupported_format', cause: /regular file/ },
-      'a pipe is not waited for',
-    );
+    await t.rejects(text(), { code: 'unsupported_format', cause: /regular file/ }, 'a pipe does not block');
   },
 );
 
@@ -112,7 +108,7 @@ function polygonsOf(geometry: Readonly<Record<string, unknown>>): Ring[][] {
   return type === 'Polygon' ? [coordinates as Ring[]] : (coordinates as Ring[][]);
 }
 
-/** Square degrees; positive where a ring runs counterclockwise. */
+/** Square degrees, positive if a ring runs counterclockwise. */
 function areaOf(ring: Ring): number {
   return ring.slice(1).reduce((sum, [x, y], index) => {
     const [px, py] = ring[index] ?? [0, 0];
@@ -129,7 +125,7 @@ const box = (west: number, south: number, east: number, north: number): Ring => 
 ];
 const polygon = (...coordinates: Ring[]) => ({ type: 'Polygon', coordinates });
 
-t.test('rings follow the right-hand rule, whichever way the tables have them', (t) => {
+t.test('rings follow the right-hand rule, whatever their order in the tables', (t) => {
   const [outer, hole] = [box(0, 0, 10, 10), box(2, 2, 4, 4)];
   for (const rings of [
     [outer, hole],
@@ -146,13 +142,13 @@ t.test('rings follow the right-hand rule, whichever way the tables have them', (
   }
   const given = polygon(outer);
   mapGeometry(given);
-  t.same(given, polygon(box(0, 0, 10, 10)), 'the record is left as it is');
+  t.same(given, polygon(box(0, 0, 10, 10)), 'the record is unchanged');
   const point = { type: 'Point', coordinates: [-74, 40] };
   t.same(mapGeometry(point), point);
   t.end();
 });
 
-t.test('what crosses the antimeridian is cut there, and nothing else is', (t) => {
+t.test('cuts only geometries that cross the antimeridian', (t) => {
   const areas = (...rings: Ring[]): number[][] =>
     polygonsOf(mapGeometry(polygon(...rings))).map((each) => each.map(areaOf));
   t.same(areas(box(170, 50, -170, 60)), [[100], [100]]);
@@ -190,14 +186,14 @@ t.test('what crosses the antimeridian is cut there, and nothing else is', (t) =>
   t.equal(
     cap.reduce((sum, area) => sum + area, 0),
     3600,
-    'a ring around a pole holds it',
+    'a ring around a pole contains it',
   );
   fc.assert(
     fc.property(
       fc.integer({ min: 140, max: 220 }),
       fc.array(fc.integer({ min: 5, max: 30 }), { minLength: 3, maxLength: 12 }),
       (middle, radii) => {
-        // A star, which no line leaves twice on the same side.
+        // A star, whose lines all enter and leave on the same side.
         const star = radii.map((radius, index): [number, number] => {
           const angle = (2 * Math.PI * index) / radii.length;
           return [middle + radius * Math.cos(angle), radius * Math.sin(angle)];
@@ -235,7 +231,7 @@ t.test('puts metadata next to GeoJSON features, and lists unknown values', (t) =
   t.end();
 });
 
-t.test('CSV keeps quotes, commas and lines, and no text of it is a formula', (t) => {
+t.test('CSV keeps quotes, commas and lines, and no value is a formula', (t) => {
   interface Row {
     name: string | null;
     temperature: number | null;
@@ -261,11 +257,11 @@ t.test('CSV keeps quotes, commas and lines, and no text of it is a formula', (t)
       'true',
     ]),
   ]);
-  t.equal(renderCsv(table, null, 'si'), 'name,temperature (degC),isDay\r\n', 'no record, and still a table');
+  t.equal(renderCsv(table, null, 'si'), 'name,temperature (degC),isDay\r\n', 'no record, but still a table');
   t.end();
 });
 
-t.test('one observation, several, and those of one station are rows of the same table', async (t) => {
+t.test("one observation, several, and a station's history have the same columns", async (t) => {
   const file = await readFile('test/fixtures/weather-golden/observation-knyc.json', 'utf8');
   const { data } = JSON.parse(file) as { data: ObservationData };
   const { station, timeZone, ...row } = data;

@@ -7,7 +7,7 @@ const text = createTextRenderer(packagedTemplates);
 
 type Changes = Readonly<Record<string, unknown>>;
 
-/** The record of a golden file, with other values wherever a name of these stands. */
+/** The record of a golden file, with other values for these names. */
 async function recordOf(name: string, changes: Changes): Promise<object> {
   const file = await readFile(`test/fixtures/weather-golden/${name}.json`, 'utf8');
   const { data } = JSON.parse(file, (key, value: unknown) =>
@@ -31,7 +31,7 @@ const tables = [
   ['offices', 'offices-near', 2],
 ] as const;
 
-t.test('a row of a table is one line, wherever it is and whatever its time zone is called', async (t) => {
+t.test('a row of a table is one line, with any place and time zone', async (t) => {
   for (const timeZone of ['America/New_York', 'America/Anchorage', 'Pacific/Guam', 'UTC'])
     for (const [template, name, rows] of tables) {
       const newestAt = '2026-01-20T18:51:00Z';
@@ -53,25 +53,25 @@ t.test('a row of a table is one line, wherever it is and whatever its time zone 
 
 t.test('shows the year in a list of places if the newest entry is older than three days', async (t) => {
   for (const [template, name] of tables.slice(3)) {
-    const told = async (newestAge: number): Promise<string[]> =>
+    const linesAt = async (newestAge: number): Promise<string[]> =>
       linesOf(template, name, { newestAt: '2024-03-14T12:53:00Z', newestAge, timeZone: 'Pacific/Honolulu' });
     t.ok(
-      (await told(259_201)).some((line) => line.endsWith(' Thu 14 Mar 2024')),
+      (await linesAt(259_201)).some((line) => line.endsWith(' Thu 14 Mar 2024')),
       template,
     );
     t.ok(
-      (await told(259_200)).some((line) => line.endsWith(' Thu 14 Mar 02:53 HST')),
+      (await linesAt(259_200)).some((line) => line.endsWith(' Thu 14 Mar 02:53 HST')),
       template,
     );
   }
 });
 
-t.test('a forecast of which no hour is asked for says so', async (t) => {
+t.test('reports that a forecast has no hour in the requested time', async (t) => {
   const lines = await linesOf('hourly_forecasts', 'hourly', { periods: [] });
   t.match(lines.filter(Boolean).at(-1), /^No hour of this forecast is in this time\.$/);
 });
 
-t.test('no column overflows, and each has one number of decimals', async (t) => {
+t.test('no column overflows, and all values of a column have the same decimals', async (t) => {
   const period = { shortForecast: 'Chance Showers And Thunderstorms then Slight Chance Freezing Drizzle' };
   const wind = {
     windDirection: 'WNW',
@@ -92,7 +92,7 @@ t.test('no column overflows, and each has one number of decimals', async (t) => 
   t.ok(lines.includes(`${' '.repeat(48)}100.0-112.6    And Thunderstorms`), 'continues long lines below');
 });
 
-t.test('names as long as any leave the line where it ends', async (t) => {
+t.test('a long name does not change the rest of its line', async (t) => {
   const name = 'Weather Station of the Municipal Department of Public Works and Harbours at Old Harbour Bay';
   const sender = { senderName: name, event: `${name} Statement`, title: name, priority: true };
   for (const [template, golden] of [
@@ -141,7 +141,7 @@ t.test('shows alert times in the zone of their place, also in states with two zo
   t.equal(zoneOf(['INZ086'], several), 'America/Chicago', 'Evansville, first');
   t.equal(zoneOf(['ANZ338'], polygon(-70, 39)), 'America/New_York', 'at sea, the zone of the coast');
   t.equal(zoneOf(null, { type: 'Point', coordinates: [-149.9, 61.2] }), 'America/Anchorage');
-  t.equal(zoneOf([], { type: 'Polygon', coordinates: [] }), 'UTC', 'nothing is known');
+  t.equal(zoneOf([], { type: 'Polygon', coordinates: [] }), 'UTC', 'with no information');
   t.equal(zoneOf(null, null), 'UTC');
 
   const alerts = await linesOf('active_alerts', 'alerts-two', {
@@ -153,7 +153,7 @@ t.test('shows alert times in the zone of their place, also in states with two zo
   t.ok(alerts.includes('  Until  Wed 01 Jul 2026 13:00 MDT'));
 });
 
-t.test('a table in a description keeps its lines, and what is around it is filled', (t) => {
+t.test('a table in a description keeps its lines, and the text around it is wrapped', (t) => {
   const description = [
     'Crests are expected as in the',
     'table below.',

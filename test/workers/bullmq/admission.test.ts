@@ -13,11 +13,11 @@ const workerTimeoutMs = 30_000;
 const manifest = digestOf('manifest');
 const job = { runId: 'run-1', pipelineId: 'p1', staged: null };
 
-t.test('does not renew a released slot, which would be leaked', async (t) => {
+t.test('does not renew a released slot, which would leak', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
 
-  t.test('while an accepted run is handed over', async (t) => {
+  t.test('not while an accepted run is handed over', async (t) => {
     const { admission, store, clock, gate } = await arrange(t, redis.url);
     const reserved = await admission.reserve({ pipelineId: 'p1' });
     const accepted = reserved.accept(job, manifest);
@@ -29,7 +29,7 @@ t.test('does not renew a released slot, which would be leaked', async (t) => {
     t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
   });
 
-  t.test('while the answer to the release is on its way', async (t) => {
+  t.test('not while the response to the release is pending', async (t) => {
     const { admission, store, clock, gate } = await arrange(t, redis.url);
     const reserved = await admission.reserve({ pipelineId: 'p1' });
     const released = reserved.release();
@@ -40,7 +40,7 @@ t.test('does not renew a released slot, which would be leaked', async (t) => {
     t.same(await store.depth(), { reserved: 0, queued: 0, running: 0 });
   });
 
-  t.test('by a renewal that reaches Redis late', async (t) => {
+  t.test('not by a renewal that reaches Redis late', async (t) => {
     const { store, gate } = await arrange(t, redis.url);
     gate.open();
     const slots = ['released', 'accepted'].map((id) => ({
@@ -59,7 +59,7 @@ t.test('does not renew a released slot, which would be leaked', async (t) => {
     t.equal(await store.reserve({ ...released, id: 'again' }, limits), 'ok', 'the key is free again as well');
   });
 
-  t.test('but as long as the upload is received', async (t) => {
+  t.test('but renews while the upload is received', async (t) => {
     const { admission, store, clock, gate } = await arrange(t, redis.url);
     gate.open();
     let renewals = 0;
@@ -81,7 +81,7 @@ interface Arranged {
   admission: Admissions;
   store: RunStore;
   clock: ManualClock;
-  /** Where accepted runs and released slots wait, after Redis has them. */
+  /** Accepted runs and released slots wait here after Redis has stored them. */
   gate: Gate;
 }
 
@@ -93,7 +93,7 @@ interface Gate {
 
 const limits = { queueSize: 2, maxWaiting: null };
 
-/** Admissions in a Redis of their own prefix. */
+/** Admissions with their own prefix in Redis. */
 async function arrange(t: Test, url: string): Promise<Arranged> {
   const clock = manualClock();
   const gate = newGate();

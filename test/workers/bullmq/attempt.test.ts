@@ -18,7 +18,7 @@ const taken = (takes: number): TakenRun => ({
   record: acceptedRun(job, new Date(0)),
 });
 
-/** A result with one destination for each code, at which an action failed with it. */
+/** A result with one destination for each code, with which an action failed. */
 function failedWith(...codes: ErrorCode[]): JobResult {
   const result = runResult('failed');
   for (const pipeline of result.run.pipelines)
@@ -78,7 +78,7 @@ t.test('ends after a failure that a retry cannot fix, and after a first attempt'
   t.equal(first.attempts(), 1);
 });
 
-t.test('a run that brought down five workers is not begun again', async (t) => {
+t.test('a run that crashed five workers is not started again', async (t) => {
   const run = begin(6, []);
   t.match(await run.done, { error: { code: 'worker_failed' } });
   t.equal(run.attempts(), 0);

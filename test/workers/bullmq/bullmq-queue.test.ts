@@ -41,7 +41,7 @@ queueContract(t, async (settings) => {
   return { queue, elapse: (ms) => systemClock.sleep(ms), waitingSurvives: true };
 });
 
-t.test('a page reads as many records as it shows and one more, however many there are', async (t) => {
+t.test('a page reads one record more than it shows, whatever the total number is', async (t) => {
   const queue = await BullmqQueue.open({
     clock: systemClock,
     log: silentLog,
@@ -74,11 +74,11 @@ t.test('a page reads as many records as it shows and one more, however many ther
 
 const openHost = (
   prefix: string,
-  told: () => Promise<void> = async () => undefined,
+  flushed: () => Promise<void> = async () => undefined,
   retries: RetriesOf = noRetries,
 ) =>
   BullmqQueue.open({
-    flushed: told,
+    flushed,
     retries,
     clock: systemClock,
     log: silentLog,
@@ -101,7 +101,7 @@ async function submit(host: Host, runId: string): Promise<void> {
 
 const never = new AbortController().signal;
 
-t.test('a run ends all waits for it, on the host that runs it and on another', async (t) => {
+t.test('the end of a run ends all waits for it, on any host', async (t) => {
   const [api, worker] = [await openHost('waits'), await openHost('waits')];
   t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
   await submit(api, 'maps.1');
@@ -129,7 +129,7 @@ const untilRetrying = async (host: Host, runId: string): Promise<void> => {
 };
 
 for (const order of ['pass', 'wait'] as const)
-  t.test(`a run waits for its next try beyond its host, and is tried by another (${order})`, async (t) => {
+  t.test(`a run that waits for a retry can be retried by another host (${order})`, async (t) => {
     const prefix = `retried-${order}`;
     const first = await openHost(prefix, undefined, retriesWith(order, 2_000));
     await submit(first, 'maps.1');
@@ -145,7 +145,7 @@ for (const order of ['pass', 'wait'] as const)
     t.match(await second.find('maps.1'), { status: 'succeeded', attempt: 2 });
   });
 
-t.test('a host that publishes nothing lets another one try a run now', async (t) => {
+t.test('a host that publishes nothing can request an immediate retry', async (t) => {
   const retries = retriesWith('wait', 3_600_000);
   const [api, worker] = [
     await openHost('now', undefined, retries),
@@ -167,7 +167,7 @@ t.test('a host that publishes nothing lets another one try a run now', async (t)
   t.same(begun, ['maps.1', 'docs.1', 'maps.1']);
 });
 
-t.test('a ticket that comes back before the next try is due is postponed again', async (t) => {
+t.test('a ticket that returns before the retry is due is postponed again', async (t) => {
   const host = await openHost('early', undefined, retriesWith('pass', 3_600_000));
   t.teardown(() => host.close(0));
   const begun: string[] = [];
@@ -184,10 +184,10 @@ t.test('a ticket that comes back before the next try is due is postponed again',
   t.same(begun, ['maps.1']);
   t.match(await host.find('maps.1'), { status: 'queued', attempt: 2 });
   await host.cancel('maps.1');
-  t.equal(await host.queues.get('maps')?.getJob('maps.1'), undefined, 'its ticket goes with it');
+  t.equal(await host.queues.get('maps')?.getJob('maps.1'), undefined, 'its ticket is removed with it');
 });
 
-t.test('a pause holds on every host, and for those that come after', async (t) => {
+t.test('a pause applies to every host, including later ones', async (t) => {
   const [api, worker] = [await openHost('pauses'), await openHost('pauses')];
   const begun: string[] = [];
   const process = async ({ runId }: { runId: string }) => {
@@ -213,7 +213,7 @@ t.test('a pause holds on every host, and for those that come after', async (t) =
   t.same(begun, ['docs.1', 'docs.2', 'maps.1', 'maps.2']);
 });
 
-t.test('pausing while runs are taken loses none and keeps their order', async (t) => {
+t.test('pausing while workers take runs loses none and keeps their order', async (t) => {
   const hosts = [await openHost('pausing'), await openHost('pausing')];
   t.teardown(() => Promise.all(hosts.map((host) => host.close(0))));
   const [api] = hosts as [Host, Host];
@@ -236,7 +236,7 @@ t.test('pausing while runs are taken loses none and keeps their order', async (t
   t.same(begun, ids);
 });
 
-t.test('whether a pipeline is paused is decided where a run is taken', async (t) => {
+t.test('checks for a pause when a run is taken', async (t) => {
   const link = await RedisLink.open({
     url: redis.url,
     urlEnv: 'REDIS_URL',
@@ -262,7 +262,7 @@ t.test('whether a pipeline is paused is decided where a run is taken', async (t)
   t.same(await store.depth(), { reserved: 0, queued: 0, running: 1 });
 });
 
-/** A worker whose runs end when they are stopped; `begun` resolves when the first has begun. */
+/** A worker whose runs end when they are stopped. `begun` resolves when the first has begun. */
 async function stoppable(host: Host): Promise<{ begun: Promise<void>; reasons: unknown[] }> {
   let begin: () => void = () => undefined;
   const begun = new Promise<void>((resolve) => (begin = resolve));
@@ -280,7 +280,7 @@ async function stoppable(host: Host): Promise<{ begun: Promise<void>; reasons: u
   return { begun, reasons };
 }
 
-t.test('any host cancels a run, wherever it runs', async (t) => {
+t.test('any host can cancel a run on any other', async (t) => {
   const [api, worker] = [await openHost('cancels'), await openHost('cancels')];
   t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
   const { begun, reasons } = await stoppable(worker);
@@ -292,7 +292,7 @@ t.test('any host cancels a run, wherever it runs', async (t) => {
   t.match(reasons, [{ code: 'cancelled' }]);
 });
 
-t.test('a run is stopped though the message is lost, and though its worker died', async (t) => {
+t.test('a run is stopped even if the message is lost, or its worker died', async (t) => {
   const [api, worker] = [await openHost('flags'), await openHost('flags')];
   const other = new Redis(redis.url);
   const link = await RedisLink.open({
@@ -311,7 +311,7 @@ t.test('a run is stopped though the message is lost, and though its worker died'
   t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', new Date()), {
     isCancelled: false,
   });
-  t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may live');
+  t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may stay');
   t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'another', new Date()), {
     isCancelled: true,
   });
@@ -323,10 +323,10 @@ t.test('a run is stopped though the message is lost, and though its worker died'
     await api.untilFinished(id, never);
     t.match(await api.find(id), { status: 'failed', error: { code: 'cancelled' } }, id);
   }
-  t.equal(reasons.length, 1, 'one was running, the other never began again');
+  t.equal(reasons.length, 1, 'one was running, the other never started again');
 });
 
-t.test('a run of a dead worker that the next worker gives back waits like one that never ran', async (t) => {
+t.test('a run of a dead worker that the next worker returns waits like one that never ran', async (t) => {
   const [api, worker] = [await openHost('returned'), await openHost('returned')];
   const link = await RedisLink.open({
     url: redis.url,
@@ -396,12 +396,12 @@ t.test('gives the next worker of a run its start time, to send missing events', 
   ]);
 });
 
-t.test('the end of a run is recorded once what it told is kept, and not before', async (t) => {
+t.test('the end of a run is recorded only after its events are stored', async (t) => {
   let keep: () => void = () => undefined;
   const kept = new Promise<void>((resolve) => (keep = resolve));
   let asked: () => void = () => undefined;
   const asking = new Promise<void>((resolve) => (asked = resolve));
-  const worker = await openHost('told', async () => {
+  const worker = await openHost('flushed', async () => {
     asked();
     await kept;
   });
@@ -416,7 +416,7 @@ t.test('the end of a run is recorded once what it told is kept, and not before',
   t.match(await worker.find('maps.1'), { status: 'succeeded' });
 });
 
-t.test('a run that is cancelled while it waits has no ticket any more', async (t) => {
+t.test('a run cancelled while it waits has no ticket any more', async (t) => {
   const api = await openHost('tickets');
   t.teardown(() => api.close(0));
   await submit(api, 'maps.1');
@@ -426,36 +426,39 @@ t.test('a run that is cancelled while it waits has no ticket any more', async (t
   t.equal(await board?.getWaitingCount(), 0);
 });
 
-t.test('a watch shows what other hosts do, though messages are lost, and notices new data', async (t) => {
-  const [api, worker] = [await openHost('watched'), await openHost('watched')];
-  t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
-  let ring: () => void = () => undefined;
-  const watch = api.watch(() => ring());
-  const rung = (): Promise<void> => new Promise((resolve) => (ring = resolve));
-  const beginning = await watch.cursor();
-  const query = { limit: 100, wants: () => true };
-  const cut = (): Promise<string> => redis.cli('client', 'kill', 'type', 'pubsub');
-  for (let run = 1; run <= 20; run++) {
-    await submit(worker, `maps.${run}`);
-    if (run % 4 === 0) await cut();
-  }
-  await worker.start(async () => runResult('ok'));
-  await cut();
-  for (;;) {
+t.test(
+  'a watch shows changes of other hosts even if messages are lost, and notices replaced data',
+  async (t) => {
+    const [api, worker] = [await openHost('watched'), await openHost('watched')];
+    t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
+    let ring: () => void = () => undefined;
+    const watch = api.watch(() => ring());
+    const rung = (): Promise<void> => new Promise((resolve) => (ring = resolve));
+    const beginning = await watch.cursor();
+    const query = { limit: 100, wants: () => true };
+    const cut = (): Promise<string> => redis.cli('client', 'kill', 'type', 'pubsub');
+    for (let run = 1; run <= 20; run++) {
+      await submit(worker, `maps.${run}`);
+      if (run % 4 === 0) await cut();
+    }
+    await worker.start(async () => runResult('ok'));
+    await cut();
+    for (;;) {
+      const changed = rung();
+      const page = await watch.after(beginning, query);
+      const done = page?.changes.filter(({ record }) => record.status === 'succeeded') ?? [];
+      if (done.length === 20) break;
+      await changed;
+    }
+    await redis.cli('del', ...['epoch', 'revision', 'changed'].map((key) => `watched:${key}`));
     const changed = rung();
-    const page = await watch.after(beginning, query);
-    const done = page?.changes.filter(({ record }) => record.status === 'succeeded') ?? [];
-    if (done.length === 20) break;
+    await cut();
     await changed;
-  }
-  await redis.cli('del', ...['epoch', 'revision', 'changed'].map((key) => `watched:${key}`));
-  const changed = rung();
-  await cut();
-  await changed;
-  t.equal(await watch.after(beginning, query), null, 'a cursor of data that are gone');
-  t.match(await watch.after(await watch.cursor(), query), { changes: { length: 0 }, more: false });
-  watch.close();
-});
+    t.equal(await watch.after(beginning, query), null, 'a cursor of deleted data');
+    t.match(await watch.after(await watch.cursor(), query), { changes: { length: 0 }, more: false });
+    watch.close();
+  },
+);
 
 t.test('lets any host rerun a failed run, once, with the archive of the last one', async (t) => {
   const removed: string[] = [];
@@ -496,7 +499,7 @@ t.test('lets any host rerun a failed run, once, with the archive of the last one
   );
   t.equal(answers.filter(({ replayed }) => !replayed).length, 1);
   const started = new Set(answers.map(({ record }) => record.run_id));
-  t.equal(started.size, 1, 'all are answered with the one that was started');
+  t.equal(started.size, 1, 'all get the run that was started');
   const [again = 'none'] = started;
   await api.untilFinished(again, never);
   t.match(await api.find(again), { status: 'succeeded', rerun_of: 'maps.1' });
@@ -505,79 +508,74 @@ t.test('lets any host rerun a failed run, once, with the archive of the last one
   t.same(removed, []);
 });
 
-t.test(
-  'three hosts start one run a tick, and make up for what all of them have missed once or not at all',
-  async (t) => {
-    const most = howMany(1_000, 40);
-    t.comment(`${share(most, 1_000)} ticks`);
-    for (const catchUp of ['none', 'once'] as const) {
-      const hosts = await Promise.all([1, 2, 3].map(() => openHost(`ticks-${catchUp}`)));
-      t.teardown(() => Promise.all(hosts.map((host) => host.close(0))));
-      const ticks: string[] = [];
-      for (const host of hosts)
-        await host.start(async (job) => {
-          if (job.staged === null && job.trigger?.kind === 'schedule') ticks.push(job.trigger.tick);
-          return runResult('ok');
-        });
-      const queue: JobQueue = hosts[0]!;
-      const idle = () =>
-        until(
-          () => queue.depth(),
-          ({ queued, running }) => queued + running === 0,
-        );
-      const clock = manualClock(new Date('2026-11-22T15:00:30Z'));
-      const tally = newTally();
-      const openAll = () =>
-        hosts.map((host) =>
-          openScheduler(host, clock, [scheduled('*/5 * * * *', { catchUp, jitterMs: 20_000 })], tally),
-        );
-      let schedulers = openAll();
-      await until(
-        () => queue.triggers.last('maps', 'schedule'),
-        (last) => last !== null,
+t.test('three hosts start one run per tick, and catch up on missed ones once or not at all', async (t) => {
+  const most = howMany(1_000, 40);
+  t.comment(`${share(most, 1_000)} ticks`);
+  for (const catchUp of ['none', 'once'] as const) {
+    const hosts = await Promise.all([1, 2, 3].map(() => openHost(`ticks-${catchUp}`)));
+    t.teardown(() => Promise.all(hosts.map((host) => host.close(0))));
+    const ticks: string[] = [];
+    for (const host of hosts)
+      await host.start(async (job) => {
+        if (job.staged === null && job.trigger?.kind === 'schedule') ticks.push(job.trigger.tick);
+        return runResult('ok');
+      });
+    const queue: JobQueue = hosts[0]!;
+    const idle = () =>
+      until(
+        () => queue.depth(),
+        ({ queued, running }) => queued + running === 0,
       );
-      const ticked = catchUp === 'none' ? most : 5;
-      for (let tick = 1; tick <= ticked; tick++) {
-        await clock.advance(300_000);
-        await until(
-          () => ticks.length,
-          (count) => count >= tick,
-        );
-        await idle();
-      }
-      t.equal(ticks.length, ticked);
-      t.equal(new Set(ticks).size, ticked, 'none twice');
-      t.equal(
-        Date.parse(ticks.at(-1) ?? '') - Date.parse(ticks[0] ?? ''),
-        (ticked - 1) * 300_000,
-        'none left out',
+    const clock = manualClock(new Date('2026-11-22T15:00:30Z'));
+    const tally = newTally();
+    const openAll = () =>
+      hosts.map((host) =>
+        openScheduler(host, clock, [scheduled('*/5 * * * *', { catchUp, jitterMs: 20_000 })], tally),
       );
-      t.same(tally.counts, { started: ticked }, 'each is counted by one host');
-
-      await Promise.all(schedulers.map((scheduler) => scheduler.close()));
-      await clock.advance(10 * 300_000 + 150_000);
-      schedulers = openAll();
-      const expected =
-        catchUp === 'none'
-          ? { started: ticked, 'missed down': 10 }
-          : { started: ticked + 1, 'missed down': 9 };
+    let schedulers = openAll();
+    await until(
+      () => queue.triggers.last('maps', 'schedule'),
+      (last) => last !== null,
+    );
+    const ticked = catchUp === 'none' ? most : 5;
+    for (let tick = 1; tick <= ticked; tick++) {
+      await clock.advance(300_000);
       await until(
-        () => tally.counts,
-        (counts) => Object.keys(counts).length === 2,
+        () => ticks.length,
+        (count) => count >= tick,
       );
       await idle();
-      await clock.advance(1_000);
-      t.match(tally.counts, expected, catchUp);
-      await Promise.all(schedulers.map((scheduler) => scheduler.close()));
     }
-  },
-);
+    t.equal(ticks.length, ticked);
+    t.equal(new Set(ticks).size, ticked, 'none twice');
+    t.equal(
+      Date.parse(ticks.at(-1) ?? '') - Date.parse(ticks[0] ?? ''),
+      (ticked - 1) * 300_000,
+      'none omitted',
+    );
+    t.same(tally.counts, { started: ticked }, 'each is counted by one host');
 
-t.test('a worker finds a run of which no message reached it', async (t) => {
-  const [api, worker] = [await openHost('untold'), await openHost('untold')];
+    await Promise.all(schedulers.map((scheduler) => scheduler.close()));
+    await clock.advance(10 * 300_000 + 150_000);
+    schedulers = openAll();
+    const expected =
+      catchUp === 'none' ? { started: ticked, 'missed down': 10 } : { started: ticked + 1, 'missed down': 9 };
+    await until(
+      () => tally.counts,
+      (counts) => Object.keys(counts).length === 2,
+    );
+    await idle();
+    await clock.advance(1_000);
+    t.match(tally.counts, expected, catchUp);
+    await Promise.all(schedulers.map((scheduler) => scheduler.close()));
+  }
+});
+
+t.test('a worker finds a run without receiving a message', async (t) => {
+  const [api, worker] = [await openHost('no-messages'), await openHost('no-messages')];
   const other = new Redis(redis.url);
   await worker.start(async () => runResult('ok'));
-  // Messages are lost while no host listens. Each connection comes back a moment after it was cut.
+  // Messages are lost while no host listens. Each connection is restored soon after it was cut.
   const cut = () => other.call('CLIENT', 'KILL', 'TYPE', 'pubsub').catch(() => undefined);
   const cutting = systemClock.every(10, () => void cut());
   t.teardown(async () => {
@@ -598,19 +596,21 @@ t.test('the end of a run wakes other hosts only if another run waits in its pipe
     listener.disconnect();
     await Promise.all([api.close(0), worker.close(0)]);
   });
-  const heard: string[] = [];
-  listener.on('pmessage', (_pattern: string, _channel: string, pipelineId: string) => heard.push(pipelineId));
+  const received: string[] = [];
+  listener.on('pmessage', (_pattern: string, _channel: string, pipelineId: string) =>
+    received.push(pipelineId),
+  );
   await listener.psubscribe('*heard*:wake');
   const other = new Redis(redis.url);
   t.teardown(() => other.disconnect());
-  /** The messages up to now: Redis delivers the one that this publishes after all others. */
+  /** The messages up to now: Redis delivers the message published here after all others. */
   const messages = async (): Promise<string[]> => {
     await other.publish('heard:echo:wake', 'all');
     await until(
-      () => heard,
+      () => received,
       (seen) => seen.includes('all'),
     );
-    return heard.splice(0).filter((message) => message !== 'all');
+    return received.splice(0).filter((message) => message !== 'all');
   };
   let release: () => void = () => undefined;
   const released = new Promise<void>((resolve) => (release = resolve));

@@ -24,12 +24,12 @@ interface Sent {
   ended: Ended;
 }
 
-/** A host that delivers events; what it gets to deliver is in `sent`. */
+/** A host that delivers events, which are in `sent`. */
 async function openHost(t: Test, prefix: string, hostLifeMs = 8_000) {
   let isDead = false;
   let bury: () => void = () => undefined;
   const buried = new Promise<void>((resolve) => (bury = resolve));
-  // A process that was killed does nothing any more.
+  // A killed process does nothing any more.
   const sleep: Clock['sleep'] = async (...given) => {
     await systemClock.sleep(...given);
     if (isDead) await buried;
@@ -59,7 +59,7 @@ async function openHost(t: Test, prefix: string, hostLifeMs = 8_000) {
   return {
     ...events,
     sent,
-    tell: (id: string, notifierIds: string[], runId: string | null = null, trace: TraceContext = {}) =>
+    notify: (id: string, notifierIds: string[], runId: string | null = null, trace: TraceContext = {}) =>
       events.outbox.keep({ event: eventOf(id, runId), ...trace }, notifierIds, (notifierId, ended) =>
         take({ notifierId, id, trace, ended }),
       ),
@@ -88,20 +88,20 @@ function eventOf(id: string, runId: string | null): Event {
 
 const listed = (sent: readonly Sent[]): string[] => sent.map(({ notifierId, id }) => `${notifierId} ${id}`);
 
-t.test('what a dead host had not delivered is delivered by another, in its order and trace', async (t) => {
+t.test('another host delivers the events of a dead one, in order and in their trace', async (t) => {
   const [dead, alive] = [await openHost(t, 'dead'), await openHost(t, 'dead')];
   const trace = {
     traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
     tracestate: 'a=1',
   };
-  dead.tell('msg_1', ['a', 'b'], null, trace);
-  dead.tell('msg_3', ['b']);
-  dead.tell('msg_2', ['b']);
+  dead.notify('msg_1', ['a', 'b'], null, trace);
+  dead.notify('msg_3', ['b']);
+  dead.notify('msg_2', ['b']);
   await dead.flushed();
   t.same(listed(dead.sent), ['a msg_1', 'b msg_1', 'b msg_3', 'b msg_2']);
   dead.sent[1]!.ended();
   while ((await other.hlen('dead:events')) > 3) await systemClock.sleep(20);
-  t.same(alive.sent, [], 'no other worker takes them while it lives');
+  t.same(alive.sent, [], 'no other worker takes them while it is alive');
   dead.die();
   await alive.until(3);
   t.same(listed(alive.sent), ['a msg_1', 'b msg_3', 'b msg_2']);
@@ -110,11 +110,11 @@ t.test('what a dead host had not delivered is delivered by another, in its order
   while ((await other.exists('dead:events')) > 0) await systemClock.sleep(20);
 });
 
-t.test('what a host leaves when it stops is delivered at once, by one of the others', async (t) => {
+t.test('another host immediately delivers events left by a stopped one', async (t) => {
   const hosts = [await openHost(t, 'stops'), await openHost(t, 'stops'), await openHost(t, 'stops')];
   const [first, second, third] = hosts as [(typeof hosts)[0], (typeof hosts)[0], (typeof hosts)[0]];
-  first.tell('msg_1', ['a']);
-  first.tell('msg_2', ['a']);
+  first.notify('msg_1', ['a']);
+  first.notify('msg_2', ['a']);
   await first.flushed();
   first.sent[0]!.ended();
   await first.close();
@@ -125,17 +125,17 @@ t.test('what a host leaves when it stops is delivered at once, by one of the oth
 t.test('sends an event of a run once, also when another worker repeats the run', async (t) => {
   const [first, second] = [await openHost(t, 'again'), await openHost(t, 'again')];
   await other.hset('again:run:maps.1', 'record', '{}');
-  first.tell('msg_1', ['a'], 'maps.1');
+  first.notify('msg_1', ['a'], 'maps.1');
   await first.flushed();
-  for (const id of ['msg_1', 'msg_2']) second.tell(id, ['a'], 'maps.1');
+  for (const id of ['msg_1', 'msg_2']) second.notify(id, ['a'], 'maps.1');
   await second.flushed();
   t.same(listed(first.sent), ['a msg_1']);
-  t.same(listed(second.sent), ['a msg_2'], 'and no other is taken for it');
+  t.same(listed(second.sent), ['a msg_2'], 'no other event is mistaken for it');
 });
 
 t.test('forgets a failed event only after it is stored as undelivered', async (t) => {
   const host = await openHost(t, 'kept');
-  host.tell('msg_1', ['a']);
+  host.notify('msg_1', ['a']);
   await host.until(1);
   let keep: () => void = () => undefined;
   host.sent[0]!.ended(new Promise((resolve) => (keep = resolve)));
@@ -148,18 +148,18 @@ t.test('forgets a failed event only after it is stored as undelivered', async (t
 t.test('sends events when Redis is back, from the host that has them', async (t) => {
   const lifeMs = 8_000;
   const [first, second] = [await openHost(t, 'away', lifeMs), await openHost(t, 'away', lifeMs)];
-  first.tell('msg_1', ['a']);
+  first.notify('msg_1', ['a']);
   await first.flushed();
   await redis.stop();
-  first.tell('msg_2', ['a']);
+  first.notify('msg_2', ['a']);
   await systemClock.sleep(lifeMs + 1_000);
-  t.equal(first.sent.length, 1, 'nothing is sent that a kill would lose');
-  // Not `once` of node:events: it takes a refused attempt to connect for the end of waiting.
+  t.equal(first.sent.length, 1, 'no event is sent that a kill would lose');
+  // Not `once` of node:events, which would stop waiting after a refused connection attempt.
   const back = new Promise((resolve) => void other.once('ready', resolve));
   await redis.start();
   await Promise.all([back, first.flushed()]);
   t.same(listed(first.sent), ['a msg_1', 'a msg_2']);
-  // All were silent for too long, and each has looked around since.
+  // All were silent for too long, and each has checked the others since.
   while ((await other.zcount('away:event-hosts', Date.now(), '+inf')) < 2) await systemClock.sleep(20);
   await systemClock.sleep(1_000);
   t.same(second.sent, []);

@@ -14,8 +14,8 @@ export interface FailoverOptions {
   uploads: number;
   pipelines: number;
   /**
-   * Disturb Redis. Called one after another, each after a further equal share of the uploads. Uploads
-   * continue during each step. The last one kills a primary.
+   * Steps that disturb Redis. They are called one after another, each after a further equal share of the
+   * uploads. Uploads continue during each step. The last one kills a primary.
    */
   steps: readonly (() => Promise<void>)[];
 }

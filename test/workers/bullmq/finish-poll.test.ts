@@ -2,7 +2,7 @@ import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { finishPoll } from '../../../src/workers/bullmq/bullmq-feed.ts';
 
-t.test('asks for each run once at a time, however many wait for it', async (t) => {
+t.test('polls each run at most once at a time, for any number of waits', async (t) => {
   const never = new AbortController().signal;
   const answers: string[][] = [[], ['maps.2'], ['maps.1']];
   const asked: string[][] = [];

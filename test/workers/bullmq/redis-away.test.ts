@@ -16,7 +16,7 @@ async function service(t: Test, args: readonly string[] = []): Promise<RedisServ
   return redis;
 }
 
-/** Longer than a loaded machine may keep a host from its next sign of life. */
+/** Longer than a loaded machine may delay a host's next sign of life. */
 const workerTimeoutMs = 4_000;
 
 /** One host's queue. */
@@ -55,7 +55,7 @@ async function submit(
   return admission.accept({ runId, pipelineId, staged: '/x', bundlePath: '.' }, digestOf('A'));
 }
 
-/** Looks until it is so; the test's own time-out ends a vain search. */
+/** Polls until the condition is true. The test's own timeout ends the loop. */
 async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
   for (;;) {
     const seen = await look().catch(() => undefined);
@@ -103,7 +103,7 @@ t.test(
     await t.rejects(one.reserve({ pipelineId: 'maps' }), { code: 'queue_unavailable' });
     await t.rejects(one.depth(), { code: 'queue_unavailable' });
     await t.rejects(one.find('maps.1'), { code: 'queue_unavailable' });
-    // Longer than a worker may be silent: its lock has run out when Redis is back.
+    // Longer than the timeout of silent workers: its lock has expired when Redis is back.
     await systemClock.sleep(workerTimeoutMs + 500);
     await redis.start();
     t.match(
@@ -113,12 +113,12 @@ t.test(
       ),
       { status: 'running' },
     );
-    // Longer than the others wait before they look for the jobs of dead workers.
+    // Longer than the others wait before they search for jobs of dead workers.
     await systemClock.sleep(workerTimeoutMs + 1_500);
     t.same(
       [first.runs, second.runs],
       [['maps.1'], []],
-      'it was not given to another, nor the next one begun',
+      'it was not given to another host, and the next one did not begin',
     );
     second.open();
     await redis.stop('SIGKILL');
@@ -137,7 +137,7 @@ t.test(
   },
 );
 
-/** Notes what the metrics of one host would count. */
+/** Records the metrics of one host. */
 function counter(counts: string[]): RunObserver {
   return {
     started: ({ pipelineId }) => counts.push(`${pipelineId} started`),
@@ -151,7 +151,7 @@ function counter(counts: string[]): RunObserver {
   };
 }
 
-t.test('slots and keys of all hosts are counted together', async (t) => {
+t.test('slots and keys of all hosts share one limit', async (t) => {
   const redis = await service(t);
   const [one, two] = [await host(t, redis, { queueSize: 2 }), await host(t, redis, { queueSize: 2 })];
   const idempotency = { caller: 'ci', key: 'k' };
@@ -169,7 +169,7 @@ t.test('slots and keys of all hosts are counted together', async (t) => {
   t.match(await submit(two, 'maps.2', idempotency), { replayed: true, record: { run_id: 'maps.1' } });
 });
 
-t.test('of many hosts that stage one key at once, one is accepted', async (t) => {
+t.test('one of many hosts that stage the same key concurrently is accepted', async (t) => {
   const redis = await service(t);
   const hosts = await Promise.all([1, 2, 3].map(() => host(t, redis, { queueSize: 100 })));
   const answers = await Promise.allSettled(
@@ -207,7 +207,7 @@ t.test(
     await submit(two, 'maps.2');
     const [left = ''] = (await redis.cli('ZRANGE', 'waybill:staging', '0', '-1')).split('\n');
     t.match(left, /^upload-/);
-    // Its time is over.
+    // The reservation has expired.
     await redis.cli('ZADD', 'waybill:staging', '1', left);
     await until(
       async () => removed,
@@ -242,7 +242,7 @@ t.test('reports an unreachable Redis or an invalid URL without the URL', async (
 });
 
 t.test(
-  'what a host that stops has to interrupt goes back to the head of its pipeline, and another host runs it',
+  'an interrupted run of a stopping host returns to the head of its pipeline, and another host executes it',
   async (t) => {
     const redis = await service(t);
     const [one, two] = [await host(t, redis), await host(t, redis)];
@@ -278,82 +278,76 @@ t.test(
       async () => ofTwo.length,
       (length) => length >= 4,
     );
-    t.same(ofOne, ['maps started'], 'a run that was given back has not ended here');
+    t.same(ofOne, ['maps started'], 'a returned run has not ended here');
     t.same(ofTwo, ['maps started', 'maps succeeded', 'maps started', 'maps succeeded']);
   },
 );
 
-t.test(
-  'a run that is tried again for the lease of a dead worker, or is taken over, counts once',
-  async (t) => {
-    const redis = await service(t);
-    const slept: number[] = [];
-    const sleep = (ms: number, signal?: AbortSignal): Promise<void> => {
-      slept.push(ms);
-      return systemClock.sleep(ms === 5_000 ? 1 : ms, signal);
-    };
-    const queue = await host(t, redis, { clock: { ...systemClock, sleep } });
-    await submit(queue, 'maps.1');
-    await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '1');
-    const busy = runResult('failed');
-    busy.run.pipelines[0]!.error = errorRecord(
-      new WaybillError('destination_busy', 'the lease of a dead worker'),
-    );
-    const results = [busy, busy, runResult('ok')];
-    const counts: string[] = [];
-    await queue.start(async () => results.shift()!, counter(counts));
-    await submit(queue, 'docs.1');
-    results.push(runResult('ok'));
-    await until(
-      async () => counts.length,
-      (length) => length >= 3,
-    );
-    t.same(results, []);
-    t.equal(slept.filter((ms) => ms === 5_000).length, 2, 'it was tried three times');
-    t.same(counts.toSorted(), ['docs started', 'docs succeeded', 'maps succeeded']);
+t.test("a run that is retried because of a dead worker's lease, or is taken over, counts once", async (t) => {
+  const redis = await service(t);
+  const slept: number[] = [];
+  const sleep = (ms: number, signal?: AbortSignal): Promise<void> => {
+    slept.push(ms);
+    return systemClock.sleep(ms === 5_000 ? 1 : ms, signal);
+  };
+  const queue = await host(t, redis, { clock: { ...systemClock, sleep } });
+  await submit(queue, 'maps.1');
+  await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '1');
+  const busy = runResult('failed');
+  busy.run.pipelines[0]!.error = errorRecord(
+    new WaybillError('destination_busy', 'the lease of a dead worker'),
+  );
+  const results = [busy, busy, runResult('ok')];
+  const counts: string[] = [];
+  await queue.start(async () => results.shift()!, counter(counts));
+  await submit(queue, 'docs.1');
+  results.push(runResult('ok'));
+  await until(
+    async () => counts.length,
+    (length) => length >= 3,
+  );
+  t.same(results, []);
+  t.equal(slept.filter((ms) => ms === 5_000).length, 2, 'it was attempted three times');
+  t.same(counts.toSorted(), ['docs started', 'docs succeeded', 'maps succeeded']);
 
-    await submit(queue, 'maps.2');
-    const [other, stolen] = [gate(), [] as string[]];
-    await queue.close(10_000);
-    const slow = await host(t, redis);
-    await slow.start(other.process, counter(stolen));
-    await other.began;
-    await redis.cli('HSET', 'waybill:run:maps.2', 'owner', 'another');
-    other.open();
-    await slow.close(10_000);
-    t.same(stolen, ['maps started'], 'the outcome of a worker that lost the run is dropped, and not counted');
-  },
-);
+  await submit(queue, 'maps.2');
+  const [other, stolen] = [gate(), [] as string[]];
+  await queue.close(10_000);
+  const slow = await host(t, redis);
+  await slow.start(other.process, counter(stolen));
+  await other.began;
+  await redis.cli('HSET', 'waybill:run:maps.2', 'owner', 'another');
+  other.open();
+  await slow.close(10_000);
+  t.same(stolen, ['maps started'], 'the outcome of a worker that lost the run is dropped, and not counted');
+});
 
-t.test(
-  'a run that brings down worker after worker fails at last, and the next one has its turn',
-  async (t) => {
-    const redis = await service(t);
-    const queue = await host(t, redis);
-    await submit(queue, 'maps.1');
-    await submit(queue, 'maps.2');
-    await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '5');
-    const runs: string[] = [];
-    const counts: string[] = [];
-    await queue.start(async ({ runId }) => {
-      runs.push(runId);
-      return runResult('ok');
-    }, counter(counts));
-    const over = (id: string) =>
-      until(
-        () => queue.find(id),
-        (record) => record?.finished_at != null,
-      );
-    t.match(await over('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
-    t.match(await over('maps.2'), { status: 'succeeded' });
-    t.same(runs, ['maps.2']);
-    await until(
-      async () => counts.length,
-      (length) => length >= 3,
+t.test('a run that crashes several workers fails finally, and the next one starts', async (t) => {
+  const redis = await service(t);
+  const queue = await host(t, redis);
+  await submit(queue, 'maps.1');
+  await submit(queue, 'maps.2');
+  await redis.cli('HSET', 'waybill:run:maps.1', 'takes', '5');
+  const runs: string[] = [];
+  const counts: string[] = [];
+  await queue.start(async ({ runId }) => {
+    runs.push(runId);
+    return runResult('ok');
+  }, counter(counts));
+  const over = (id: string) =>
+    until(
+      () => queue.find(id),
+      (record) => record?.finished_at != null,
     );
-    t.same(counts, ['maps failed, no result', 'maps started', 'maps succeeded']);
-  },
-);
+  t.match(await over('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
+  t.match(await over('maps.2'), { status: 'succeeded' });
+  t.same(runs, ['maps.2']);
+  await until(
+    async () => counts.length,
+    (length) => length >= 3,
+  );
+  t.same(counts, ['maps failed, no result', 'maps started', 'maps succeeded']);
+});
 
 t.test('takes over the run of a dead worker even if some calls keep failing', async (t) => {
   const redis = await service(t);
@@ -375,7 +369,7 @@ t.test('takes over the run of a dead worker even if some calls keep failing', as
   first.open();
 });
 
-t.test('a Redis Cluster is refused at the start', async (t) => {
+t.test('rejects a Redis Cluster at the start', async (t) => {
   const cluster = await service(t, ['--cluster-enabled', 'yes']);
   await t.rejects(host(t, cluster), {
     code: 'config_invalid',

@@ -35,14 +35,14 @@ function open(settings: object = {}): Promise<BullmqQueue> {
   });
 }
 
-t.test('the contract, in a Cluster', async (t) => {
+t.test('passes the contract in a Cluster', async (t) => {
   queueContract(t, async (settings) => {
     opened += 1;
     return { queue: await open(settings), elapse: (ms) => systemClock.sleep(ms), waitingSurvives: true };
   });
 });
 
-t.test('runs of a moving slot wait, and all end once, in order', async (t) => {
+t.test('runs of a moving slot wait, and all finish once, in order', async (t) => {
   opened += 1;
   const queue = await open();
   t.teardown(() => queue.close(0));
@@ -51,7 +51,8 @@ t.test('runs of a moving slot wait, and all end once, in order', async (t) => {
   const submitAll = async (ids: readonly string[]): Promise<void> => {
     for (const runId of ids) {
       const job = { runId, pipelineId: 'maps', staged: null };
-      // As a client repeats with its key. If an answer is lost, Redis may still hold the key for a moment.
+      // As a client repeats with its key. If a response is lost, Redis may still reserve the key for a
+      // moment.
       const repeatable = ['queue_unavailable', 'idempotency_in_progress'];
       const idempotency = { caller: 'ci', key: runId, rerunFailed: false };
       for (;;)
@@ -78,7 +79,7 @@ t.test('runs of a moving slot wait, and all end once, in order', async (t) => {
   t.same(order, runIds);
 });
 
-t.test('no script runs on a part of a slot', async (t) => {
+t.test('no script runs on part of a slot', async (t) => {
   const link = await RedisLink.open({ ...server, clock: systemClock, log: silentLog });
   t.teardown(() => link.close());
   const run = defineScripts(link.redis, '{part}');
@@ -113,7 +114,7 @@ t.test('a connection that closes while a slot moves does not end the process', a
   }
 });
 
-t.test('a Redis and a Cluster are not mistaken for each other', async (t) => {
+t.test('a Redis and a Cluster are not confused', async (t) => {
   const single = await startRedis();
   t.teardown(() => single.close());
   const options = { urlEnv: 'REDIS_URL', clock: systemClock, log: silentLog, withinMs: 3_000 };

@@ -4,7 +4,7 @@ import t from 'tap';
 import { defineScripts, scripts, scriptText } from '../../../src/workers/bullmq/scripts.ts';
 import { startRedis } from '../../services/redis.ts';
 
-t.test('the header of each script names the arguments that it is called with, in their order', async (t) => {
+t.test('the header of each script names its arguments in their order', async (t) => {
   for (const [name, { file, args }] of Object.entries(scripts)) {
     const text = scriptText(file);
     const header = [...text.matchAll(/^ {2}ARGV\[(\d+)\] {2}(\w+)/gm)].map(([, at, arg]) => [
@@ -19,7 +19,7 @@ t.test('the header of each script names the arguments that it is called with, in
   }
 });
 
-t.test('every file below scripts/ is one of them', async (t) => {
+t.test('every file below scripts/ is a defined script', async (t) => {
   const files = readdirSync('src/workers/bullmq/scripts', { recursive: true, encoding: 'utf8' });
   const known = Object.values(scripts).map(({ file }) => `${file}.lua`);
   t.same(files.filter((file) => file.endsWith('.lua')).sort(), [...known, 'shared.lua'].sort());
@@ -32,7 +32,7 @@ t.test('saves a record only with saveRecord, which notifies watchers', async (t)
   }
 });
 
-t.test('a script that Redis has lost is sent again', async (t) => {
+t.test('sends a script again that Redis has lost', async (t) => {
   const redis = await startRedis();
   const connection = new Redis(redis.url);
   t.teardown(async () => {
@@ -49,25 +49,22 @@ t.test('a script that Redis has lost is sent again', async (t) => {
   t.same(await Promise.all([run('depth', {}), run('find', {}, ['none'])]), [[2, 0, 0], ['']]);
 });
 
-t.test(
-  'a reservation whose answer was lost can be sent again, but no other upload has its key',
-  async (t) => {
-    const redis = await startRedis();
-    const connection = new Redis(redis.url);
-    t.teardown(async () => {
-      connection.disconnect();
-      await redis.close();
-    });
-    const run = defineScripts(connection, 'waybill');
-    const slot = { queueSize: 3, lifeMs: 60_000, key: 'k', rerunFailed: 0, pipeline: 'maps', maxWaiting: '' };
-    t.equal(await run('reserve', { slot: 'a', ...slot }), 'ok');
-    t.equal(await run('reserve', { slot: 'a', ...slot }), 'ok');
-    t.equal(await run('reserve', { slot: 'b', ...slot }), 'busy');
-    t.same(await run('depth', {}), [1, 0, 0]);
-  },
-);
+t.test('a reservation with a lost response can be repeated, but no other upload gets its key', async (t) => {
+  const redis = await startRedis();
+  const connection = new Redis(redis.url);
+  t.teardown(async () => {
+    connection.disconnect();
+    await redis.close();
+  });
+  const run = defineScripts(connection, 'waybill');
+  const slot = { queueSize: 3, lifeMs: 60_000, key: 'k', rerunFailed: 0, pipeline: 'maps', maxWaiting: '' };
+  t.equal(await run('reserve', { slot: 'a', ...slot }), 'ok');
+  t.equal(await run('reserve', { slot: 'a', ...slot }), 'ok');
+  t.equal(await run('reserve', { slot: 'b', ...slot }), 'busy');
+  t.same(await run('depth', {}), [1, 0, 0]);
+});
 
-t.test('a clock of Redis that was a year ahead holds no slot and no run of a dead process', async (t) => {
+t.test('a Redis clock that was a year ahead extends no slot and no run of a dead process', async (t) => {
   const redis = await startRedis();
   const connection = new Redis(redis.url);
   t.teardown(async () => {

@@ -65,7 +65,7 @@ const changes: Record<string, (text: string, other: string) => string> = {
 };
 
 for (const [index, [what, change]] of Object.entries(changes).entries()) {
-  t.test(`security finding 10: a job that was ${what} is not run`, async (t) => {
+  t.test(`security finding 10: a job that was ${what} is not executed`, async (t) => {
     const prefix = `changed-${index}`;
     const host = await open(t, prefix, [newKey]);
     await submit(host, 'maps.1', 'honest');
@@ -88,7 +88,7 @@ for (const [index, [what, change]] of Object.entries(changes).entries()) {
   });
 }
 
-t.test('security finding 10: a run that has ended is not run again, whatever Redis says', async (t) => {
+t.test('security finding 10: a finished run is not executed again, whatever Redis contains', async (t) => {
   const prefix = 'replayed';
   const host = await open(t, prefix, [newKey]);
   await submit(host, 'maps.1');
@@ -96,7 +96,7 @@ t.test('security finding 10: a run that has ended is not run again, whatever Red
   await host.start();
   await host.queue.untilFinished('maps.1', never);
   const [tickets] = [...host.queue.queues.values()];
-  // First the ticket alone, then the run as well, as it was before it began.
+  // First only the ticket, then also the run, as it was before it began.
   for (const [index, run] of [{}, waiting].entries()) {
     if ('job' in run) {
       await redis.del(`${prefix}:run:maps.1`);
@@ -114,7 +114,7 @@ t.test('security finding 10: a run that has ended is not run again, whatever Red
   }
 });
 
-t.test('a record that another program replaced is left out, and the others are listed', async (t) => {
+t.test('a record that another program replaced is omitted, and the others are listed', async (t) => {
   const prefix = 'records';
   const { queue } = await open(t, prefix, []);
   for (const id of ['maps.1', 'maps.2', 'maps.3']) await submit({ queue }, id);
@@ -143,7 +143,7 @@ t.test('a pause or a last success that another program replaced breaks no list',
   t.equal((await queue.pauses()).size, 0);
 });
 
-t.test('keys are rotated without a pause; a host with another key refuses jobs', async (t) => {
+t.test('keys are rotated without downtime; a host with another key rejects jobs', async (t) => {
   const before = await open(t, 'rotated', [oldKey]);
   await submit(before, 'maps.1');
   const after = await open(t, 'rotated', [newKey, oldKey]);
@@ -177,7 +177,7 @@ t.test('a key that another program replaced makes the queue unavailable, and nam
   t.match((await queue.list(['maps'], { limit: 10 })).runs, [{ run_id: 'maps.1' }]);
 });
 
-t.test('keys are long, and there', async (t) => {
+t.test('keys have a minimum length', async (t) => {
   const secrets = { require: (name: string) => (name === 'SHORT' ? 'short' : oldKey) };
   t.same(signingKeys(['LONG'], secrets), [oldKey]);
   t.throws(() => signingKeys(['LONG', 'SHORT'], secrets), {
@@ -186,7 +186,7 @@ t.test('keys are long, and there', async (t) => {
   });
 });
 
-t.test('without keys, jobs are as they were', async (t) => {
+t.test('without keys, jobs are unsigned', async (t) => {
   const job = { runId: 'maps.1', pipelineId: 'maps', staged: null } as const;
   t.equal(jobSeal().seal(job), JSON.stringify(job));
   t.same(jobSeal().open(jobSeal([newKey]).seal(job)), job, 'also jobs of a host with keys');

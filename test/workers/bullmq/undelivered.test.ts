@@ -27,7 +27,7 @@ async function openHost(t: Test, prefix: string) {
 
 undeliveredContract(t, (t) => openHost(t, `waybill-${(prefixes += 1)}`));
 
-t.test('every host sees what another has given up, and one of them sends it', async (t) => {
+t.test('every host sees undelivered events of another, and one of them redelivers', async (t) => {
   const [worker, api] = [await openHost(t, 'hosts'), await openHost(t, 'hosts')];
   await worker.events.keep('n', givenUp('msg_1', 1));
   await api.events.keep('n', givenUp('msg_2', 2));

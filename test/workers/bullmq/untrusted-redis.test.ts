@@ -27,7 +27,7 @@ const redis = new Redis(server.url);
 t.teardown(() => redis.disconnect());
 t.setTimeout(0);
 
-/** Cases of a run that is not exhaustive. */
+/** The number of cases if the run is not exhaustive. */
 const sampled = 36;
 const hour = 3_600_000;
 const lifeMs = 1_000;
@@ -90,7 +90,7 @@ const note: DeliveryNote = {
   ...{ reason: 'away', nextTryAt: null, at: new Date(0) },
 };
 
-/** Leaves the state of a host that was killed: ended, waiting, running and retrying runs, and events. */
+/** Leaves the state of a killed host: ended, waiting, running and retried runs, and events. */
 async function prepare(prefix: string): Promise<() => Promise<void>> {
   const { queue, events } = await open(prefix, hour);
   let begin: () => void = () => undefined;
@@ -145,7 +145,7 @@ interface Damage {
 const values = ['nonsense', '[]', 'null', '{}', '', '1e400', `${'['.repeat(2_000)}${']'.repeat(2_000)}`];
 const members = ['nonsense', 'a:b', 'wait', ''];
 
-/** Every value of Redis with everything that takes its place. BullMQ's keys: `untrusted-tickets.test.ts`. */
+/** Every value of Redis with all its replacements. BullMQ's keys: `untrusted-tickets.test.ts`. */
 async function damagesOf(keys: readonly string[], from: string): Promise<Damage[]> {
   const damages: Damage[] = [];
   for (const key of keys.filter((one) => !one.includes(':queue:'))) {
@@ -173,7 +173,7 @@ async function damagesOf(keys: readonly string[], from: string): Promise<Damage[
   return damages;
 }
 
-/** What is wrong if a host takes over a damaged state. */
+/** The errors if a host takes over a damaged state. */
 async function problemsOf({ apply }: Damage, prefix: string): Promise<string[]> {
   await apply(prefix);
   const { queue, events, wrong } = await open(prefix, lifeMs);
@@ -227,7 +227,7 @@ async function problemsOf({ apply }: Damage, prefix: string): Promise<string[]> 
   return [...problems, ...wrong];
 }
 
-t.test('issue 36: no value of Redis stops a pipeline, or makes a call fail without a cause', async (t) => {
+t.test('issue 36: no value in Redis stops a pipeline, or makes a call fail without a cause', async (t) => {
   const from = 'killed';
   const kill = await prepare(from);
   const keys = await redis.keys(`${from}:*`);
@@ -250,11 +250,11 @@ t.test('issue 36: no value of Redis stops a pipeline, or makes a call fail witho
     if (problems.length > 0) failures.push(`${name}: ${problems.join('; ')}`);
   });
   t.same(failures, []);
-  t.comment(`told: ${chosen.length} of ${cases.length} damages`);
+  t.comment(`report: ${chosen.length} of ${cases.length} damages`);
   await kill();
 });
 
-t.test('issue 36: messages of other programs on the channels of waybill do no harm', async (t) => {
+t.test("issue 36: ignores messages of other programs on waybill's channels", async (t) => {
   const prefix = 'channels';
   const { queue, events, wrong } = await open(prefix, hour);
   const watch = queue.watch(() => undefined);

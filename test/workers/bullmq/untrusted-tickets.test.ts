@@ -81,7 +81,7 @@ async function open(t: Test) {
 }
 
 for (const [what, damage] of Object.entries(damages)) {
-  t.test(`issue 36: a foreign job with ${what} is set aside, and the pipeline goes on`, async (t) => {
+  t.test(`issue 36: a foreign job with ${what} is set aside, and the pipeline continues`, async (t) => {
     const { queue, errors, rejected, key, submit, start } = await open(t);
     await redis.hset(key('foreign.1'), { name: 'x', data: '{}', opts: '{}', timestamp: '1' });
     await damage(key('foreign.1'));
@@ -112,7 +112,7 @@ for (const [what, damage] of Object.entries(damages)) {
 }
 
 for (const id of ['wait', 'meta', 'id', 'a:b', '7', '../x'])
-  t.test(`issue 36: a foreign job called ${id} is removed, and the pipeline goes on`, async (t) => {
+  t.test(`issue 36: a foreign job called ${id} is removed, and the pipeline continues`, async (t) => {
     const { queue, rejected, key, submit, start } = await open(t);
     await redis.lpush(key('wait'), id);
     await submit('maps.1');
@@ -129,7 +129,7 @@ const numbers: [name: string, damage: (key: (name: string) => string) => Promise
   ['job counter', (key) => redis.set(key('id'), 'nonsense')],
 ];
 for (const [what, damage] of numbers)
-  t.test(`issue 36: a queue whose ${what} is not a number goes on`, async (t) => {
+  t.test(`issue 36: a queue whose ${what} is not a number continues`, async (t) => {
     const { queue, key, submit, start } = await open(t);
     await submit('maps.1');
     await damage(key);

@@ -73,7 +73,7 @@ async function run(
   }
 }
 
-t.test('a run whose thread broke is failed, and the one behind it succeeds', async (t) => {
+t.test('a run whose thread crashed fails, and the next one succeeds', async (t) => {
   const { coordinator } = await start(t);
   t.match((await run(coordinator, 'maps.1', 'exit')).record, {
     status: 'failed',
@@ -82,7 +82,7 @@ t.test('a run whose thread broke is failed, and the one behind it succeeds', asy
   t.match((await run(coordinator, 'maps.2', '.')).record, { status: 'succeeded', error: null });
 });
 
-t.test("a staged bundle stays as long as its run's record and goes with it", async (t) => {
+t.test("a staged bundle is kept as long as its run's record", async (t) => {
   const { coordinator, clock } = await start(t);
   const { staged } = await run(coordinator, 'maps.1', '.');
   await clock.advance(3_599_999);
@@ -115,7 +115,7 @@ t.test('removes the staged files of a cancelled run, and keeps its record', asyn
   t.same(readdirSync(staging), []);
 });
 
-t.test('closing clears staging', async (t) => {
+t.test('close clears staging', async (t) => {
   const { coordinator, staging } = await start(t);
   await run(coordinator, 'maps.1', '.');
   t.equal(readdirSync(staging).length, 1);
@@ -123,7 +123,7 @@ t.test('closing clears staging', async (t) => {
   t.same(readdirSync(staging), []);
 });
 
-t.test('a run that has nothing staged expires like any other, and takes nothing with it', async (t) => {
+t.test('a run without staged files expires like any other, and deletes nothing else', async (t) => {
   const { coordinator, clock, staging } = await start(t);
   const kept = await coordinator.staging.create();
   const admission = await coordinator.queue.reserve({ pipelineId: 'maps' });
@@ -135,7 +135,7 @@ t.test('a run that has nothing staged expires like any other, and takes nothing 
   t.same(readdirSync(staging), [path.basename(kept)]);
 });
 
-t.test('a run begins with the settings of its time, and goes on with them', async (t) => {
+t.test('a run keeps the settings of its start', async (t) => {
   const began: [unknown, unknown][] = [];
   const debug = (fields: object): void => {
     const { run_id: runId, pipelines } = fields as { run_id: string; pipelines: unknown };
@@ -158,7 +158,7 @@ t.test('a run begins with the settings of its time, and goes on with them', asyn
   await untilBegun(1);
   await accept('maps.2', 'wait');
   await coordinator.adopt(configured(pipelineTo('maps', 'mirror') + pipelineTo('docs', 'shelf')));
-  t.match(await queue.find('maps.1'), { status: 'running' }, 'it is not broken off');
+  t.match(await queue.find('maps.1'), { status: 'running' }, 'it is not aborted');
   await queue.cancel('maps.1');
   await untilBegun(2);
   await accept('docs.1', '.', 'docs');
@@ -168,7 +168,11 @@ t.test('a run begins with the settings of its time, and goes on with them', asyn
   await queue.cancel('maps.2');
   await untilBegun(4);
   await queue.untilFinished('maps.3', new AbortController().signal);
-  t.match(await queue.find('maps.3'), { status: 'succeeded' }, 'though its pipeline is configured no more');
+  t.match(
+    await queue.find('maps.3'),
+    { status: 'succeeded' },
+    'although its pipeline is no longer configured',
+  );
   t.same(began, [
     ['maps.1', [['maps', 'web']]],
     ['maps.2', [['maps', 'mirror']]],
@@ -177,7 +181,7 @@ t.test('a run begins with the settings of its time, and goes on with them', asyn
   ]);
 });
 
-t.test('the check of staging fails while uploads are refused because the disk does not answer', async (t) => {
+t.test('the staging check fails while uploads are rejected because the disk does not answer', async (t) => {
   let isUnresponsive = true;
   const { coordinator, clock } = await start(t, {
     requireAnswers: () => {

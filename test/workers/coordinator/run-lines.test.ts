@@ -6,7 +6,7 @@ import { manualClock } from '../manual-clock.ts';
 
 const lines = () => keepRunLines({ log: silentLog, clock: manualClock() });
 
-t.test('lines that name a run are kept without paths, debug lines and unexpected errors', (t) => {
+t.test('keeps log lines of runs, without paths, debug lines and unexpected errors', (t) => {
   const { log, of } = lines();
   log.debug({ run_id: 'maps.1' }, 'in detail');
   log.info({ pipeline_id: 'maps' }, 'about no run');
@@ -23,7 +23,7 @@ t.test('lines that name a run are kept without paths, debug lines and unexpected
   t.end();
 });
 
-t.test('the newest lines of the newest runs are kept', (t) => {
+t.test('keeps the newest lines of the newest runs', (t) => {
   const { log, of } = lines();
   for (let line = 0; line < 60; line++) log.info({ run_id: 'maps.0' }, `line ${line}`);
   t.equal(of('maps.0').length, 50);

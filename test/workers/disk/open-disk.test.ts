@@ -28,7 +28,7 @@ async function untilAnswers(requireAnswers: () => void): Promise<void> {
 }
 
 for (const kind of ['a thread', 'the caller'] as const)
-  t.test(`${kind} writes, links and removes as asked, in that order`, async (t) => {
+  t.test(`${kind} writes, links and removes in the requested order`, async (t) => {
     const { disk: threaded, directory } = opened(t);
     const disk = kind === 'a thread' ? threaded : waitingDisk;
     const at = (...names: string[]): string => path.join(directory, ...names);
@@ -48,7 +48,7 @@ for (const kind of ['a thread', 'the caller'] as const)
     ];
     bytes.fill('?');
     await Promise.all(calls);
-    t.equal(readFileSync(at('kept/shard/name'), 'utf8'), 'text', 'the bytes as they were when asked');
+    t.equal(readFileSync(at('kept/shard/name'), 'utf8'), 'text', 'the bytes at the time of the call');
     t.equal(await disk.linkOrCopy(at('kept/shard/name'), at('again')), true);
     t.equal(await disk.linkOrCopy(at('kept/shard/gone'), at('never')), false);
     t.same(readdirSync(at('gone'), { recursive: true }).sort(), ['one', 'one/small', 'one/two']);
@@ -65,7 +65,7 @@ for (const kind of ['a thread', 'the caller'] as const)
   });
 
 t.test(
-  'a disk that does not answer refuses who waits and who comes, and removes what it made late',
+  'an unresponsive disk fails waiting and new calls, and removes directories created late',
   async (t) => {
     const clock = manualClock();
     const { disk, directory, requireAnswers } = opened(t, { file: slowThread, timeoutMs: 300, clock });
@@ -101,7 +101,7 @@ t.test(
   },
 );
 
-t.test('a thread that breaks fails what it had, and is replaced', async (t) => {
+t.test('a crashed thread fails its calls, and is replaced', async (t) => {
   const { disk, directory } = opened(t, { file: slowThread });
   const broken = disk.makeDirectory(path.join(directory, 'broken'));
   const next = disk.makeDirectory(path.join(directory, 'next'));
@@ -110,7 +110,7 @@ t.test('a thread that breaks fails what it had, and is replaced', async (t) => {
   t.ok(existsSync(path.join(directory, 'next')));
 });
 
-t.test('a thread that breaks while the disk does not answer is replaced, too', async (t) => {
+t.test('a thread that crashes while the disk does not answer is replaced, too', async (t) => {
   const clock = manualClock();
   const { disk, directory, requireAnswers } = opened(t, { file: slowThread, timeoutMs: 300, clock });
   const at = (name: string): string => path.join(directory, name);
@@ -135,7 +135,7 @@ t.test('has an outcome for every call, also if it answers in the middle of a rem
   // A message is a copy, too.
   const send = (answer: Answer): void => void answers.push([...answer]);
   runCalls(removals, send, { monotonic: () => (now += answerEveryMs) });
-  t.ok(answers.length > removals.length, 'it answers while it removes');
+  t.ok(answers.length > removals.length, 'it answers during the removal');
   t.same(answers.flat(), [{ value: undefined }, { value: undefined }]);
   t.same(readdirSync(directory), []);
 });
@@ -155,5 +155,5 @@ t.test('waits a limited time for active work when it closes', async (t) => {
   await frozen.close(50);
   rmSync(path.join(frozen.directory, 'frozen'));
   void stuck;
-  t.pass('though the disk has not answered');
+  t.pass('although the disk has not answered');
 });

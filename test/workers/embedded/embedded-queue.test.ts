@@ -36,7 +36,7 @@ const storeIn = (root: string, more: Partial<QueueStoreOptions> = {}): Promise<Q
   return openQueueStore({ directory, staging, clock: systemClock, log: silentLog, ...more });
 };
 
-// The jobs of the contract have nothing staged.
+// The jobs of the contract have no staged files.
 const root = t.testdir();
 queueContract(t, async (settings) => {
   const clock = manualClock();
@@ -65,13 +65,13 @@ class Daemon {
     t.teardown(() => this.kill());
   }
 
-  /** `altered` stands between the queue and its journal. */
+  /** `altered` is between the queue and its journal. */
   async open(
     settings: Partial<QueueSettings> = {},
     altered: (journal: Journal) => Journal = (journal) => journal,
   ): Promise<this> {
     this.store = await storeIn(this.root);
-    // The queue that was killed goes on in this process, and must not be heard.
+    // The killed queue is still active in this process, so its callbacks must be ignored.
     const expired: string[] = [];
     this.expired = expired;
     const givenUp: string[] = [];
@@ -114,7 +114,7 @@ class Daemon {
 
 const never = new Promise<never>(() => undefined);
 
-t.test('after a kill everything accepted is published, each pipeline in its order', async (t) => {
+t.test('after a kill, everything accepted is published, each pipeline in order', async (t) => {
   const daemon = await new Daemon(t).open({ maxConcurrency: 2 });
   const ids = ['maps.1', 'docs.1', 'maps.2', 'docs.2', 'maps.3'];
   for (const id of ids) await daemon.submit(id);
@@ -138,12 +138,12 @@ t.test('after a kill everything accepted is published, each pipeline in its orde
     );
   t.ok(
     order.every(({ begunAt }) => begunAt !== undefined),
-    'any of them may have been committed: that it was begun need not have been written',
+    'any of them may have been committed: their start may not have been written',
   );
   for (const { staged } of order) t.ok(existsSync(path.join(staged ?? '', 'files/manifest.json')));
 });
 
-t.test('a run that waits for its next try does so after a kill, and is tried when it is due', async (t) => {
+t.test('a run that waits for a retry keeps its due time after a kill', async (t) => {
   const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
   const retries = () => ({ forMs: 600_000, whileRetrying: 'wait' as const, hasOnePlace: false, pauses });
   const daemon = await new Daemon(t).open({ retries });
@@ -172,7 +172,7 @@ t.test('a run that waits for its next try does so after a kill, and is tried whe
   t.same(order, ['maps.1']);
 });
 
-t.test('a newer upload that was accepted before a kill replaces the waiting run after it', async (t) => {
+t.test('a newer upload accepted before a kill still replaces the waiting run afterwards', async (t) => {
   const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
   const retries = () => ({ forMs: 600_000, whileRetrying: 'pass' as const, hasOnePlace: false, pauses });
   // The kill comes before the end of the older run is written.
@@ -195,7 +195,7 @@ t.test('a newer upload that was accepted before a kill replaces the waiting run 
   t.match(await daemon.queue.find('maps.2'), { status: 'queued' });
 });
 
-t.test('records and keys outlive a kill, and expire when they would have', async (t) => {
+t.test('records and keys survive a kill, and expire on time', async (t) => {
   const daemon = await new Daemon(t).open({ retentionMs: 10_000 });
   await daemon.queue.start(async ({ runId }) => runResult(runId === 'maps.2' ? 'failed' : 'ok'));
   for (const id of ['maps.1', 'maps.2']) {
@@ -223,7 +223,7 @@ t.test('records and keys outlive a kill, and expire when they would have', async
   t.match(await daemon.queue.find('maps.5'), { status: 'queued' });
 });
 
-t.test('the run that was started for a failed one keeps the key', async (t) => {
+t.test('the rerun of a failed run keeps its key', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.queue.start(async () => runResult('failed'));
   await daemon.submit('maps.1', 'k');
@@ -237,14 +237,14 @@ t.test('the run that was started for a failed one keeps the key', async (t) => {
   t.match(await daemon.submit('maps.3', 'k'), { replayed: true, record: { run_id: 'maps.2' } });
 });
 
-t.test('a stop leaves what waits and what it interrupts to the next start', async (t) => {
+t.test('a stop leaves waiting and interrupted runs to the next start', async (t) => {
   const daemon = await new Daemon(t).open();
   for (const id of ['maps.1', 'maps.2']) await daemon.submit(id);
   await daemon.queue.start(
     (_job, { signal }) =>
       new Promise((_resolve, reject) => {
         signal.addEventListener('abort', () => {
-          t.ok(daemon.queue.isInterrupted('maps.1'), 'so that its failure is not told');
+          t.ok(daemon.queue.isInterrupted('maps.1'), 'so that its failure is not reported');
           reject(signal.reason as Error);
         });
       }),
@@ -259,7 +259,7 @@ t.test('a stop leaves what waits and what it interrupts to the next start', asyn
   await daemon.open();
   t.match(await daemon.queue.depth(), { queued: 2 });
   await daemon.queue.start(async ({ begunAt }) => {
-    t.ok(begunAt, 'what it had committed is its own');
+    t.ok(begunAt, 'its committed files belong to it');
     return runResult('ok');
   });
   for (const id of ['maps.1', 'maps.2']) t.equal((await daemon.finished(id)).status, 'succeeded');
@@ -270,7 +270,7 @@ for (const [ends, minutes] of [
   [100, 9],
 ] as const)
   t.test(
-    `a bundle that ended the process ${ends} times in ${minutes} minutes is given up, and told`,
+    `a bundle that ended the process ${ends} times in ${minutes} minutes is rejected and reported`,
     async (t) => {
       const daemon = await new Daemon(t).open();
       for (const id of ['maps.1', 'maps.2']) await daemon.submit(id);
@@ -288,11 +288,11 @@ for (const [ends, minutes] of [
       t.match(await daemon.queue.find('maps.1'), { status: 'failed', error: { code: 'worker_failed' } });
       t.same(daemon.givenUp, ['maps.1']);
       await daemon.queue.start(async () => runResult('ok'));
-      t.equal((await daemon.finished('maps.2')).status, 'succeeded', 'and does not hold up the others');
+      t.equal((await daemon.finished('maps.2')).status, 'succeeded', 'and does not delay the others');
     },
   );
 
-t.test('a run that may have brought the process down again and again is published alone', async (t) => {
+t.test('a run that may have crashed the process repeatedly is published alone', async (t) => {
   const daemon = await new Daemon(t).open();
   for (const id of ['docs.1', 'maps.1', 'docs.2']) await daemon.submit(id);
   await daemon.kill();
@@ -325,7 +325,7 @@ t.test('a run that may have brought the process down again and again is publishe
   }
 });
 
-t.test('what failed before a kill is run again after it, with the same bytes', async (t) => {
+t.test('runs that failed before a kill can be repeated after it, with the same bytes', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.queue.start(async () => runResult('failed'));
   await daemon.submit('maps.1');
@@ -360,7 +360,7 @@ t.test('what failed before a kill is run again after it, with the same bytes', a
   t.match(await daemon.queue.rerun('maps.1', 'maps.3'), { replayed: true, record: { run_id: 'maps.2' } });
 });
 
-t.test('the limits of kept bundles hold from the start on, for what an earlier process kept', async (t) => {
+t.test('limits of stored bundles apply at the start to those of an earlier process', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.queue.start(async () => runResult('failed'));
   for (const id of ['maps.1', 'maps.2', 'maps.3']) {
@@ -383,7 +383,7 @@ t.test('the limits of kept bundles hold from the start on, for what an earlier p
   t.same(discarded, ['maps.1', 'maps.2']);
 });
 
-t.test('removes a bundle only when the journal says that no run needs it', async (t) => {
+t.test('removes a bundle only after the journal records that no run needs it', async (t) => {
   let write = (): void => undefined;
   const written = new Promise<void>((resolve) => (write = resolve));
   const discarded: string[] = [];
@@ -396,18 +396,18 @@ t.test('removes a bundle only when the journal says that no run needs it', async
   await daemon.queue.start(async () => runResult('ok'));
   await daemon.submit('maps.1');
   await daemon.finished('maps.1');
-  t.same(discarded, [], 'a process that is killed now leaves a run that is published once more');
+  t.same(discarded, [], 'a process killed now leaves a run that is published again');
   t.same(
     [...daemon.queue.jobs()].map(({ staged }) => typeof staged),
     ['string'],
-    'so that no sweep takes it',
+    'so that it is not swept',
   );
   write();
   await daemon.queue.close(0);
   t.same(discarded, ['maps.1']);
 });
 
-t.test('a rerun that cannot be written leaves the bundle with the run that failed', async (t) => {
+t.test('a rerun that cannot be stored leaves the bundle with the failed run', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.queue.start(async () => runResult('failed'));
   for (const id of ['maps.1', 'maps.2']) {
@@ -431,7 +431,7 @@ t.test('a rerun that cannot be written leaves the bundle with the run that faile
   const refused = { code: 'insufficient_storage' };
   await Promise.all([
     t.rejects(daemon.queue.rerun('maps.1', 'maps.3'), refused),
-    t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), refused, 'nor is it a replay of the failed one'),
+    t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), refused, 'it is not a replay of the failed one'),
   ]);
   t.equal(await daemon.queue.find('maps.3'), undefined);
   t.match(await daemon.queue.find('maps.1'), { status: 'failed', rerunnable: true, rerun_of: null });
@@ -444,7 +444,7 @@ t.test('a rerun that cannot be written leaves the bundle with the run that faile
   t.same(discarded, []);
 });
 
-t.test('a pause outlives a kill, until it is resumed', async (t) => {
+t.test('a pause survives a kill, until it is resumed', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.submit('maps.1');
   const pause = await daemon.queue.pause('maps', 'the disk is being changed');
@@ -468,10 +468,10 @@ t.test('does not repeat the notification of a run after a kill', async (t) => {
   await daemon.open();
   t.notOk(daemon.queue.markReported('maps.1', 'published web'));
   t.ok(daemon.queue.markReported('maps.1', 'published mirror'));
-  t.ok(daemon.queue.markReported('maps.9', 'published web'), 'of an unknown run nothing is known');
+  t.ok(daemon.queue.markReported('maps.9', 'published web'), 'nothing is known about an unknown run');
 });
 
-t.test('an upload whose bundle is gone from staging is refused, and others are not', async (t) => {
+t.test('an upload whose staged bundle is missing is rejected, and others are not', async (t) => {
   const daemon = await new Daemon(t).open();
   const staging = path.join(daemon.root, 'staging');
   const admissions = await Promise.all(['a', 'b'].map((pipelineId) => daemon.queue.reserve({ pipelineId })));
@@ -565,7 +565,7 @@ t.test('keeps schedule decisions after a kill, and catches up missed ticks once'
   await daemon.queue.start(async () => runResult('ok'));
   await daemon.finished('maps.1');
 
-  // It is 02:04. The next daemon comes at 08:04.
+  // It is 02:04. The next daemon starts at 08:04.
   await daemon.kill();
   for (const [catchUp, started] of [
     ['once', 1],
@@ -585,7 +585,7 @@ t.test('keeps schedule decisions after a kill, and catches up missed ticks once'
   }
 });
 
-t.test('a tick whose run was written is decided, though the mark of it was not', async (t) => {
+t.test('a tick whose run was stored counts as decided, even if its mark was not', async (t) => {
   const trigger: Trigger = { kind: 'schedule', tick: '2026-11-20T02:00:00.000Z', schedule: '0 * * * * UTC' };
   const job: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: null, trigger };
   const record = queuedRun(acceptedRun(job, new Date(0)), new Date(0));

@@ -5,7 +5,7 @@ import { manualClock } from '../manual-clock.ts';
 
 type Entries = ReadonlyMap<string, string | null>;
 
-/** Commits that are let through, or fail, one by one. */
+/** Commits that the test completes, or fails, one by one. */
 function harness({ duringSync = async (): Promise<void> => undefined } = {}) {
   const clock = manualClock();
   const commits: { entries: Entries; done: () => void; fail: (error: unknown) => void }[] = [];
@@ -59,19 +59,19 @@ t.test('batches work that arrives during a transaction into the next one', async
   t.equal(await writes.close(1_000), true);
 });
 
-t.test('what changes while staged bundles are made durable comes with the next transaction', async (t) => {
-  const state = { told: 'nothing', arrived: 'as accepted' };
+t.test('changes during the sync of staged bundles are written in the next transaction', async (t) => {
+  const state = { event: 'nothing', arrived: 'as accepted' };
   const { commit, writes } = harness({
     duringSync: async () => {
-      if (state.told !== 'nothing') return;
+      if (state.event !== 'nothing') return;
       // Stores an event and marks the run as notified in the same transaction.
-      state.told = 'published';
+      state.event = 'published';
       state.arrived = 'as changed';
       writes.set('event', () => 'published');
-      writes.set('run', () => state.told);
+      writes.set('run', () => state.event);
     },
   });
-  writes.set('run', () => state.told);
+  writes.set('run', () => state.event);
   const added = writes.add({ key: 'arriving', value: () => state.arrived, directory: '/staging/a' });
   const one = await commit(1);
   t.same(new Map(one.entries), new Map(Object.entries({ run: 'nothing', arriving: 'as accepted' })));
@@ -83,7 +83,7 @@ t.test('what changes while staged bundles are made durable comes with the next t
   t.equal(await writes.close(1_000), true);
 });
 
-t.test('a transaction that fails refuses what was added and keeps trying what was set', async (t) => {
+t.test('a failed transaction rejects added entries and retries changes', async (t) => {
   const { clock, commit, commits, health, add, writes } = harness();
   const added = add('a');
   writes.set('b', () => '1');
@@ -129,10 +129,10 @@ t.test('settles a write once it succeeds, after any number of failures', async (
   await settled;
   t.same(order, ['written', 'settled']);
   await writes.settled();
-  t.equal(await writes.close(1_000), true, 'nothing to write is settled at once');
+  t.equal(await writes.close(1_000), true, 'without writes, it settles immediately');
 });
 
-t.test('one upload that cannot be made durable does not refuse the others', async (t) => {
+t.test('an upload that cannot become durable does not reject the others', async (t) => {
   const { commit, failures, add, writes } = harness();
   failures.set('/staging/a', new Error('gone'));
   const [a, b] = [add('a', '/staging/a'), add('b', '/staging/b')];
@@ -145,34 +145,37 @@ t.test('one upload that cannot be made durable does not refuse the others', asyn
   t.equal(await writes.close(1_000), true);
 });
 
-t.test('a disk that does not answer refuses in time, and what was refused is taken back', async (t) => {
-  const { clock, commit, commits, health, add, writes } = harness();
-  const first = add('a');
-  const one = await commit(1);
-  const second = add('b');
-  await Promise.all([
-    t.rejects(first, { code: 'queue_unavailable', message: /not answered for 10 s/ }),
-    t.rejects(second, { code: 'queue_unavailable' }),
-    clock.advance(10_000),
-  ]);
-  t.equal(writes.failure?.code, 'queue_unavailable');
-  for (const key of ['a', 'b']) writes.set(key, null);
-  const closing = writes.close(5_000);
-  await clock.advance(5_000);
-  t.equal(await closing, false, 'and the end does not wait for it');
-  t.equal(commits.length, 1);
-  one.done();
-  const two = await commit(2);
-  t.same(new Map(two.entries), new Map(Object.entries({ a: null, b: null })), 'once it answers again');
-  two.done();
-  await new Promise((resolve) => setImmediate(resolve));
-  t.same(health, ['queue_unavailable', null]);
-});
+t.test(
+  'a disk that does not answer causes a rejection in time, and rejected entries are reverted',
+  async (t) => {
+    const { clock, commit, commits, health, add, writes } = harness();
+    const first = add('a');
+    const one = await commit(1);
+    const second = add('b');
+    await Promise.all([
+      t.rejects(first, { code: 'queue_unavailable', message: /not answered for 10 s/ }),
+      t.rejects(second, { code: 'queue_unavailable' }),
+      clock.advance(10_000),
+    ]);
+    t.equal(writes.failure?.code, 'queue_unavailable');
+    for (const key of ['a', 'b']) writes.set(key, null);
+    const closing = writes.close(5_000);
+    await clock.advance(5_000);
+    t.equal(await closing, false, 'close does not wait for it');
+    t.equal(commits.length, 1);
+    one.done();
+    const two = await commit(2);
+    t.same(new Map(two.entries), new Map(Object.entries({ a: null, b: null })), 'once it answers again');
+    two.done();
+    await new Promise((resolve) => setImmediate(resolve));
+    t.same(health, ['queue_unavailable', null]);
+  },
+);
 
-t.test('writes data that is set or added at the moment of another write', async (t) => {
+t.test('writes entries that are set or added during another write', async (t) => {
   const { commit, add, writes } = harness();
   const begun = async (n: number): Promise<void> => (await commit(n)).done();
-  // However many steps the waiting caller needs to continue.
+  // Any number of steps that the waiting caller needs to continue.
   for (const [round, steps] of [0, 1, 2, 3, 4, 5, 8].entries()) {
     const wait = async (): Promise<void> => {
       for (let step = 0; step < steps; step += 1) await Promise.resolve();

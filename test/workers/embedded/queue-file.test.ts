@@ -27,7 +27,7 @@ const open = (root: string): Promise<QueueStore> =>
 
 const fileIn = (root: string): string => path.join(root, 'queue/data.mdb');
 
-/** A queue in which so many runs wait. */
+/** A queue with this many waiting runs. */
 async function filled(root: string, runs: number): Promise<void> {
   const store = await open(root);
   await accept(store, 'maps', runs);
@@ -49,7 +49,7 @@ function accept({ journal }: QueueStore, pipelineId: string, runs: number): Prom
   );
 }
 
-/** As `filled`, after others came and went: its file has pages that are free. */
+/** Like `filled`, after others were added and removed, so that its file has free pages. */
 async function worn(root: string, runs: number): Promise<void> {
   const store = await open(root);
   await accept(store, 'maps', runs);
@@ -73,7 +73,7 @@ t.test('no other user can read the queue, whatever the umask and earlier modes',
   t.equal(modeOf('data.mdb'), '600');
 });
 
-t.test('a value is found among other bytes, and never one that is not as it was written', async (t) => {
+t.test('finds a value among other bytes, and rejects any that changed', async (t) => {
   const json = fc.json();
   fc.assert(
     fc.property(json, fc.uint8Array(), fc.uint8Array(), (value, before, after) => {
@@ -92,7 +92,7 @@ t.test('a value is found among other bytes, and never one that is not as it was 
     t.equal(unframed('k', text), undefined, text);
 });
 
-t.test("restores the file's runs in the order in which they were accepted", async (t) => {
+t.test('restores runs in the order of acceptance', async (t) => {
   const root = t.testdir();
   await filled(root, 40);
   const store = await open(root);
@@ -103,7 +103,7 @@ t.test("restores the file's runs in the order in which they were accepted", asyn
   await store.close();
 });
 
-t.test('runs of an earlier version are read as those that they are', async (t) => {
+t.test('converts runs of an earlier version', async (t) => {
   const job = { runId: 'maps.1', pipelineId: 'maps', staged: 'upload-0123456789abcdef', bundlePath: '.' };
   const record: EarlierRecord = acceptedRun(job, new Date());
   delete record.rerun_of;
@@ -120,8 +120,8 @@ t.test('runs of an earlier version are read as those that they are', async (t) =
   t.match(parseStoredRun(JSON.stringify({ ...earlier, job: { ...job, staged: null } })), { bundle: 'none' });
 });
 
-t.test('a directory is for one daemon at a time', async (t) => {
-  // Longer than the address of a socket may be.
+t.test('only one daemon at a time can use a directory', async (t) => {
+  // Longer than the maximum address of a socket.
   const root = path.join(t.testdir(), 'a-name-of-some-length'.repeat(6));
   const first = await open(root);
   await t.rejects(open(root), {
@@ -132,13 +132,13 @@ t.test('a directory is for one daemon at a time', async (t) => {
   await first.close();
   const many = await Promise.allSettled(Array.from({ length: 4 }, () => open(root)));
   const opened = many.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-  t.equal(opened.length, 1, 'of several that come at once one gets it');
+  t.equal(opened.length, 1, 'one of several concurrent processes gets it');
   for (const one of many)
     if (one.status === 'rejected') t.equal((one.reason as WaybillError).code, 'queue_unusable');
   for (const one of opened) await one.close();
 });
 
-t.test('a directory whose daemon was killed is free at once', async (t) => {
+t.test('the directory of a killed daemon is available immediately', async (t) => {
   const root = t.testdir();
   const module = new URL('../../../src/workers/embedded/queue-store.ts', import.meta.url).href;
   const script = `
@@ -162,7 +162,7 @@ t.test('a directory whose daemon was killed is free at once', async (t) => {
   await store.close();
 });
 
-t.test('a power loss while the file is created leaves none under its name', async (t) => {
+t.test('a power loss while the file is created leaves no file with its name', async (t) => {
   const root = t.testdir({ queue: { 'data.mdb.new': '\0'.repeat(8192) } });
   const store = await open(root);
   await store.close();
@@ -172,7 +172,7 @@ t.test('a power loss while the file is created leaves none under its name', asyn
   );
 });
 
-t.test('a newer version is refused, with what to do', async (t) => {
+t.test('rejects a newer version, with the fix', async (t) => {
   const root = t.testdir();
   await filled(root, 1);
   const file = openLmdb(fileIn(root));
@@ -181,7 +181,7 @@ t.test('a newer version is refused, with what to do', async (t) => {
   await t.rejects(open(root), { code: 'queue_unusable', message: /is of version 2.*reads versions up to 1/ });
 });
 
-t.test('a directory that cannot be used says so', async (t) => {
+t.test('reports an unusable directory', async (t) => {
   const root = t.testdir({ queue: 'a file' });
   await t.rejects(open(root), {
     code: 'queue_unusable',
@@ -215,7 +215,7 @@ t.test('rejects a damaged file with its readable content, and never ends the pro
     try {
       const values = await readQueueFile(copy);
       const runs = [...values.keys()].filter((key) => key.startsWith('run/'));
-      t.equal(runs.length, 60, `${name}: nothing that counts was there`);
+      t.equal(runs.length, 60, `${name}: the damage hit no used bytes`);
     } catch (error) {
       refused += 1;
       t.match(error, { code: 'queue_unusable' }, name);
@@ -227,7 +227,7 @@ t.test('rejects a damaged file with its readable content, and never ends the pro
         t.match(message, /[4-6]\d runs can be read in it, of which [4-6]\d had not finished: maps\./, name);
     }
   }
-  t.ok(refused >= 3, 'most of it was noticed');
+  t.ok(refused >= 3, 'most of it was detected');
 });
 
 /** Pages in which only a writer notices damage: free pages, and the transaction of a page. */
@@ -237,7 +237,7 @@ const hits: Record<string, (page: Buffer) => void> = {
   'of a later transaction': (page) => void page.writeBigUInt64LE(0x4100n + page.readBigUInt64LE(8), 8),
 };
 
-t.test('what passes the check can be written to, whichever page was hit, and is of today', async (t) => {
+t.test('a file that passes the check is writable and current, whichever page was damaged', async (t) => {
   const root = t.testdir();
   await worn(root, 30);
   const whole = readFileSync(fileIn(root));
@@ -258,18 +258,18 @@ t.test('what passes the check can be written to, whichever page was hit, and is 
     writeFileSync(fileIn(copy), bytes);
     try {
       const runs = [...(await readQueueFile(fileIn(copy))).keys()].filter((key) => key.startsWith('run/'));
-      t.equal(runs.length, 30, `${name}: nothing that counts was there`);
-      // Each in a process of its own costs a while.
+      t.equal(runs.length, 30, `${name}: the damage hit no used bytes`);
+      // Starting a process for each takes some time.
       if (passed.push(name) % 6 === 1) t.same(used(copy), { status: 0, signal: null }, name);
     } catch (error) {
       refused += 1;
       t.match(error, { code: 'queue_unusable' }, name);
     }
   }
-  t.ok(refused >= 10 && passed.length >= 5, `${refused} refused, ${passed.length} of no matter`);
+  t.ok(refused >= 10 && passed.length >= 5, `${refused} rejected, ${passed.length} harmless`);
 });
 
-/** How a process ends that takes up the queue and uses all of its pages again. */
+/** The exit of a process that opens the queue and uses all of its pages again. */
 function used(root: string): { status: number | null; signal: string | null } {
   const module = new URL('../../../src/workers/embedded/queue-store.ts', import.meta.url).href;
   const script = `
@@ -289,7 +289,7 @@ function used(root: string): { status: number | null; signal: string | null } {
   return { status, signal };
 }
 
-t.test('answers requests from before the reader was ready', async (t) => {
+t.test('answers requests sent before the reader was ready', async (t) => {
   const root = t.testdir({ staging: {} });
   await filled(root, 3);
   const late = 'data:text/javascript,await new Promise((go) => setTimeout(go, 300))';

@@ -22,7 +22,7 @@ undeliveredContract(t, async (t) => {
   return { events: store.undelivered, dropped };
 });
 
-t.test('undelivered events outlive the process, in their order', async (t) => {
+t.test('undelivered events survive the process, in order', async (t) => {
   const root = t.testdir();
   const before = await storeIn(root);
   for (const id of ['msg_9', 'msg_b', 'msg_a']) await before.undelivered.keep('n', givenUp(id, 7));
@@ -43,6 +43,6 @@ t.test('undelivered events outlive the process, in their order', async (t) => {
   t.same(
     idsOf(await after.undelivered.list('n')),
     ['msg_first', 'msg_b', 'msg_a', 'msg_later', 'msg_last'],
-    'and what is given up later comes later',
+    'events that fail later come later',
   );
 });

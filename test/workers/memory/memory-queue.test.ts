@@ -41,57 +41,50 @@ t.test('logs a failed removal of an expired run and continues with the others', 
   t.same(await queue.list(['a'], { limit: 500 }), { runs: [], next: null });
 });
 
-t.test(
-  'a failed run and its bundle end in time, and take nothing from the run that repeats it',
-  async (t) => {
-    const clock = manualClock();
-    const [expired, discarded]: [string[], string[]] = [[], []];
-    const queue = memoryQueue({
-      clock,
-      log: silentLog,
-      queueSize: 10,
-      maxConcurrency: 1,
-      retentionMs: 2_000,
-      keep: { keepMs: 1_500, maxBundles: 100, maxBytes: 1e9 },
-      onExpire: async ({ staged }) => void expired.push(String(staged)),
-      discard: async ({ staged }) => void discarded.push(String(staged)),
-    });
-    t.teardown(() => queue.close(0));
-    let end = (): void => undefined;
-    const held = new Promise<void>((resolve) => (end = resolve));
-    await queue.start(async ({ runId }) => {
-      if (runId === 'maps.3') await held;
-      return runResult('failed');
-    });
-    for (const runId of ['maps.1', 'maps.2']) {
-      const admission = await queue.reserve({ pipelineId: 'maps' });
-      const job = { runId, pipelineId: 'maps', staged: `/staging/${runId}`, bundlePath: '.' };
-      await admission.accept(job, digestOf(runId));
-      await queue.untilFinished(runId, new AbortController().signal);
-    }
-    t.match(await queue.rerun('maps.1', 'maps.3'), { replayed: false });
-    await clock.advance(1_499);
-    t.same(discarded, []);
-    await clock.advance(1);
-    t.same(discarded, ['/staging/maps.2']);
-    await clock.advance(499);
-    t.match(await queue.find('maps.1'), { status: 'failed', rerunnable: false });
-    await clock.advance(1);
-    t.equal(await queue.find('maps.1'), undefined);
-    t.same(
-      expired,
-      ['null', 'null'],
-      'the bundle of one belongs to another run, and the bundle of the other was removed before',
-    );
-    end();
-    await queue.untilFinished('maps.3', new AbortController().signal);
-    t.match(await queue.kept(), { bundles: 1 });
-    await clock.advance(1_500);
-    t.same(discarded, ['/staging/maps.2', '/staging/maps.1']);
-  },
-);
+t.test('a failed run and its bundle expire, without affecting the rerun', async (t) => {
+  const clock = manualClock();
+  const [expired, discarded]: [string[], string[]] = [[], []];
+  const queue = memoryQueue({
+    clock,
+    log: silentLog,
+    queueSize: 10,
+    maxConcurrency: 1,
+    retentionMs: 2_000,
+    keep: { keepMs: 1_500, maxBundles: 100, maxBytes: 1e9 },
+    onExpire: async ({ staged }) => void expired.push(String(staged)),
+    discard: async ({ staged }) => void discarded.push(String(staged)),
+  });
+  t.teardown(() => queue.close(0));
+  let end = (): void => undefined;
+  const held = new Promise<void>((resolve) => (end = resolve));
+  await queue.start(async ({ runId }) => {
+    if (runId === 'maps.3') await held;
+    return runResult('failed');
+  });
+  for (const runId of ['maps.1', 'maps.2']) {
+    const admission = await queue.reserve({ pipelineId: 'maps' });
+    const job = { runId, pipelineId: 'maps', staged: `/staging/${runId}`, bundlePath: '.' };
+    await admission.accept(job, digestOf(runId));
+    await queue.untilFinished(runId, new AbortController().signal);
+  }
+  t.match(await queue.rerun('maps.1', 'maps.3'), { replayed: false });
+  await clock.advance(1_499);
+  t.same(discarded, []);
+  await clock.advance(1);
+  t.same(discarded, ['/staging/maps.2']);
+  await clock.advance(499);
+  t.match(await queue.find('maps.1'), { status: 'failed', rerunnable: false });
+  await clock.advance(1);
+  t.equal(await queue.find('maps.1'), undefined);
+  t.same(expired, ['null', 'null'], 'one bundle belongs to another run, and the other was removed before');
+  end();
+  await queue.untilFinished('maps.3', new AbortController().signal);
+  t.match(await queue.kept(), { bundles: 1 });
+  await clock.advance(1_500);
+  t.same(discarded, ['/staging/maps.2', '/staging/maps.1']);
+});
 
-t.test('for one page of a list at most two thousand runs are looked at', async (t) => {
+t.test('reads at most two thousand runs for one page of a list', async (t) => {
   const queue = memoryQueue({
     clock: manualClock(),
     log: silentLog,
@@ -117,7 +110,7 @@ t.test('for one page of a list at most two thousand runs are looked at', async (
   });
 });
 
-t.test('a queue that closes tries each waiting run once more, and no more after that', async (t) => {
+t.test('a closing queue retries each waiting run once', async (t) => {
   const pauses = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 0.5 };
   const queue = memoryQueue({
     ...{ clock: manualClock(), log: silentLog, queueSize: 10, maxConcurrency: 1, retentionMs: 60_000 },

@@ -23,7 +23,7 @@ const result: ActionResult = {
   error: null,
 };
 
-t.test('a record says why, without a path of the host, and what changes', (t) => {
+t.test('a record has the reason, without paths of the host, and the changes', (t) => {
   const { reason, changes, changes_omitted: omitted } = destinationOfAction('web', result);
   t.same(reason, { code: 'path_unrecorded', message: 'there is a file at "<path>" that is not recorded' });
   t.same(
@@ -35,7 +35,7 @@ t.test('a record says why, without a path of the host, and what changes', (t) =>
   t.end();
 });
 
-t.test('of a hundred thousand changes a record has the first, and counts the others', (t) => {
+t.test('a record has the first of a hundred thousand changes, and counts the others', (t) => {
   const many = Array.from({ length: 100_000 }, (_, index) => ({
     ...{ path: `${index}`, fate: 'add' as const, why: 'not_recorded' as const },
   }));
@@ -45,7 +45,7 @@ t.test('of a hundred thousand changes a record has the first, and counts the oth
   t.end();
 });
 
-t.test('a record of an earlier version is read, without what it did not know', (t) => {
+t.test('reads a record of an earlier version without the newer fields', (t) => {
   const later = new Set(['reason', 'changes', 'changes_omitted']);
   const all = Object.entries(destinationOfAction('web', result));
   const row = Object.fromEntries(all.filter(([name]) => !later.has(name)));

@@ -22,7 +22,7 @@ async function keeps(t: Test, sessions: EndedSessions): Promise<void> {
   t.same(uses.sort(), [false, false, true], 'an ID token is used once');
 }
 
-t.test('a process keeps ended sessions until they would have expired', async (t) => {
+t.test('a process stores ended sessions until they would have expired', async (t) => {
   const clock = manualClock();
   const written: [string, boolean][] = [];
   const write = async (id: string, expiresAt: Date | null): Promise<void> =>
@@ -40,7 +40,7 @@ t.test('a process keeps ended sessions until they would have expired', async (t)
   ]);
 });
 
-t.test('uses of ID tokens are refused when the book is full, and logouts are not', async (t) => {
+t.test('uses of ID tokens are rejected when the book is full, and logouts are not', async (t) => {
   const clock = manualClock();
   const end = new Date(clock.now().getTime() + 1_000);
   const left = Array.from({ length: 100_000 }, (_, index): [string, Date] => [`id-token-${index}`, end]);
@@ -52,7 +52,7 @@ t.test('uses of ID tokens are refused when the book is full, and logouts are not
   t.equal(await full.addOnce('another', later()), true, 'after their expiry');
 });
 
-t.test('the embedded queue keeps ended sessions over a restart', async (t) => {
+t.test('the embedded queue keeps ended sessions across a restart', async (t) => {
   const directory = path.join(t.testdir(), 'queue');
   const open = () =>
     openQueueStore({ directory, staging: t.testdirName, clock: systemClock, log: silentLog });
@@ -65,7 +65,7 @@ t.test('the embedded queue keeps ended sessions over a restart', async (t) => {
   t.equal(await after.endedSessions.addOnce('id-token-1', later()), false, 'used before the restart');
 });
 
-t.test('Redis keeps ended sessions for all hosts', async (t) => {
+t.test('Redis stores ended sessions for all hosts', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const unreachable = `redis://127.0.0.1:${await freePort()}`;

@@ -21,42 +21,41 @@ const sumOf = (kept: KeptBundle[]): KeptBundles => ({
 const idsBeyond = (kept: KeptBundle[], maxBundles: number, maxBytes: number): string[] =>
   beyondLimits(kept, sumOf(kept), { maxBundles, maxBytes }).map(({ runId }) => runId);
 
-t.test('the oldest go first, until the others are within the limits', async (t) => {
+t.test('removes the oldest bundles until the others are within the limits', async (t) => {
   t.same(idsBeyond(bundles(1, 1, 1), 3, 3), []);
   t.same(idsBeyond(bundles(1, 1, 1), 2, 100), ['maps.1']);
   t.same(idsBeyond(bundles(5, 1, 1), 100, 2), ['maps.1']);
   t.same(idsBeyond(bundles(1, 5, 1), 100, 2), ['maps.1', 'maps.2']);
-  t.same(idsBeyond(bundles(1, 1, 9), 100, 2), ['maps.1', 'maps.2', 'maps.3'], 'none that is too large alone');
+  t.same(
+    idsBeyond(bundles(1, 1, 9), 100, 2),
+    ['maps.1', 'maps.2', 'maps.3'],
+    'one that exceeds the limit alone is not stored',
+  );
   t.same(idsBeyond(bundles(0), 0, 100), ['maps.1']);
   t.same(idsBeyond([], 0, 0), []);
   function* one(): Generator<KeptBundle> {
     yield { runId: 'maps.1', bytes: 5 };
-    t.fail('of a hundred thousand that stay none is looked at');
+    t.fail('none of a hundred thousand remaining ones is read');
   }
   const limits = { maxBundles: 100_000, maxBytes: 100 };
   t.same(beyondLimits(one(), { bundles: 100_000, bytes: 100 }, limits), []);
 });
 
-t.test(
-  'what stays are the newest within the limits, and one more would be too many (property)',
-  async (t) => {
-    fc.assert(
-      fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, maxBytes) => {
-        const kept = bundles(...sizes);
-        const gone = beyondLimits(kept, sumOf(kept), { maxBundles: most, maxBytes });
-        const fits = (some: KeptBundle[]): boolean =>
-          some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= maxBytes;
-        const isOldest = gone.every((bundle, index) => bundle === kept[index]);
-        return (
-          isOldest &&
-          fits(kept.slice(gone.length)) &&
-          (gone.length === 0 || !fits(kept.slice(gone.length - 1)))
-        );
-      }),
-    );
-    t.pass('no counterexample');
-  },
-);
+t.test('keeps as many of the newest bundles as the limits allow (property)', async (t) => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, maxBytes) => {
+      const kept = bundles(...sizes);
+      const gone = beyondLimits(kept, sumOf(kept), { maxBundles: most, maxBytes });
+      const fits = (some: KeptBundle[]): boolean =>
+        some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= maxBytes;
+      const isOldest = gone.every((bundle, index) => bundle === kept[index]);
+      return (
+        isOldest && fits(kept.slice(gone.length)) && (gone.length === 0 || !fits(kept.slice(gone.length - 1)))
+      );
+    }),
+  );
+  t.pass('no counterexample');
+});
 
 t.test('a run needs its bundle until its record expires, unless it was cancelled', async (t) => {
   const at = new Date();
@@ -69,7 +68,7 @@ t.test('a run needs its bundle until its record expires, unless it was cancelled
     needsBundle({ job, bundle: 'staged', record }),
   );
   t.same(needed, [true, true, false, true]);
-  t.equal(needsBundle({ job, bundle: 'gone', record: failed }), false, 'another run has claimed it, or none');
+  t.equal(needsBundle({ job, bundle: 'gone', record: failed }), false, 'another run uses it, or none');
   t.same(
     [failed, stopped, succeeded].map((record) => isRerunnable(job, record)),
     [true, false, true],

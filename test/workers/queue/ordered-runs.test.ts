@@ -3,7 +3,7 @@ import t from 'tap';
 import { OrderedRuns } from '../../../src/workers/queue/run-changes.ts';
 import { howMany } from '../../support/sampling.ts';
 
-t.test('the first of very many is one step away, and so is the one before any other', async (t) => {
+t.test('finds the first of very many runs in one step, and the previous run of any', async (t) => {
   const line = new OrderedRuns<number>();
   let looks = 0;
   const places = Array.from({ length: 50_000 }, (_, item) => line.push(item));
@@ -17,7 +17,7 @@ t.test('the first of very many is one step away, and so is the one before any ot
   t.equal(looks, 1);
 });
 
-t.test('it holds what an array would, whatever is added and removed (property)', async (t) => {
+t.test('has the same order as an array, whatever is added and removed (property)', async (t) => {
   fc.assert(
     fc.property(fc.array(fc.option(fc.nat(40)), { maxLength: 60 }), (steps) => {
       const line = new OrderedRuns<string>();

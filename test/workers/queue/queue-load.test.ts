@@ -22,7 +22,7 @@ t.test('returns a Retry-After that covers all waiting runs', async (t) => {
   );
 });
 
-t.test('it is 1 to 300 seconds, whatever was measured', async (t) => {
+t.test('it is 1 to 300 seconds, with any measurements', async (t) => {
   t.equal(estimatedWaitSeconds({ waiting: 1, endedAt: [5, 5, 5], now: 5, isPaused: false }), 1);
   t.equal(estimatedWaitSeconds({ waiting: 0, endedAt: everySecond(3), now: 2_000, isPaused: false }), 1);
   t.equal(
@@ -39,7 +39,7 @@ t.test('returns longer Retry-After times for a stalled queue', async (t) => {
   t.same(answers, [10, 20, 100]);
 });
 
-t.test('without a measurement it is ten seconds', async (t) => {
+t.test('it is ten seconds without a measurement', async (t) => {
   const now = 20 * 60_000;
   for (const endedAt of [[], [now - 1], everySecond(60), [...everySecond(60), now - 1]])
     t.equal(
@@ -49,11 +49,11 @@ t.test('without a measurement it is ten seconds', async (t) => {
     );
 });
 
-t.test('of a pipeline that is paused nothing ends: the longest time', async (t) => {
+t.test('it is the maximum for a paused pipeline', async (t) => {
   t.equal(estimatedWaitSeconds({ waiting: 1, endedAt: everySecond(5), now: 4_000, isPaused: true }), 300);
 });
 
-t.test('the last ends are remembered, of each pipeline and of all', async (t) => {
+t.test('stores the last end times, of each pipeline and of all', async (t) => {
   const ends = new RunEndTimes();
   t.same([ends.of(null), ends.of('maps')], [[], []]);
   for (let at = 0; at < maxEndTimes + 3; at++) ends.note(at % 2 === 0 ? 'maps' : 'docs', at);

@@ -7,7 +7,7 @@ import { howMany } from '../../support/sampling.ts';
 const recordOf = (run: number) =>
   acceptedRun({ runId: `maps.${run}`, pipelineId: 'maps', staged: null }, new Date(0));
 
-t.test('a reader who asks again and again sees the newest change of every run (property)', async (t) => {
+t.test('a polling reader sees the newest change of every run (property)', async (t) => {
   const step = fc.oneof(
     { weight: 6, arbitrary: fc.record({ kind: fc.constant('change' as const), run: fc.nat(8) }) },
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('read' as const), run: fc.nat(3) }) },
@@ -23,7 +23,7 @@ t.test('a reader who asks again and again sees the newest change of every run (p
       let order: string[] = [];
       const forget = (runId: string | undefined): void => {
         if (runId === undefined) return;
-        // Its newest change can be seen no more.
+        // Its newest change is no longer visible.
         if (newest.has(runId) && seen.get(runId) !== newest.get(runId)) missed = true;
         newest.delete(runId);
         seen.delete(runId);
@@ -61,7 +61,7 @@ t.test('a reader who asks again and again sees the newest change of every run (p
   t.pass('no counterexample');
 });
 
-t.test('one page looks at a thousand changes at most, and the next goes on there', async (t) => {
+t.test('one page examines at most a thousand changes, and the next continues there', async (t) => {
   const changes = new RunChanges({ epoch: 'abcdefgh', revision: 0 });
   for (let run = 1; run <= 2_500; run++) changes.add(recordOf(run));
   let [revision, looks, pages] = [0, 0, 0];
@@ -80,7 +80,7 @@ t.test('one page looks at a thousand changes at most, and the next goes on there
   t.equal(pages, 3);
 });
 
-t.test('accepts given revisions, with gaps for removed runs', async (t) => {
+t.test('accepts existing revisions, with gaps for removed runs', async (t) => {
   const changes = new RunChanges({ epoch: 'abcdefgh', revision: 40 });
   const all = { limit: 10, wants: () => true };
   t.equal(changes.after(39, all), null, 'before its time');

@@ -24,7 +24,7 @@ function isListed(filter: RunFilter): boolean {
   return page.page().runs.length === 1;
 }
 
-t.test('a search finds a run by who published it and why', async (t) => {
+t.test('finds a run by its publisher and its trigger', async (t) => {
   for (const text of ['ci-token', 'KARST correct', 'f00d5afe', 'main ada', 'github', 'repo:acme/site'])
     t.ok(isListed({ text }), text);
   t.notOk(isListed({ text: 'karst grace' }), 'all words must occur');
@@ -34,7 +34,7 @@ t.test('a search finds a run by who published it and why', async (t) => {
   t.equal(page.page().runs.length, 0, 'missing facts have no text');
 });
 
-t.test('a period includes both of its ends', async (t) => {
+t.test('a period includes its start and its end', async (t) => {
   const before = new Date(acceptedAt.getTime() - 1);
   const after = new Date(acceptedAt.getTime() + 1);
   t.ok(isListed({ since: acceptedAt, notAfter: acceptedAt }));

@@ -22,7 +22,7 @@ function newNews() {
   return { news, seen, types: () => seen.map(({ type }) => type) };
 }
 
-t.test('a failure that is followed by a next try is reported as that, once', async (t) => {
+t.test('a failure with a retry is reported as such, once', async (t) => {
   const { news, seen, types } = newNews();
   news.begin('maps.1');
   news.add(failure('storage_transient'));
@@ -40,7 +40,7 @@ t.test('a failure that is followed by a next try is reported as that, once', asy
   t.same(types().slice(2), ['bundle.publish_failed'], 'the last failure is reported');
 });
 
-t.test('a run that a newer one replaces is reported with that cause', async (t) => {
+t.test('a run that is replaced by a newer one is reported with that cause', async (t) => {
   const { news, seen } = newNews();
   news.add(failure('storage_transient'));
   news.decided(job, supersededRun(waiting, 'maps.2', at));
@@ -50,7 +50,7 @@ t.test('a run that a newer one replaces is reported with that cause', async (t) 
   t.equal(seen.length, 1);
 });
 
-t.test('each next try is an event of its own, and the same one after a restart', async (t) => {
+t.test('each retry is a separate event, and the same one after a restart', async (t) => {
   const { news, seen } = newNews();
   news.decided(job, waiting);
   news.decided(job, waiting);

@@ -13,13 +13,13 @@ const job: PublishJob = { runId: 'files.1', pipelineId: 'files', staged: null };
 /** A run that waits for four seconds, and the calls to its observer. */
 async function observed(work: (clock: ReturnType<typeof manualClock>) => Promise<JobResult>) {
   const clock = manualClock();
-  const told: unknown[] = [];
+  const calls: unknown[] = [];
   const observer: RunObserver = {
-    started: ({ pipelineId, waitedSeconds }) => told.push({ pipelineId, waitedSeconds }),
+    started: ({ pipelineId, waitedSeconds }) => calls.push({ pipelineId, waitedSeconds }),
     retried: () => undefined,
     superseded: () => undefined,
     rejected: () => undefined,
-    finished: ({ result, ...run }) => told.push({ ...run, hasResult: result !== null }),
+    finished: ({ result, ...run }) => calls.push({ ...run, hasResult: result !== null }),
   };
   const queue = memoryQueue({
     clock,
@@ -35,17 +35,17 @@ async function observed(work: (clock: ReturnType<typeof manualClock>) => Promise
   await queue.start(() => work(clock), observer);
   for (let run = await queue.find(job.runId); run?.finished_at == null; run = await queue.find(job.runId))
     await new Promise((resolve) => setImmediate(resolve));
-  return { told, record: await queue.find(job.runId) };
+  return { calls, record: await queue.find(job.runId) };
 }
 
-t.test('reports how long a run waited and took, and how it ended', async (t) => {
+t.test('reports the wait, the duration and the result of a run', async (t) => {
   for (const outcome of ['ok', 'failed'] as const) {
-    const { told, record } = await observed(async (clock) => {
+    const { calls, record } = await observed(async (clock) => {
       await clock.advance(1_500);
       return runResult(outcome);
     });
     t.match(record, { status: outcome === 'ok' ? 'succeeded' : 'failed' });
-    t.strictSame(told, [
+    t.strictSame(calls, [
       { pipelineId: 'files', waitedSeconds: 4 },
       { pipelineId: 'files', seconds: 1.5, succeeded: outcome === 'ok', cancelled: false, hasResult: true },
     ]);
@@ -53,15 +53,15 @@ t.test('reports how long a run waited and took, and how it ended', async (t) => 
 });
 
 t.test('reports a crashed worker', async (t) => {
-  const { told, record } = await observed(() => Promise.reject(new Error('the thread broke')));
+  const { calls, record } = await observed(() => Promise.reject(new Error('the thread broke')));
   t.match(record, { status: 'failed' });
-  t.strictSame(told, [
+  t.strictSame(calls, [
     { pipelineId: 'files', waitedSeconds: 4 },
     { pipelineId: 'files', seconds: 0, succeeded: false, cancelled: false, hasResult: false },
   ]);
 });
 
-t.test('how long a run waited is in its record', async (t) => {
+t.test('the record has the time that a run waited', async (t) => {
   const accepted = acceptedRun(job, new Date(1_000));
   const queued = queuedRun(accepted, new Date(2_000));
   t.equal(waitedSeconds(startedRun(queued, new Date(5_500))), 3.5);

@@ -24,7 +24,7 @@ const ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
 addFormats.default(ajv);
 const validate = ajv.compile(schema);
 
-t.test('every record that a run goes through is as the schema says', async (t) => {
+t.test('every record of a run matches the schema at every stage', async (t) => {
   const at = new Date('2026-11-20T02:04:34.120Z');
   const job = {
     runId: 'maps.20261120T020434Z.k3f9q2ab7x',
@@ -58,14 +58,11 @@ t.test('every record that a run goes through is as the schema says', async (t) =
   ]) {
     t.ok(validate(record), `${record.status}: ${ajv.errorsText(validate.errors)}`);
   }
-  t.notOk(
-    validate({ ...running, staged: '/staging/x' }),
-    'and a field that it does not know is not let through',
-  );
+  t.notOk(validate({ ...running, staged: '/staging/x' }), 'an unknown field is removed');
 });
 
 t.test(
-  'a record from Redis is refused if a field has another type, and an earlier one is read',
+  'a record from Redis is rejected if a field has another type, and an earlier one is accepted',
   async (t) => {
     const at = new Date('2026-11-20T02:04:34.120Z');
     const job = {
@@ -110,7 +107,7 @@ t.test(
 
 type Place = readonly (string | number)[];
 
-/** The places of all values in a document. */
+/** The paths of all values in a document. */
 function placesIn(value: unknown, at: Place = []): Place[] {
   if (typeof value !== 'object' || value === null) return [at];
   const inner = Object.entries(value).flatMap(([name, one]) => placesIn(one, [...at, name]));
@@ -194,7 +191,7 @@ t.test('progress is counted for each destination, and a finished destination kee
 });
 
 t.test(
-  'a record names the bundle and the token, and a rerun names the token that asked for it',
+  'a record names the bundle and the token, and a rerun names the token that requested it',
   async (t) => {
     const at = new Date();
     const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/s', bundlePath: 'session-1', tokenId: 'ci' };
@@ -208,7 +205,7 @@ t.test(
   },
 );
 
-t.test('warnings reach the record, with their destination, without paths of this machine', async (t) => {
+t.test('a record has the warnings of its destinations, without local paths', async (t) => {
   const at = new Date();
   const job = {
     runId: 'maps.20261120T020434Z.k3f9q2ab7x',

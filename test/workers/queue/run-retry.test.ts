@@ -33,7 +33,7 @@ const withJitter = (random: number): RetrySettings => ({
 const failed = (code: ErrorCode, record: RunRecord = acceptedRun(job, at(0)), now = at(1)): RunRecord =>
   failedRun(startedRun(record, now), errorRecord(new WaybillError(code, 'the server is unreachable')), now);
 
-t.test('pauses double up to five minutes, and are drawn from the whole range below', async (t) => {
+t.test('pauses double up to five minutes, with full jitter', async (t) => {
   const pauses = (random: number): number[] => {
     let record = failed('storage_transient');
     return Array.from({ length: 7 }, () => {
@@ -46,21 +46,18 @@ t.test('pauses double up to five minutes, and are drawn from the whole range bel
   t.same(pauses(0.5), [5, 10, 20, 40, 80, 150, 150]);
 });
 
-t.test(
-  'the time for tries counts from the start of the first try, and the last try is at its end',
-  async (t) => {
-    const first = afterFailure(failed('storage_transient'), at(10), withJitter(0.5));
-    t.equal(first.retry_until, at(1_801).toISOString());
-    const late = failed('destination_busy', first, at(1_800));
-    const second = afterFailure(late, at(1_800), withJitter(0.99));
-    t.match(second, { next_try_at: at(1_801).toISOString(), retry_until: first.retry_until, attempt: 3 });
-    const last = failed('destination_busy', second, at(1_801));
-    t.equal(afterFailure(last, at(1_801), withJitter(0.5)), last);
-    t.match(last, { status: 'failed', error: { code: 'destination_busy' }, attempt: 3 });
-  },
-);
+t.test('the retry time begins with the first attempt, and the last attempt is at its end', async (t) => {
+  const first = afterFailure(failed('storage_transient'), at(10), withJitter(0.5));
+  t.equal(first.retry_until, at(1_801).toISOString());
+  const late = failed('destination_busy', first, at(1_800));
+  const second = afterFailure(late, at(1_800), withJitter(0.99));
+  t.match(second, { next_try_at: at(1_801).toISOString(), retry_until: first.retry_until, attempt: 3 });
+  const last = failed('destination_busy', second, at(1_801));
+  t.equal(afterFailure(last, at(1_801), withJitter(0.5)), last);
+  t.match(last, { status: 'failed', error: { code: 'destination_busy' }, attempt: 3 });
+});
 
-t.test('nothing is tried again for a permanent cause, nor if it is switched off', async (t) => {
+t.test('a permanent cause is not retried, nor anything if retries are disabled', async (t) => {
   const denied = failed('storage_denied');
   t.equal(afterFailure(denied, at(1), settings), denied);
   const away = failed('storage_transient');
@@ -68,7 +65,7 @@ t.test('nothing is tried again for a permanent cause, nor if it is switched off'
   t.ok(isRetrying(afterFailure(away, at(1), settings)));
 });
 
-t.test('one destination with a passing cause is enough for a next try', async (t) => {
+t.test('one destination with a temporary cause is enough for a retry', async (t) => {
   const { run } = runResult('failed');
   const [pipeline] = run.pipelines;
   const [permanent] = pipeline?.destinations ?? [];
@@ -88,17 +85,17 @@ t.test('one destination with a passing cause is enough for a next try', async (t
     ...{ status: 'queued', error: null, last_error: { code: 'storage_transient' } },
     destinations: [{ error: { code: 'unmanaged_content' } }, { destination_id: 'mirror' }],
   });
-  t.match(next.last_error, { message: 'cannot open <path>' }, 'without paths of the machine');
-  t.same(startedRun(next, at(3)).destinations, [], 'the next try begins with none');
+  t.match(next.last_error, { message: 'cannot open <path>' }, 'without local paths');
+  t.same(startedRun(next, at(3)).destinations, [], 'the next attempt begins without a cause');
 });
 
-t.test('a clock that was set back does not delay the next try for hours', async (t) => {
+t.test('a clock that was set back does not delay a retry for hours', async (t) => {
   const next = afterFailure(failed('storage_transient'), at(1), settings);
   t.equal(pauseOf(next, at(-86_400)), maxPauseMs);
   t.equal(pauseOf(next, at(86_400)), 0);
 });
 
-t.test('a clock that was ahead at the first failure does not extend the tries', async (t) => {
+t.test('a clock that was ahead at the first failure does not extend the retry time', async (t) => {
   const year = 365 * 86_400;
   const ahead = afterFailure(failed('storage_transient'), at(year), settings);
   const next = afterFailure(
@@ -109,7 +106,7 @@ t.test('a clock that was ahead at the first failure does not extend the tries', 
   t.equal(next.retry_until, at(settings.forMs / 1000).toISOString());
 });
 
-t.test('runs have the same place if they publish the same paths to the same readers', async (t) => {
+t.test('two runs have the same target if they publish the same paths to the same readers', async (t) => {
   const same = (a: Partial<PublishJob>, b: Partial<PublishJob>, hasOnePlace = false): boolean =>
     hasSamePlace(
       { ...job, ...a },
@@ -127,7 +124,7 @@ t.test('runs have the same place if they publish the same paths to the same read
   t.notOk(same({}, { staged: null }));
 });
 
-t.test('uploads stay in order where they meet at some destinations only', async (t) => {
+t.test('uploads stay in order if they share only some destinations', async (t) => {
   const of = (mappings: string[], more: object = {}): RetrySettings => {
     const destinations = mappings.map((mapping) => ({ mapping }));
     const pipeline = { id: 'maps', destinations, retryForMs: null, whileRetrying: 'pass', ...more };

@@ -9,7 +9,7 @@ import {
 } from '../../../src/workers/schedule/scheduler.ts';
 import type { ManualClock } from '../manual-clock.ts';
 
-/** What schedulers have reported, over all hosts. */
+/** The reports of all schedulers of all hosts. */
 export interface Tally {
   observer: ScheduleObserver;
   /** By `outcome`, and missed ones by `missed reason`. */
@@ -31,7 +31,7 @@ export function newTally(): Tally {
   };
 }
 
-/** A host's scheduler with these pipelines, by a clock that the test steps. */
+/** A host's scheduler with these pipelines, with a clock that the test advances. */
 export function openScheduler(
   queue: Pick<JobQueue, 'triggers'>,
   clock: ManualClock,
@@ -52,7 +52,7 @@ export function scheduled(
   return { id, source: { backend: 'local', path: '/nowhere' }, schedule, watch: null };
 }
 
-/** Looks until what it sees is right; the test's own time-out ends a vain search. */
+/** Polls until the value is right. The test's own timeout ends the loop. */
 export async function until<T>(look: () => T | Promise<T>, right: (seen: T) => boolean): Promise<T> {
   for (;;) {
     const seen = await look();

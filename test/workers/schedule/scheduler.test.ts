@@ -25,7 +25,7 @@ function openQueue(t: Test, clock: ManualClock): { queue: MemoryQueue; ticks: st
   return { queue, ticks };
 }
 
-/** Publishes at once, and notes the ticks of its runs. */
+/** Publishes immediately, and records the ticks of its runs. */
 const noting =
   (ticks: string[]): JobProcessor =>
   async (job) => {
@@ -34,7 +34,7 @@ const noting =
     return runResult('ok');
   };
 
-t.test('each tick is one run, and the first is the one after the start', async (t) => {
+t.test('each tick is one run, beginning with the first one after the start', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue, ticks } = openQueue(t, clock);
   await queue.start(noting(ticks));
@@ -61,7 +61,7 @@ t.test('each tick is one run, and the first is the one after the start', async (
   t.equal(ticks.length, 10, 'nothing starts after the end');
 });
 
-t.test('a nightly run comes once in each of the nights when clocks change', async (t) => {
+t.test('a nightly run starts once in each of the nights when clocks change', async (t) => {
   for (const [start, nights] of [
     [
       '2026-03-27T12:00:00Z',
@@ -86,7 +86,7 @@ t.test('a nightly run comes once in each of the nights when clocks change', asyn
   }
 });
 
-t.test('catches up once on missed ticks, or not at all, as configured', async (t) => {
+t.test('catches up on missed ticks once, or not at all, as configured', async (t) => {
   for (const catchUp of ['none', 'once'] as const) {
     const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
     const { queue, ticks } = openQueue(t, clock);
@@ -112,12 +112,12 @@ t.test('catches up once on missed ticks, or not at all, as configured', async (t
     );
     t.same(tally.counts, { started: decided, 'missed down': catchUp === 'once' ? 9 : 10 });
     await clock.advance(15 * minute);
-    t.equal(ticks.at(-1), 'maps 2026-11-22T18:00:00.000Z', 'and it goes on');
+    t.equal(ticks.at(-1), 'maps 2026-11-22T18:00:00.000Z', 'and it continues');
     await second.close();
   }
 });
 
-t.test('a tick starts late within a minute, whatever catch_up says', async (t) => {
+t.test('starts a tick up to a minute late, whatever catch_up is set to', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue, ticks } = openQueue(t, clock);
   await queue.start(noting(ticks));
@@ -136,7 +136,7 @@ t.test('a tick starts late within a minute, whatever catch_up says', async (t) =
   await second.close();
 });
 
-t.test('ticks without number are counted as a thousand', async (t) => {
+t.test('uncountable ticks count as a thousand', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue } = openQueue(t, clock);
   const tally = newTally();
@@ -157,36 +157,39 @@ t.test('ticks without number are counted as a thousand', async (t) => {
   await second.close();
 });
 
-t.test('coalesces a tick during a run, and counts one of a paused pipeline as missed', async (t) => {
-  const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
-  const { queue, ticks } = openQueue(t, clock);
-  let release: () => void = () => undefined;
-  const gate = new Promise<void>((resolve) => (release = resolve));
-  await queue.start(async (job, context) => {
-    await gate;
-    return noting(ticks)(job, context);
-  });
-  const tally = newTally();
-  const scheduler = openScheduler(queue, clock, [scheduled('*/15 * * * *', { catchUp: 'once' })], tally);
-  await clock.advance(45 * minute);
-  t.same(tally.counts, { started: 1, coalesced: 2 });
-  release();
-  await until(
-    () => queue.depth(),
-    ({ running }) => running === 0,
-  );
-  await queue.pause('maps', 'the disk is replaced');
-  await clock.advance(30 * minute);
-  t.same(tally.counts, { started: 1, coalesced: 2, 'missed paused': 2 });
-  await queue.resume('maps');
-  await clock.advance(5 * minute);
-  t.equal(ticks.length, 1, 'what a pause has swallowed is not made up for');
-  await clock.advance(5 * minute);
-  t.same(ticks, ['maps 2026-11-22T15:15:00.000Z', 'maps 2026-11-22T16:30:00.000Z']);
-  await scheduler.close();
-});
+t.test(
+  'combines a tick during a run with the next one, and counts one of a paused pipeline as missed',
+  async (t) => {
+    const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
+    const { queue, ticks } = openQueue(t, clock);
+    let release: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => (release = resolve));
+    await queue.start(async (job, context) => {
+      await gate;
+      return noting(ticks)(job, context);
+    });
+    const tally = newTally();
+    const scheduler = openScheduler(queue, clock, [scheduled('*/15 * * * *', { catchUp: 'once' })], tally);
+    await clock.advance(45 * minute);
+    t.same(tally.counts, { started: 1, coalesced: 2 });
+    release();
+    await until(
+      () => queue.depth(),
+      ({ running }) => running === 0,
+    );
+    await queue.pause('maps', 'the disk is replaced');
+    await clock.advance(30 * minute);
+    t.same(tally.counts, { started: 1, coalesced: 2, 'missed paused': 2 });
+    await queue.resume('maps');
+    await clock.advance(5 * minute);
+    t.equal(ticks.length, 1, 'ticks during a pause are not caught up');
+    await clock.advance(5 * minute);
+    t.same(ticks, ['maps 2026-11-22T15:15:00.000Z', 'maps 2026-11-22T16:30:00.000Z']);
+    await scheduler.close();
+  },
+);
 
-t.test('a new list of pipelines takes effect at once, and disturbs none that is as it was', async (t) => {
+t.test('a new list of pipelines takes effect immediately, and does not affect unchanged ones', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue, ticks } = openQueue(t, clock);
   await queue.start(noting(ticks));
@@ -210,7 +213,7 @@ t.test('a new list of pipelines takes effect at once, and disturbs none that is 
   t.same(scheduler.nextRun('docs'), new Date('2026-11-22T15:18:00Z'));
   await clock.advance(2 * minute);
   t.same(asked, ['maps', 'docs', 'docs'], 'only changed files restart it');
-  t.same(tally.counts, { started: 3 }, 'what the new schedule would have missed is not missed');
+  t.same(tally.counts, { started: 3 }, 'ticks of the new schedule before its start do not count as missed');
   scheduler.update([scheduled('*/15 * * * *')]);
   t.equal(scheduler.nextRun('docs'), null);
   await clock.advance(15 * minute);
@@ -222,7 +225,7 @@ t.test('a new list of pipelines takes effect at once, and disturbs none that is 
   await scheduler.close();
   scheduler.update([scheduled('* * * * *')]);
   await clock.advance(hour);
-  t.equal(scheduler.nextRun('maps'), null, 'a scheduler that is closed takes nothing up');
+  t.equal(scheduler.nextRun('maps'), null, 'a closed scheduler accepts nothing');
 });
 
 t.test(
@@ -284,7 +287,7 @@ for (const restarts of [true, false])
     },
   );
 
-t.test('a tick that another host decided a minute early is not run again', async (t) => {
+t.test('a tick that another host decided a minute early does not run again', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
   const { queue, ticks } = openQueue(t, clock);
   await queue.start(noting(ticks));

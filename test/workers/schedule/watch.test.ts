@@ -15,12 +15,12 @@ import { runResult } from '../../contract/queue.ts';
 import { manualClock } from '../manual-clock.ts';
 import { newTally, until } from './hosts.ts';
 
-/** A tree that counts what it noticed. */
+/** A tree that counts detected changes. */
 function openTree(t: Test, root: string, options: Partial<WatchedTreeOptions> = {}) {
   let noticed = 0;
   const tree = new WatchedTree(root, { onChange: () => void (noticed += 1), ...options });
   t.teardown(() => tree.close());
-  /** Waits until something was noticed since `work` began, and returns the state that then holds. */
+  /** Waits until a change since the start of `work` was detected, and returns the current state. */
   const after = async (work: () => Promise<unknown>): Promise<string | null> => {
     const before = noticed;
     await work();
@@ -33,12 +33,12 @@ function openTree(t: Test, root: string, options: Partial<WatchedTreeOptions> = 
   return { tree, after };
 }
 
-t.test('every kind of change is noticed, at any depth, and shows in what the tree looks like', async (t) => {
+t.test('detects every kind of change at any depth, and in the signature of the tree', async (t) => {
   const root = t.testdir({ one: { 'a.txt': 'a', deep: { 'b.txt': 'b' } }, two: {} });
   const at = (...names: string[]): string => path.join(root, ...names);
   const { tree, after } = openTree(t, root);
   const states = [await tree.read()];
-  t.equal(await tree.read(), states[0], 'the same tree looks the same');
+  t.equal(await tree.read(), states[0], 'the same tree has the same signature');
   t.equal(tree.failure, null);
   for (const work of [
     () => writeFile(at('one/deep/c.txt'), 'c'),
@@ -58,33 +58,26 @@ t.test('every kind of change is noticed, at any depth, and shows in what the tre
   t.equal(new Set(states).size, states.length, 'no two states are the same');
 });
 
-t.test(
-  'a directory that is replaced is watched in its new place, one that is gone once it is back',
-  async (t) => {
-    const parent = t.testdir({ root: { 'a.txt': 'a' }, other: { 'b.txt': 'b' } });
-    const root = path.join(parent, 'root');
-    const { tree, after } = openTree(t, root);
-    const first = await tree.read();
-    const second = await after(async () => {
-      await rename(root, path.join(parent, 'old'));
-      await rename(path.join(parent, 'other'), root);
-    });
-    t.not(second, first);
-    t.not(
-      await after(() => writeFile(path.join(root, 'c.txt'), 'c')),
-      second,
-      'it is the new one that is watched',
-    );
-    t.equal(await after(() => rm(root, { recursive: true })), null);
-    t.match(tree.failure, /ENOENT/);
-    await mkdir(root);
-    t.ok(await tree.read());
-    t.equal(tree.failure, null);
-    t.ok(await after(() => writeFile(path.join(root, 'd.txt'), 'd')));
-  },
-);
+t.test('watches a replaced directory again, and a deleted one once it is back', async (t) => {
+  const parent = t.testdir({ root: { 'a.txt': 'a' }, other: { 'b.txt': 'b' } });
+  const root = path.join(parent, 'root');
+  const { tree, after } = openTree(t, root);
+  const first = await tree.read();
+  const second = await after(async () => {
+    await rename(root, path.join(parent, 'old'));
+    await rename(path.join(parent, 'other'), root);
+  });
+  t.not(second, first);
+  t.not(await after(() => writeFile(path.join(root, 'c.txt'), 'c')), second, 'the new directory is watched');
+  t.equal(await after(() => rm(root, { recursive: true })), null);
+  t.match(tree.failure, /ENOENT/);
+  await mkdir(root);
+  t.ok(await tree.read());
+  t.equal(tree.failure, null);
+  t.ok(await after(() => writeFile(path.join(root, 'd.txt'), 'd')));
+});
 
-t.test('where it cannot be watched it can still be looked at, and watched again later', async (t) => {
+t.test('if a directory cannot be watched, it is polled, and watched again later', async (t) => {
   const root = t.testdir({ one: {}, two: {} });
   let left = 1;
   const watchDirectory = ((...args: Parameters<typeof watch>) => {
@@ -102,14 +95,14 @@ t.test('where it cannot be watched it can still be looked at, and watched again 
   t.not(await tree.read(), first);
   left = 100;
   t.ok(await tree.read());
-  t.match(tree.failure, /ENOSPC/, 'not by itself');
+  t.match(tree.failure, /ENOSPC/, 'not automatically');
   tree.retry();
   t.ok(await tree.read());
   t.equal(tree.failure, null);
   t.ok(await after(() => writeFile(path.join(root, 'two/b.txt'), 'b')));
 });
 
-t.test('network file systems are looked at only', async (t) => {
+t.test('network file systems are only polled', async (t) => {
   const root = t.testdir({ one: {} });
   const { tree } = openTree(t, root, { fileSystemOf: async () => 0x6969 });
   t.ok(await tree.read());
@@ -122,7 +115,7 @@ interface Line {
   fields: Record<string, unknown>;
 }
 
-/** A pipeline whose source is watched, by a clock of its own. */
+/** A pipeline whose source is watched, with its own clock. */
 function watching(t: Test, directory: string, options: { watchDirectory?: typeof watch; host?: Host } = {}) {
   const clock = manualClock();
   const { queue, begun, tally } = options.host ?? openHost(t);
@@ -149,7 +142,7 @@ function watching(t: Test, directory: string, options: { watchDirectory?: typeof
     await done;
   };
   t.teardown(close);
-  /** Lets time pass, a second at a time, until so many runs have begun. */
+  /** Advances time, a second at a time, until this many runs have begun. */
   const runs = (count: number) =>
     until(
       async () => {
@@ -186,7 +179,7 @@ function openHost(t: Test) {
 }
 
 t.test(
-  'a change starts a run once the source was quiet, and what it looked like at the start does too',
+  'a change starts a run once the source is stable, and so does the first check after the start',
   async (t) => {
     const root = t.testdir({ one: { 'a.txt': 'a' } });
     const { clock, queue, begun, lines, runs } = watching(t, root);
@@ -195,7 +188,7 @@ t.test(
     await clock.advance(120_000);
     t.equal(begun.length, 1, 'nothing has changed');
 
-    // As long as it is written to, it is not quiet.
+    // It is not stable as long as it is written to.
     for (let second = 0; second < 6; second++) {
       await writeFile(path.join(root, 'one/a.txt'), 'b'.repeat(second + 2));
       await clock.advance(1_000);
@@ -203,7 +196,7 @@ t.test(
     const early = begun.length;
     await runs(2);
     await clock.advance(120_000);
-    t.equal(begun.length, 2, 'one for all of it');
+    t.equal(begun.length, 2, 'one for all changes');
     t.equal(early, 1);
     t.same(
       lines.map(({ message }) => message),
@@ -212,7 +205,7 @@ t.test(
   },
 );
 
-t.test('changes during a run start exactly one more after it', async (t) => {
+t.test('changes during a run start exactly one more run after it', async (t) => {
   const root = t.testdir({ 'a.txt': 'a' });
   const host = openHost(t);
   host.hold();
@@ -235,7 +228,7 @@ t.test('changes during a run start exactly one more after it', async (t) => {
   t.equal(begun.length, 2);
 });
 
-t.test('hosts that share a directory start one run for one change', async (t) => {
+t.test('hosts that share a directory start one run per change', async (t) => {
   const root = t.testdir({ 'a.txt': 'a' });
   const host = openHost(t);
   const [one, other] = [watching(t, root, { host }), watching(t, root, { host })];
@@ -255,7 +248,7 @@ t.test('hosts that share a directory start one run for one change', async (t) =>
   t.equal(host.begun.length, 3, 'changes seen before a restart start no run after it');
 });
 
-t.test('a source that is lost is said to be, once, polled until it is back, and watched again', async (t) => {
+t.test('a lost source is reported once, polled until it is back, and watched again', async (t) => {
   const parent = t.testdir({ root: { 'a.txt': 'a' } });
   const root = path.join(parent, 'root');
   const { clock, begun, lines, runs } = watching(t, root);
@@ -269,7 +262,7 @@ t.test('a source that is lost is said to be, once, polled until it is back, and 
     (count) => count === 2,
   );
   await clock.advance(60_000);
-  t.equal(begun.length, 1, 'a source that is not there starts nothing');
+  t.equal(begun.length, 1, 'a missing source starts nothing');
   await mkdir(root);
   await writeFile(path.join(root, 'b.txt'), 'b');
   await runs(2);
@@ -280,7 +273,7 @@ t.test('a source that is lost is said to be, once, polled until it is back, and 
   t.match(lines[1]?.fields, { pipeline_id: 'maps', reason: /ENOENT/ });
 });
 
-t.test('without watches a source is polled, and tried to be watched again every ten minutes', async (t) => {
+t.test('without watches, a source is polled, and a watch is retried every ten minutes', async (t) => {
   const root = t.testdir({ 'a.txt': 'a' });
   let isFull = true;
   const watchDirectory = ((...args: Parameters<typeof watch>) => {

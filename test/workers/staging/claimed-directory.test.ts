@@ -6,9 +6,9 @@ import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { claimDirectory, claimLeft, openScratch } from '../../../src/workers/staging/claimed-directory.ts';
 import { manualClock } from '../manual-clock.ts';
 
-/** Which directory is whose, where several processes of a machine stage in one place. */
+/** Ownership of directories if several processes of a machine share a staging directory. */
 
-t.test('any number that come at the same moment get one each', async (t) => {
+t.test('each of any number of concurrent processes gets its own directory', async (t) => {
   const request = { parent: t.testdir(), name: 'content', clock: systemClock };
   for (let round = 0; round < 10; round += 1) {
     const claimed = await Promise.all(Array.from({ length: 6 }, () => claimDirectory(request)));
@@ -18,7 +18,7 @@ t.test('any number that come at the same moment get one each', async (t) => {
   }
 });
 
-t.test('claims a free directory, whatever its number', async (t) => {
+t.test('claims a free directory with any number', async (t) => {
   const request = { parent: t.testdir(), name: 'content', clock: systemClock };
   t.same(await claimLeft(request), []);
   t.same(await claimLeft({ ...request, parent: path.join(request.parent, 'none') }), []);
@@ -30,12 +30,12 @@ t.test('claims a free directory, whatever its number', async (t) => {
     left.map(({ directory }) => path.basename(directory)),
     ['content-3'],
   );
-  t.same(await claimLeft(request), [], 'it is taken now');
+  t.same(await claimLeft(request), [], 'it is in use now');
   for (const one of [first, ...left]) await one.release();
   t.same(readdirSync(request.parent).sort(), ['content-2-old', 'content-4', 'content-x']);
 });
 
-t.test('keeps the scratch directory of a live process and removes others, whatever the clock', async (t) => {
+t.test('keeps the scratch directory of a live process and removes others, with any clock', async (t) => {
   const root = mkdtempSync(path.join(tmpdir(), 'scratch-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const yearMs = 365 * 86_400_000;
@@ -57,7 +57,7 @@ t.test('keeps the scratch directory of a live process and removes others, whatev
   t.same(readdirSync(root), []);
 });
 
-t.test('removes the scratch directory of a process that died, after an hour at the latest', async (t) => {
+t.test('removes the scratch directory of a dead process after at most an hour', async (t) => {
   const root = mkdtempSync(path.join(tmpdir(), 'scratch-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const clock = manualClock();

@@ -38,7 +38,7 @@ interface Place {
   open: (settings?: Settings) => Promise<ContentStore>;
   /** A file as if it had been staged. */
   file: (text: string) => { digest: Digest; size: number; file: string };
-  /** The path of a kept file. */
+  /** The path of a stored file. */
   target: () => string;
 }
 
@@ -64,7 +64,7 @@ function place(t: Test): Place {
   };
 }
 
-/** Bytes of all files that are kept on the disk. */
+/** The size of all stored files on the disk. */
 function onDisk(staging: string): number {
   const root = path.join(staging, 'content');
   return readdirSync(root, { recursive: true, withFileTypes: true })
@@ -72,13 +72,13 @@ function onDisk(staging: string): number {
     .reduce((sum, entry) => sum + statSync(path.join(entry.parentPath, entry.name)).size, 0);
 }
 
-t.test('a file is kept for its pipeline alone, and placed as a link', async (t) => {
+t.test('a file is stored for its pipeline only, and placed as a link', async (t) => {
   const { open, file, target } = place(t);
   const store = await open();
   const one = file('one');
   await store.of('maps').keep([one]);
   t.same(store.missing('maps', [one.digest, digestOf('two')]), [digestOf('two')]);
-  t.same(store.missing('docs', [one.digest]), [one.digest], 'another pipeline sees nothing');
+  t.same(store.missing('docs', [one.digest]), [one.digest], 'another pipeline does not see it');
   t.equal(await store.of('docs').place(one.digest, target()), null);
   rmSync(one.file);
   const placed = target();
@@ -112,7 +112,7 @@ t.test('evicts the least recently used file first, and does not keep oversized o
     .filter(({ parentPath, name }) => readdirSync(path.join(parentPath, name)).length === 0);
   t.same(empty, [], 'a removed file leaves no empty directory');
   await store.of('docs').keep([three]);
-  t.same(store.stats(), { files: 4, bytes: 4 * block }, 'each pipeline has room of its own');
+  t.same(store.stats(), { files: 4, bytes: 4 * block }, 'each pipeline has a separate limit');
   await store.close();
 });
 
@@ -138,13 +138,13 @@ t.test('treats a damaged file as missing, and stores it again when it is uploade
     damage();
     const placed = target();
     t.equal(await kept.place(one.digest, placed), null, String(damage));
-    t.throws(() => statSync(placed), 'nothing is left where it would have been');
+    t.throws(() => statSync(placed), 'no file is left at its path');
     t.same(store.missing('maps', [one.digest]), [one.digest]);
   }
   await store.close();
 });
 
-t.test('it outlives the process, within its bounds', async (t) => {
+t.test('stored files survive the process, within the limits', async (t) => {
   const { staging, open, file, target } = place(t);
   const before = await open();
   const [one, two] = [file('one'), file('two')];
@@ -231,7 +231,7 @@ t.test('leaves unrelated files in the directory alone, and removes its own empty
   t.notOk(existsSync(path.join(staging, 'content/docs')));
 });
 
-t.test('two processes on one staging directory have a store each, and leave one', async (t) => {
+t.test('two processes with one staging directory have separate stores, and leave one', async (t) => {
   const { staging, open, file, target } = place(t);
   const [first, second] = [await open(), await open()];
   const one = file('one');
@@ -248,7 +248,7 @@ t.test('two processes on one staging directory have a store each, and leave one'
   await third.close();
 });
 
-t.test('what a process left that was there at the start counts, too', async (t) => {
+t.test('files of an earlier process count, too', async (t) => {
   const { staging, open, file } = place(t);
   const [first, second] = [await open({ maxBytes: 2 * block }), await open({ maxBytes: 2 * block })];
   const [one, two, three] = [file('one'), file('two'), file('three')];
@@ -260,7 +260,7 @@ t.test('what a process left that was there at the start counts, too', async (t) 
   await second.close();
 });
 
-t.test('a file that is kept without being known is replaced', async (t) => {
+t.test('replaces a stored file that is not in the index', async (t) => {
   const { staging, open, file, target } = place(t);
   const store = await open();
   const one = file('one');
@@ -278,7 +278,7 @@ t.test('a file that is kept without being known is replaced', async (t) => {
   await store.close();
 });
 
-/** A log that remembers its warnings. */
+/** A log that records its warnings. */
 function listening(): { log: Log; warnings: unknown[] } {
   const warnings: unknown[] = [];
   return { warnings, log: { ...silentLog, warn: (facts: object) => void warnings.push(facts) } };
@@ -288,7 +288,7 @@ t.test('logs once if nothing can be kept, and continues uploads', async (t) => {
   const { staging, open, file } = place(t);
   const { log, warnings } = listening();
   const store = await open({ log });
-  // Of another file system: no link can be made of it.
+  // On another file system, so that no link to it is possible.
   const elsewhere = { digest: digestOf('x'), size: 1, file: '/proc/version' };
   await store.of('maps').keep([elsewhere, file('one')]);
   await store.of('maps').keep([elsewhere]);
@@ -296,7 +296,7 @@ t.test('logs once if nothing can be kept, and continues uploads', async (t) => {
   t.equal(warnings.length, 1);
   t.same(store.stats(), { files: 1, bytes: block }, 'files requested with it are kept');
   await store.of('maps').keep([file('two')]);
-  t.same(store.stats(), { files: 2, bytes: 2 * block }, 'the others are kept all the same');
+  t.same(store.stats(), { files: 2, bytes: 2 * block }, 'the others are kept anyway');
   await store.close();
 
   rmSync(path.join(staging, 'content'), { recursive: true });
@@ -308,13 +308,13 @@ t.test('logs once if nothing can be kept, and continues uploads', async (t) => {
   await blocked.close();
 });
 
-t.test('a directory that cannot be read keeps no daemon from starting', async (t) => {
+t.test('an unreadable directory does not prevent the start of a daemon', async (t) => {
   const { staging, open, file } = place(t);
   const before = await open();
   await before.of('maps').keep([file('one')]);
   await before.close();
   const { log, warnings } = listening();
-  // As a root that was a file, or another user's, would be.
+  // Like a root that is a file, or belongs to another user.
   const clock = manualClock(new Date());
   const store = await openContentStore({
     ...{ staging: path.join(staging, 'staged/1'), clock, log, shortage: async () => 0 },
@@ -349,11 +349,11 @@ t.test('frees a full disk from the least recently used files of all pipelines', 
   await store.close();
 });
 
-t.test('bounds follow what a pipeline takes, unless they are given', (t) => {
+t.test('limits are derived from the upload limit of a pipeline, unless they are configured', (t) => {
   const largest = (id: string): number | null => (id === 'maps' ? 512 * 2 ** 20 : null);
   const following = contentBounds({ maxBytes: null, ageMs: 1 }, largest);
   t.equal(following.maxBytes('maps'), 2 ** 30);
-  t.equal(following.maxBytes('local'), 0, 'a pipeline that takes no uploads, or is no more');
+  t.equal(following.maxBytes('local'), 0, 'a pipeline without uploads, or an unknown one');
   const given = contentBounds({ maxBytes: 7, ageMs: 1 }, largest);
   t.equal(given.maxBytes('maps'), 7);
   t.equal(given.maxBytes('local'), 0);
@@ -364,11 +364,11 @@ t.test('bounds follow what a pipeline takes, unless they are given', (t) => {
   t.equal(disk(100, 1), 0);
   t.equal(disk(100, 0.5), 2 ** 29, 'a gibibyte of a large disk');
   t.equal(disk(5, 0.25), 2 ** 28, 'a tenth of a small one');
-  t.equal(disk(2 ** -5, 2 ** -7), 2 ** 23, 'what uploads need of a tiny one');
+  t.equal(disk(2 ** -5, 2 ** -7), 2 ** 23, 'the upload limit on a tiny one');
   t.end();
 });
 
-t.test('a process with too many open files takes no file for damaged', async (t) => {
+t.test('too many open files in a process do not make a file count as damaged', async (t) => {
   const { staging } = place(t);
   const large = path.join(staging, 'large');
   writeFileSync(large, Buffer.alloc(100_000));
@@ -386,14 +386,14 @@ t.test('a process with too many open files takes no file for damaged', async (t)
 t.test('yields to the event loop before each kept file', async (t) => {
   const { staging, open, file } = place(t);
   const seen: number[] = [];
-  const breathe = async (): Promise<void> => void seen.push(onDisk(staging));
-  const store = await open({ yieldToEventLoop: breathe });
+  const yieldToEventLoop = async (): Promise<void> => void seen.push(onDisk(staging));
+  const store = await open({ yieldToEventLoop });
   await store.of('maps').keep([file('a'), file('bb'), file('ccc')]);
   t.same(seen, [0, 1, 3]);
   await store.close();
 });
 
-t.test('200 uploads at once never make it more than it may be', async (t) => {
+t.test('200 concurrent uploads never exceed the limit', async (t) => {
   const { staging, open, file, target } = place(t);
   const maxBytes = 40 * block;
   const store = await open({ maxBytes });
@@ -406,7 +406,7 @@ t.test('200 uploads at once never make it more than it may be', async (t) => {
       try {
         most = Math.max(most, onDisk(staging));
       } catch (error) {
-        // It goes while it is looked at.
+        // The file may be deleted meanwhile.
         if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
       }
       looks += 1;
@@ -435,7 +435,7 @@ t.test('200 uploads at once never make it more than it may be', async (t) => {
   await store.close();
 });
 
-t.test('a file that has as many names as it may is copied', async (t) => {
+t.test('copies a file that has the maximum number of links', async (t) => {
   const { open, file, staging } = place(t);
   const store = await open();
   const one = file('one');
@@ -444,7 +444,7 @@ t.test('a file that has as many names as it may is copied', async (t) => {
   let names = 2;
   try {
     for (; names < 70_000; names += 1) linkSync(one.file, path.join(staging, 'names', String(names)));
-    t.comment('this file system gives a file more than 70,000 names');
+    t.comment('this file system allows more than 70,000 names for a file');
   } catch (error) {
     t.match(error, { code: 'EMLINK' });
     const placed = path.join(staging, 'placed');

@@ -28,36 +28,39 @@ async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);
 }
 
-/** Until what is removed in the background is gone. */
+/** Waits until the background removal is done. */
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-t.test('an upload is kept for as long as something comes, and what came of it as long again', async (t) => {
-  const staging = t.testdir();
-  const clock = manualClock(new Date());
-  const uploads = await open(staging, clock);
-  t.teardown(() => uploads.close());
-  const files = (): string[] =>
-    readdirSync(path.join(staging, 'partial')).filter((name) => !name.endsWith('.sock'));
-  const [one, other] = [await uploads.create(wanted), await uploads.create(wanted)];
-  await clock.advance(settings.retentionMs - 1);
-  await uploads.write(one.id, 0, chunks('a', 'b'));
-  await clock.advance(60_000);
-  await until(() => files().length === 2);
-  t.equal(uploads.find(other.id), undefined, 'of the other nothing was heard');
-  t.match(uploads.find(one.id), { received: 2 });
-  await uploads.write(one.id, 2, chunks('cd'));
-  await uploads.end(one.id, { runId: 'maps.1', position: 1, replayed: false });
-  t.equal(files().length, 1, 'the bytes are gone');
-  await clock.advance(settings.retentionMs - 60_000);
-  t.match(uploads.find(one.id), { outcome: { runId: 'maps.1' } });
-  await clock.advance(120_000);
-  await until(() => files().length === 0);
-  t.equal(uploads.find(one.id), undefined);
-});
+t.test(
+  'an upload is kept for the retention after its last bytes, and its result as long again',
+  async (t) => {
+    const staging = t.testdir();
+    const clock = manualClock(new Date());
+    const uploads = await open(staging, clock);
+    t.teardown(() => uploads.close());
+    const files = (): string[] =>
+      readdirSync(path.join(staging, 'partial')).filter((name) => !name.endsWith('.sock'));
+    const [one, other] = [await uploads.create(wanted), await uploads.create(wanted)];
+    await clock.advance(settings.retentionMs - 1);
+    await uploads.write(one.id, 0, chunks('a', 'b'));
+    await clock.advance(60_000);
+    await until(() => files().length === 2);
+    t.equal(uploads.find(other.id), undefined, 'the other one received nothing');
+    t.match(uploads.find(one.id), { received: 2 });
+    await uploads.write(one.id, 2, chunks('cd'));
+    await uploads.end(one.id, { runId: 'maps.1', position: 1, replayed: false });
+    t.equal(files().length, 1, 'the bytes are gone');
+    await clock.advance(settings.retentionMs - 60_000);
+    t.match(uploads.find(one.id), { outcome: { runId: 'maps.1' } });
+    await clock.advance(120_000);
+    await until(() => files().length === 0);
+    t.equal(uploads.find(one.id), undefined);
+  },
+);
 
-t.test('one that is being sent is not swept', async (t) => {
+t.test('does not sweep an upload that is being sent', async (t) => {
   const clock = manualClock(new Date());
   const uploads = await open(t.testdir(), clock);
   t.teardown(() => uploads.close());
@@ -68,7 +71,7 @@ t.test('one that is being sent is not swept', async (t) => {
   hold.release();
 });
 
-t.test('the next process takes up what is whole of it, and removes the rest', async (t) => {
+t.test('the next process continues intact uploads, and removes the rest', async (t) => {
   const staging = t.testdir();
   const clock = manualClock(new Date());
   const first = await open(staging, clock);
@@ -89,7 +92,7 @@ t.test('the next process takes up what is whole of it, and removes the rest', as
   t.same(names.sort(), [`${id}.bytes`, `${id}.json`, `${ended}.json`, 'notes.txt'].sort());
 });
 
-t.test('two processes that stage in one directory have uploads of their own', async (t) => {
+t.test('two processes with one staging directory have separate uploads', async (t) => {
   const staging = t.testdir();
   const clock = manualClock(new Date());
   const [one, other] = [await open(staging, clock), await open(staging, clock)];
@@ -100,7 +103,7 @@ t.test('two processes that stage in one directory have uploads of their own', as
   await one.close();
   await other.close();
   const again = await open(staging, clock);
-  t.ok(again.find(id), 'the first that starts takes the first directory');
+  t.ok(again.find(id), 'the first process to start gets the first directory');
   await again.close();
 });
 
@@ -115,7 +118,7 @@ t.test('creates no directory without uploads', async (t) => {
   t.same(readdirSync(staging), []);
 });
 
-t.test('of several that begin with one key at once, none loses its files to another', async (t) => {
+t.test('concurrent uploads with one key do not lose files to each other', async (t) => {
   const staging = t.testdir();
   const uploads = await open(staging, manualClock(new Date()));
   t.teardown(() => uploads.close());
@@ -126,7 +129,7 @@ t.test('of several that begin with one key at once, none loses its files to anot
   t.equal(known.length, 3);
 });
 
-t.test('what processes of one machine leave is taken up by those that come after them', async (t) => {
+t.test('later processes of the same host continue uploads of earlier ones', async (t) => {
   const staging = t.testdir();
   const clock = manualClock(new Date());
   const [first, second] = [await open(staging, clock), await open(staging, clock)];

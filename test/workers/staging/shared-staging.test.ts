@@ -18,7 +18,7 @@ t.test('reports unusable shared staging until it recovers', async (t) => {
   const shared = await openSharedStaging({ backend: 'local', path: directory }, openStorage);
   t.teardown(() => shared.close());
   await shared.check();
-  t.same(readdirSync(directory), [], 'what it tried is gone');
+  t.same(readdirSync(directory), [], 'the files of the test write are gone');
 
   rmSync(directory, { recursive: true });
   writeFileSync(directory, 'a file where the directory was');
@@ -28,7 +28,7 @@ t.test('reports unusable shared staging until it recovers', async (t) => {
   t.match(
     stagingFailure(failure),
     { code: 'staging_unavailable' },
-    'an upload is refused with the same code',
+    'an upload is rejected with the same code',
   );
 
   rmSync(directory);
@@ -36,7 +36,7 @@ t.test('reports unusable shared staging until it recovers', async (t) => {
   await shared.check();
 });
 
-t.test('a name that a changed Redis gives an archive is neither read nor removed', async (t) => {
+t.test('an archive with a forged name from Redis is neither read nor removed', async (t) => {
   const root = t.testdir({ shared: {}, 'victim.txt': 'precious' });
   const secrets = await loadSecrets({ directory: null, env: {} });
   const openStorage = storageOpener({ clock: systemClock, log: silentLog, secrets });

@@ -8,20 +8,17 @@ import {
   uploadDirectories,
 } from '../../../src/workers/staging/staged-directories.ts';
 
-t.test(
-  'an upload directory is private, new, and goes with all it holds, named by any path in it',
-  async (t) => {
-    const staging = t.testdir();
-    const directory = await newUploadDirectory(staging);
-    t.equal(statSync(directory).mode & 0o777, 0o700);
-    t.not(await newUploadDirectory(staging), directory);
-    mkdirSync(path.join(directory, 'bundle/maps'), { recursive: true });
-    await removeUploadDirectory(staging, path.join(directory, 'bundle'));
-    t.notOk(existsSync(directory));
-  },
-);
+t.test('an upload directory is private and new, and any path in it removes all of it', async (t) => {
+  const staging = t.testdir();
+  const directory = await newUploadDirectory(staging);
+  t.equal(statSync(directory).mode & 0o777, 0o700);
+  t.not(await newUploadDirectory(staging), directory);
+  mkdirSync(path.join(directory, 'bundle/maps'), { recursive: true });
+  await removeUploadDirectory(staging, path.join(directory, 'bundle'));
+  t.notOk(existsSync(directory));
+});
 
-t.test('upload directories are made and removed when their turn of the event loop comes', async (t) => {
+t.test('upload directories are created and removed in their turn of the event loop', async (t) => {
   const staging = t.testdir();
   let goOn = (): void => undefined;
   const area = uploadDirectories(staging, () => new Promise((resolve) => (goOn = resolve)));
@@ -38,32 +35,29 @@ t.test('upload directories are made and removed when their turn of the event loo
   t.notOk(existsSync(directory));
 });
 
-t.test(
-  'small or large, flat or deep, an upload directory goes whole; one that is gone is no failure',
-  async (t) => {
-    const staging = t.testdir();
-    const bundles: Record<string, string[]> = {
-      few: ['files/a.txt', 'staged.json'],
-      many: Array.from({ length: 100 }, (_, index) => `files/${index}.txt`),
-      deep: Array.from({ length: 40 }, (_, index) => `files/${'d/'.repeat(index)}a.txt`),
-    };
-    for (const [name, files] of Object.entries(bundles)) {
-      const directory = await newUploadDirectory(staging);
-      for (const file of files) {
-        mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
-        writeFileSync(path.join(directory, file), 'x');
-      }
-      symlinkSync(staging, path.join(directory, 'link'));
-      const other = await newUploadDirectory(staging);
-      await removeUploadDirectory(staging, directory);
-      t.notOk(existsSync(directory), name);
-      t.ok(existsSync(other), 'and nothing behind a link');
-      await removeUploadDirectory(staging, directory);
+t.test('any upload directory is removed whole; a missing one is not a failure', async (t) => {
+  const staging = t.testdir();
+  const bundles: Record<string, string[]> = {
+    few: ['files/a.txt', 'staged.json'],
+    many: Array.from({ length: 100 }, (_, index) => `files/${index}.txt`),
+    deep: Array.from({ length: 40 }, (_, index) => `files/${'d/'.repeat(index)}a.txt`),
+  };
+  for (const [name, files] of Object.entries(bundles)) {
+    const directory = await newUploadDirectory(staging);
+    for (const file of files) {
+      mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
+      writeFileSync(path.join(directory, file), 'x');
     }
-  },
-);
+    symlinkSync(staging, path.join(directory, 'link'));
+    const other = await newUploadDirectory(staging);
+    await removeUploadDirectory(staging, directory);
+    t.notOk(existsSync(directory), name);
+    t.ok(existsSync(other), 'and nothing behind a link');
+    await removeUploadDirectory(staging, directory);
+  }
+});
 
-t.test('nothing that is no upload directory is ever removed', async (t) => {
+t.test('removes nothing but upload directories', async (t) => {
   const staging = t.testdir({ keep: {}, 'upload-notes': { 'a.txt': 'a' } });
   for (const other of ['.', '..', 'keep', 'upload-notes', '../upload-0123456789abcdef']) {
     await t.rejects(
@@ -76,7 +70,7 @@ t.test('nothing that is no upload directory is ever removed', async (t) => {
 });
 
 t.test(
-  'a start makes the staging directory and sweeps what an earlier process staged, and only that',
+  'a start creates the staging directory and sweeps only files that an earlier process staged',
   async (t) => {
     const root = t.testdir({ outside: { 'a.txt': 'a' } });
     const staging = path.join(root, 'deep/staging');

@@ -2,7 +2,7 @@ import t from 'tap';
 import { provedAtMost } from '../../../src/workers/staging/staging-check.ts';
 import { manualClock } from '../manual-clock.ts';
 
-/** A proof that ends when the test says so, and how often it was begun. */
+/** A check that ends when the test ends it, and the number of its starts. */
 function slowProof(): { prove: () => Promise<void>; begun: () => number; end: (error?: Error) => void } {
   let begun = 0;
   let end: (error?: Error) => void = () => undefined;
@@ -15,12 +15,12 @@ function slowProof(): { prove: () => Promise<void>; begun: () => number; end: (e
   return { prove, begun: () => begun, end: (error) => end(error) };
 }
 
-t.test('while a proof is repeated its last outcome counts, until that is twice as old', async (t) => {
+t.test('during a check, the last result stays valid until it is twice as old', async (t) => {
   const clock = manualClock();
   const { prove, begun, end } = slowProof();
   const proved = provedAtMost(clock, 1_000, prove);
   const first = proved();
-  t.equal(proved(), first, 'before there is an outcome all wait for it');
+  t.equal(proved(), first, 'before the first result, all callers wait for it');
   end();
   await first;
   await clock.advance(999);
@@ -29,10 +29,10 @@ t.test('while a proof is repeated its last outcome counts, until that is twice a
   await clock.advance(500);
   t.equal(proved(), first, 'no caller waits for the next one');
   t.equal(proved(), first);
-  t.equal(begun(), 2, 'which is under way');
+  t.equal(begun(), 2, 'which is running');
   await clock.advance(501);
   const second = proved();
-  t.not(second, first, 'now it is waited for');
+  t.not(second, first, 'now callers wait for it');
   t.equal(begun(), 2);
   end(new Error('the disk is gone'));
   await t.rejects(second, { message: 'the disk is gone' });
@@ -40,7 +40,7 @@ t.test('while a proof is repeated its last outcome counts, until that is twice a
   t.equal(begun(), 2);
 });
 
-t.test('a failure counts as long as a success, and is followed by another look', async (t) => {
+t.test('a failure stays valid as long as a success, and is checked again', async (t) => {
   const clock = manualClock();
   const { prove, begun, end } = slowProof();
   const proved = provedAtMost(clock, 1_000, prove);

@@ -14,16 +14,16 @@ import type { JobResult, PublishJob } from '../../../src/workers/queue/job.ts';
 import { workerPool } from '../../../src/workers/threads/pool.ts';
 import { bundleTar, inChunks } from '../../fixtures/tar.ts';
 
-// Threads take seconds to start on a busy machine; this is still less than a wait for a stale lease.
+// Threads take seconds to start on a busy machine. This is still less than a wait for a stale lease.
 t.setTimeout(0);
 
-// Node goes on with the microtasks of a thread that threw, and a small bundle is published within one turn of
-// the event loop: so many files take more than one.
+// Node continues the microtasks of a thread that threw, and a small bundle is published within one turn of
+// the event loop. This many files take more than one turn.
 const files = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`file-${index + 100}.txt`, 'x']));
 
 for (const death of ['exit', 'throw', 'memory', 'hang'])
   t.test(
-    `a thread that dies while it publishes (${death}) leaves what the next run finishes at once`,
+    `after a thread dies during publication (${death}), the next run finishes immediately`,
     async (t) => {
       const { publish, public: site } = await start(t);
       const bundle = `${death}-session`;
@@ -33,8 +33,8 @@ for (const death of ['exit', 'throw', 'memory', 'hang'])
         pending: { action: 'publish_new' },
       });
 
-      // A lease whose holder is not known to be dead is waited for 120 s, which is longer than a test may
-      // take.
+      // A contender waits 120 s for a lease whose holder is not known to be dead, which is longer than a
+      // test may take.
       const { run } = await publish(bundle);
       t.match(run.counters, { upsert_additive: 1, failed_destinations: 0 }, JSON.stringify(run));
       t.same(readdirSync(path.join(site, bundle)).sort(), ['.publisher.json', ...Object.keys(files)]);
@@ -42,7 +42,7 @@ for (const death of ['exit', 'throw', 'memory', 'hang'])
     },
   );
 
-t.test('a holder is dead as soon as its thread is, and no sooner, though the process lives', async (t) => {
+t.test('a holder is dead once its thread is, and not before, even if the process lives', async (t) => {
   const source = new URL('../../../src/core/catalog/lease/this-holder.ts', import.meta.url);
   const worker = new Worker(
     `import { register } from 'tsx/esm/api';
@@ -56,14 +56,14 @@ t.test('a holder is dead as soon as its thread is, and no sooner, though the pro
   t.teardown(() => worker.terminate());
   const [holder] = (await once(worker, 'message')) as [Holder];
   t.notOk(isKnownDead(holder));
-  t.notOk(isKnownDead({ ...holder, thread: null }), 'one that was written before threads had IDs');
+  t.notOk(isKnownDead({ ...holder, thread: null }), 'a holder from before threads had IDs');
   t.notOk(isKnownDead({ ...holder, host: 'elsewhere' }));
   const mine = newHolder();
   t.not(holder.thread, mine.thread);
   await worker.terminate();
   t.ok(isKnownDead(holder));
   t.notOk(isKnownDead({ ...holder, thread: null }), 'then only the process counts');
-  t.notOk(isKnownDead({ ...holder, host: 'elsewhere' }), 'of another host nothing is known');
+  t.notOk(isKnownDead({ ...holder, host: 'elsewhere' }), 'nothing is known about another host');
   t.notOk(isKnownDead(mine));
 });
 

@@ -42,19 +42,16 @@ const jobOf = (bundlePath: string, pipelineId = 'maps'): PublishJob => ({
   bundlePath,
 });
 
-t.test(
-  'a thread gets its data and environment; its progress and log arrive, all before the answer',
-  async (t) => {
-    const lines: object[] = [];
-    const log = { ...silentLog, info: (fields: object) => void lines.push(fields) };
-    const pool = open(t, { worker: 'well-behaved', data: { answer: 42 }, env: { SEEN: 'yes' }, log });
-    const progress: JobProgress[] = [];
-    const result = await pool.process(jobOf('.'), { signal: never, onProgress: (one) => progress.push(one) });
-    t.same(result, published);
-    t.equal(progress.length, 100);
-    t.same(lines, [{ run_id: 'maps.1', pipeline_id: 'maps', saw: { answer: 42 }, env: 'yes' }]);
-  },
-);
+t.test('a thread gets its data and environment; its progress and log arrive before the answer', async (t) => {
+  const lines: object[] = [];
+  const log = { ...silentLog, info: (fields: object) => void lines.push(fields) };
+  const pool = open(t, { worker: 'well-behaved', data: { answer: 42 }, env: { SEEN: 'yes' }, log });
+  const progress: JobProgress[] = [];
+  const result = await pool.process(jobOf('.'), { signal: never, onProgress: (one) => progress.push(one) });
+  t.same(result, published);
+  t.equal(progress.length, 100);
+  t.same(lines, [{ run_id: 'maps.1', pipeline_id: 'maps', saw: { answer: 42 }, env: 'yes' }]);
+});
 
 for (const [fault, message] of [
   ['throw', /thrown by the worker/],
@@ -67,10 +64,10 @@ for (const [fault, message] of [
   ['not-cloneable', /./],
 ] as const) {
   t.test(
-    `a thread that breaks (${fault}) fails its run with worker_failed, and the next run works`,
+    `a thread that crashes (${fault}) fails its run with worker_failed, and the next run works`,
     async (t) => {
-      const told: Occurrence[] = [];
-      const notify = (occurrence: Occurrence): void => void told.push(occurrence);
+      const notified: Occurrence[] = [];
+      const notify = (occurrence: Occurrence): void => void notified.push(occurrence);
       const pool = open(t, { worker: 'misbehaving', limits: { maxOldGenerationSizeMb: 48 }, notify });
       await t.rejects(pool.process(jobOf(fault), quiet), {
         name: 'WaybillError',
@@ -80,7 +77,7 @@ for (const [fault, message] of [
       t.same(await pool.process(jobOf('.'), quiet), published);
       t.same(pool.stats(), { threads: 1, busy: 0, replaced: 1 });
       t.match(
-        told,
+        notified,
         [{ type: 'bundle.publish_failed', data: { run_id: 'maps.1', error: { code: 'worker_failed' } } }],
         'notifiers are called',
       );
@@ -88,36 +85,33 @@ for (const [fault, message] of [
   );
 }
 
-t.test(
-  'a worker module that cannot be loaded, or has no publish, fails the run instead of hanging it',
-  async (t) => {
-    for (const worker of ['unloadable', 'nothing-exported']) {
-      await t.rejects(open(t, { worker }).process(jobOf('.'), quiet), { code: 'worker_failed' }, worker);
-    }
-  },
-);
+t.test('a worker module that cannot be loaded, or has no publish, fails the run', async (t) => {
+  for (const worker of ['unloadable', 'nothing-exported']) {
+    await t.rejects(open(t, { worker }).process(jobOf('.'), quiet), { code: 'worker_failed' }, worker);
+  }
+});
 
-t.test('messages that are none are logged and do no harm', async (t) => {
-  const told: string[] = [];
-  const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
+t.test('invalid messages are logged and ignored', async (t) => {
+  const warnings: string[] = [];
+  const log = { ...silentLog, error: (_: object, message: string) => void warnings.push(message) };
   const pool = open(t, { worker: 'misbehaving', log });
   t.same(await pool.process(jobOf('garbage'), quiet), published);
-  t.equal(told.length, 10);
+  t.equal(warnings.length, 10);
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
 
-t.test('progress that its reader cannot use is logged and does no harm', async (t) => {
-  const told: string[] = [];
-  const log = { ...silentLog, error: (_: object, message: string) => void told.push(message) };
+t.test('progress that its reader cannot use is logged and ignored', async (t) => {
+  const warnings: string[] = [];
+  const log = { ...silentLog, error: (_: object, message: string) => void warnings.push(message) };
   const pool = open(t, { worker: 'well-behaved', log });
   const onProgress = (): void => {
     throw new TypeError('no such destination');
   };
   t.same(await pool.process(jobOf('.'), { ...quiet, onProgress }), published);
-  t.equal(told.length, 100);
+  t.equal(warnings.length, 100);
 });
 
-t.test('a thread that does not even start fails the run instead of hanging it', async (t) => {
+t.test('a thread that does not start fails the run', async (t) => {
   const pool = open(t, {
     worker: 'well-behaved',
     limits: { maxOldGenerationSizeMb: 1, maxYoungGenerationSizeMb: 1 },
@@ -125,7 +119,7 @@ t.test('a thread that does not even start fails the run instead of hanging it', 
   await t.rejects(pool.process(jobOf('.'), quiet), { code: 'worker_failed' });
 });
 
-t.test('a broken thread does not touch the job of another', async (t) => {
+t.test('a crashed thread does not affect the job of another', async (t) => {
   const pool = open(t, { worker: 'misbehaving', threads: 2 });
   const abort = new AbortController();
   let begun: () => void = () => undefined;
@@ -139,7 +133,7 @@ t.test('a broken thread does not touch the job of another', async (t) => {
   await t.rejects(waiting, { code: 'aborted', message: 'the test is over' });
 });
 
-t.test('an abort reaches the thread as a message, so that the publication ends by itself', async (t) => {
+t.test('an abort reaches the thread as a message, so that it can finish the publication', async (t) => {
   const pool = open(t, { worker: 'well-behaved' });
   const abort = new AbortController();
   const onProgress = (): void => abort.abort(new WaybillError('aborted', 'the daemon stops'));
@@ -147,21 +141,24 @@ t.test('an abort reaches the thread as a message, so that the publication ends b
     code: 'aborted',
     message: 'the daemon stops',
   });
-  t.same(await pool.process(jobOf('.'), quiet), published, 'and the thread goes on');
+  t.same(await pool.process(jobOf('.'), quiet), published, 'the thread continues');
 });
 
-t.test('a thread that does not heed an abort is ended after the grace, and the next run works', async (t) => {
-  const pool = open(t, { worker: 'misbehaving', graceMs: 10 });
-  const abort = new AbortController();
-  const onProgress = (): void => abort.abort(new WaybillError('aborted', 'the daemon stops'));
-  await t.rejects(pool.process(jobOf('hang'), { signal: abort.signal, onProgress }), {
-    code: 'aborted',
-    message: /did not stop within 10 ms/,
-  });
-  t.same(await pool.process(jobOf('.'), quiet), published);
-});
+t.test(
+  'a thread that ignores an abort is terminated after the grace period, and the next run works',
+  async (t) => {
+    const pool = open(t, { worker: 'misbehaving', graceMs: 10 });
+    const abort = new AbortController();
+    const onProgress = (): void => abort.abort(new WaybillError('aborted', 'the daemon stops'));
+    await t.rejects(pool.process(jobOf('hang'), { signal: abort.signal, onProgress }), {
+      code: 'aborted',
+      message: /did not stop within 10 ms/,
+    });
+    t.same(await pool.process(jobOf('.'), quiet), published);
+  },
+);
 
-t.test('a publication that is stopped fails with the code of the reason', async (t) => {
+t.test('a stopped publication fails with the code of the reason', async (t) => {
   const pool = open(t, { worker: 'misbehaving', graceMs: 10 });
   for (const [how, message] of [
     ['wait', 'the run was cancelled'],
@@ -183,13 +180,13 @@ t.test('ends a stalled thread, fails its run, and starts the next run', async (t
   t.same(await pool.process(jobOf('.'), quiet), published);
 });
 
-t.test('a run that was aborted before its turn never reaches a thread', async (t) => {
+t.test('a run that is aborted while it waits never reaches a thread', async (t) => {
   const pool = open(t, { worker: 'misbehaving' });
   const aborted = AbortSignal.abort(new WaybillError('aborted', 'the daemon stops'));
   await t.rejects(pool.process(jobOf('exit'), { ...quiet, signal: aborted }), { code: 'aborted' });
 });
 
-t.test('security finding 5: a stalled pipeline leaves a thread to the others', async (t) => {
+t.test('security finding 5: a stalled pipeline leaves a thread for the others', async (t) => {
   const pool = open(t, { worker: 'misbehaving', threads: 2 });
   const stop = new AbortController();
   const stalled = [1, 2, 3].map(async () =>
@@ -202,7 +199,7 @@ t.test('security finding 5: a stalled pipeline leaves a thread to the others', a
   t.same(await pool.process(jobOf('.'), quiet), published, 'its own places are free again');
 });
 
-t.test('security finding 5: a run ends at its run_timeout, heeded by the thread or not', async (t) => {
+t.test('security finding 5: a run ends at its run_timeout, whether the thread obeys or not', async (t) => {
   const source =
     'pipelines: [{id: maps, run_timeout: 1h, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: /x}]}]';
   const limited = parseConfig(Buffer.from(source), '/etc/waybill.yml', { home: '/' }).config;

@@ -11,7 +11,7 @@ import { runSettings } from '../../../src/workers/threads/run-settings.ts';
 t.setTimeout(0);
 
 t.test(
-  'requests wait for a thread up to a bound, and one pipeline leaves places to the others',
+  'a limited number of requests wait for a thread, and one pipeline leaves places for others',
   async (t) => {
     const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
     const pool = releasesPool({

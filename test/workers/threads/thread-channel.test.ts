@@ -21,21 +21,24 @@ const bytes = (destinationId: string, count: number): JobProgress => ({
 });
 const output = (path: string): JobProgress => ({ type: 'output', destinationId: 'b', path });
 
-t.test('progress comes in batches, in order, neighbouring bytes of one destination added up', async (t) => {
-  const emitted: JobProgress[][] = [];
-  const { onProgress, flush } = batchProgress(systemClock, (progress) => emitted.push(progress), 60_000);
-  onProgress(bytes('a', 60));
-  onProgress(bytes('a', 10));
-  onProgress(bytes('b', 5));
-  onProgress(output('x'));
-  onProgress(bytes('b', 7));
-  t.same(emitted, [], 'nothing yet');
-  flush();
-  flush();
-  t.same(emitted, [[bytes('a', 70), bytes('b', 5), output('x'), bytes('b', 7)]]);
-});
+t.test(
+  'progress is sent in batches, in order, with consecutive bytes of one destination added up',
+  async (t) => {
+    const emitted: JobProgress[][] = [];
+    const { onProgress, flush } = batchProgress(systemClock, (progress) => emitted.push(progress), 60_000);
+    onProgress(bytes('a', 60));
+    onProgress(bytes('a', 10));
+    onProgress(bytes('b', 5));
+    onProgress(output('x'));
+    onProgress(bytes('b', 7));
+    t.same(emitted, [], 'nothing yet');
+    flush();
+    flush();
+    t.same(emitted, [[bytes('a', 70), bytes('b', 5), output('x'), bytes('b', 7)]]);
+  },
+);
 
-t.test('a batch goes out by itself after a while, also where no timer gets its turn', async (t) => {
+t.test('a batch is sent after a delay, even if no timer can run', async (t) => {
   const emitted: JobProgress[][] = [];
   const clock = manualClock();
   let blockedMs = 0;
@@ -91,36 +94,29 @@ t.test('distinguishes messages from other data', async (t) => {
     t.notOk(isThreadMessage(message), JSON.stringify(message));
 });
 
-t.test(
-  'a failure is answered as data, with its code and hint, and told in the log with its cause',
-  async (t) => {
-    const { port1, port2 } = new MessageChannel();
-    t.teardown(() => port1.close());
-    const outcome = await answerTask(
-      { job, port: port2, verbose: false },
-      { clock: systemClock },
-      async () => {
-        throw new WaybillError('secrets_invalid', 'KEY is missing', {
-          hint: 'set KEY',
-          cause: new Error('deep'),
-        });
-      },
-    );
-    t.match(outcome, {
-      ok: false,
-      error: { code: 'secrets_invalid', message: 'KEY is missing', hint: 'set KEY' },
+t.test('a failure is returned as data, with its code and hint, and logged with its cause', async (t) => {
+  const { port1, port2 } = new MessageChannel();
+  t.teardown(() => port1.close());
+  const outcome = await answerTask({ job, port: port2, verbose: false }, { clock: systemClock }, async () => {
+    throw new WaybillError('secrets_invalid', 'KEY is missing', {
+      hint: 'set KEY',
+      cause: new Error('deep'),
     });
-    t.match(drain(port1), [
-      {
-        type: 'log',
-        level: 'error',
-        fields: { err: { code: 'secrets_invalid', cause: { message: 'deep' } } },
-      },
-    ]);
-  },
-);
+  });
+  t.match(outcome, {
+    ok: false,
+    error: { code: 'secrets_invalid', message: 'KEY is missing', hint: 'set KEY' },
+  });
+  t.match(drain(port1), [
+    {
+      type: 'log',
+      level: 'error',
+      fields: { err: { code: 'secrets_invalid', cause: { message: 'deep' } } },
+    },
+  ]);
+});
 
-t.test('an abort message reaches the work as a signal, with its code', async (t) => {
+t.test('an abort message becomes a signal with its code', async (t) => {
   for (const code of ['aborted', 'cancelled']) {
     const { port1, port2 } = new MessageChannel();
     t.teardown(() => port1.close());
@@ -139,7 +135,7 @@ t.test('an abort message reaches the work as a signal, with its code', async (t)
   }
 });
 
-t.test('log fields that cannot be cloned still arrive; debug lines only where they are read', async (t) => {
+t.test('log fields that cannot be cloned are still sent; debug lines only if they are printed', async (t) => {
   for (const verbose of [false, true]) {
     const { port1, port2 } = new MessageChannel();
     t.teardown(() => port1.close());

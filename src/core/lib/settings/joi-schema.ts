@@ -3,8 +3,8 @@ import { choice } from './kinds.ts';
 import type { MapForm, Setting, SettingDescription, TextForm, ValueForm, ValueRefusal } from './setting.ts';
 
 /*
- * Builds the joi schema of a setting, which finds all problems in a document and is also turned into the JSON
- * Schema. Since joi is slow, a schema is only built when it is needed.
+ * Builds the joi schema of a setting, which finds all problems in a document. Since joi is slow, a schema is
+ * only built when it is needed.
  */
 
 /**
@@ -14,24 +14,21 @@ import type { MapForm, Setting, SettingDescription, TextForm, ValueForm, ValueRe
 const made = new WeakMap<ValueForm, joi.Schema>();
 
 export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
-  const { isRequired, initial, description, example } = about;
+  const { isRequired, initial } = about;
   let schema = made.get(form) ?? labelledSchema(form, about);
   made.set(form, schema);
   if (isRequired === true) schema = schema.required();
   if (initial !== undefined)
     schema = initial === 'of its keys' ? schema.default() : schema.default(initial.value as joi.BasicType);
-  if (description !== undefined) schema = schema.description(description);
-  if (example !== undefined) schema = schema.example(example);
   return schema as joi.Schema<T>;
 }
 
-function labelledSchema(form: ValueForm, { expected, title }: SettingDescription): joi.Schema {
+function labelledSchema(form: ValueForm, { expected }: SettingDescription): joi.Schema {
   // joi takes thirty times as long if the message is set directly. So set a label, and let
   // `validationOptions` use it as the message of every failure.
   const labelled = bareSchema(form, expected).label(expected);
-  const titled = title === undefined ? labelled : labelled.meta({ title });
-  if (form.kind === 'map') return titled.error(reportKnownKeys(Object.keys(form.keys)));
-  return form.kind === 'map by name' ? titled.error(reportNames(form.names.expected)) : titled;
+  if (form.kind === 'map') return labelled.error(reportKnownKeys(Object.keys(form.keys)));
+  return form.kind === 'map by name' ? labelled.error(reportNames(form.names.expected)) : labelled;
 }
 
 function bareSchema(form: ValueForm, expected: string): joi.Schema {

@@ -29,7 +29,7 @@ const error = {
 const failed = run({ status: 'failed', error });
 const running = run({ run_id: 'maps.2', status: 'running', finished_at: null });
 
-t.test('failures come first, each with its cause, its starter and its next step', (t) => {
+t.test('failures come first, each with its cause, its starter and the next step', (t) => {
   const paused = { since: '2026-11-20T01:02:03Z', reason: 'the disk' };
   const seen = attentionOf(
     [
@@ -65,7 +65,7 @@ t.test('failures come first, each with its cause, its starter and its next step'
   t.end();
 });
 
-t.test('a pipeline that succeeded last, or whose run was cancelled, is well', (t) => {
+t.test('a pipeline is healthy if its last run succeeded or was cancelled', (t) => {
   const cancelled = run({ status: 'failed', error: { ...error, code: 'cancelled' } });
   for (const runs of [[run({}), failed], [cancelled, failed], []])
     t.match(attentionOf([{ state: state('maps'), runs }], now), {
@@ -75,7 +75,7 @@ t.test('a pipeline that succeeded last, or whose run was cancelled, is well', (t
   t.end();
 });
 
-t.test('a rerun can help if a cause is temporary, not if the same bytes fail again', (t) => {
+t.test('suggests a rerun for temporary causes, and none if the same bytes would fail again', (t) => {
   t.notOk(rerunHelps(failed));
   t.notOk(rerunHelps(run({})));
   t.ok(rerunHelps(run({ status: 'failed', error: { ...error, retryable: true } })));
@@ -83,7 +83,7 @@ t.test('a rerun can help if a cause is temporary, not if the same bytes fail aga
   t.end();
 });
 
-t.test('a run has the name of its bundle, or the number of its bundles', (t) => {
+t.test('a run is labeled with the name of its bundle, or the number of its bundles', (t) => {
   const at = (...paths: (string | null)[]): unknown =>
     bundleOf(
       run({ bundle_path: null, destinations: paths.map((destination_path) => ({ destination_path })) }),

@@ -6,9 +6,9 @@ const release = {
   ...{ channels: [], outputs: 1, bytes: 1, bundle: null, activatedAt: null, writtenAt: null },
 } as const;
 
-t.test('releases are in the order in which they became current, with one action each', (t) => {
+t.test('releases are listed in the order of activation, with one action each', (t) => {
   const releases = [
-    // By its id it is the newest.
+    // By its id, it is the newest.
     { ...release, id: 'r9', activatedAt: '2026-11-20T01:00:00Z' },
     { ...release, id: 'r8' },
     { ...release, id: 'r7', activatedAt: '2026-11-20T03:00:00Z', isRolledBack: true },
@@ -28,7 +28,7 @@ t.test('releases are in the order in which they became current, with one action 
   t.end();
 });
 
-t.test('settings of a destination are words that need no manual', (t) => {
+t.test('settings of a destination are described in plain words', (t) => {
   const settings = {
     backend: 'local',
     mapping: 'preserve_relative',

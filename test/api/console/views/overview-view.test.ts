@@ -10,14 +10,14 @@ const state: PipelineState = {
 };
 
 t.test('the card of a paused pipeline shows the pause', (t) => {
-  const standing = (more: Partial<PipelineState>): unknown => {
+  const cardOf = (more: Partial<PipelineState>): unknown => {
     const [card] = overviewView([{ state: { ...state, ...more }, runs: [] }], new Date());
     return [card?.state.label, card?.blocked];
   };
   const paused = { since: '2026-11-20T01:02:03Z', reason: null };
-  t.same(standing({}), ['no runs yet', null]);
-  t.match(standing({ paused }), ['paused', /no run starts/]);
-  t.match(standing({ paused: { ...paused, reason: 'the disk' } }), ['paused', 'Paused: the disk']);
+  t.same(cardOf({}), ['no runs yet', null]);
+  t.match(cardOf({ paused }), ['paused', /no run starts/]);
+  t.match(cardOf({ paused: { ...paused, reason: 'the disk' } }), ['paused', 'Paused: the disk']);
   t.end();
 });
 

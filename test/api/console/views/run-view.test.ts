@@ -21,7 +21,7 @@ const done = {
   ...{ changes: [], changes_omitted: 0, error: null, finished_at: at(15) },
 };
 
-t.test('a live run shows its rate, the time that is left, and each destination', (t) => {
+t.test('a live run shows its rate, the remaining time, and each destination', (t) => {
   const counts = { outputs_done: 1, outputs_total: 4, bytes_done: 10_240, bytes_total: 40_960 };
   const one = { destination_id: 'site', ...counts, outputs_total: 2 };
   const progress = { stage: 'writing', ...counts, destinations: [one] };
@@ -37,7 +37,7 @@ t.test('a live run shows its rate, the time that is left, and each destination',
   t.end();
 });
 
-t.test('each destination has a bar from its start to its end, or to now while it is published', (t) => {
+t.test('the bar of a destination extends from its start to its end, or to now', (t) => {
   const [first, second] = [
     { ...done, finished_at: at(14) },
     { ...done, finished_at: at(15) },
@@ -66,7 +66,7 @@ t.test('a run lists its own error and the errors of its destinations by name', (
   t.end();
 });
 
-t.test('events and log lines of a run are in the order of their times, and name the token', (t) => {
+t.test('events and log lines of a run are sorted by time, and name the token', (t) => {
   const delivery = {
     ...{ notifier_id: 'hook', event_id: '1', event_type: 'bundle.published', status: 'given_up' },
     ...{ tries: 3, last_error: null, next_try_at: null, updated_at: at(18) },

@@ -7,7 +7,7 @@ const done = {
   ...{ outputs_written: 0, outputs_linked: 0, outputs_kept: 0 },
 };
 
-/** Runs of a minute each, of which these failed; the newest first. */
+/** Runs of one minute each, newest first. `failed` says which of them failed. */
 function runsOf(...failed: boolean[]): RunRecord[] {
   return failed.map((isFailed, index) => {
     const at = (seconds: number): string => new Date(1e12 - index * 3_600_000 + seconds * 1000).toISOString();
@@ -31,7 +31,7 @@ t.test('describes a plot by its data, also if it is empty', (t) => {
   t.end();
 });
 
-t.test('levels are round numbers, and there is no half of a run', (t) => {
+t.test('levels are round numbers, and runs have no fractional levels', (t) => {
   const levels = (...failed: boolean[]): unknown => plot(runsOf(...failed), 'failures')?.levels;
   t.same(levels(true, false), ['1', '0']);
   // More runs than the plot has points share points.
@@ -51,25 +51,25 @@ t.test('levels are round numbers, and there is no half of a run', (t) => {
   t.end();
 });
 
-t.test('single runs are bars, with nothing between them', (t) => {
+t.test('single runs are separate bars', (t) => {
   const shown = plot(runsOf(true, false, true), 'failures');
   t.same([shown?.line, shown?.area], ['', '']);
-  t.equal(shown?.bars.length, 2, 'a run that succeeded has none');
+  t.equal(shown?.bars.length, 2, 'a successful run has none');
   t.match(shown?.bars[1], { title: '1, 9 Sept 2001, 01:46:40 UTC, failed', isFailure: true });
   for (const { bars, width } of trendsOf(runsOf(true, true)))
-    for (const bar of bars) t.ok(bar.x >= 0 && bar.x + bar.width <= width, 'no bar is cut');
+    for (const bar of bars) t.ok(bar.x >= 0 && bar.x + bar.width <= width, 'every bar is complete');
   const [newest, ...others] = runsOf(true, true, true, true) as [RunRecord, ...RunRecord[]];
   const late = { ...newest, accepted_at: '2026-11-20T01:02:03Z' };
   const at = plot([late, ...others], 'failures')?.bars.map(({ x }) => x) ?? [];
   t.same(
     at.map((x) => x - (at[0] ?? 0)),
     [0, 250, 500, 750],
-    'evenly spaced, no matter when the runs were',
+    'evenly spaced, whatever the times of the runs',
   );
   t.end();
 });
 
-t.test('a plot that would be empty is a sentence instead', (t) => {
+t.test('an empty plot is replaced by a sentence', (t) => {
   t.equal(plot(runsOf(false), 'failures')?.nothing, 'No run failed.');
   t.equal(plot(runsOf(true), 'failures')?.nothing, null);
   t.equal(plot(runsOf(false), 'queue')?.nothing, 'No run waited longer than a second.');
@@ -93,7 +93,7 @@ t.test('durations have a median and a 95th percentile, releases their bytes and 
   t.end();
 });
 
-t.test('each destination lists what the last run of each bundle path published, largest first', (t) => {
+t.test('each destination lists the last published size of each bundle path, largest first', (t) => {
   const at = (destination_id: string, destination_path: string | null, bytes: number, more = {}) => ({
     ...{ destination_id, destination_path, error: null, ...more },
     ...{ outputs_written: 1, outputs_linked: 0, outputs_kept: 1 },
@@ -123,7 +123,7 @@ t.test('each destination lists what the last run of each bundle path published, 
   t.end();
 });
 
-t.test('one run is a bar, and no number of runs makes a path that cannot be drawn', (t) => {
+t.test('one run is a bar, and any number of runs makes a drawable path', (t) => {
   t.equal(plot(runsOf(false), 'durations')?.bars.length, 1);
   for (const count of [0, 1, 2, 121, 2_000])
     for (const { line, area, levels, marks, bars } of trendsOf(
@@ -133,7 +133,7 @@ t.test('one run is a bar, and no number of runs makes a path that cannot be draw
   t.end();
 });
 
-t.test('times below a plot are as exact as its span', (t) => {
+t.test('the precision of times below a plot depends on its span', (t) => {
   const [first] = runsOf(false);
   const labels = (ms: number): string[] => {
     const at = (offset: number): string => new Date(1e12 + offset).toISOString();

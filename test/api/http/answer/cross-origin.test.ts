@@ -9,7 +9,7 @@ const page = 'https://maps.example.org';
 const reader = readerThat(() => Promise.resolve({ data: { a: 1 }, lastModified: null }));
 const exposed = 'ETag,Idempotency-Replayed,Link,Location,Retry-After,Warning,WWW-Authenticate,X-Request-Id';
 
-/** What a browser looks at, of an answer that a page of `origin` asked for. */
+/** The headers that a browser checks in a response to a page of `origin`. */
 async function asked(
   url: string,
   { origin, ...init }: { origin: string | null; method?: string; headers?: Record<string, string> },
@@ -26,7 +26,7 @@ const preflight = {
   headers: { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' },
 };
 
-t.test('pages of other origins read nothing unless the configuration names them', async (t) => {
+t.test('pages of other origins can read nothing unless they are configured', async (t) => {
   const { origin: api } = await startApi(t, { reader });
   for (const path of ['/alerts', '/runs/none', '/healthz']) {
     const { allowed, headers } = await asked(api + path, { origin: page });
@@ -38,7 +38,7 @@ t.test('pages of other origins read nothing unless the configuration names them'
   t.equal(headers.get('access-control-allow-methods'), null);
 });
 
-t.test('a page that is named reads every answer, whatever its status', async (t) => {
+t.test('a configured page can read every answer, whatever its status', async (t) => {
   const { origin: api } = await startApi(t, { reader, http: { cors: { origins: ['https://x.org', page] } } });
   const { headers } = await asked(`${api}/alerts`, { origin: page });
   const again = { 'if-none-match': headers.get('etag') ?? '' };
@@ -67,18 +67,18 @@ t.test('a page that is named reads every answer, whatever its status', async (t)
     for (const origin of ['https://maps.example.org.evil.net', 'http://maps.example.org', 'null', null]) {
       const other = await asked(api + path, { origin, ...(init as object) });
       t.same([other.status, other.allowed], [status, null], `${origin} reads nothing of ${path}`);
-      t.match(other.headers.get('vary'), /\bOrigin\b/, 'nor does a cache mistake one for the other');
+      t.match(other.headers.get('vary'), /\bOrigin\b/, 'no cache mistakes one for the other');
     }
   }
 });
 
-/** The headers that routes declare to read. */
+/** The response headers that the routes declare. */
 function headerParameters(): string[] {
   const parameters = routes.flatMap(({ parameters: declared = [] }) => declared);
   return parameters.filter((parameter) => parameter.in === 'header').map(({ name }) => name);
 }
 
-t.test('a preflight says what may be asked, and is answered without a token and on any path', async (t) => {
+t.test('a preflight lists what is allowed, and is answered without a token on any path', async (t) => {
   const { origin: api, lines } = await startApi(t, { http: { cors: { origins: [page] } } });
   for (const path of ['/v1/pipelines/maps/upload', '/alerts', '/none']) {
     const { status, allowed, headers } = await asked(api + path, { origin: page, ...preflight });
@@ -98,7 +98,7 @@ t.test('a preflight says what may be asked, and is answered without a token and 
   t.same([stranger.status, stranger.allowed], [204, null]);
 });
 
-t.test('a page uploads with a token, and learns where its run is', async (t) => {
+t.test('a page uploads with a token, and gets the location of its run', async (t) => {
   const { origin: api } = await startApi(t, { http: { cors: { origins: [page] } } });
   const response = await upload(api, { headers: { origin: page } });
   t.equal(response.status, 202);
@@ -110,7 +110,7 @@ t.test('a page uploads with a token, and learns where its run is', async (t) => 
   t.same([status, allowed], [200, page]);
 });
 
-t.test('"*" lets every page read, says so alike to all, and still allows no credentials', async (t) => {
+t.test('"*" lets every page read with the same header, and still allows no credentials', async (t) => {
   const { origin: api } = await startApi(t, { reader, http: { cors: { origins: [page, '*'] } } });
   for (const origin of [page, 'https://x.org', 'null', null]) {
     const { allowed, headers } = await asked(`${api}/alerts`, { origin });
@@ -120,7 +120,7 @@ t.test('"*" lets every page read, says so alike to all, and still allows no cred
   }
 });
 
-t.test('the reader alone does the same, for cached reads too', async (t) => {
+t.test('the reader alone does the same, also for cached answers', async (t) => {
   const clock = clockAt('2026-01-20T18:10:00Z');
   const cors = { origins: [page] };
   const url = await startWeather(t, { reader, clock, cacheMs: 60_000, cors });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { acceptedCodings, negotiate } from '../../../../src/api/http/answer/negotiate.ts';
 
-t.test('Accept chooses the form as RFC 9110 says', (t) => {
+t.test('Accept selects the format as in RFC 9110', (t) => {
   const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8';
   const matrix: [string | undefined, string][] = [
     [undefined, 'application/json; charset=utf-8'],
@@ -27,7 +27,7 @@ t.test('Accept chooses the form as RFC 9110 says', (t) => {
   t.end();
 });
 
-t.test('a read that has a map or a table offers it after all others', (t) => {
+t.test('a read with a map or a table offers it after all other formats', (t) => {
   const all = ['json', 'xml', 'text', 'geojson', 'csv'] as const;
   const matrix: [string, string][] = [
     ['application/geo+json', 'application/geo+json'],
@@ -61,16 +61,20 @@ t.test('a read that has a map or a table offers it after all others', (t) => {
   t.end();
 });
 
-t.test('a coding is the best of those that are taken', (t) => {
+t.test('selects the best of the accepted encodings', (t) => {
   const available = ['br', 'gzip', 'identity'] as const;
-  t.same(acceptedCodings('gzip, br', available), ['br', 'gzip', 'identity'], 'ours, where it is all one');
+  t.same(
+    acceptedCodings('gzip, br', available),
+    ['br', 'gzip', 'identity'],
+    'the first of ours if all are equal',
+  );
   t.same(acceptedCodings('gzip, br;q=0.9', available), ['gzip', 'br', 'identity']);
   t.same(acceptedCodings('identity;q=0, *', available), ['br', 'gzip']);
   t.same(acceptedCodings('*;q=0', available), []);
   t.end();
 });
 
-t.test('format beats Accept', (t) => {
+t.test('format overrides Accept', (t) => {
   t.equal(negotiate('xml', 'application/json').format, 'xml');
   t.equal(negotiate('text', 'image/png').format, 'text');
   t.equal(negotiate('json', 'text/plain').format, 'json');

@@ -9,9 +9,9 @@ import { bundleTar } from '../../../fixtures/tar.ts';
 import { connect, startApi, tokens, uploadHead } from '../../harness.ts';
 import { answered, headOf, isHeldInMemory, pathOf, stalledClients, withBody } from '../../stalled-bodies.ts';
 
-/** The one rule for bodies, on every route that has one. */
+/** The timeout of bodies, on every route that has one. */
 
-t.test('there are routes with bodies, and each says that a body may stall', async (t) => {
+t.test('every route with a body declares that the body may stall', async (t) => {
   t.ok(withBody.length >= 7, `${withBody.length} kinds of bodies`);
   for (const { name, problems } of withBody)
     t.ok(problems.includes('upload_timeout') && problems.includes('shutting_down'), name);
@@ -27,7 +27,7 @@ for (const begun of ['', '-'])
     for (const { socket } of clients) socket.destroy();
   });
 
-t.test('an archive that stalls in the middle is 408, and not told to be malformed', async (t) => {
+t.test('an archive that stalls in the middle is 408, not malformed', async (t) => {
   const settings = { stage: stageUpload, maxUploadSize: 1e6, http: { idleTimeoutMs: 50 } };
   const { origin, staged } = await startApi(t, settings);
   const archive = bundleTar({ 'a.txt': 'x'.repeat(10_000) }, { name: 'session-1' });
@@ -52,7 +52,7 @@ t.test('an archive that stalls in the middle is 408, and not told to be malforme
   t.same(await staged(), []);
 });
 
-t.test('a body that comes byte by byte is 408 when its time is over, on every route', async (t) => {
+t.test('a body that arrives byte by byte is 408 at its deadline, on every route', async (t) => {
   const api = await startApi(t, { http: { uploadTimeoutMs: 100 } });
   const clients = await stalledClients(t, api, '');
   const trickle = setInterval(() => clients.forEach(({ socket }) => socket.write(' ')), 5);
@@ -72,7 +72,7 @@ t.test('ends stalled bodies with a shutdown error on every route, without delays
   for (const { socket } of clients) socket.destroy();
 });
 
-t.test('a daemon ends in spite of bodies that never come, on every route that has one', async (t) => {
+t.test('a daemon stops even if bodies never arrive, on every route that has one', async (t) => {
   const root = t.testdir({
     'waybill.yaml': `upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [docs, files]}]
 server:
@@ -97,17 +97,17 @@ pipelines:
     Number(form.exec(await (await fetch(`${api.origin}/metrics`)).text())?.[1]);
   while ((await metric(/^waybill_connections (\d+)$/m)) <= clients.length)
     await new Promise((resolve) => setImmediate(resolve));
-  // Without an end to them it would wait for an hour.
+  // Without ending these bodies, close would wait for an hour.
   t.same(await served.close(), { unfinished: [] });
   for (const { name, closed, received } of clients) {
     await closed.catch(() => 'reset');
     t.match(received(), /^HTTP\/1.1 503 [^]*"code":"shutting_down"/, name);
   }
-  t.ok(clients.length > 10, 'more than may listen to one signal before Node.js warns of a leak');
+  t.ok(clients.length > 10, 'more than the number of listeners at which Node.js warns of a leak');
   t.same(warnings, []);
 });
 
-t.test('memory that stalled documents hold is free once their clients have left', async (t) => {
+t.test('memory of stalled documents is freed when their clients disconnect', async (t) => {
   const { origin, ports } = await startApi(t);
   const route = withBody.find(({ name }) => name === 'validateSceneMap (application/json)');
   if (route === undefined) throw new TypeError('the route is gone');
@@ -131,7 +131,7 @@ t.test('memory that stalled documents hold is free once their clients have left'
   t.equal(status, 200);
 });
 
-t.test('a body of another type is 415 on every route that has one, and told what is taken', async (t) => {
+t.test('a body of another type is 415 with the accepted types, on every route that has one', async (t) => {
   const { origin } = await startApi(t);
   for (const route of withBody) {
     const { method, type } = route;
@@ -143,9 +143,9 @@ t.test('a body of another type is 415 on every route that has one, and told what
       const answer = await until(answered);
       const name = `${route.name} as ${other.type}`;
       t.match(answer, /^HTTP\/1.1 415 [^]*"code":"unsupported_media_type"/, name);
-      const told = method === 'PATCH' ? /\r\nAccept-Patch: (.*)\r\n/i : /\r\nAccept-Post: (.*)\r\n/i;
+      const acceptHeader = method === 'PATCH' ? /\r\nAccept-Patch: (.*)\r\n/i : /\r\nAccept-Post: (.*)\r\n/i;
       t.ok(
-        told
+        acceptHeader
           .exec(answer)?.[1]
           ?.split(', ')
           .includes(type.split(';')[0] ?? ''),
@@ -156,7 +156,7 @@ t.test('a body of another type is 415 on every route that has one, and told what
   }
 });
 
-t.test('a document that does not end is refused, on every route that has one', async (t) => {
+t.test('an endless document is rejected, on every route that has one', async (t) => {
   const { origin } = await startApi(t);
   const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, ' '), Buffer.from('\r\n')]);
   const answerTo = async (route: (typeof withBody)[number]): Promise<string> => {
@@ -173,13 +173,13 @@ t.test('a document that does not end is refused, on every route that has one', a
   };
   for (const route of withBody.filter(isHeldInMemory)) {
     let answer = await answerTo(route);
-    // The client's share of memory is free once the socket of its last body has closed.
+    // The client's share of memory is released when the socket of its last body has closed.
     while (answer.startsWith('HTTP/1.1 503')) answer = await answerTo(route);
     t.match(answer, /^HTTP\/1.1 4(00|13) [^]*"code":"(invalid_request|upload_too_large)"/, route.name);
   }
 });
 
-t.test('a document whose length is too much is not asked for', async (t) => {
+t.test('a document with an excessive length gets no 100 Continue', async (t) => {
   const { origin } = await startApi(t);
   const documents = withBody.filter(({ type }) => type === 'application/json');
   t.ok(documents.length > 5);
@@ -192,7 +192,7 @@ t.test('a document whose length is too much is not asked for', async (t) => {
   }
 });
 
-t.test('a client that waits to be asked for its document is asked', async (t) => {
+t.test('a client that expects 100 Continue for its document gets it', async (t) => {
   const { origin } = await startApi(t);
   const { socket, until } = await connect(t, origin);
   const headers = { 'Content-Type': 'application/json', 'Content-Length': 2, Expect: '100-continue' };
@@ -203,7 +203,7 @@ t.test('a client that waits to be asked for its document is asked', async (t) =>
 });
 
 t.test('a connection that never sends a request is closed', async (t) => {
-  // Bytes that arrive after the end would reset the connection: there is ample time for them.
+  // Bytes that arrive after the end would reset the connection, so leave ample time for them.
   const { origin, lines } = await startApi(t, { headersTimeoutMs: 8_000 });
   const beginnings = ['', 'GET /healthz HT', 'GET /healthz HTTP/1.1\r\nHost: x\r\n'];
   await Promise.all(
@@ -222,11 +222,11 @@ t.test('a connection that never sends a request is closed', async (t) => {
   t.same(
     lines.map(({ fields }) => fields['code']),
     ['request_timeout', 'request_timeout'],
-    'in the log is what had begun',
+    'only active requests are logged',
   );
 });
 
-t.test('a body that no route reads keeps no connection', async (t) => {
+t.test('a body that no route reads does not keep its connection open', async (t) => {
   const { origin } = await startApi(t);
   const { socket, until, closed } = await connect(t, origin);
   socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n');
@@ -237,7 +237,7 @@ t.test('a body that no route reads keeps no connection', async (t) => {
   t.pass('it was closed');
 });
 
-t.test('connections above max_connections are closed at once, counted and logged once', async (t) => {
+t.test('connections above max_connections are closed immediately, counted and logged once', async (t) => {
   const { origin, lines } = await startApi(t, { http: { maxConnections: 2 } });
   const [first] = [await connect(t, origin), await connect(t, origin)];
   for (let more = 0; more < 3; more++) {

@@ -2,9 +2,9 @@ import t from 'tap';
 import { isAllowedHost } from '../../../../src/api/http/request/request-head.ts';
 import { connect, startApi, tokens } from '../../harness.ts';
 
-/** Browsers are kept from lending their user's reach to pages of other sites. */
+/** Pages of other sites cannot use the browser of a logged-in user. */
 
-t.test('a host passes if it is listed, an address, or of the loopback interface', (t) => {
+t.test('accepts a host that is listed, is an address, or belongs to the loopback interface', (t) => {
   const allowed = ['Publish.example.org'];
   for (const host of ['publish.example.org', 'PUBLISH.EXAMPLE.ORG:8080', 'publish.example.org.'])
     t.ok(isAllowedHost(host, allowed), host);
@@ -32,13 +32,16 @@ t.test('with allowed_hosts any other host is 421, whatever the path', async (t) 
     t.equal(await statusFor(host, '/livez'), '200', host);
 });
 
-t.test('no other site embeds an answer, and pages use no feature that they do not need', async (t) => {
-  const { origin } = await startApi(t);
-  for (const path of ['/livez', '/openapi.json', '/docs', '/console/login', '/none'])
-    t.equal((await fetch(origin + path)).headers.get('cross-origin-resource-policy'), 'same-origin', path);
-  for (const path of ['/docs', '/console/login'])
-    t.match((await fetch(origin + path)).headers.get('permissions-policy'), /camera=\(\)/, path);
-});
+t.test(
+  'no other site can embed an answer, and pages may use no browser feature that they do not need',
+  async (t) => {
+    const { origin } = await startApi(t);
+    for (const path of ['/livez', '/openapi.json', '/docs', '/console/login', '/none'])
+      t.equal((await fetch(origin + path)).headers.get('cross-origin-resource-policy'), 'same-origin', path);
+    for (const path of ['/docs', '/console/login'])
+      t.match((await fetch(origin + path)).headers.get('permissions-policy'), /camera=\(\)/, path);
+  },
+);
 
 for (const [basePath, prefix] of [
   ['/', '__Host-'],

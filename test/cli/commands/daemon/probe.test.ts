@@ -13,7 +13,7 @@ import { startRedis } from '../../../services/redis.ts';
 import { startSshd } from '../../../services/sshd.ts';
 import { document, type Ended, fingerprint, program, programForAll } from '../../process.ts';
 
-/** `waybill config check --probe` on real servers, that work and that do not. */
+/** `waybill config check --probe` on real servers, with valid and invalid settings. */
 
 interface Tried {
   pointer: string;
@@ -53,7 +53,7 @@ const sftp = (more: string): string =>
 const inBucket = (more: string): string =>
   `backend: s3, access_key_id_env: KEY, secret_access_key_env: SECRET, ${more}`;
 
-t.test('reports working settings, and leaves nothing behind', async (t) => {
+t.test('reports working settings, and leaves no files', async (t) => {
   const place = newPlace(t);
   mkdirSync(path.join(place, 'source/one'), { recursive: true });
   mkdirSync(path.join(place, 'web'));
@@ -125,11 +125,11 @@ pipelines:
   t.match(shown.stdout, new RegExp(`probe {2}as \\S+ {2}${probes.length} places, all well`));
   for (const [name, value] of Object.entries(secrets))
     for (const { stdout, stderr } of [json, shown])
-      if (name !== 'TOKEN') t.notOk((stdout + stderr).includes(value), `${name} is not shown`);
-  t.notOk(json.stdout.includes('secret-path'), 'nor the path of a webhook');
+      if (name !== 'TOKEN') t.notOk((stdout + stderr).includes(value), `${name} is not printed`);
+  t.notOk(json.stdout.includes('secret-path'), 'nor is the path of a webhook');
 
-  t.same(fingerprint(place), before, 'nothing is left on this machine, a known host neither');
-  t.same(readdirSync(path.join(sshd.root, 'web')), [], 'nor on the server of SFTP');
+  t.same(fingerprint(place), before, 'no files are left on this machine, not even a known host');
+  t.same(readdirSync(path.join(sshd.root, 'web')), [], 'nor on the SFTP server');
   t.notOk(readdirSync(sshd.root).includes('later'));
   const { Versions = [] } = await s3.client().send(new ListObjectVersionsCommand({ Bucket: bucket }));
   t.same(Versions, [], 'nor in the bucket');
@@ -172,7 +172,7 @@ pipelines:
   const json = await waybill(place, ['--format', 'json'], more);
   const { valid, probes, warnings } = document(t, json) as Checked;
   t.equal(json.status, 1);
-  t.equal(valid, true, 'the file itself is');
+  t.equal(valid, true, 'but the file itself is');
   const failed = new Map(probes.flatMap((each) => (each.error === null ? [] : [[each.pointer, each]])));
   const expected: [string, string, RegExp, RegExp][] = [
     ['server.queue.redis_url_env', 'queue_unavailable', /NO_REDIS.*connection refused/, /start Redis/],
@@ -211,12 +211,12 @@ pipelines:
   t.same(
     warnings.filter(({ message }) => message.includes('NO_KEY')),
     [],
-    'probed settings are not guessed as well',
+    'probed settings are not also guessed',
   );
-  t.notOk(readdirSync(place).includes('source'), 'nothing is made');
+  t.notOk(readdirSync(place).includes('source'), 'nothing is created');
 });
 
-t.test('decides by the owner of a directory, and reports it', async (t) => {
+t.test('uses the owner of a directory, and reports it', async (t) => {
   const place = newPlace(t);
   for (const name of ['source', 'web']) mkdirSync(path.join(place, name));
   chmodSync(path.join(place, 'web'), 0o755);
@@ -255,7 +255,7 @@ t.test('decides by the owner of a directory, and reports it', async (t) => {
   t.equal(probes.length, 3);
 });
 
-t.test('a server that says nothing is given up', async (t) => {
+t.test('a silent server is abandoned after a timeout', async (t) => {
   const silent = await listening(() => undefined);
   t.teardown(() => silent.server.close());
   const place = newPlace(t);

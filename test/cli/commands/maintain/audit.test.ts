@@ -135,7 +135,7 @@ t.test('a command whose trail cannot be opened changes nothing', (t) => {
   t.end();
 });
 
-t.test('a command sends its records to the notifiers of its act, and warns if that fails', (t) => {
+t.test('a command sends its records to the notifiers of its act, and warns of failures', (t) => {
   const { directory, run, records } = layOut(
     t,
     `audit: {}

@@ -25,7 +25,7 @@ import { startSshd } from '../../../services/sshd.ts';
 import { startDaemon } from '../../daemon.ts';
 import { document, program, waybill } from '../../process.ts';
 
-/** What `waybill init` writes, and that it does what it says: each situation is used, but for its names. */
+/** Checks that the files of `waybill init` work: each situation is used with other names. */
 
 const token = 'a-token-of-this-test-alone';
 const env = { WAYBILL_TOKEN: token };
@@ -71,7 +71,7 @@ t.test('serves metrics on the loopback interface, and requires a token for a ser
 
 const publishesFromHere = ['directory', 'sftp'];
 
-t.test('without a situation, a site that is found is published, and otherwise uploads are', async (t) => {
+t.test('without a situation, publishes a site in the directory, or else uploads', async (t) => {
   const chosen = (place: string): unknown => {
     const { situation } = document(t, waybill(['init', '--format', 'json'], { cwd: place })) as {
       situation: string;
@@ -85,29 +85,29 @@ t.test('without a situation, a site that is found is published, and otherwise up
   t.equal(read(place, 'www/index.html'), '<p>home</p>');
 });
 
-t.test('every situation passes config check, with and without a unit', async (t) => {
+t.test('the files of every situation pass config check, with and without a unit', async (t) => {
   t.equal(names.length, 5);
   for (const name of names)
     for (const more of [[], ['--systemd', 'waybill.service']]) {
       const place = t.testdir({});
       const ended = waybill(['init', name, '--format', 'json', ...more], { cwd: place });
       t.equal(ended.status, 0, ended.stderr);
-      const told = document(t, ended) as { files: { path: string }[]; secrets: string[]; next: string[] };
+      const printed = document(t, ended) as { files: { path: string }[]; secrets: string[]; next: string[] };
       t.same(
-        told.files.map((file) => path.relative(place, file.path)),
+        printed.files.map((file) => path.relative(place, file.path)),
         ['waybill.yml', ...more.slice(1)],
       );
       const text = read(place, 'waybill.yml');
-      t.match(text, /^# /, 'it says what it is');
+      t.match(text, /^# /, 'it describes itself');
       t.ok((text.match(/ # | {2}# |^# /gm) ?? []).length > 5, 'it has comments');
-      const set = Object.fromEntries(told.secrets.map((secret) => [secret, token]));
+      const set = Object.fromEntries(printed.secrets.map((secret) => [secret, token]));
       const check = waybill(['config', 'check', '-c', 'waybill.yml', '--format', 'json'], {
         cwd: place,
         env: set,
       });
       const { valid, warnings } = document(t, check) as { valid: boolean; warnings: object[] };
       t.equal(valid, true, `${name} ${more.join(' ')}`);
-      // The directory of bundles is not there yet, nor may the user's key be.
+      // The directory of bundles does not exist yet, and the user's key may not either.
       const said = warnings.map((one) => JSON.stringify(one));
       const missing = said.filter((one) => one.includes('incoming does not exist'));
       t.equal(missing.length, publishesFromHere.includes(name) ? 1 : 0, name);
@@ -116,11 +116,11 @@ t.test('every situation passes config check, with and without a unit', async (t)
         others.filter((one) => name !== 'sftp' || !one.includes('ssh_key_file')),
         [],
       );
-      t.ok(told.next.length > 1);
+      t.ok(printed.next.length > 1);
     }
 });
 
-t.test('the text names the files and what to type next', async (t) => {
+t.test('the text names the files and the next commands', async (t) => {
   const place = t.testdir({});
   const { stdout, stderr, status } = waybill(['init', 'uploads', '--systemd', 'w.service'], { cwd: place });
   t.match({ stderr, status }, { stderr: '', status: 0 });
@@ -132,7 +132,7 @@ t.test('the text names the files and what to type next', async (t) => {
   t.match(read(place, 'w.service'), 'LoadCredential=WAYBILL_TOKEN:/etc/waybill/secrets/WAYBILL_TOKEN');
 });
 
-t.test('nothing is overwritten, and not one of two files written', async (t) => {
+t.test('overwrites nothing, and writes both files or neither', async (t) => {
   const refuses = (place: string, ...args: string[]): void => {
     const before = readdirSync(place).sort();
     const ended = waybill(['init', 'directory', ...args], { cwd: place });
@@ -153,7 +153,7 @@ t.test('nothing is overwritten, and not one of two files written', async (t) => 
   t.match(waybill(['init', 'direktory'], { cwd: place }), { status: 2, stderr: /directory, uploads, s3/ });
 });
 
-t.test('directory: what it says to type publishes', async (t) => {
+t.test('directory: the suggested commands publish', async (t) => {
   const place = layOut(t, 'directory');
   mkdirSync(path.join(place, 'DIRECTORY'));
   writeFileSync(path.join(place, 'DIRECTORY/page.html'), '<p>page</p>');
@@ -167,7 +167,7 @@ t.test('directory: what it says to type publishes', async (t) => {
   t.ok(existsSync(path.join(place, 'public/SHA256SUMS')));
 });
 
-/** A site as any generator makes one, as `www` of the place. */
+/** A site like that of a generator, as `www` in `place`. */
 function makeSite(place: string): void {
   mkdirSync(path.join(place, 'www'));
   writeFileSync(path.join(place, 'www/index.html'), '<link rel="stylesheet" href="style.css">');
@@ -208,14 +208,14 @@ t.test('uploads: a site with an index.html is pushed, edited and pushed to the s
   t.notOk(existsSync(path.join(place, 'public/www/style.css')));
 });
 
-t.test('uploads: the daemon takes a bundle and publishes it', async (t) => {
+t.test('uploads: the daemon accepts a bundle and publishes it', async (t) => {
   const place = layOut(t, 'uploads');
   await push(t, place);
   t.equal(read(place, 'public/talk/page.html'), '<p>page</p>');
-  t.notOk(existsSync(path.join(place, 'state/queue')), 'without a queue on the disk, which needs LMDB');
+  t.notOk(existsSync(path.join(place, 'state/queue')), 'without a queue on disk, which needs LMDB');
 });
 
-t.test('uploads: the queue on the disk is one line away', async (t) => {
+t.test('uploads: uncommenting one line enables the queue on disk', async (t) => {
   const place = layOut(t, 'uploads', (text) => text.replace('# queue:', 'queue:'));
   await push(t, place);
   t.equal(read(place, 'public/talk/page.html'), '<p>page</p>');

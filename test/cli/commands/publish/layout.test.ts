@@ -3,7 +3,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { configuration, document, type Ended, manifest, waybill } from '../../process.ts';
 
-/** A destination whose layout is changed, as an operator does it. */
+/** Changes the layout of a destination as an operator does. */
 
 const inPlace = 'id: site, backend: local, path: ./site, mapping: fixed, workflow: replacement';
 const named = ['-p', 'maps', '-d', 'site'];
@@ -11,11 +11,11 @@ const named = ['-p', 'maps', '-d', 'site'];
 interface Place {
   at: (...names: string[]) => string;
   run: (...args: string[]) => Ended;
-  /** Says in the configuration how the destination is published from now on. */
+  /** Sets how the destination is published from now on. */
   say: (destination: string) => void;
-  /** Puts the n-th version of the bundle into the source. */
+  /** Writes the n-th version of the bundle to the source. */
   write: (n: number) => void;
-  /** The page as readers of a directory have it. */
+  /** The page as readers of a directory see it. */
   page: (...directory: string[]) => string;
 }
 
@@ -59,7 +59,7 @@ t.test('converts from in place to releases and back', async (t) => {
   const done = run('run');
   t.equal(done.status, 0, done.stderr);
   t.ok(done.stderr.includes(`${isThere} has changed: ${served}, ${left}`), done.stderr);
-  t.same([page(), page('current')], ['version 1', 'version 2'], 'each reader has what it comes for');
+  t.same([page(), page('current')], ['version 1', 'version 2'], 'both kinds of readers find their files');
   t.equal(readdirSync(at('site', 'releases')).length, 2);
   const again = document(t, run('run', '--format', 'json'));
   t.match(again, { pipelines: [{ destinations: [{ actions: [{ action: 'skip_same' }] }] }] });
@@ -116,7 +116,7 @@ t.test('from releases to in place', async (t) => {
   t.equal(page(), 'version 3');
 });
 
-t.test('without a new bundle it is the layout alone that changes', async (t) => {
+t.test('without a new bundle, only the layout changes', async (t) => {
   const { run, say, write, page } = layOut(t);
   write(1);
   t.equal(run('run').status, 0);

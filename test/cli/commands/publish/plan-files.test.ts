@@ -35,7 +35,7 @@ function layOut(t: Test): { place: string; run: (...args: string[]) => Ended; to
   };
 }
 
-t.test('a plan that was written is carried out exactly, once', async (t) => {
+t.test('a saved plan is executed exactly, and only once', async (t) => {
   const { place, run, touched } = layOut(t);
   const before = touched();
   const planned = run('--dry-run', '--out', 'plan.json');
@@ -54,7 +54,7 @@ t.test('a plan that was written is carried out exactly, once', async (t) => {
   ]);
   const checked = run('--plan', 'plan.json', '--dry-run');
   t.match(checked, { status: 0, stdout: /dry run, nothing was written {2}publish_new=3/ });
-  t.same(touched(), before, 'until here nothing was written');
+  t.same(touched(), before, 'nothing was written so far');
 
   const done = run('--plan', 'plan.json', '--format', 'json');
   t.equal(done.status, 0, done.stderr);
@@ -73,7 +73,7 @@ t.test('a plan that was written is carried out exactly, once', async (t) => {
   t.same(touched(), after);
 });
 
-t.test('a plan is refused when the source, the destination or the configuration changed', async (t) => {
+t.test('a plan is rejected if the source, the destination or the configuration changed', async (t) => {
   const { place, run, touched } = layOut(t);
   const at = (name: string): string => path.join(place, name);
   t.equal(run('-d', 'web').status, 0);
@@ -82,14 +82,14 @@ t.test('a plan is refused when the source, the destination or the configuration 
     'source/two/c.txt': 'c',
     'source/two/manifest.json': readFileSync(at('source/two/manifest.json'), 'utf8'),
   };
-  const mend = (): void => {
+  const restore = (): void => {
     for (const [name, text] of Object.entries(sources)) writeFileSync(at(name), text);
     writeFileSync(at('c.yml'), config);
   };
   writeFileSync(at('source/one/a.txt'), 'new');
   t.equal(run('--dry-run', '--out', 'plan.json').status, 0);
   const before = touched();
-  const cases: [what: string, change: () => void, told: RegExp][] = [
+  const cases: [what: string, change: () => void, message: RegExp][] = [
     ['other bytes', () => writeFileSync(at('source/two/c.txt'), 'C'), /maps\/root \.: the source changed/],
     [
       'another created',
@@ -113,15 +113,15 @@ t.test('a plan is refused when the source, the destination or the configuration 
       /no pipeline named "maps"/,
     ],
   ];
-  for (const [what, change, told] of cases) {
+  for (const [what, change, message] of cases) {
     change();
     for (const dry of [[], ['--dry-run']]) {
       const refused = run('--plan', 'plan.json', ...dry);
-      t.match(refused, { status: 2, stdout: '', stderr: told }, what);
+      t.match(refused, { status: 2, stdout: '', stderr: message }, what);
       t.match(refused.stderr, /the plan is out of date.*nothing was changed/s, what);
     }
-    t.same(touched(), before, `${what}: nothing is touched`);
-    mend();
+    t.same(touched(), before, `${what}: nothing is changed`);
+    restore();
   }
   writeFileSync(at('root/stray.txt'), 'x');
   t.match(run('--plan', 'plan.json'), {
@@ -135,7 +135,7 @@ t.test('a plan is refused when the source, the destination or the configuration 
   });
 });
 
-t.test('the orphans that go are in the plan, and no others go', async (t) => {
+t.test('the plan lists the orphans to remove, and no others are removed', async (t) => {
   const { place, run, touched } = layOut(t);
   const at = (name: string): string => path.join(place, name);
   const add = (bundle: string): void => {
@@ -169,7 +169,7 @@ t.test('the orphans that go are in the plan, and no others go', async (t) => {
   ]);
   const before = touched();
   const state = readFileSync(at('web/three/.publisher.json'), 'utf8');
-  const cases: [change: () => void, told: RegExp, mend: () => void][] = [
+  const cases: [change: () => void, message: RegExp, revert: () => void][] = [
     [() => drop('four'), /maps\/web four: the source changed; nothing was changed/, () => add('four')],
     [() => add('three'), /maps\/web three: the source changed; nothing/, () => drop('three')],
     [
@@ -178,12 +178,12 @@ t.test('the orphans that go are in the plan, and no others go', async (t) => {
       () => writeFileSync(at('web/three/.publisher.json'), state),
     ],
   ];
-  for (const [change, told, mend] of cases) {
+  for (const [change, message, revert] of cases) {
     change();
     const untouched = touched();
-    t.match(run('--plan', 'plan.json'), { status: 2, stdout: '', stderr: told });
-    t.same(touched(), untouched, `${String(told)}: nothing is touched`);
-    mend();
+    t.match(run('--plan', 'plan.json'), { status: 2, stdout: '', stderr: message });
+    t.same(touched(), untouched, `${String(message)}: nothing is changed`);
+    revert();
   }
   t.ok(existsSync(at('web/three/x.txt')));
   t.same(Object.keys(before[0] as object), Object.keys(touched()[0] as object));
@@ -192,12 +192,12 @@ t.test('the orphans that go are in the plan, and no others go', async (t) => {
   t.match(run('--plan', 'plan.json'), { status: 2, stderr: /maps\/web three: it is no longer an orphan/ });
 });
 
-t.test('a plan that was edited, is cut short, of another version or none at all is invalid', async (t) => {
+t.test('an edited, truncated, missing plan, or one of another version, is invalid', async (t) => {
   const { place, run, touched } = layOut(t);
   run('--dry-run', '--out', 'plan.json');
   const text = readFileSync(path.join(place, 'plan.json'), 'utf8');
   const before = touched();
-  const cases: [text: string, told: RegExp][] = [
+  const cases: [text: string, message: RegExp][] = [
     [text.replace('"force": false', '"force": true'), /edited/],
     [text.replace('"a.txt"', '"x.txt"'), /edited/],
     [text.replace('"schema_version": 2', '"schema_version": 3'), /has version 3 for catalogs of version 4/],
@@ -207,9 +207,9 @@ t.test('a plan that was edited, is cut short, of another version or none at all 
     ['{"kind": "run"}', /not a waybill plan/],
     ['', /not JSON/],
   ];
-  for (const [content, told] of cases) {
+  for (const [content, message] of cases) {
     writeFileSync(path.join(place, 'other.json'), content);
-    t.match(run('--plan', 'other.json'), { status: 2, stdout: '', stderr: told });
+    t.match(run('--plan', 'other.json'), { status: 2, stdout: '', stderr: message });
   }
   t.match(run('--plan', 'none.json'), { status: 2, stderr: /cannot be read/ });
   t.same(touched(), before);
@@ -221,7 +221,7 @@ t.test('a plan that was edited, is cut short, of another version or none at all 
   t.match(run('--dry-run', '--out', 'no/such/x.json'), { status: 2, stderr: /cannot be written to/ });
 });
 
-t.test('what could not be carried out whole is not written down', async (t) => {
+t.test('a plan that could not be executed in full is not saved', async (t) => {
   const { place, run } = layOut(t);
   writeFileSync(path.join(place, 'root/theirs.txt'), 'x');
   const refused = run('--dry-run', '--out', 'plan.json');
@@ -229,5 +229,5 @@ t.test('what could not be carried out whole is not written down', async (t) => {
   t.notOk(existsSync(path.join(place, 'plan.json')));
   t.equal(run('--dry-run', '--force', '--out', 'plan.json').status, 0);
   t.match(run('--plan', 'plan.json'), { status: 0, stdout: /force_replace=1/ });
-  t.notOk(existsSync(path.join(place, 'root/theirs.txt')), 'a plan carries its force with it');
+  t.notOk(existsSync(path.join(place, 'root/theirs.txt')), 'a plan includes its force option');
 });

@@ -5,7 +5,7 @@ import { startRadosgw } from '../../../services/radosgw.ts';
 import { startSshd } from '../../../services/sshd.ts';
 import { document, type Ended, errorDocument, fingerprint, waybill } from '../../process.ts';
 
-/** `waybill promote`: two destinations of a configuration, or two places. */
+/** `waybill promote` between two destinations of a configuration, or two directories. */
 
 interface Site {
   cwd: string;
@@ -35,45 +35,48 @@ const read = (...parts: string[]): string => readFileSync(path.join(...parts), '
 
 const configured = ['--config', 'waybill.yml'];
 
-t.test('two destinations of a pipeline, with the layout and the outputs of the second', async (t) => {
-  const { cwd, run } = layOut(t);
-  const promote = (...more: string[]): Ended => run('promote', 'staging', 'live', ...configured, ...more);
-  t.match(promote(), { status: 2, stderr: /"staging" has no files that web\/staging published/ });
-  t.match(run('run', ...configured, '-d', 'staging'), { status: 0 });
-  t.match(promote('--dry-run'), { status: 0, stdout: /publish_new[^]*dry run/ });
-  t.notOk(readdirSync(cwd).includes('live'));
-  const first = promote();
-  t.match(first, { status: 0, stdout: /publish_new .*\n {6}https:\/\/www\.example\.org\/\n/ });
-  t.notMatch(first.stderr, /was selected/, 'there was no choice');
-  t.same(readdirSync(path.join(cwd, 'live/current')).sort(), [
-    '.publisher.json',
-    'css',
-    'index.html',
-    'page.html',
-    'web.tar.gz',
-  ]);
-  const before = fingerprint(path.join(cwd, 'live'));
-  const again = document(t, promote('--format', 'json'));
-  t.match(again, { kind: 'run', counters: { skip_same: 1 }, pipelines: [{ pipeline_id: 'web' }] });
-  t.match(run('run', ...configured, '-d', 'live'), { status: 0, stdout: /skip_same=1/ });
-  t.same(fingerprint(path.join(cwd, 'live')), before);
+t.test(
+  'promotes between destinations of a pipeline, with the layout and outputs of the target',
+  async (t) => {
+    const { cwd, run } = layOut(t);
+    const promote = (...more: string[]): Ended => run('promote', 'staging', 'live', ...configured, ...more);
+    t.match(promote(), { status: 2, stderr: /"staging" has no files that web\/staging published/ });
+    t.match(run('run', ...configured, '-d', 'staging'), { status: 0 });
+    t.match(promote('--dry-run'), { status: 0, stdout: /publish_new[^]*dry run/ });
+    t.notOk(readdirSync(cwd).includes('live'));
+    const first = promote();
+    t.match(first, { status: 0, stdout: /publish_new .*\n {6}https:\/\/www\.example\.org\/\n/ });
+    t.notMatch(first.stderr, /was selected/, 'there was only one bundle');
+    t.same(readdirSync(path.join(cwd, 'live/current')).sort(), [
+      '.publisher.json',
+      'css',
+      'index.html',
+      'page.html',
+      'web.tar.gz',
+    ]);
+    const before = fingerprint(path.join(cwd, 'live'));
+    const again = document(t, promote('--format', 'json'));
+    t.match(again, { kind: 'run', counters: { skip_same: 1 }, pipelines: [{ pipeline_id: 'web' }] });
+    t.match(run('run', ...configured, '-d', 'live'), { status: 0, stdout: /skip_same=1/ });
+    t.same(fingerprint(path.join(cwd, 'live')), before);
 
-  writeFileSync(path.join(cwd, 'site/page.html'), '<p>edited</p>');
-  run('run', ...configured, '-d', 'staging');
-  t.match(promote(), { status: 0, stdout: /replace_catalog/ });
-  t.equal(read(cwd, 'live/current/page.html'), '<p>edited</p>');
-  const old = readdirSync(path.join(cwd, 'live/releases')).find(
-    (id) => !readlinkSync(path.join(cwd, 'live/current')).endsWith(id),
-  );
-  const back = run('promote', 'live', 'staging', ...configured, '--release', String(old));
-  t.match(back, { status: 0, stdout: /replace_catalog/ }, 'an earlier release of the first destination');
-  t.equal(read(cwd, 'staging/page.html'), '<p>home</p>');
-  run('releases', 'rollback', ...configured, '-p', 'web', '-d', 'live');
-  run('run', ...configured, '-d', 'staging');
-  t.match(promote(), { status: 3, stderr: /waybill releases promote .* --config waybill\.yml/ });
-});
+    writeFileSync(path.join(cwd, 'site/page.html'), '<p>edited</p>');
+    run('run', ...configured, '-d', 'staging');
+    t.match(promote(), { status: 0, stdout: /replace_catalog/ });
+    t.equal(read(cwd, 'live/current/page.html'), '<p>edited</p>');
+    const old = readdirSync(path.join(cwd, 'live/releases')).find(
+      (id) => !readlinkSync(path.join(cwd, 'live/current')).endsWith(id),
+    );
+    const back = run('promote', 'live', 'staging', ...configured, '--release', String(old));
+    t.match(back, { status: 0, stdout: /replace_catalog/ }, 'an earlier release of the first destination');
+    t.equal(read(cwd, 'staging/page.html'), '<p>home</p>');
+    run('releases', 'rollback', ...configured, '-p', 'web', '-d', 'live');
+    run('run', ...configured, '-d', 'staging');
+    t.match(promote(), { status: 3, stderr: /waybill releases promote .* --config waybill\.yml/ });
+  },
+);
 
-t.test('two places, in their own layouts', async (t) => {
+t.test('promotes between two directories, each with its layout', async (t) => {
   const { cwd, run } = layOut(t);
   run('publish', 'site', 'staging', '--pipeline', 'atlas');
   t.match(run('promote', 'staging', 'www', '--releases', '--url', 'https://www.example.org'), {
@@ -113,7 +116,7 @@ t.test('promotes to a channel and leaves the current release', async (t) => {
   t.notOk(readdirSync(path.join(cwd, 'www')).includes('current'));
 });
 
-t.test('promotes to a destination of another pipeline, whose records and layout it gets', async (t) => {
+t.test('promotes to a destination of another pipeline, with its records and layout', async (t) => {
   const { cwd, run } = layOut(t);
   const file = path.join(cwd, 'waybill.yml');
   writeFileSync(
@@ -136,7 +139,7 @@ t.test('promotes to a destination of another pipeline, whose records and layout 
   t.match(promote('staging', 'archive/live'), { status: 2, stderr: /several pipelines: name one/ });
 });
 
-t.test('what is refused before anything is written', async (t) => {
+t.test('rejects invalid promotions before it writes anything', async (t) => {
   const { cwd, run } = layOut(t);
   run('publish', 'site', 'staging');
   for (const to of ['staging', './staging/', 'staging/sub', '.'])
@@ -170,7 +173,7 @@ t.test('what is refused before anything is written', async (t) => {
   );
 });
 
-t.test('from a server over SFTP to a bucket, and from bucket to bucket', async (t) => {
+t.test('promotes from SFTP to a bucket, and from bucket to bucket', async (t) => {
   const [sshd, s3] = await Promise.all([startSshd(t), startRadosgw(t)]);
   const { cwd, run } = layOut(t, {
     AWS_ACCESS_KEY_ID: s3.user.accessKeyId,

@@ -19,7 +19,7 @@ import { startRadosgw } from '../../../services/radosgw.ts';
 import { startSshd } from '../../../services/sshd.ts';
 import { document, type Ended, fingerprint, program } from '../../process.ts';
 
-/** `waybill publish`: a directory and destinations on the command line, and no configuration. */
+/** `waybill publish`: a directory and destinations on the command line, without a configuration. */
 
 interface Place {
   cwd: string;
@@ -45,7 +45,7 @@ function layOut(t: Test): Place {
 
 const read = (...parts: string[]): string => readFileSync(path.join(...parts), 'utf8');
 
-t.test('a directory is published to a path, and a second time there is nothing to do', async (t) => {
+t.test('a directory is published to a path, and a second time nothing changes', async (t) => {
   const { cwd, waybill } = layOut(t);
   const dry = await waybill(['publish', 'site', 'www', '--dry-run']);
   t.match(dry, { status: 0, stdout: /publish_new[^]*dry run/ });
@@ -68,7 +68,7 @@ t.test('a directory is published to a path, and a second time there is nothing t
   );
 });
 
-t.test('the public URL is printed, and a channel has its own', async (t) => {
+t.test('prints the public URL, or that of the channel', async (t) => {
   const { waybill } = layOut(t);
   const to = ['publish', 'site', 'www', '--releases', '--url', 'https://www.example.org/docs'];
   const preview = ['--channel', 'pr-12', '--channel-url', 'https://pr-12.example.org'];
@@ -88,7 +88,7 @@ t.test('the public URL is printed, and a channel has its own', async (t) => {
   t.notMatch(
     (await waybill([...to, '--channel', 'pr-12'])).stdout,
     /https:/,
-    'the URL of the site is not its',
+    'a channel does not have the URL of the site',
   );
   t.match(await waybill([...to, ...preview.slice(2)]), {
     status: 2,
@@ -96,7 +96,7 @@ t.test('the public URL is printed, and a channel has its own', async (t) => {
   });
 });
 
-t.test('several destinations, an index, and releases', async (t) => {
+t.test('publishes to several destinations, with an index, and with releases', async (t) => {
   const { cwd, waybill } = layOut(t);
   const ended = await waybill(['publish', 'site/css', 'a', 'b', '--releases', '--index', 'auto']);
   t.match(ended, { status: 0, stdout: /publish_new=2/ });
@@ -107,7 +107,7 @@ t.test('several destinations, an index, and releases', async (t) => {
   t.notOk(existsSync(path.join(cwd, 'c/index.html')));
 });
 
-t.test('a channel leaves the current release as it is', async (t) => {
+t.test('a channel leaves the current release unchanged', async (t) => {
   const { cwd, waybill } = layOut(t);
   t.equal((await waybill(['publish', 'site', 'www', '--releases'])).status, 0);
   writeFileSync(path.join(cwd, 'site/index.html'), 'preview');
@@ -117,7 +117,7 @@ t.test('a channel leaves the current release as it is', async (t) => {
   t.equal(read(cwd, 'www/pr-12/index.html'), 'preview');
 });
 
-t.test('releases are not replaced by files in place because --releases was forgotten', async (t) => {
+t.test('releases are not replaced by files in place if --releases is omitted', async (t) => {
   const { cwd, waybill } = layOut(t);
   t.equal((await waybill(['publish', 'site', 'www', '--releases'])).status, 0);
   const before = readdirSync(path.join(cwd, 'www')).sort();
@@ -131,7 +131,7 @@ t.test('releases are not replaced by files in place because --releases was forgo
   t.equal(read(cwd, 'www/current/index.html'), '<p>home</p>');
 });
 
-t.test('--save writes the configuration that does the same, and overwrites nothing', async (t) => {
+t.test('--save writes the equivalent configuration, and overwrites nothing', async (t) => {
   const { cwd, waybill } = layOut(t);
   const args = ['publish', 'site', 'www', '--exclude', 'css', '--save', 'site.yml'];
   t.match(await waybill(args), { status: 0, stderr: /^note +wrote site\.yml\n$/ });
@@ -142,7 +142,7 @@ t.test('--save writes the configuration that does the same, and overwrites nothi
   t.match(other, { status: 2, stderr: /exists already, with other content[^]*next/ });
 });
 
-t.test('--links follow publishes what links lead to, and --links skip leaves them out', async (t) => {
+t.test('--links follow publishes the targets of links, and --links skip omits the links', async (t) => {
   const { cwd, waybill } = layOut(t);
   symlinkSync('index.html', path.join(cwd, 'site/home.html'));
   t.match(await waybill(['publish', 'site', 'www']), {
@@ -161,7 +161,7 @@ t.test('--links follow publishes what links lead to, and --links skip leaves the
   t.match(await waybill(['run', '-c', 'followed.yml']), { status: 0, stdout: /skip_same=1/ });
 });
 
-t.test('foreign content is kept, unless --force is confirmed', async (t) => {
+t.test('keeps foreign content, unless --force is confirmed', async (t) => {
   const { cwd, waybill } = layOut(t);
   mkdirSync(path.join(cwd, 'www'));
   writeFileSync(path.join(cwd, 'www/precious'), 'x');
@@ -175,7 +175,7 @@ t.test('foreign content is kept, unless --force is confirmed', async (t) => {
   t.notOk(existsSync(path.join(cwd, 'www/precious')));
 });
 
-t.test('mistakes are usage errors with a remedy, and nothing is written', async (t) => {
+t.test('mistakes are usage errors with a fix, and nothing is written', async (t) => {
   const { cwd, waybill } = layOut(t);
   writeFileSync(path.join(cwd, 'file'), '');
   symlinkSync('site', path.join(cwd, 'link'));
@@ -217,22 +217,25 @@ t.test('mistakes are usage errors with a remedy, and nothing is written', async 
   t.same(fingerprint(cwd), before);
 });
 
-t.test('an empty directory, secrets and a mistaken manifest fail with the file', async (t) => {
-  const { cwd, waybill } = layOut(t);
-  mkdirSync(path.join(cwd, 'empty'));
-  t.match(await waybill(['publish', 'empty', 'www']), { status: 1, stdout: /it has no files/ });
-  writeFileSync(path.join(cwd, 'site/.env'), 'TOKEN=1');
-  t.match(await waybill(['publish', 'site', 'www']), {
-    status: 1,
-    stdout: /\.env may hold secrets/,
-  });
-  t.match(await waybill(['publish', 'site', 'www', '--exclude', '.env']), { status: 0 });
-  writeFileSync(path.join(cwd, 'site/manifest.json'), '{"files": 3}');
-  t.match(await waybill(['publish', 'site', 'www']), { status: 1, stdout: /manifest\.json:1:\d+/ });
-  t.equal(read(cwd, 'www/index.html'), '<p>home</p>');
-});
+t.test(
+  'an empty directory, secrets and an invalid manifest fail, and the error names the file',
+  async (t) => {
+    const { cwd, waybill } = layOut(t);
+    mkdirSync(path.join(cwd, 'empty'));
+    t.match(await waybill(['publish', 'empty', 'www']), { status: 1, stdout: /it has no files/ });
+    writeFileSync(path.join(cwd, 'site/.env'), 'TOKEN=1');
+    t.match(await waybill(['publish', 'site', 'www']), {
+      status: 1,
+      stdout: /\.env may hold secrets/,
+    });
+    t.match(await waybill(['publish', 'site', 'www', '--exclude', '.env']), { status: 0 });
+    writeFileSync(path.join(cwd, 'site/manifest.json'), '{"files": 3}');
+    t.match(await waybill(['publish', 'site', 'www']), { status: 1, stdout: /manifest\.json:1:\d+/ });
+    t.equal(read(cwd, 'www/index.html'), '<p>home</p>');
+  },
+);
 
-t.test('a directory is published over SFTP with a key of the home directory', async (t) => {
+t.test('publishes a directory over SFTP with a key from the home directory', async (t) => {
   const server = await startSshd(t);
   const { cwd, waybill } = layOut(t);
   mkdirSync(path.join(cwd, 'home/.ssh'), { mode: 0o700 });
@@ -243,7 +246,7 @@ t.test('a directory is published over SFTP with a key of the home directory', as
   t.match(await waybill(['publish', 'site', url]), { status: 0, stdout: /skip_same=1/ });
 });
 
-t.test('--max-rate limits a publication, is saved, and is refused if it is not a rate', async (t) => {
+t.test('--max-rate limits a publication, is saved, and is rejected if it is not a rate', async (t) => {
   const { cwd, waybill } = layOut(t);
   writeFileSync(path.join(cwd, 'site/data.bin'), Buffer.alloc(768 << 10, 'data'));
   const began = performance.now();
@@ -258,7 +261,7 @@ t.test('--max-rate limits a publication, is saved, and is refused if it is not a
   t.match(await waybill(['run', '--config', 'saved.yml', '--max-rate', '2Mbit']), wrong);
 });
 
-t.test('a directory is published to a bucket with the credentials of the environment', async (t) => {
+t.test('publishes a directory to a bucket with the credentials of the environment', async (t) => {
   const server = await startRadosgw(t);
   const bucket = await server.newBucket();
   const { waybill } = layOut(t);

@@ -5,7 +5,7 @@ import { errorRecord, WaybillError } from '../../../../src/core/lib/errors.ts';
 import type { DestinationResult, PipelineResult } from '../../../../src/core/publish/results/result.ts';
 import { manualClock } from '../../../workers/manual-clock.ts';
 
-/** @param failures By destination. */
+/** @param failures The error codes by destination. */
 function resultOf(failures: Record<string, ErrorCode | null>): PipelineResult {
   const destinations = Object.entries(failures).map(([destinationId, code]): DestinationResult => {
     const error =
@@ -20,7 +20,7 @@ function resultOf(failures: Record<string, ErrorCode | null>): PipelineResult {
   };
 }
 
-/** Publishes with these results, one after another; the last one again and again. */
+/** Publishes with these results in turn, and repeats the last one. */
 function publishing(results: Record<string, ErrorCode | null>[]) {
   const clock = manualClock();
   const asked: (readonly string[])[] = [];
@@ -40,7 +40,7 @@ function publishing(results: Record<string, ErrorCode | null>[]) {
   return { clock, asked, notes, abort, done };
 }
 
-t.test('only destinations that failed for a temporary cause are tried again', async (t) => {
+t.test('retries only destinations that failed for a temporary cause', async (t) => {
   const { clock, asked, notes, done } = publishing([
     { web: 'storage_transient', mirror: null },
     { web: 'destination_busy' },
@@ -59,24 +59,21 @@ t.test('only destinations that failed for a temporary cause are tried again', as
   ]);
 });
 
-t.test(
-  'a permanent failure ends the tries, and another destination that succeeds later counts',
-  async (t) => {
-    const { clock, asked, done } = publishing([
-      { web: 'storage_transient', mirror: 'unmanaged_content' },
-      { web: null },
-    ]);
-    const result = done(60_000);
-    await clock.advance(5_000);
-    t.match(await result, {
-      status: 'failed',
-      destinations: [{ status: 'ok' }, { error: { code: 'unmanaged_content' } }],
-    });
-    t.same(asked, [['web', 'mirror'], ['web']]);
-  },
-);
+t.test('a permanent failure ends the retries, and a destination that succeeds later counts', async (t) => {
+  const { clock, asked, done } = publishing([
+    { web: 'storage_transient', mirror: 'unmanaged_content' },
+    { web: null },
+  ]);
+  const result = done(60_000);
+  await clock.advance(5_000);
+  t.match(await result, {
+    status: 'failed',
+    destinations: [{ status: 'ok' }, { error: { code: 'unmanaged_content' } }],
+  });
+  t.same(asked, [['web', 'mirror'], ['web']]);
+});
 
-t.test('the tries end with the last cause, and the last try is when the time is over', async (t) => {
+t.test('retries end with the last cause, and the last one is at the deadline', async (t) => {
   const { clock, asked, done } = publishing([{ web: 'storage_transient', mirror: null }]);
   const result = done(12_000);
   await clock.advance(12_000);
@@ -93,7 +90,7 @@ t.test('a signal ends the pause with the last result', async (t) => {
   t.equal(asked.length, 1);
 });
 
-t.test('the time for tries is a duration', async (t) => {
+t.test('the time for retries is a duration', async (t) => {
   t.equal(retryForOf(undefined), 0);
   t.equal(retryForOf('30m'), 1_800_000);
   t.throws(() => retryForOf('soon'), { code: 'usage' });

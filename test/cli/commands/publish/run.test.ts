@@ -50,7 +50,7 @@ const source = {
   two: { 'manifest.json': manifest(['a.txt'], '2026-11-21T00:00:00Z'), 'a.txt': 'newer' },
 };
 
-t.test('published, then nothing to do, under both mappings', async (t) => {
+t.test('publishes, then changes nothing, with both mappings', async (t) => {
   const place = t.testdir({
     source,
     'c.yml': configuration([
@@ -92,10 +92,10 @@ t.test('published, then nothing to do, under both mappings', async (t) => {
   const second = waybill(['run', '--config', config, '--format', 'json']);
   t.equal(second.status, 0);
   t.match(runDocument(t, second).counters, { publish_new: 0, skip_same: 3 });
-  t.same(fingerprint(place), before, 'nothing was touched');
+  t.same(fingerprint(place), before, 'nothing was changed');
 });
 
-t.test('text: what a person sees', async (t) => {
+t.test('prints the run as text', async (t) => {
   const place = t.testdir({ source, 'c.yml': configuration([web, root]) });
   const { status, stdout, stderr } = waybill(['run', '-c', 'c.yml'], { cwd: place });
   t.equal(status, 0);
@@ -116,7 +116,7 @@ t.test('text: what a person sees', async (t) => {
   t.notMatch(stdout + stderr, '\u001b[', 'no colors without a terminal');
 });
 
-t.test('--dry-run decides the same and changes nothing', async (t) => {
+t.test('--dry-run makes the same decisions and changes nothing', async (t) => {
   const place = t.testdir({ source, 'c.yml': configuration([web, root]) });
   const before = fingerprint(place);
   const dry = runDocument(
@@ -135,45 +135,42 @@ t.test('--dry-run decides the same and changes nothing', async (t) => {
   t.same(fingerprint(place), before);
 });
 
-t.test(
-  'unmanaged content is refused with the way out, and force replaces only the bundle path',
-  async (t) => {
-    const place = t.testdir({
-      source,
-      web: { one: { 'theirs.txt': 'theirs', deep: { er: 'x' } }, sibling: 'stays' },
-      'c.yml': configuration([web]),
-    });
-    const refused = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
-    t.equal(refused.status, 1);
-    const told = runDocument(t, refused);
-    t.match(
-      told.counters,
-      { fail_unmanaged: 1, publish_new: 1, failed_destinations: 1 },
-      'the other bundle is published',
-    );
-    t.match(told.pipelines[0]?.destinations[0]?.actions[0]?.error, {
-      code: 'unmanaged_content',
-      hint: /--force/,
-    });
-    t.equal(readFileSync(path.join(place, 'web/one/theirs.txt'), 'utf8'), 'theirs');
-    t.match(
-      waybill(['run', '-c', 'c.yml'], { cwd: place }).stdout,
-      /✗ target=one +fail_unmanaged[^]*next {4}[^]*--force/,
-    );
+t.test('unmanaged content is rejected with a fix, and force replaces only the bundle path', async (t) => {
+  const place = t.testdir({
+    source,
+    web: { one: { 'theirs.txt': 'theirs', deep: { er: 'x' } }, sibling: 'stays' },
+    'c.yml': configuration([web]),
+  });
+  const refused = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
+  t.equal(refused.status, 1);
+  const printed = runDocument(t, refused);
+  t.match(
+    printed.counters,
+    { fail_unmanaged: 1, publish_new: 1, failed_destinations: 1 },
+    'the other bundle is published',
+  );
+  t.match(printed.pipelines[0]?.destinations[0]?.actions[0]?.error, {
+    code: 'unmanaged_content',
+    hint: /--force/,
+  });
+  t.equal(readFileSync(path.join(place, 'web/one/theirs.txt'), 'utf8'), 'theirs');
+  t.match(
+    waybill(['run', '-c', 'c.yml'], { cwd: place }).stdout,
+    /✗ target=one +fail_unmanaged[^]*next {4}[^]*--force/,
+  );
 
-    const forced = waybill(['run', '-c', 'c.yml', '--force', '--format', 'json'], { cwd: place });
-    t.equal(forced.status, 0);
-    t.match(runDocument(t, forced).counters, { force_replace: 1, skip_same: 1 });
-    t.notOk(existsSync(path.join(place, 'web/one/theirs.txt')));
-    t.notOk(existsSync(path.join(place, 'web/one/deep')));
-    t.equal(readFileSync(path.join(place, 'web/sibling'), 'utf8'), 'stays');
-    t.match(runDocument(t, waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place })).counters, {
-      skip_same: 2,
-    });
-  },
-);
+  const forced = waybill(['run', '-c', 'c.yml', '--force', '--format', 'json'], { cwd: place });
+  t.equal(forced.status, 0);
+  t.match(runDocument(t, forced).counters, { force_replace: 1, skip_same: 1 });
+  t.notOk(existsSync(path.join(place, 'web/one/theirs.txt')));
+  t.notOk(existsSync(path.join(place, 'web/one/deep')));
+  t.equal(readFileSync(path.join(place, 'web/sibling'), 'utf8'), 'stays');
+  t.match(runDocument(t, waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place })).counters, {
+    skip_same: 2,
+  });
+});
 
-t.test('an invalid and a future state are refused, and force starts over', async (t) => {
+t.test('an invalid state and one of a future version are rejected, and force starts over', async (t) => {
   for (const [state, what, next] of [
     ['{"schema_version": 4', /invalid/, /next {4}restore it from a backup/],
     ['{"schema_version": 7}', /newer/, /next {4}use a newer waybill/],
@@ -211,7 +208,7 @@ t.test('one destination fails, the others are still published', async (t) => {
 });
 
 t.test(
-  'a run or a prune that would remove more than max_removed is refused until it is allowed',
+  'a run or a prune that would remove more than max_removed is rejected unless it is allowed',
   async (t) => {
     const names = Array.from({ length: 10 }, (_, index) => `${index}.txt`);
     const files = Object.fromEntries(names.map((name) => [name, name]));
@@ -227,9 +224,9 @@ t.test(
     for (const dry of [['--dry-run'], []]) {
       const refused = run('--format', 'json', ...dry);
       t.equal(refused.status, 1);
-      const told = runDocument(t, refused);
-      t.match(told.counters, { replace_catalog: 0, failed_destinations: 1 });
-      t.match(told.pipelines[0]?.destinations[0]?.actions, [
+      const printed = runDocument(t, refused);
+      t.match(printed.counters, { replace_catalog: 0, failed_destinations: 1 });
+      t.match(printed.pipelines[0]?.destinations[0]?.actions, [
         { action: 'error', error: { code: 'too_many_removals', hint: /--allow-removals/ } },
       ]);
     }
@@ -238,7 +235,7 @@ t.test(
       /"one": 3 of 10 published outputs would be removed.*allows 20%, which is 2/,
     );
     t.match(run('--dry-run', '--allow-removals'), { status: 0, stdout: /3 removed/ });
-    t.same(fingerprint(path.join(place, 'web')), before, 'nothing was touched');
+    t.same(fingerprint(path.join(place, 'web')), before, 'nothing was changed');
     t.match(run('--allow-removals'), { status: 0, stdout: /3 removed/ });
 
     const prune = (...args: string[]) =>
@@ -249,15 +246,15 @@ t.test(
         status: 1,
         stdout: /refused {2}the destination: 6 of 7 .*allows 20%, which is 1[^]*next +.*--allow-removals/,
       });
-      const told = document(t, prune(how, '--format', 'json'));
-      t.match(told, { refused: { code: 'too_many_removals' }, removed: { length: 0 } });
+      const printed = document(t, prune(how, '--format', 'json'));
+      t.match(printed, { refused: { code: 'too_many_removals' }, removed: { length: 0 } });
     }
     t.same(fingerprint(path.join(place, 'web')), pruned);
     t.match(prune('--apply', '--allow-removals'), { status: 0, stdout: /6 outputs of 6 removed/ });
   },
 );
 
-t.test('a source that cannot be read fails each destination that it was meant for', async (t) => {
+t.test('an unreadable source fails each of its destinations', async (t) => {
   const place = t.testdir({ source: 'a file, not a directory', 'c.yml': configuration([web, root]) });
   for (const dry of [[], ['--dry-run']]) {
     const ended = waybill(['run', '-c', 'c.yml', '--format', 'json', ...dry], { cwd: place });
@@ -280,14 +277,14 @@ t.test('a source that cannot be read fails each destination that it was meant fo
     t.type(pipeline?.error?.code, 'string');
   }
   const one = waybill(['run', '-c', 'c.yml', '-d', 'web', '--format', 'json'], { cwd: place });
-  t.match(runDocument(t, one).counters, { failed_destinations: 1 }, 'and no other');
+  t.match(runDocument(t, one).counters, { failed_destinations: 1 }, 'and no others');
   const { stdout } = waybill(['run', '-c', 'c.yml'], { cwd: place });
   t.equal(stdout.match(/not a directory|is no directory/g)?.length, 1, 'the reason is reported once');
   t.equal(stdout.match(/nothing was published/g)?.length, 2);
   t.match(stdout, /failed {2}published 0, unchanged 0, failed 2 .*failed_destinations=2/);
 });
 
-t.test('an invalid bundle is named with its place, and keeps only itself from being published', async (t) => {
+t.test('an invalid bundle is named with its path, and the others are published', async (t) => {
   const place = t.testdir({
     source: { ...source, bad: { 'manifest.json': '{\n  "created": "yesterday",\n  "files": ["../x"]\n}' } },
     'c.yml': configuration([web, root]),
@@ -298,7 +295,7 @@ t.test('an invalid bundle is named with its place, and keeps only itself from be
   t.match(
     counters,
     { publish_new: 2, failed_destinations: 1 },
-    'the newest bundle is ambiguous, so the root is left alone',
+    'the newest bundle is ambiguous, so the root is unchanged',
   );
   t.match(pipelines[0]?.invalid_bundles, [
     { bundle: 'bad', error: { findings: [{ file: 'bad/manifest.json', line: 2 }, { line: 3 }] } },
@@ -306,7 +303,7 @@ t.test('an invalid bundle is named with its place, and keeps only itself from be
   t.notOk(existsSync(path.join(place, 'root/.publisher.json')));
 });
 
-t.test('a source that is not there fails its pipeline; an empty one is a warning', async (t) => {
+t.test('a missing source fails its pipeline; an empty one is a warning', async (t) => {
   const place = t.testdir({ 'c.yml': configuration([web]) });
   const missing = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
   t.equal(missing.status, 1);
@@ -318,7 +315,7 @@ t.test('a source that is not there fails its pipeline; an empty one is a warning
 });
 
 t.test(
-  'upload pipelines are skipped with a notice; one pipeline and one destination can be chosen',
+  'upload pipelines are skipped with a notice; one pipeline and one destination can be selected',
   async (t) => {
     const uploads =
       '  - {id: up, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./up}]}\n';
@@ -342,7 +339,7 @@ t.test(
   },
 );
 
-t.test('replacement removes what the bundle no longer has', async (t) => {
+t.test('replacement removes files that the bundle no longer has', async (t) => {
   const place = t.testdir({
     source: { one: source.one },
     'c.yml': configuration([`${web}, workflow: replacement`]),
@@ -364,11 +361,11 @@ t.test('an invalid configuration is reported with all its findings, as text and 
   const { error } = errorDocument(t, ended) as { error: { code: string; findings: { pointer: string }[] } };
   t.equal(error.code, 'config_invalid');
   const text = waybill(['run', '-c', 'c.yml'], { cwd: place });
-  for (const told of [/c\.yml:2:\d+/, /sauce/, /workflow/, /path/]) t.match(text.stderr, told);
-  for (const told of [/sauce/, /workflow/, /path/])
+  for (const part of [/c\.yml:2:\d+/, /sauce/, /workflow/, /path/]) t.match(text.stderr, part);
+  for (const part of [/sauce/, /workflow/, /path/])
     t.ok(
-      error.findings.some(({ pointer }) => told.test(pointer)),
-      String(told),
+      error.findings.some(({ pointer }) => part.test(pointer)),
+      String(part),
     );
   t.match(waybill(['run', '-c', 'none.yml'], { cwd: place }), { status: 2, stdout: '', stderr: /none\.yml/ });
 });
@@ -404,12 +401,12 @@ t.test('a fatal setup failure leaves stdout empty in every command with `--forma
     }
   const usage = waybill(['run', '--format', 'json'], { cwd: place });
   t.match(errorDocument(t, usage), { error: { code: 'usage', message: /--config/ } });
-  t.equal(usage.stderr.split('\n').length, 2, 'the document is one line, and the only one');
+  t.equal(usage.stderr.split('\n').length, 2, 'the document is the only line');
   const checked = waybill(['config', 'check', '-c', 'bad.yml', '--format', 'json'], { cwd: place });
-  t.match(document(t, checked), { kind: 'config-check', valid: false }, 'findings are the result of a check');
+  t.match(document(t, checked), { kind: 'config-check', valid: false }, 'findings belong to a check');
 });
 
-t.test('secrets: fatal before any storage work, and one warning without values', async (t) => {
+t.test('secret errors are fatal before any storage access, and a warning prints no values', async (t) => {
   const token = 'upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [up]}]\n';
   const uploads =
     '  - {id: up, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./up}]}\n';
@@ -440,7 +437,7 @@ t.test('secrets: fatal before any storage work, and one warning without values',
   t.notMatch(asJson.stdout, /from-the-/);
 });
 
-t.test('a reader that stops reading is no failure', async (t) => {
+t.test('a reader that closes the pipe is not a failure', async (t) => {
   const bundles = Object.fromEntries(
     Array.from({ length: 300 }, (_, index) => [
       `bundle-${index}`,
@@ -464,7 +461,7 @@ t.test('a reader that stops reading is no failure', async (t) => {
   t.equal(status, 0, stderr);
 });
 
-t.test('a failure stays one where the reader stops reading', async (t) => {
+t.test('a failure is reported even if the reader closes the pipe', async (t) => {
   const place = t.testdir({
     source: { one: source.one },
     web: 'a file, not a directory',
@@ -478,20 +475,20 @@ t.test('a failure stays one where the reader stops reading', async (t) => {
   t.equal(status, 1);
 });
 
-t.test('a name from outside cannot steer the terminal or forge a line', async (t) => {
+t.test('an untrusted name cannot control the terminal or forge a line', async (t) => {
   const name = 'b\u001b[2J\u009b31m\npublished 9  publish_new=9';
   const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
   mkdirSync(path.join(place, 'source', name));
   writeFileSync(path.join(place, 'source', name, 'manifest.json'), manifest(['a.txt']));
   for (const command of ['run', 'validate', 'inspect']) {
     const { stdout, stderr } = waybill([command, '-c', 'c.yml', '-p', 'maps'], { cwd: place });
-    t.match(stdout, /b\\u001b\[2J\\u009b31m\\npublished/, `${command} shows it escaped`);
+    t.match(stdout, /b\\u001b\[2J\\u009b31m\\npublished/, `${command} escapes it`);
     t.notMatch(stdout + stderr, new RegExp('[\\u001b\\u009b]'), command);
     t.notMatch(stdout, /^published 9 {2}publish_new=9/m, command);
   }
 });
 
-t.test('a pipeline named twice runs once, and a name that is nearly right is guessed', async (t) => {
+t.test('a pipeline named twice runs once, and a mistyped name gets a suggestion', async (t) => {
   const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
   const { stdout } = waybill(['run', '-c', 'c.yml', '-p', 'maps', '-p', 'maps'], { cwd: place });
   t.match(stdout, /\npublished 1, unchanged 0, failed 0 in [\d.]+ s \(2 B\) {2}publish_new=1\n$/);
@@ -506,7 +503,7 @@ t.test('a pipeline named twice runs once, and a name that is nearly right is gue
     });
 });
 
-t.test('a long list of changes is cut at 20 for each destination, unless all was asked for', async (t) => {
+t.test('a long list of changes is limited to 20 for each destination, unless --verbose is set', async (t) => {
   const names = Array.from({ length: 15 }, (_, index) => `f${index}`);
   const bundle = {
     'manifest.json': manifest(names),
@@ -525,7 +522,7 @@ t.test('a long list of changes is cut at 20 for each destination, unless all was
   t.notMatch(whole, /more change/);
 });
 
-t.test('two checkouts with one source id are one source', async (t) => {
+t.test('two checkouts with one source id count as one source', async (t) => {
   const place = t.testdir({ first: source, second: structuredClone(source) });
   const run = (checkout: string, id: string): RunDocument => {
     const config = configuration([web]).replace('path: ./source', `path: ./${checkout}${id}`);
@@ -536,10 +533,14 @@ t.test('two checkouts with one source id are one source', async (t) => {
   const before = fingerprint(path.join(place, 'web'));
   t.match(run('second', ', id: maps').counters, { skip_same: 2 });
   t.same(fingerprint(path.join(place, 'web')), before);
-  t.match(run('second', '').counters, { upsert_additive: 2, skip_same: 0 }, 'by its place it is another');
+  t.match(
+    run('second', '').counters,
+    { upsert_additive: 2, skip_same: 0 },
+    'at another path it is another source',
+  );
 });
 
-t.test('what the source no longer holds: inspected, reported, predicted, removed', async (t) => {
+t.test('bundles missing from the source are inspected, reported, predicted and removed', async (t) => {
   const place = t.testdir({ source, 'c.yml': configuration([`${web}, orphans: report`]), plan: {} });
   const at = (name: string): string => path.join(place, name);
   const run = (...args: string[]) => waybill(['run', '-c', 'c.yml', ...args], { cwd: place });
@@ -573,7 +574,7 @@ t.test('what the source no longer holds: inspected, reported, predicted, removed
     predicted.stdout,
     /would publish 0, unchanged 1, would remove 1, failed 0; dry run, nothing was written {2}skip_same=1 unpublish=1/,
   );
-  t.same(fingerprint(at('web')), before, 'until here nothing was changed');
+  t.same(fingerprint(at('web')), before, 'nothing was changed so far');
   const done = run('--format', 'json');
   t.equal(done.status, 0, done.stderr);
   t.match(runDocument(t, done), {

@@ -19,10 +19,10 @@ t.test('CI variables name commit, branch and author, without an e-mail address',
     }),
     { commit: '1a2b', branch: 'main', author: 'Ada Lovelace' },
   );
-  t.equal(revisionOfCi({ GITHUB_SHA: '1a2b' }), undefined, 'a variable alone is no CI system');
+  t.equal(revisionOfCi({ GITHUB_SHA: '1a2b' }), undefined, 'a variable alone does not indicate a CI system');
 });
 
-t.test('git names them elsewhere, also below its root, and never the remote', async (t) => {
+t.test('git provides them elsewhere, also in subdirectories, but never the remote', async (t) => {
   await ensureInstalled('git');
   const place = t.testdir({ home: {}, repository: { site: { 'index.html': '<p>' } }, outside: {} });
   const environment = { PATH: process.env['PATH'], HOME: path.join(place, 'home') };
@@ -65,7 +65,7 @@ t.test('a message is one line of text', async (t) => {
   });
 });
 
-t.test('runs show prints what is known', async (t) => {
+t.test('runs show prints the known parts', async (t) => {
   const nothing = { message: null, commit: null, branch: null, author: null };
   const whole = { message: 'Fix the title', commit: '1a2b3c4d'.repeat(5), branch: 'main', author: 'Ada' };
   t.equal(revisionText(whole), '1a2b3c4d1a2b on main by Ada: Fix the title');
@@ -74,7 +74,7 @@ t.test('runs show prints what is known', async (t) => {
   t.equal(revisionText(null), '');
 });
 
-t.test('the trusted publisher of a run is one line, without the parts that are unknown', (t) => {
+t.test('the trusted publisher of a run is one line, without unknown parts', (t) => {
   const unknown = {
     publisher_id: 'site-ci',
     subject: null,

@@ -4,7 +4,7 @@ import t from 'tap';
 import { startDaemon } from '../../daemon.ts';
 import { document, type Ended, errorDocument, waybill } from '../../process.ts';
 
-/** Commands that ask a daemon for what they otherwise read from a configuration, and `runs start`. */
+/** Commands that get from a daemon what they otherwise read from a configuration, and `runs start`. */
 
 const tokens = {
   TOKEN_ALL: 'a-token-of-only-one-pipeline',
@@ -34,7 +34,7 @@ const run = (args: string[], more: Record<string, string> = {}): Ended =>
   waybill(args, { cwd: place, env: { ...env, ...more } });
 const current = (): string => path.basename(readlinkSync(path.join(place, 'web/current')));
 
-t.test('runs start: publishes the source of the only pipeline of the token', (t) => {
+t.test("runs start: publishes the source of the token's only pipeline", (t) => {
   t.match(run(['runs', 'start']), {
     status: 0,
     stdout: /^succeeded {2}handbook\.\S+ /,
@@ -62,7 +62,7 @@ t.test('runs start: publishes the source of the only pipeline of the token', (t)
   t.end();
 });
 
-t.test('releases: the same documents and texts from the daemon as from the configuration', (t) => {
+t.test('releases: the daemon and the configuration give the same documents and texts', (t) => {
   const here = ['-c', 'c.yml', '-p', 'handbook', '-d', 'web'];
   const second = current();
   const same = (...args: string[]): Record<string, unknown> => {
@@ -97,7 +97,7 @@ t.test('releases: the same documents and texts from the daemon as from the confi
   t.end();
 });
 
-t.test('releases: names what is wrong', (t) => {
+t.test('releases: names each error', (t) => {
   const wrong: [string[], RegExp, Record<string, string>?][] = [
     [
       ['releases', 'show', 'gone'],
@@ -124,7 +124,7 @@ t.test('releases: names what is wrong', (t) => {
   t.end();
 });
 
-t.test('runs list: --since and --until take words, durations and dates', (t) => {
+t.test('runs list: --since and --until accept words, durations and dates', (t) => {
   const listed = (...args: string[]): number =>
     run(['runs', 'list', ...args])
       .stdout.split('\n')

@@ -35,7 +35,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
     };
 
   const { run_id: failed } = push('n');
-  // The producer need not keep what it sent.
+  // The producer does not need to keep the upload.
   rmSync(path.join(place, 'site', 'index.html'));
   const second = run(['runs', 'rerun', failed]);
   t.match(second, {
@@ -49,12 +49,12 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   const again = run(['runs', 'rerun', failed]);
   t.match(again, { status: 1, stdout: new RegExp(`^failed {2}${secondId} `) });
   t.match(again.stderr, `${failed} was repeated before, as ${secondId}`);
-  t.match(again.stderr, `waybill runs rerun ${secondId} --to ${url}`, 'it says which run to repeat');
+  t.match(again.stderr, `waybill runs rerun ${secondId} --to ${url}`, 'it names the run to repeat');
 
   rmSync(path.join(place, 'web/n/diary.txt'));
-  const mended = run(['runs', 'rerun', secondId, '--timeout', '10m', '--format', 'json']);
-  t.equal(mended.status, 0);
-  t.match(document(t, mended), {
+  const repeated = run(['runs', 'rerun', secondId, '--timeout', '10m', '--format', 'json']);
+  t.equal(repeated.status, 0);
+  t.match(document(t, repeated), {
     kind: 'rerun',
     rerun_of: secondId,
     is_replayed: false,
@@ -62,9 +62,9 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   });
   t.equal(readFileSync(path.join(place, 'web/n/index.html'), 'utf8'), '<p>');
 
-  const { run_id: third } = document(t, mended) as { run_id: string };
+  const { run_id: third } = document(t, repeated) as { run_id: string };
   writeFileSync(path.join(place, 'site', 'index.html'), '<p>');
-  push('m'); // Which the daemon keeps instead: it is to keep one.
+  push('m'); // The daemon keeps a single bundle, so it keeps this one instead.
   t.match(run(['runs', 'rerun', third]), {
     status: 1,
     stdout: '',
@@ -91,7 +91,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   });
 });
 
-t.test('runs rerun --no-wait ends once the new run is taken', async (t) => {
+t.test('runs rerun --no-wait ends once the new run is accepted', async (t) => {
   const place = t.testdir({
     'c.yml': config,
     web: { n: { 'diary.txt': 'not yours' } },
@@ -116,5 +116,5 @@ t.test('runs rerun --no-wait ends once the new run is taken', async (t) => {
     is_replayed: true,
     run: null,
   });
-  t.equal(run(['runs', 'follow', id]).status, 1, 'it runs, and fails as the first one did');
+  t.equal(run(['runs', 'follow', id]).status, 1, 'it runs, and fails like the first one');
 });

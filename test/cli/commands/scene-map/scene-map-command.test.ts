@@ -18,7 +18,7 @@ interface Outcome {
   stderr: string;
 }
 
-/** Runs the command as a program would, with streams that remember. */
+/** Runs the command like a program would, with streams that record their content. */
 async function run(args: string[], stdin = ''): Promise<Outcome> {
   const outcome: Outcome = { code: null, stdout: '', stderr: '' };
   const sink = (name: 'stdout' | 'stderr'): Writable =>
@@ -41,7 +41,7 @@ async function run(args: string[], stdin = ''): Promise<Outcome> {
   return outcome;
 }
 
-t.test('a sound map is valid, with its transcript too, as JSON Lines and as WebVTT', async (t) => {
+t.test('a valid map passes, also with its transcript as JSON Lines or WebVTT', async (t) => {
   t.same(await run(['validate', sound]), { code: 0, stdout: `${sound}: valid\n`, stderr: '' });
   for (const transcript of ['session-42.transcript.jsonl', 'session-42.vtt']) {
     t.equal((await run(['validate', sound, '--transcript', `${examples}/${transcript}`])).code, 0);
@@ -68,7 +68,7 @@ t.test('content findings fail the command unless --schema-only', async (t) => {
   t.equal((await run(['validate', findings, '--schema-only'])).code, 0);
 });
 
-t.test('the report as JSON, SARIF and GitHub annotations', async (t) => {
+t.test('prints the report as JSON, SARIF and GitHub annotations', async (t) => {
   const json = JSON.parse((await run(['validate', findings, '--format', 'json'])).stdout) as object;
   t.match(json, {
     schema_version: 1,
@@ -109,21 +109,21 @@ t.test('the report as JSON, SARIF and GitHub annotations', async (t) => {
   );
   t.match(github.at(-1), /^::warning /);
   const hostile = (await run(['validate', '-', '--format', 'github'], '{"a\\n::error::x%": 1}')).stdout;
-  t.notMatch(hostile, /^::error::x/m, 'a document writes no annotation of its own');
+  t.notMatch(hostile, /^::error::x/m, 'a document cannot write annotations');
 });
 
-t.test('standard input is read, once', async (t) => {
+t.test('reads standard input once', async (t) => {
   t.equal((await run(['validate', '-'], await readFile(sound, 'utf8'))).stdout, '<stdin>: valid\n');
   await t.rejects(run(['validate', '-', '-']), { code: 'usage' });
   await t.rejects(run(['validate', '-', '--transcript', '-']), { code: 'usage' });
 });
 
-t.test('what the terminal would obey is not passed on', async (t) => {
+t.test('does not print control characters for a terminal', async (t) => {
   const { stdout } = await run(['validate', '-'], '{"\\u001b[31mred\\u202e": 1}');
   t.notMatch(stdout, /[\u001b\u202e]/);
 });
 
-t.test('wrong usage is refused', async (t) => {
+t.test('rejects wrong usage', async (t) => {
   await t.rejects(run(['validate']), CommanderError);
   await t.rejects(run(['validate', sound, '--format', 'xml']), CommanderError);
   await t.rejects(run(['validate', 'not-there.json']), { code: 'usage', message: /not-there\.json/ });
@@ -131,17 +131,17 @@ t.test('wrong usage is refused', async (t) => {
   await t.rejects(run(['validate', sound, '--transcript', 'package.json']), { code: 'usage' });
 });
 
-t.test('schema prints the schema as it is in the repository', async (t) => {
+t.test('schema prints the schema of the repository', async (t) => {
   t.equal((await run(['schema'])).stdout, sceneMapSchemaText());
 });
 
-t.test('render writes a page, and none of an invalid document', async (t) => {
+t.test('render writes a page, but none for an invalid document', async (t) => {
   const file = join(t.testdir(), 'page.html');
   t.equal((await run(['render', findings, '-o', file])).code, 0);
   const page = await readFile(file, 'utf8');
   t.match(page, /^<!doctype html>/);
   t.match(page, /Segments 53 to 56 are in no scene/);
-  t.equal((await run(['render', findings])).stdout, page, 'the same bytes on standard output');
+  t.equal((await run(['render', findings])).stdout, page, 'the same bytes on stdout');
   const refused = await run(['render', invalid]);
   t.match(refused, { code: 1, stdout: '', stderr: /Invalid documents are not rendered/ });
   await t.rejects(run(['render', sound, '-o', join(t.testdir(), 'none', 'page.html')]), { code: 'usage' });
@@ -161,7 +161,7 @@ t.test('stats count scenes and segments', async (t) => {
   t.equal((await run(['stats', invalid])).code, 1);
 });
 
-t.test('the built program knows the signs of quotations, which stand in its code as they are', async (t) => {
+t.test('the built program recognizes quotation marks outside ASCII', async (t) => {
   const map = JSON.parse(await readFile(sound, 'utf8')) as { scenes: { summary: string }[] };
   map.scenes[0]!.summary = '“Go. Run. Hide. Now,” he said. They went.';
   const { stdout, stderr } = waybill(['scene-map', 'validate', '-'], {

@@ -16,13 +16,13 @@ const canary = 'canary51c0ffee passphrase';
 const env = { SOURCE_DATE_EPOCH: '1795136523' };
 const site = { 'index.html': '<p>', sub: { a: 'A' } };
 
-/** A key without a passphrase, as `key new` writes it; the public key is next to it. */
+/** A key without a passphrase, as `key new` writes it. The public key is next to it. */
 function newKey(cwd: string): void {
   const { status, stderr } = waybill(['key', 'new', 'site.key', '--no-passphrase'], { cwd });
   t.equal(status, 0, stderr);
 }
 
-/** The same key with the canary as its passphrase, at limits that cost nothing. */
+/** The same key with the canary as its passphrase, with cheap key derivation. */
 async function encrypt(cwd: string): Promise<void> {
   const parsed = parseSecretKeyFile(readFileSync(path.join(cwd, 'site.key')));
   const opened = parsed.ok ? await parsed.value.open('') : parsed;
@@ -95,7 +95,7 @@ t.test('sign makes a manifest or adds digests to it, and minisign verifies the s
   t.end();
 });
 
-t.test('pack --sign puts the signature behind the manifest, with the same bytes each time', (t) => {
+t.test('pack --sign puts the signature after the manifest, with the same bytes each time', (t) => {
   const place = t.testdir({ site });
   newKey(place);
   const pack = (name: string): Buffer => {
@@ -104,7 +104,7 @@ t.test('pack --sign puts the signature behind the manifest, with the same bytes 
     return readFileSync(path.join(place, name));
   };
   t.ok(pack('one.tgz').equals(pack('two.tgz')));
-  t.same(readdirSync(path.join(place, 'site')).sort(), ['index.html', 'sub'], 'the directory stays');
+  t.same(readdirSync(path.join(place, 'site')).sort(), ['index.html', 'sub'], 'the directory is unchanged');
   const names: string[] = [];
   tar.list({ file: path.join(place, 'one.tgz'), sync: true, onReadEntry: ({ path }) => names.push(path) });
   t.same(names, ['manifest.json', 'manifest.json.minisig', 'index.html', 'sub/a']);
@@ -119,7 +119,7 @@ t.test('pack --sign puts the signature behind the manifest, with the same bytes 
 });
 
 t.test(
-  'the passphrase comes from a file, the environment or the terminal, and is nowhere else',
+  'the passphrase comes from a file, the environment or the terminal, and appears nowhere else',
   async (t) => {
     const place = t.testdir({ site, pass: `${canary}\n` });
     newKey(place);
@@ -174,60 +174,65 @@ t.test(
   },
 );
 
-t.test('push --sign publishes where signatures are required, and minisign verifies the bundle', async (t) => {
-  const place = t.testdir({ site });
-  for (const name of ['theirs', 'bare', 'tampered'])
-    cpSync(path.join(place, 'site'), path.join(place, name), { recursive: true });
-  newKey(place);
-  execFileSync('minisign', ['-GW', '-p', 'theirs.pub', '-s', 'theirs.key'], { cwd: place });
-  const keys = ['site.key.pub', 'theirs.pub'].map((name) => readFileSync(path.join(place, name), 'utf8'));
-  writeFileSync(path.join(place, 'trusted.pub'), keys.join(''));
-  const destination = 'id: web, backend: local, path: ./web, outputs: {archive: true, checksums: true}';
-  writeFileSync(
-    path.join(place, 'c.yml'),
-    `audit: {}
+t.test(
+  'push --sign publishes to a pipeline that requires signatures, and minisign verifies the bundle',
+  async (t) => {
+    const place = t.testdir({ site });
+    for (const name of ['theirs', 'bare', 'tampered'])
+      cpSync(path.join(place, 'site'), path.join(place, name), { recursive: true });
+    newKey(place);
+    execFileSync('minisign', ['-GW', '-p', 'theirs.pub', '-s', 'theirs.key'], { cwd: place });
+    const keys = ['site.key.pub', 'theirs.pub'].map((name) => readFileSync(path.join(place, name), 'utf8'));
+    writeFileSync(path.join(place, 'trusted.pub'), keys.join(''));
+    const destination = 'id: web, backend: local, path: ./web, outputs: {archive: true, checksums: true}';
+    writeFileSync(
+      path.join(place, 'c.yml'),
+      `audit: {}
 upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [site]}]
 server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}}
 pipelines:
   - {id: site, source: {backend: http_upload}, signatures: {keys_file: ./trusted.pub}, destinations: [{${destination}}]}
 `,
-  );
-  const token = 'a-token-of-all-producers';
-  const { url } = await startDaemon(t, place, { TOKEN_CI: token, HOME: place });
-  const push = (directory: string, ...args: string[]): Ended => {
-    const to = ['push', directory, '--to', url, '-p', 'site', '--no-git'];
-    return waybill([...to, ...args], { cwd: place, env: { WAYBILL_TOKEN: token } });
-  };
-  t.match(push('bare'), { status: 1, stderr: /manifest\.json\.minisig is missing/ });
-  t.match(push('site', '--sign', 'site.key'), { status: 0, stdout: /^succeeded / });
-  // A producer without waybill's key tools signs with minisign.
-  t.match(waybill(['sign', 'theirs', '--key', 'site.key'], { cwd: place }), { status: 0 });
-  execFileSync('minisign', ['-Sm', 'theirs/manifest.json', '-s', 'theirs.key'], { cwd: place });
-  t.match(push('theirs'), { status: 0, stdout: /^succeeded / });
-  const published = readdirSync(path.join(place, 'web')).sort();
-  t.equal(published.length, 2);
-  // A bundle without a name gets one that begins with its time.
-  for (const [index, key] of ['theirs.pub', 'site.key.pub'].entries()) {
-    const at = path.join(place, 'web', published[index] ?? '');
-    const archive = readdirSync(at).find((name) => name.endsWith('.tar.gz')) ?? '';
-    const cwd = path.join(place, 'out', key);
-    mkdirSync(cwd, { recursive: true });
-    tar.extract({ file: path.join(at, archive), cwd, sync: true });
-    const verified = execFileSync('minisign', ['-Vm', 'manifest.json', '-p', path.join(place, key)], { cwd });
-    t.match(verified.toString(), 'Signature and comment signature verified');
-    execFileSync('sha256sum', ['-c', 'SHA256SUMS'], { cwd: at });
-  }
-  t.match(waybill(['sign', 'tampered', '--key', 'site.key'], { cwd: place }), { status: 0 });
-  writeFileSync(path.join(place, 'tampered/index.html'), '<b>');
-  const tampered = push('tampered');
-  t.match(tampered, { status: 1, stderr: /index\.html/ });
-  t.same(readdirSync(path.join(place, 'web')).sort(), published, 'nothing else is published');
-  const trail = waybill(['audit', 'show', '-c', 'c.yml', '--act', 'upload'], { cwd: place }).stdout;
-  t.match(trail, /upload +refused +token ci .*signature_missing/);
-  t.equal(trail.match(/upload +done +token ci /g)?.length, 2);
-});
+    );
+    const token = 'a-token-of-all-producers';
+    const { url } = await startDaemon(t, place, { TOKEN_CI: token, HOME: place });
+    const push = (directory: string, ...args: string[]): Ended => {
+      const to = ['push', directory, '--to', url, '-p', 'site', '--no-git'];
+      return waybill([...to, ...args], { cwd: place, env: { WAYBILL_TOKEN: token } });
+    };
+    t.match(push('bare'), { status: 1, stderr: /manifest\.json\.minisig is missing/ });
+    t.match(push('site', '--sign', 'site.key'), { status: 0, stdout: /^succeeded / });
+    // A producer without waybill's key commands signs with minisign.
+    t.match(waybill(['sign', 'theirs', '--key', 'site.key'], { cwd: place }), { status: 0 });
+    execFileSync('minisign', ['-Sm', 'theirs/manifest.json', '-s', 'theirs.key'], { cwd: place });
+    t.match(push('theirs'), { status: 0, stdout: /^succeeded / });
+    const published = readdirSync(path.join(place, 'web')).sort();
+    t.equal(published.length, 2);
+    // A bundle without a name gets one that begins with its time.
+    for (const [index, key] of ['theirs.pub', 'site.key.pub'].entries()) {
+      const at = path.join(place, 'web', published[index] ?? '');
+      const archive = readdirSync(at).find((name) => name.endsWith('.tar.gz')) ?? '';
+      const cwd = path.join(place, 'out', key);
+      mkdirSync(cwd, { recursive: true });
+      tar.extract({ file: path.join(at, archive), cwd, sync: true });
+      const verified = execFileSync('minisign', ['-Vm', 'manifest.json', '-p', path.join(place, key)], {
+        cwd,
+      });
+      t.match(verified.toString(), 'Signature and comment signature verified');
+      execFileSync('sha256sum', ['-c', 'SHA256SUMS'], { cwd: at });
+    }
+    t.match(waybill(['sign', 'tampered', '--key', 'site.key'], { cwd: place }), { status: 0 });
+    writeFileSync(path.join(place, 'tampered/index.html'), '<b>');
+    const tampered = push('tampered');
+    t.match(tampered, { status: 1, stderr: /index\.html/ });
+    t.same(readdirSync(path.join(place, 'web')).sort(), published, 'nothing else is published');
+    const trail = waybill(['audit', 'show', '-c', 'c.yml', '--act', 'upload'], { cwd: place }).stdout;
+    t.match(trail, /upload +refused +token ci .*signature_missing/);
+    t.equal(trail.match(/upload +done +token ci /g)?.length, 2);
+  },
+);
 
-t.test('verify --signatures checks a destination with the public key alone', (t) => {
+t.test('verify --signatures checks a destination with only the public key', (t) => {
   const place = t.testdir({ source: site, web: {} });
   newKey(place);
   writeFileSync(

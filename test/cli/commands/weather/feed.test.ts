@@ -20,7 +20,7 @@ const env = { FEED_URL: server.url(), READER_URL: server.url('weather_reader') }
 const onServer = 'databases: [{ name: main, driver: postgres, url_env: READER_URL }]\n';
 const samples = path.resolve('test/fixtures/weather');
 
-/** A configuration that feeds the server, with more of `weather.feed`. */
+/** A configuration that feeds the server, with more settings of `weather.feed`. */
 function configured(more = ''): string {
   return `${onServer}weather: { feed: { url_env: FEED_URL${more === '' ? '' : `, ${more}`} } }\n`;
 }
@@ -28,8 +28,8 @@ function configured(more = ''): string {
 interface Running {
   child: ChildProcess;
   /** Lines of stdout and stderr so far. */
-  told: () => string;
-  /** Resolves with the whole of it once it matches. */
+  output: () => string;
+  /** Resolves to the whole output once it matches. */
   until: (pattern: RegExp) => Promise<string>;
   ended: Promise<{ status: number | null; signal: NodeJS.Signals | null }>;
 }
@@ -40,26 +40,26 @@ function start(cwd: string, args: readonly string[]): Running {
     env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  let told = '';
+  let output = '';
   const waiting = new Set<() => void>();
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
-      told += text;
+      output += text;
       for (const look of waiting) look();
     });
   const ended = once(child, 'close').then(() => ({ status: child.exitCode, signal: child.signalCode }));
   const until = (pattern: RegExp): Promise<string> =>
     new Promise((resolve, reject) => {
       const look = (): void => {
-        if (!pattern.test(told)) return;
+        if (!pattern.test(output)) return;
         waiting.delete(look);
-        resolve(told);
+        resolve(output);
       };
       waiting.add(look);
       look();
-      void ended.then(() => reject(new Error(`it ended, having told:\n${told}`)));
+      void ended.then(() => reject(new Error(`it ended with the output:\n${output}`)));
     });
-  return { child, told: () => told, until, ended };
+  return { child, output: () => output, until, ended };
 }
 
 async function withServer<T>(work: (target: WritableDatabase) => Promise<T>): Promise<T> {
@@ -74,11 +74,11 @@ async function withServer<T>(work: (target: WritableDatabase) => Promise<T>): Pr
 const dropTables = (): Promise<void> =>
   withServer((target) => target.run('drop schema if exists weather cascade'));
 
-t.test('files and directories are loaded once, and the tables made where that is asked for', async (t) => {
+t.test('files and directories are loaded once, and tables are created on request', async (t) => {
   const cwd = t.testdir({ 'config.yml': configured() });
   const feed = (...args: string[]): ReturnType<typeof waybill> =>
     waybill(['weather', 'feed', ...args], { cwd, env });
-  await t.test('without tables it says what to do', (t) => {
+  await t.test('without tables, it reports the fix', (t) => {
     const { status, stderr } = feed(samples);
     t.equal(status, 1);
     t.match(
@@ -87,7 +87,7 @@ t.test('files and directories are loaded once, and the tables made where that is
     );
     t.end();
   });
-  await t.test('a first time', (t) => {
+  await t.test('loads files and creates the tables', (t) => {
     const { status, stdout, stderr } = feed('--create-tables', samples);
     t.equal(status, 0, stderr);
     t.match(stdout, /^loaded {5}\S+\/observations\/KNYC_latest_20260120\.json {2}observation$/m);
@@ -95,13 +95,13 @@ t.test('files and directories are loaded once, and the tables made where that is
     t.match(stdout, /^39 loaded, 0 unchanged, 10 skipped, 0 failed$/m);
     t.end();
   });
-  await t.test('a second time', (t) => {
+  await t.test('loads nothing new the second time', (t) => {
     const ended = feed('--format', 'json', samples);
     t.equal(ended.status, 0, ended.stderr);
     t.match(document(t, ended), { kind: 'weather-feed', loaded: 0, unchanged: 39, skipped: 10, failed: 0 });
     t.end();
   });
-  await t.test('one bad document', (t) => {
+  await t.test('one invalid document does not stop the others', (t) => {
     const sample = readFileSync(path.join(samples, 'alerts/active_20251215_mixed13.json'), 'utf8');
     const place = t.testdir({
       'bad.json': '{"features": [',
@@ -126,7 +126,7 @@ t.test('files and directories are loaded once, and the tables made where that is
     });
     t.end();
   });
-  await t.test('a role that may not write', (t) => {
+  await t.test('reports a role without write permission', (t) => {
     const readOnly = t.testdir({ 'config.yml': onServer });
     const { status, stderr } = waybill(['weather', 'feed', samples], { cwd: readOnly, env });
     t.equal(status, 1);
@@ -135,7 +135,7 @@ t.test('files and directories are loaded once, and the tables made where that is
   });
 });
 
-t.test('standard input is a document whose name is given', (t) => {
+t.test('standard input is a document with the given name', (t) => {
   const cwd = t.testdir({ 'config.yml': configured() });
   const { status, stdout } = waybill(
     ['weather', 'feed', '-config', 'config.yml', '--create-tables', '--name', 'OKX_33_35_x.json', '-'],
@@ -150,7 +150,7 @@ t.test('standard input is a document whose name is given', (t) => {
   t.end();
 });
 
-t.test('a wrong command line or configuration is 2', (t) => {
+t.test('a wrong command line or configuration is exit code 2', (t) => {
   const cwd = t.testdir({
     'config.yml': configured(),
     'unknown.yml': `${onServer}weather: { feed: { database: mian } }\n`,
@@ -174,7 +174,7 @@ t.test('a wrong command line or configuration is 2', (t) => {
   t.end();
 });
 
-t.test('a directory is watched, and a file loaded once it has settled', async (t) => {
+t.test('watches a directory, and loads a file once it is stable', async (t) => {
   const cwd = t.testdir({ 'config.yml': configured('watch: { directory: ./in, settle: 200ms }'), in: {} });
   await dropTables();
   const file = (name: string): string => path.join(cwd, 'in', name);
@@ -185,7 +185,8 @@ t.test('a directory is watched, and a file loaded once it has settled', async (t
   cpSync(path.join(samples, 'observations/KMSP_20240112_cold.json'), file('.second.part'));
   renameSync(file('.second.part'), file('below/second.json'));
   await running.until(/loaded +\S+second\.json/);
-  // In one step: half of a file that is written in two may settle on a busy machine, and is loaded then.
+  // Written in one step: a file written in two halves may count as stable after the first half on a busy
+  // machine.
   writeFileSync(file('.first.part'), '{');
   renameSync(file('.first.part'), file('first.json'));
   await running.until(/failed +\S+first\.json +it is not JSON/);
@@ -193,10 +194,10 @@ t.test('a directory is watched, and a file loaded once it has settled', async (t
   await running.until(/SIGHUP: the configuration is not read again/);
   running.child.kill('SIGTERM');
   t.match(await running.ended, { status: 0 });
-  t.match(running.told(), /^2 loaded, 0 unchanged, 0 skipped, 1 failed$/m);
+  t.match(running.output(), /^2 loaded, 0 unchanged, 0 skipped, 1 failed$/m);
 });
 
-t.test('the service is asked again and again, also after the database was away', async (t) => {
+t.test('polls the service, also after an outage of the database', async (t) => {
   const moments = dayOfChanges();
   const nws = await startNws(moments[0]!);
   t.teardown(() => nws.close());
@@ -220,10 +221,10 @@ interface Day {
 }
 
 /**
- * Kills a feeder in the midst of its work, then lets another finish it, over a whole day. After its first
- * moment a table says where an office is, of which the service is asked from then on.
+ * Kills a feeder while it works, then lets another one finish, over a whole day. After the first moment, a
+ * table provides the location of an office, which the feeder requests from then on.
  *
- * @param config Of the configuration with these offices.
+ * @param config The configuration with these offices.
  */
 async function killedDay(
   t: Test,
@@ -247,7 +248,8 @@ async function killedDay(
     while (killed < due) {
       const running = start(cwd, args);
       const strikeAfter = (ms: number): unknown => setTimeout(() => running.child.kill('SIGKILL'), ms);
-      // Some while the database and the tables are made, most between two documents or within one.
+      // Some kills happen while the database and the tables are created, most between two documents or
+      // within one.
       let left = Math.floor(random() * 12);
       const ms = random() * 30;
       let place = 'as it starts';
@@ -271,18 +273,18 @@ async function killedDay(
     nws.failNext(paths.hourly, refusing(429, { 'retry-after': '1' }));
     const last = start(cwd, args);
     const { status } = await last.ended;
-    t.equal(status, 0, status === 0 ? `moment ${index}` : last.told());
+    t.equal(status, 0, status === 0 ? `moment ${index}` : last.output());
   }
   t.equal(killed, kills);
-  const told = [...places].sort(([, a], [, b]) => b - a).map(([place, count]) => `${count} ${place}`);
-  t.comment(`${killed} kills in ${places.size} places: ${told.join(', ')}`);
+  const lines = [...places].sort(([, a], [, b]) => b - a).map(([place, count]) => `${count} ${place}`);
+  t.comment(`${killed} kills in ${places.size} places: ${lines.join(', ')}`);
   const statuses = new Set(nws.asked.slice(asked).map(({ status }) => status));
   // Earlier data is optional for a single moment.
   for (const status of moments.length > 1 ? [200, 304, 429, 500] : [200, 429, 500])
     t.ok(statuses.has(status), `the service answered ${status}`);
 }
 
-t.test('however often a feeder is killed, the tables are those of one clean load', async (t) => {
+t.test('any number of killed feeders leave the tables of one clean load', async (t) => {
   const all = dayOfChanges();
   const nws = await startNws(all[0]!);
   t.teardown(() => nws.close());
@@ -308,7 +310,7 @@ t.test('however often a feeder is killed, the tables are those of one clean load
       t.ok((tables[table]?.length ?? 0) > 0, `there are ${table}`);
   });
 
-  // Each start of it takes seconds of processor time.
+  // Each start takes seconds of processor time.
   await t.test('on an embedded database', async (t) => {
     const moments = isExhaustive ? all : all.slice(0, 1);
     const expected = await cleanly(moments);

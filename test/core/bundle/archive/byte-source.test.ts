@@ -5,7 +5,7 @@ async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);
 }
 
-t.test('bytes are taken across chunks, empty ones included, and fewer only at the end', async (t) => {
+t.test('reads across chunks, including empty ones, and returns fewer bytes only at the end', async (t) => {
   const source = byteSource(chunks('ab', '', 'cde', 'f'));
   t.equal(String(await source.take(1)), 'a');
   t.equal(String(await source.take(3)), 'bcd');
@@ -28,7 +28,7 @@ t.test('slices and skips that the stream cannot fill throw malformed_archive', a
   t.equal(await byteSource(chunks('abc')).skip(2), 2);
 });
 
-t.test('closing it closes the input', async (t) => {
+t.test('close closes the input', async (t) => {
   let isClosed = false;
   async function* input(): AsyncGenerator<Uint8Array> {
     try {

@@ -13,12 +13,12 @@ async function all(bytes: Uint8Array): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-t.test('gzip is recognised by its first bytes, and everything else passes as it is', async (t) => {
+t.test('recognizes gzip by its first bytes, and passes on everything else unchanged', async (t) => {
   t.equal(await all(gzipSync('hello')), 'hello');
   t.equal(await all(Buffer.from('hello')), 'hello');
   t.equal(await all(Buffer.from('h')), 'h');
   t.equal(await all(Buffer.alloc(0)), '');
-  for await (const chunk of decompress(oneByOne(Buffer.alloc(0)))) t.fail(`${chunk.length} bytes of nothing`);
+  for await (const chunk of decompress(oneByOne(Buffer.alloc(0)))) t.fail(`${chunk.length} empty bytes`);
 });
 
 const mebibyte = 2 ** 20;
@@ -32,7 +32,7 @@ async function sizeOf(bytes: Uint8Array): Promise<number> {
   return size;
 }
 
-t.test('gzip data may expand as it likes up to 16 MiB, and 200 times from there on', async (t) => {
+t.test('gzip data may expand without limit to 16 MiB, and by a factor of 200 above', async (t) => {
   const zeros = Buffer.alloc(17 * mebibyte);
   const noise = randomBytes(120_000);
   t.equal(await sizeOf(gzipSync(zeros.subarray(mebibyte))), 16 * mebibyte);
@@ -94,10 +94,10 @@ t.test("closes the input when the reader stops, and throws the input's own error
   }
 });
 
-t.test('damaged, cut and extended gzip data, and other formats, throw malformed_archive', async (t) => {
+t.test('damaged, truncated and extended gzip data, and other formats, throw malformed_archive', async (t) => {
   const whole = gzipSync('hello hello hello');
   for (let length = 2; length < whole.length; length += 1)
-    await t.rejects(all(whole.subarray(0, length)), { code: 'malformed_archive' }, `cut at ${length}`);
+    await t.rejects(all(whole.subarray(0, length)), { code: 'malformed_archive' }, `truncated at ${length}`);
   await t.rejects(all(Buffer.concat([whole, Buffer.from('x')])), { code: 'malformed_archive' });
   const damaged = Buffer.from(whole);
   damaged[whole.length - 6]! ^= 1;

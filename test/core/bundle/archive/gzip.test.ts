@@ -14,7 +14,7 @@ async function packed(bytes: Buffer, size = 65_536): Promise<Uint8Array[]> {
   return chunks;
 }
 
-/** Text that compresses, and no two pieces of it the same. */
+/** Compressible text without repeated pieces. */
 function textOf(length: number): Buffer {
   return Buffer.from(Array.from({ length: length / 5 + 1 }, (_, index) => index % 9973).join(' ')).subarray(
     0,
@@ -34,7 +34,7 @@ t.test('restores compressed data of any length', async (t) => {
     }
 });
 
-t.test('the same bytes in any chunks give the same archive', async (t) => {
+t.test('the chunks of the input do not change the archive', async (t) => {
   const bytes = textOf(150_000);
   const whole = Buffer.concat(await packed(bytes));
   for (const size of [999, 65_535, 65_537, 150_000])
@@ -42,12 +42,12 @@ t.test('the same bytes in any chunks give the same archive', async (t) => {
   t.equal(
     digestOf(Buffer.concat(await packed(Buffer.from('waybill '.repeat(20_000))))),
     'sha256:d6e5b683ebb3f98f2b9cd7e2c7d3f759cdd9c3eab43bc186692c4ed6a556a967',
-    'and so does every machine and release',
+    'the same on every machine and release',
   );
   t.equal(whole.readUInt32LE(4), 0, 'it has no time');
 });
 
-t.test('others get their turn after each piece', async (t) => {
+t.test('other work runs after each piece', async (t) => {
   let turns = 0;
   let isDone = false;
   const turn = (): void => {

@@ -1,14 +1,14 @@
 import t from 'tap';
 import { readPaxRecords } from '../../../../src/core/bundle/archive/tar-writer.ts';
 
-t.test('records are read by their lengths, whatever their values hold', async (t) => {
+t.test('reads records by their lengths, with any values', async (t) => {
   const records = readPaxRecords(Buffer.from('12 path=a=b\n8 k=\n\nx\n'));
   t.equal(String(records.get('path')), 'a=b');
   t.equal(String(records.get('k')), '\n\nx');
   t.equal(readPaxRecords(Buffer.alloc(0)).size, 0);
 });
 
-t.test('a length that does not fit throws malformed_archive', async (t) => {
+t.test('a wrong length throws malformed_archive', async (t) => {
   for (const body of [
     '11 path=a=b\n',
     '13 path=a=b\n',
@@ -27,7 +27,7 @@ t.test('a length that does not fit throws malformed_archive', async (t) => {
     t.throws(() => readPaxRecords(Buffer.from(body)), { code: 'malformed_archive' }, body);
 });
 
-t.test('records may follow each other, and the last of a key counts', async (t) => {
+t.test('reads consecutive records, and uses the last one of a key', async (t) => {
   const records = readPaxRecords(Buffer.from('6 a=1\n6 b=2\n6 a=3\n'));
   t.same(
     [...records].map(([key, value]) => [key, String(value)]),

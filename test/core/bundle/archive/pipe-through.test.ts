@@ -6,17 +6,17 @@ async function* bytes(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);
 }
 
-async function told(output: AsyncIterable<Uint8Array>): Promise<string> {
+async function textOf(output: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of output) chunks.push(chunk);
   return Buffer.concat(chunks).toString();
 }
 
-t.test('bytes come out as the transform makes them', async (t) => {
+t.test('returns the output of the transform', async (t) => {
   const upper = new Transform({
     transform: (chunk, _, done) => done(null, String(chunk).toUpperCase()),
   });
-  t.equal(await told(pipeThrough(bytes('ab', 'c'), upper)), 'ABC');
+  t.equal(await textOf(pipeThrough(bytes('ab', 'c'), upper)), 'ABC');
 });
 
 t.test('a failure on either side is thrown once, and both sides are closed', async (t) => {
@@ -29,7 +29,7 @@ t.test('a failure on either side is thrown once, and both sides are closed', asy
     throw new Error('the input failed');
   }
   const transform = new PassThrough();
-  await t.rejects(told(pipeThrough(failing(), transform)), { message: 'the input failed' });
+  await t.rejects(textOf(pipeThrough(failing(), transform)), { message: 'the input failed' });
   t.ok(transform.destroyed);
   let isClosed = false;
   async function* endless(): AsyncGenerator<Uint8Array> {
@@ -40,7 +40,7 @@ t.test('a failure on either side is thrown once, and both sides are closed', asy
     }
   }
   const broken = new Transform({ transform: (_, __, done) => done(new Error('the transform failed')) });
-  await t.rejects(told(pipeThrough(endless(), broken)), { message: 'the transform failed' });
+  await t.rejects(textOf(pipeThrough(endless(), broken)), { message: 'the transform failed' });
   await new Promise((resolve) => setImmediate(resolve));
   t.ok(isClosed);
   t.same(unhandled, []);

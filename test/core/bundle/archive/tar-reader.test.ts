@@ -7,7 +7,7 @@ import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { endMarker, gnuLongName, inChunks, pax, rawEntry, tar } from '../../../fixtures/tar.ts';
 
 /** The parsed entries as `name: body`, followed by the error message, if any. */
-async function told(archive: Buffer | AsyncIterable<Uint8Array>): Promise<string[]> {
+async function entriesOf(archive: Buffer | AsyncIterable<Uint8Array>): Promise<string[]> {
   const seen: string[] = [];
   try {
     for await (const entry of readTar(Buffer.isBuffer(archive) ? inChunks(archive, 300) : archive)) {
@@ -24,7 +24,7 @@ async function told(archive: Buffer | AsyncIterable<Uint8Array>): Promise<string
   return seen;
 }
 
-t.test('bytes that the consumer leaves unread are passed over', async (t) => {
+t.test('skips bytes that the consumer did not read', async (t) => {
   const archive = tar(
     { path: 'a', body: 'a'.repeat(2000) },
     { path: 'b', body: 'b'.repeat(2000) },
@@ -44,7 +44,7 @@ t.test('bytes that the consumer leaves unread are passed over', async (t) => {
   }
 });
 
-t.test('a name whose letters straddle chunks is read right', async (t) => {
+t.test('decodes a name whose characters are split between chunks', async (t) => {
   const archive = tar({ path: 'x/öäü€😀.txt' });
   for (let size = 1; size < 40; size += 1)
     for await (const { name } of readTar(inChunks(archive, size))) t.equal(name, 'x/öäü€😀.txt');
@@ -62,22 +62,22 @@ t.test('reports the bytes of a name that is not UTF-8, wherever it occurs', asyn
     'a pax header that says so': tar(pax({ hdrcharset: 'BINARY', path: name }), { path: 'a', body: 'x' }),
   };
   for (const [where, archive] of Object.entries(archives)) {
-    const [message = ''] = await told(archive);
+    const [message = ''] = await entriesOf(archive);
     t.match(message, refused, where);
   }
-  t.match((await told(archives['the header, below a prefix'])).join(), '"été/caf');
-  const [message = ''] = await told(
+  t.match((await entriesOf(archives['the header, below a prefix'])).join(), '"été/caf');
+  const [message = ''] = await entriesOf(
     tar(rawEntry({ path: '././@LongLink', type: 'L', body: long, gnu: true }), { path: 'a', body: 'x' }),
   );
   t.match(message, String.raw`"caf\xe9.txt\xff\xff`);
   t.match(message, 'has a name that is not UTF-8');
-  t.ok(message.length < 1000, 'a long name is cut');
+  t.ok(message.length < 1000, 'a long name is truncated');
   t.same(
-    await told(
+    await entriesOf(
       tar(pax({ path: 'é' }), { path: name, body: 'x' }, { path: 'a\ufffd', prefix: 'é', body: 'y' }),
     ),
     ['é: x', 'é/a\ufffd: y'],
-    'a name that is not used does not count, and U+FFFD is a character',
+    'an unused name does not count, and U+FFFD is an ordinary character',
   );
 });
 
@@ -90,26 +90,26 @@ t.test('reports a name with invalid characters in full, up to two hundred bytes'
     ['200 bytes', tar(pax({ path: letters(200) }), { path: 'a' }), shown(200)],
     ['201 bytes', tar(pax({ path: letters(201) }), { path: 'a' }), `${shown(200)}…`],
   ] as const)
-    t.ok((await told(archive))[0]?.startsWith(`the archive entry "${name}" has a name`), what);
+    t.ok((await entriesOf(archive))[0]?.startsWith(`the archive entry "${name}" has a name`), what);
   const prefix = 'p'.repeat(140);
-  t.same(await told(tar({ path: 'a\ufffd', prefix, body: 'y' })), [`${prefix}/a\ufffd: y`]);
+  t.same(await entriesOf(tar({ path: 'a\ufffd', prefix, body: 'y' })), [`${prefix}/a\ufffd: y`]);
 });
 
-t.test('a body ends at its last byte, whether or not that fills a block', async (t) => {
+t.test('a body ends at its last byte, with or without a full block', async (t) => {
   for (const size of [0, 1, 511, 512, 513, 1024])
-    t.same(await told(tar({ path: 'a', body: 'x'.repeat(size) }, { path: 'b', body: 'y' })), [
+    t.same(await entriesOf(tar({ path: 'a', body: 'x'.repeat(size) }, { path: 'b', body: 'y' })), [
       `a: ${size < 20 ? 'x'.repeat(size) : size}`,
       'b: y',
     ]);
-  t.same(await told(tar({ path: 'd/', type: '5' }, { path: 'd/a', body: 'y' })), ['d d/: ', 'd/a: y']);
+  t.same(await entriesOf(tar({ path: 'd/', type: '5' }, { path: 'd/a', body: 'y' })), ['d d/: ', 'd/a: y']);
   t.same(
-    await told(tar(pax({ size: '5' }), { path: 'd/', type: '5' }, { path: 'd/a', body: 'y' })),
+    await entriesOf(tar(pax({ size: '5' }), { path: 'd/', type: '5' }, { path: 'd/a', body: 'y' })),
     ['d d/: ', 'd/a: y'],
-    'a directory has none, whatever its headers say',
+    'a directory has none, whatever its headers contain',
   );
 });
 
-t.test('what describes the next file is for that file alone', async (t) => {
+t.test('extended headers apply only to the next file', async (t) => {
   const archive = tar(
     pax({ path: 'long', comment: 'x' }),
     { path: 'a', body: '1' },
@@ -125,7 +125,7 @@ t.test('what describes the next file is for that file alone', async (t) => {
     pax({ comment: 'and more' }),
     { path: 'f', body: '6' },
   );
-  t.same(await told(archive), [
+  t.same(await entriesOf(archive), [
     ...['long: 1', 'b: 2', 'longer: 3', 'd: 4', 'no NUL at its end: 5', 'named: 6'],
   ]);
 });
@@ -134,14 +134,19 @@ t.test('a file whose name is cut after a slash in its header is still a file', a
   const name = `${'d/'.repeat(60)}a`;
   const cut = { path: name.slice(0, 100), body: 'x' };
   t.equal(cut.path.at(-1), '/');
-  t.same(await told(tar(gnuLongName(name), { ...cut, gnu: true }, { path: 'b' })), [`${name}: x`, 'b: ']);
-  t.same(await told(tar(pax({ path: name }), cut, { path: 'b' })), [`${name}: x`, 'b: ']);
+  t.same(await entriesOf(tar(gnuLongName(name), { ...cut, gnu: true }, { path: 'b' })), [
+    `${name}: x`,
+    'b: ',
+  ]);
+  t.same(await entriesOf(tar(pax({ path: name }), cut, { path: 'b' })), [`${name}: x`, 'b: ']);
 });
 
-t.test('a file is described by four headers at most, of a mebibyte each', async (t) => {
+t.test('a file has at most four extended headers, of a mebibyte each', async (t) => {
   const comments = (count: number): Buffer[] => Array.from({ length: count }, () => pax({ comment: 'x' }));
-  t.same(await told(tar(...comments(4), { path: 'a', body: '1' })), ['a: 1']);
-  t.same(await told(tar(...comments(5), { path: 'a', body: '1' })), ['too many headers describe one file']);
+  t.same(await entriesOf(tar(...comments(4), { path: 'a', body: '1' })), ['a: 1']);
+  t.same(await entriesOf(tar(...comments(5), { path: 'a', body: '1' })), [
+    'too many headers describe one file',
+  ]);
   const overhead = '1048576 comment=\n'.length;
   for (const [size, isTaken] of [
     [2 ** 20, true],
@@ -149,13 +154,13 @@ t.test('a file is described by four headers at most, of a mebibyte each', async 
   ] as const) {
     const body = `${size} comment=${'x'.repeat(size - overhead)}\n`;
     t.same(
-      await told(tar({ path: 'p', type: 'x', body }, { path: 'a', body: '1' })),
+      await entriesOf(tar({ path: 'p', type: 'x', body }, { path: 'a', body: '1' })),
       isTaken ? ['a: 1'] : [`a header of ${size} bytes describes the next file`],
     );
   }
 });
 
-t.test('reports each kind of damage by its cause', async (t) => {
+t.test('reports the cause of each kind of damage', async (t) => {
   const a = rawEntry({ path: 'a', body: '1' });
   const empty = Buffer.alloc(0);
   const cases: [archive: Buffer, message: string | RegExp, after?: string][] = [
@@ -209,25 +214,25 @@ t.test('reports each kind of damage by its cause', async (t) => {
   ] as const)
     cases.push([tar(rawEntry({ path: 'a', type })), `the archive entry "a" is ${what}`]);
   for (const [archive, message, after] of cases) {
-    const seen = await told(archive);
+    const seen = await entriesOf(archive);
     t.equal(seen.length, after === undefined ? 1 : 2, String(message));
     t.match(seen.at(-1), message);
     if (after !== undefined) t.equal(seen[0], after);
   }
-  t.same(await told(tar(pax({ size: '1'.repeat(15) }), a)), ['the archive is cut short']);
+  t.same(await entriesOf(tar(pax({ size: '1'.repeat(15) }), a)), ['the archive is cut short']);
 });
 
-t.test('padding after the end is passed over up to sixteen mebibytes', async (t) => {
+t.test('skips up to sixteen mebibytes of padding after the end', async (t) => {
   const most = 16 * 2 ** 20;
   async function* padded(padding: number): AsyncGenerator<Uint8Array> {
     yield tar({ path: 'a', body: '1' });
     for (let left = padding; left > 0; left -= 2 ** 20) yield Buffer.alloc(Math.min(left, 2 ** 20));
   }
-  t.same(await told(padded(most)), ['a: 1']);
-  t.same(await told(padded(most + 1)), ['a: 1', 'the archive has endless padding']);
+  t.same(await entriesOf(padded(most)), ['a: 1']);
+  t.same(await entriesOf(padded(most + 1)), ['a: 1', 'the archive has endless padding']);
 });
 
-t.test('the input is closed when the archive is read, refused or left', async (t) => {
+t.test('closes the input after the archive is read, rejected or abandoned', async (t) => {
   for (const archive of [
     tar({ path: 'a' }),
     Buffer.from('x'.repeat(600)),
@@ -273,7 +278,7 @@ t.test('reads back what it writes, with the declared length and stable bytes', a
     return Buffer.concat(chunks);
   };
   const archive = await bytesOf(at);
-  t.same(await told(archive), ['a: ', 'b: 512', `${long}: 513`, 'c: z']);
+  t.same(await entriesOf(archive), ['a: ', 'b: 512', `${long}: 513`, 'c: z']);
   t.equal(archive.length, tarSize(files, at));
   t.equal(tarSize([], at), 1024);
   t.ok(archive.equals(await bytesOf(new Date('2026-11-20T01:02:03Z'))), 'times are whole seconds');
@@ -285,12 +290,12 @@ t.test('reads back what it writes, with the declared length and stable bytes', a
   t.equal(parseInt(field(116, 124), 8), 0);
   t.equal(parseInt(field(136, 148), 8) * 1000, Date.parse('2026-11-20T01:02:03Z'));
   t.equal(field(156, 157), '0');
-  t.equal(field(265, 329), '', 'no name of a user or a group');
+  t.equal(field(265, 329), '', 'no user or group names');
   const early = await bytesOf(new Date('1960-01-01T00:00:00Z'));
   t.equal(parseInt(early.toString('latin1', 136, 147), 8), 0, 'none before 1970');
 });
 
-t.test('a file that has changed since it was hashed ends the archive', async (t) => {
+t.test('a file that changed since it was hashed ends the archive with an error', async (t) => {
   const open = (...texts: string[]) =>
     async function* () {
       for (const text of texts) yield Buffer.from(text);
@@ -308,6 +313,6 @@ t.test('a file that has changed since it was hashed ends the archive', async (t)
       },
       { code: 'body_mismatch', message: /^"a": / },
     );
-    t.ok(size <= 512 + most, `${size} bytes until then`);
+    t.ok(size <= 512 + most, `${size} bytes before the error`);
   }
 });

@@ -39,7 +39,7 @@ const site = {
 interface Source {
   location: SourceLocation;
   secrets?: Secrets;
-  /** Writes a file of the source; an old one unless it is `recent`. */
+  /** Writes a file of the source, with an old time unless it is `recent`. */
   write: (name: string, text: string, options?: { recent?: boolean }) => Promise<void> | void;
 }
 
@@ -156,12 +156,12 @@ async function anUnchangedSourceReadsNoFile(t: Test, source: Source, place: stri
   t.equal(readFileSync(path.join(publisher.web, 'index.html'), 'utf8'), site['index.html']);
 }
 
-t.test('a local directory is published, and unchanged it is not read', async (t) => {
+t.test('publishes a local directory, and does not read it again if it is unchanged', async (t) => {
   const source = localSource(t);
   await anUnchangedSourceReadsNoFile(t, source, placeOf(source));
 });
 
-t.test('a directory on SFTP likewise', async (t) => {
+t.test('publishes a directory on SFTP likewise', async (t) => {
   const server = await startSshd(t);
   const directory = path.join(server.root, 'site');
   for (const [name, text] of Object.entries(site)) writeFile(directory, name, text);
@@ -170,7 +170,7 @@ t.test('a directory on SFTP likewise', async (t) => {
   await anUnchangedSourceReadsNoFile(t, { location, write }, t.testdir({}));
 });
 
-t.test('a prefix of a bucket likewise', async (t) => {
+t.test('publishes a prefix of a bucket likewise', async (t) => {
   const server = await startRadosgw(t);
   const bucket = await server.newBucket();
   const client = server.client();
@@ -183,7 +183,7 @@ t.test('a prefix of a bucket likewise', async (t) => {
   await anUnchangedSourceReadsNoFile(t, source, t.testdir({}));
 });
 
-t.test('a change that keeps size and time of the file is noticed', async (t) => {
+t.test('detects a change that keeps size and time of the file', async (t) => {
   const source = localSource(t);
   const publisher = new Publisher(source, placeOf(source));
   await publisher.run();
@@ -192,13 +192,13 @@ t.test('a change that keeps size and time of the file is noticed', async (t) => 
   t.equal(readFileSync(path.join(publisher.web, 'index.html'), 'utf8'), '<p>HOME</p>');
 });
 
-t.test('a file that changed within two seconds of the listing is read again', async (t) => {
+t.test('reads a file again that changed within two seconds of the listing', async (t) => {
   const source = localSource(t);
   await source.write('index.html', 'recent', { recent: true });
   const publisher = new Publisher(source, placeOf(source));
   await publisher.run();
   t.same(await publisher.actions(), ['skip_same']);
-  t.same(publisher.reads, ['index.html'], 'its digest was not kept');
+  t.same(publisher.reads, ['index.html'], 'its digest was not stored');
 });
 
 t.test('a file that changes while it is read fails the bundle with its name', async (t) => {
@@ -216,10 +216,10 @@ t.test('a file that changes while it is read fails the bundle with its name', as
   });
   t.notOk(existsSync(publisher.web), 'nothing is published');
   publisher.onRead = () => undefined;
-  t.same(await publisher.actions(), ['publish_new'], 'the next run takes the new state');
+  t.same(await publisher.actions(), ['publish_new'], 'the next run publishes the new state');
 });
 
-t.test('a dry run keeps no digests, and a damaged cache is no obstacle', async (t) => {
+t.test('a dry run stores no digests, and a damaged cache is ignored', async (t) => {
   const source = localSource(t);
   const publisher = new Publisher(source, placeOf(source));
   await publisher.run(true);
@@ -235,7 +235,7 @@ t.test('a dry run keeps no digests, and a damaged cache is no obstacle', async (
   t.same(await publisher.actions(), ['skip_same']);
 });
 
-t.test('.waybillignore, patterns and the defaults keep files out, and are listed', async (t) => {
+t.test('.waybillignore, patterns and the defaults exclude files, and lists them', async (t) => {
   const source = localSource(t, {
     ...site,
     '.waybillignore': '*.map\ndrafts/\n',
@@ -252,7 +252,7 @@ t.test('.waybillignore, patterns and the defaults keep files out, and are listed
   t.same(readdirSync(only.web).sort(), ['.publisher.json', 'index.html']);
 });
 
-t.test('files that hold secrets are refused by name, unless they are asked for', async (t) => {
+t.test('rejects files with secrets by name, unless they are included explicitly', async (t) => {
   const source = localSource(t, {
     ...site,
     '.env': 'TOKEN=1',
@@ -276,7 +276,7 @@ t.test('files that hold secrets are refused by name, unless they are asked for',
   t.same(await including.actions(), ['publish_new']);
 });
 
-t.test('symbolic links are refused with the flag that leaves them out', async (t) => {
+t.test('rejects symbolic links, and names the flag that excludes them', async (t) => {
   const source = localSource(t);
   symlinkSync('index.html', path.join(source.directory, 'home.html'));
   const refused = await new Publisher(source, placeOf(source)).run();
@@ -289,7 +289,7 @@ t.test('symbolic links are refused with the flag that leaves them out', async (t
   t.ok((await skipping.excluded()).includes('home.html'));
 });
 
-t.test('followed links stay below the source, and errors name the link', async (t) => {
+t.test('followed links must stay below the source, and errors name the link', async (t) => {
   const source = localSource(t, { ...site, '.env': 'KEY=1' });
   const at = (name: string): string => path.join(source.directory, name);
   symlinkSync('index.html', at('home.html'));
@@ -310,7 +310,7 @@ t.test('followed links stay below the source, and errors name the link', async (
   t.same(await new Publisher(source, placeOf(source), excluding).actions(), ['skip_same']);
 });
 
-t.test('a directory with a manifest is the bundle that the manifest describes', async (t) => {
+t.test('a directory with a manifest is the bundle that its manifest describes', async (t) => {
   const manifest = JSON.stringify({ created: '2026-11-20T00:00:00Z', files: ['index.html'] });
   const source = localSource(t, { ...site, 'manifest.json': manifest });
   const publisher = new Publisher(source, placeOf(source));

@@ -15,7 +15,7 @@ function namesFor(pattern: string): string[] {
   return [name, `${name}x`, `x${name}`, name.slice(1), name.replace('.', '_')].filter((each) => each !== '');
 }
 
-t.test('the default patterns match as the ignore package matches them one by one', async (t) => {
+t.test('the default patterns match like the ignore package with one pattern at a time', async (t) => {
   const names = [...new Set([...excludedByDefault, ...secretNames].flatMap(namesFor))];
   const paths = names.flatMap((name) => [
     `in-root/${name}`,
@@ -37,5 +37,5 @@ t.test('the default patterns match as the ignore package matches them one by one
   );
   const secrets = findings.filter(({ code }) => code === 'secret_file').map(({ file }) => file);
   t.same(secrets, remaining.filter(isSecret).sort());
-  t.ok(secrets.includes('.env/below'), 'a directory with the name of a secret holds secrets');
+  t.ok(secrets.includes('.env/below'), 'a directory with the name of a secret contains secrets');
 });

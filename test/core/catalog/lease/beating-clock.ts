@@ -2,7 +2,7 @@ import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import type { Clock } from '../../../../src/core/lib/clock.ts';
 import { testClock, untilAborted } from '../../../faults/world.ts';
 
-/** A clock that renews a lease on request of the test. */
+/** A clock that renews a lease when the test requests it. */
 export interface BeatingClock extends Clock {
   /** Advances to the next renewal and waits until it has ended. */
   beat(): Promise<void>;

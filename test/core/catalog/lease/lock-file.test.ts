@@ -35,11 +35,11 @@ t.test('a lock with a lost response counts as created only if it exists', async 
   }
   const inner = files();
   await put(inner, lockKey, lockText(elsewhere, 0));
-  t.equal(await createLock(inner, holder), false, 'that of another is not ours');
+  t.equal(await createLock(inner, holder), false, "another publisher's lock is not ours");
   const refused = new WaybillError('storage_denied', 'no');
   await put(inner, lockKey, lockText(holder, 0));
   const denying: Storage = { ...inner, write: async () => Promise.reject(refused) };
-  await t.rejects(createLock(denying, holder), refused, 'a refusal is one, whatever is there');
+  await t.rejects(createLock(denying, holder), refused, 'a refusal counts as such, whatever exists');
 });
 
 t.test('a missing or malformed lock has no owner, and an unreadable one is an error', async (t) => {

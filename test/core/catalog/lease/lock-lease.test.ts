@@ -77,7 +77,7 @@ t.test('a lock overwritten by another holder during the sweep is not held', asyn
   const lease = await acquire(storage, 'mine', clock);
   t.ok(
     clock.monotonic() >= defaultLeaseTimes.staleAfterMs,
-    'the other one was waited for until it was stale',
+    'the contender waited until the other one was stale',
   );
   await lease.fence();
   await lease.release();
@@ -264,20 +264,20 @@ t.test('after the release, nothing is renewed and the holder counts as dead', as
   await lease.release();
   await clock.beat();
   t.equal((await snapshot(storage)).size, 0);
-  t.ok(isKnownDead(lease.holder), 'no contender waits for a lock that it left');
+  t.ok(isKnownDead(lease.holder), 'no contender waits for its remaining lock');
 });
 
 t.test('a failed release is logged and keeps the lock, and the next contender does not wait', async (t) => {
   const inner = files();
   const refused = new WaybillError('storage_denied', 'no');
-  const told: object[] = [];
-  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const warnings: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
   const storage: Storage = {
     ...inner,
     remove: async (key) => (key === lockKey ? Promise.reject(refused) : inner.remove(key)),
   };
   await (await acquire(storage, 'mine', testClock(), log)).release();
-  t.match(told, [{ storage: inner.label, err: refused }]);
+  t.match(warnings, [{ storage: inner.label, err: refused }]);
   const clock = testClock();
   await (await acquire(inner, 'next', clock)).release();
   t.equal(clock.monotonic(), 0);
@@ -410,7 +410,7 @@ t.test('a contender that was suspended while waiting takes no lock', async (t) =
     },
   };
   await t.rejects(acquire(storage, 'mine', suspended), { code: 'lease_lost' });
-  t.same(calls, [], 'what it is about to publish may be out of date');
+  t.same(calls, [], 'its bundle may be outdated');
 });
 
 t.test('stages a state without syncing, and restores only the bytes found', async (t) => {

@@ -183,7 +183,7 @@ t.test('a contender suspended before it steals the lock steals nothing', async (
     },
   };
   await t.rejects(acquire(counted, clock), lost);
-  t.equal(thefts, 0, 'nor does it take the lock for a moment');
+  t.equal(thefts, 0, 'it never holds the lock');
   await keepsTheirs(t, inner);
 });
 
@@ -215,7 +215,7 @@ t.test('a contender that took a lock other than the stale one restores it', asyn
   const lease = await acquire(storage);
   t.equal(seen, theirs);
   await lease.release();
-  t.equal((await snapshot(inner)).size, 0, 'nor does what it took stay in staging');
+  t.equal((await snapshot(inner)).size, 0, 'the lock that it took does not stay in staging');
 });
 
 t.test('a contender that was overtaken keeps the lock of a third one and continues', async (t) => {
@@ -381,7 +381,7 @@ t.test('passes on results of the storage, and unchanged bodies if outputs are st
     t.equal(await held.write(key('a'), body, { mode: 'replace' }), answers);
     t.equal(await held.keep!(key('a'), key('aside')), kept);
   }
-  t.equal(written[0], body, 'a driver may know a quicker way to copy it');
+  t.equal(written[0], body, 'a driver may have a faster way to copy it');
   t.not(written[1], body);
 });
 

@@ -52,7 +52,7 @@ t.test('throws the original error if the write was certainly not applied', async
 t.test('compares states by all of their bytes', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   const mine = bytesBody('new');
-  t.notOk(await isStateOf(storage, mine), 'there is none');
+  t.notOk(await isStateOf(storage, mine), 'there is no state');
   await put(storage, '.publisher.json', 'new');
   t.ok(await isStateOf(storage, mine));
   await put(storage, '.publisher.json', 'old');

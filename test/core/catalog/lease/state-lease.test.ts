@@ -49,7 +49,7 @@ for (const honoured of ['full', 'create', 'none'] as const)
   t.test(`conditions ${honoured}: takes, fences, commits and releases a lease`, async (t) => {
     const storage = objects(honoured);
     const lease = await acquire(storage);
-    t.equal((await readState(storage)).raw, null, 'nothing is written to acquire it');
+    t.equal((await readState(storage)).raw, null, 'acquiring it writes nothing');
     await lease.writeState(intent(lease));
     await lease.fence();
     await lease.writeState(committed);
@@ -141,7 +141,7 @@ t.test("a renewal increments the intent's counter, and a later commit succeeds",
   t.equal((await pendingIn(storage))?.renewals, 1);
   await lease.writeState(committed);
   await clock.beat();
-  t.equal(await pendingIn(storage), null, 'a renewal after the commit brings no intent back');
+  t.equal(await pendingIn(storage), null, 'a renewal after the commit does not restore the intent');
   await lease.release();
 });
 
@@ -164,7 +164,7 @@ t.test('restores the state to its original bytes or to none', async (t) => {
   await third.writeState(intent(third));
   await third.restoreState();
   await third.release();
-  t.equal((await readState(storage)).raw?.digest, foreign, 'also where it was laid out otherwise');
+  t.equal((await readState(storage)).raw?.digest, foreign, 'also with another layout');
 });
 
 /** Records the options of each write, and can lose its response. */
@@ -236,8 +236,8 @@ t.test('without versions, checks the owner of the state before each write', asyn
 });
 
 t.test('a long plan or a commit needs no renewals to keep the lease', async (t) => {
-  const told: object[] = [];
-  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const warnings: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
   const { storage, writes } = noting(objects());
   const clock = beatingClock();
   const lease = await acquire(storage, 'mine', clock, log);
@@ -250,7 +250,7 @@ t.test('a long plan or a commit needs no renewals to keep the lease', async (t) 
   lease.check();
   t.equal(writes.length, 2);
   await lease.release();
-  t.same(told, []);
+  t.same(warnings, []);
 });
 
 for (const honoured of ['full', 'create', 'none'] as const)
@@ -268,8 +268,8 @@ for (const honoured of ['full', 'create', 'none'] as const)
   });
 
 t.test('an attempt whose commit was refused keeps the state of the next holder', async (t) => {
-  const told: object[] = [];
-  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const warnings: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
   const storage = objects();
   const lease = await acquire(storage, 'mine', testClock(), log);
   await lease.writeState(intent(lease));
@@ -278,7 +278,7 @@ t.test('an attempt whose commit was refused keeps the state of the next holder',
   await t.rejects(lease.writeState(committed), { code: 'storage_conflict' });
   await lease.release();
   t.equal((await readState(storage)).raw?.digest, digestOf(theirs));
-  t.match(told, [{ err: { code: 'storage_conflict' } }], 'a failed release is logged');
+  t.match(warnings, [{ err: { code: 'storage_conflict' } }], 'a failed release is logged');
 });
 
 t.test('does not remove a state that it did not write, and can write again after removing one', async (t) => {
@@ -379,7 +379,7 @@ for (const honoured of ['full', 'create', 'none'] as const)
     isLost = true;
     await lease.removeState();
     isLost = false;
-    t.equal((await readState(storage)).raw, null, 'a lost answer is no failure');
+    t.equal((await readState(storage)).raw, null, 'a lost response is not a failure');
     t.same(conditions, [honoured === 'full' ? { ifVersion: version } : {}]);
     await lease.writeState(intent(lease));
     t.equal(writes.at(-1)?.mode, honoured === 'none' ? 'replace' : 'create', 'there is none to replace');
@@ -499,7 +499,7 @@ t.test('a holder that renews its intent keeps the lease, and its contender stops
     message: /process 7 on another/,
   });
   t.ok(clock.monotonic() >= defaultLeaseTimes.waitMs && clock.monotonic() < defaultLeaseTimes.staleAfterMs);
-  t.ok(beats?.aborted, 'nothing beats any more');
+  t.ok(beats?.aborted, 'there are no more renewals');
 });
 
 t.test('takes no lease after an abort or a suspension', async (t) => {

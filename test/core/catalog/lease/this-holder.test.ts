@@ -57,7 +57,7 @@ t.test('a holder on another host is not known to be dead', async (t) => {
     t.equal(isKnownDead(holder), false, what);
     const gone = { pid: 2 ** 30 };
     const isElsewhere = /host|boot|namespace|is not known/.test(what);
-    if (isElsewhere) t.equal(isKnownDead({ ...holder, ...gone }), false, `${what}, whatever its pid is`);
+    if (isElsewhere) t.equal(isKnownDead({ ...holder, ...gone }), false, `${what}, with any pid`);
   }
 });
 
@@ -70,7 +70,7 @@ t.test('a holder is dead if its process or thread has ended', async (t) => {
     'the thread id belongs to a later thread': { thread: `${tid} 1` },
   }))
     t.equal(isKnownDead({ ...active, ...changed }), true, what);
-  t.equal(isKnownDead({ ...active, thread: null }), false, 'a thread that is not known says nothing');
+  t.equal(isKnownDead({ ...active, thread: null }), false, 'nothing is known about an unknown thread');
   retire(active);
   t.equal(isKnownDead({ ...active, thread: null }), true);
 });
@@ -83,5 +83,5 @@ t.test('a zombie counts as ended, and program names may contain parentheses', as
       t.equal(startTimeIn(stat(name, state)), '22', `${name} in state ${state}`);
     for (const state of ['Z', 'X']) t.equal(startTimeIn(stat(name, state)), null, state);
   }
-  t.equal(startTimeIn('7 (node) R 1'), null, 'nothing that is known of it');
+  t.equal(startTimeIn('7 (node) R 1'), null, 'nothing known');
 });

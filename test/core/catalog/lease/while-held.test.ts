@@ -37,14 +37,14 @@ for (const [name, [method, change]] of Object.entries(changes))
     await change({ ...inner, [method]: async (...args: unknown[]) => void asked.push(args) });
     let checks = 0;
     const held = whileHeld(storage, { check: () => void (checks += 1) });
-    t.equal(await change(held), answer, 'what the storage answers');
+    t.equal(await change(held), answer, 'the result of the storage');
     t.same([checks, calls.length], [1, 1]);
-    t.same(calls, asked, 'as it was asked');
+    t.same(calls, asked, 'with the same arguments');
     const lost = whileHeld(storage, {
       check: () => {
         throw leaseLost(inner, 'overtaken');
       },
     });
     await t.rejects(async () => change(lost), { code: 'lease_lost' });
-    t.equal(calls.length, 1, 'the storage was not asked');
+    t.equal(calls.length, 1, 'the storage was not called');
   });

@@ -124,7 +124,7 @@ t.test(
     const storage = memoryStorage({ flavour: 'objects' });
     for (const copy of copies) await put(storage, copy, 'copy');
     await sweepAbandoned(context(late - 1), storage, { kind: 'invalid', reason: 'x' });
-    t.same(await names(storage), all, 'whose they are is unknown without a catalog');
+    t.same(await names(storage), all, 'without a catalog, their owner is unknown');
   },
 );
 

@@ -2,13 +2,13 @@ import fc from 'fast-check';
 import t from 'tap';
 import { decodeUtf8 } from '../../../../src/core/lib/located-json/decode.ts';
 
-t.test('text is decoded, and a byte order mark is reported and left out', async (t) => {
+t.test('decodes text, and reports and skips a byte order mark', async (t) => {
   t.same(decodeUtf8(Buffer.from('é夜')), { ok: true, text: 'é夜', hasByteOrderMark: false });
   t.same(decodeUtf8(Buffer.from('\ufeff{}')), { ok: true, text: '{}', hasByteOrderMark: true });
   t.same(decodeUtf8(Buffer.from('\ufffd')), { ok: true, text: '\ufffd', hasByteOrderMark: false });
 });
 
-t.test('the first byte that fits no character has its place', async (t) => {
+t.test('reports the position of the first invalid byte', async (t) => {
   const cases: [bytes: number[], byte: number, line: number, column: number][] = [
     [[0xff], 1, 1, 1],
     [[0x61, 0x0a, 0xc3, 0xa9, 0xc3, 0x28], 5, 2, 2],
@@ -27,7 +27,7 @@ t.test('the first byte that fits no character has its place', async (t) => {
 });
 
 t.test(
-  'it agrees with the decoder of the platform, and everything before the bad byte is text (property)',
+  "agrees with the platform's decoder, and all bytes before the invalid one are text (property)",
   async () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 12 }), (bytes) => {

@@ -55,16 +55,16 @@ t.test('agrees with JSON.parse on validity, for any text (property)', async () =
   );
 });
 
-t.test('the value that is understood is that of JSON.parse (property)', async (t) => {
+t.test('parses the same value as JSON.parse (property)', async (t) => {
   fc.assert(
     fc.property(fc.json(), (text) => t.same(examine(text).value, JSON.parse(text))),
     { numRuns: 200 },
   );
   const value = examine('{"__proto__": {"a": 1}, "b": [1, true, null, "x\\n"]}').value as object;
-  t.ok(Object.hasOwn(value, '__proto__'), 'and __proto__ is a key like any other');
+  t.ok(Object.hasOwn(value, '__proto__'), '__proto__ is an ordinary key');
 });
 
-t.test('wanted places are found by pointer, escapes and the last of two equal keys included', async (t) => {
+t.test('finds values by pointer, including escapes and the last of two equal keys', async (t) => {
   const text = '{"a/b": {"~": 1}, "list": [0, {"x": 2}], "k": 1, "k": 22}';
   const { valueOffset, keyOffset, problems } = examine(text, [
     '',
@@ -78,12 +78,12 @@ t.test('wanted places are found by pointer, escapes and the last of two equal ke
   t.equal(text.slice(keyOffset('/a~1b/~0') ?? 0, (keyOffset('/a~1b/~0') ?? 0) + 3), '"~"');
   t.equal(text.at(valueOffset('/list/1/x')), '2');
   t.equal(text.slice(valueOffset('/k')), '22}');
-  t.equal(text.at(valueOffset('/list/7/y')), '[', 'the nearest value around what is missing');
+  t.equal(text.at(valueOffset('/list/7/y')), '[', 'the nearest value around the missing one');
   t.equal(keyOffset('/list/7/y'), null);
   t.match(problems, [{ kind: 'duplicate_key', pointer: '/k', offset: text.lastIndexOf('"k"') }]);
 });
 
-t.test('every mistake is one problem at its own place, and reading goes on after it', async (t) => {
+t.test('each mistake is one problem at its position, and parsing continues after it', async (t) => {
   const cases: [text: string, problems: string[]][] = [
     ['', ['empty 0']],
     [' \n', ['empty 0']],
@@ -113,14 +113,14 @@ t.test('every mistake is one problem at its own place, and reading goes on after
   for (const [text, problems] of cases) t.same(kindsOf(text), problems, text);
 });
 
-t.test('hostile texts end at a limit, without recursion and in linear time', async (t) => {
+t.test('stops at a limit in hostile texts, without recursion and in linear time', async (t) => {
   t.match(examine('['.repeat(5_000_000)).problems, [{ kind: 'too_deep', offset: 64 }]);
   t.match(examine(`["\n${'['.repeat(1_000_000)}`).problems.at(-1), { kind: 'too_deep' });
   t.match(examine(`[${'[],'.repeat(100_000)}`).problems.at(-1), { kind: 'too_many_containers' });
   t.equal(examine('a '.repeat(1_000_000)).problems.length, 2);
   t.equal(examine(`[${'a '.repeat(1_000_000)}`).problems.length, 100);
   t.equal(examine(`{${'"k":1,'.repeat(1_000_000)}"l":2}`).problems.length, 100);
-  // With time in the square of the length, this would take hours.
+  // With quadratic time, this would take hours.
   const length = 3_000_000;
   t.equal(examine(`{"a": "${'\\"'.repeat(length)}" ${'}'.repeat(length)}`).problems.length, 1);
 });

@@ -16,7 +16,7 @@ t.test('offsets become lines and columns from 1, in UTF-16 code units', async (t
   );
 });
 
-t.test('keys survive the way into a pointer and back', async (t) => {
+t.test('keys are unchanged after conversion to a pointer and back', async (t) => {
   const keys = ['a/b', '~', '~1', '', '0'];
   t.same(pointerSegments(keys.map((key) => `/${escapePointer(key)}`).join('')), keys);
   t.same(pointerSegments(''), []);
@@ -26,7 +26,7 @@ t.test('keys survive the way into a pointer and back', async (t) => {
   t.equal(quotedName('x'.repeat(201)), `"${'x'.repeat(200)}…"`);
 });
 
-t.test('the shape of a text counts what is outside strings', async (t) => {
+t.test('measures the structure of a text outside its strings', async (t) => {
   t.same(measureJson('{"a": [1, {"b,:{": "\\"]"}], "c" : {}}'), {
     containers: 4,
     depth: 3,

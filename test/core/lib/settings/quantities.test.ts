@@ -40,7 +40,7 @@ t.test('durations are a whole number and a unit', async (t) => {
     t.equal(parseDuration(text), undefined, JSON.stringify(text));
 });
 
-t.test('sizes are whole bytes, counted by 1024 or by 1000', async (t) => {
+t.test('sizes are integers of bytes, with units of 1024 or 1000', async (t) => {
   for (const [text, bytes] of [
     ['512MiB', 536_870_912],
     ['2GB', 2_000_000_000],
@@ -75,7 +75,7 @@ t.test('sizes are whole bytes, counted by 1024 or by 1000', async (t) => {
     t.equal(parseSize(value), undefined, JSON.stringify(value));
 });
 
-t.test('whatever is accepted is a safe whole number', async () => {
+t.test('every accepted value is a safe integer', async () => {
   const unit = fc.constantFrom('ms', 's', 'm', 'h', 'd', 'B', 'KiB', 'MiB', 'GB', 'TiB', '');
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 10n ** 20n }), unit, (count, unit) => {
@@ -86,7 +86,7 @@ t.test('whatever is accepted is a safe whole number', async () => {
   );
 });
 
-t.test('sizes and durations read well', async (t) => {
+t.test('formats sizes and durations readably', async (t) => {
   for (const [bytes, text] of [
     [0, '0 B'],
     [1023, '1023 B'],

@@ -26,7 +26,7 @@ const slackText = (occurrence: Occurrence, options = plain): string =>
 const discordText = (occurrence: Occurrence, options = plain): string =>
   (JSON.parse(chatBody(event(occurrence), chatFormats.discord, options)) as { content: string }).content;
 
-t.test('a failure says what failed, why, and what to do', async (t) => {
+t.test('a failure names the failed bundle, the cause, and the fix', async (t) => {
   const consoleUrl = 'https://publish.example.org/';
   t.equal(
     slackText(failure('talk'), { title: null, consoleUrl }),
@@ -42,7 +42,7 @@ Time: 2026-11-20 02:04:34 UTC
   );
 });
 
-t.test('a name is neither markup, nor a mention, nor a line of its own', async (t) => {
+t.test('a name cannot add markup, a mention or a line', async (t) => {
   const name =
     '<!channel> <@U1> @everyone @here <https://evil.example|x> *b* `c` [x](https://evil.example)\n\u202E& done';
   const slack = slackText(failure(name));
@@ -64,7 +64,7 @@ t.test('a name is neither markup, nor a mention, nor a line of its own', async (
   t.notMatch(slack + discord, '\u202E');
 });
 
-t.test('a message of any length fits, and no escape is cut in half', async (t) => {
+t.test('a message of any length is shortened to fit, without splitting an escape', async (t) => {
   const long = '&<'.repeat(5_000);
   for (const title of [null, '{{bundle}}'.repeat(50)]) {
     const slack = slackText(failure(long, long), { title, consoleUrl: null });
@@ -186,7 +186,7 @@ t.test('every type of event has a message', async (t) => {
   }
 });
 
-t.test('a template has documented fields and nothing else', async (t) => {
+t.test('a template has only the documented fields', async (t) => {
   t.equal(
     slackText(failure('a&b'), {
       title: '<!here> {{ bundle }}: {{outcome}} {{channel}}',
@@ -208,7 +208,7 @@ t.test('a template has documented fields and nothing else', async (t) => {
 });
 
 for (const [name, kind] of Object.entries({ slack: slackKind, discord: discordKind }))
-  t.test(`${name}: the retries of webhooks apply, and no text shows the URL`, async (t) => {
+  t.test(`${name}: retries like a webhook, and no text shows the URL`, async (t) => {
     const receiver = await startReceiver(t, (response, attempt) => {
       response.writeHead(attempt === 1 ? 429 : attempt === 2 ? 200 : 404, { 'retry-after': '2' }).end('ok');
     });

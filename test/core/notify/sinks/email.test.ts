@@ -33,7 +33,7 @@ async function send(
   return { ...delivery, event };
 }
 
-t.test('a failure is one message with the cause, the next step and the link to the console', async (t) => {
+t.test('a failure is one message with the cause, the fix and the link to the console', async (t) => {
   const server = await startSmtp(t, { tls: 'none' });
   const to = ['ops@example.org', 'dev@example.org'];
   const sent = options(server.port, { to, consoleUrl: 'https://publish.example.org/waybill/' });
@@ -86,7 +86,7 @@ t.test('a server that answers 4xx gets the message again, with the same id', asy
   }
 });
 
-t.test('5xx is not tried again, and the record has the words of the server on one line', async (t) => {
+t.test("5xx is not retried, and the record has the server's text on one line", async (t) => {
   for (const step of ['greeting', 'MAIL', 'RCPT', 'DATA', 'end of DATA'] as const) {
     const words = '550-5.7.1 we do not\r\n550 5.7.1 like\u0007 you';
     const server = await startScripted(t, (_, at) => (at === step ? words : null));
@@ -120,7 +120,7 @@ t.test('a server that is silent at any step is abandoned after the timeout', asy
   }
 });
 
-t.test('a server that is unreachable or drops the connection is tried again', async (t) => {
+t.test('an unreachable server, or one that disconnects, is retried', async (t) => {
   t.match(await send(options(await deadPort())), { delivered: false, tries: 4, reason: /\(ECONNREFUSED\)/ });
   for (const step of steps) {
     const server = await startScripted(t, (_, at) => (at === step ? 'hang up' : null));
@@ -132,7 +132,7 @@ t.test('a server that is unreachable or drops the connection is tried again', as
   }
 });
 
-t.test('a server that speaks no TLS is reported as such', async (t) => {
+t.test('reports a server without TLS', async (t) => {
   const server = await startScripted(t, () => null);
   t.match(await send(options(server.port, { tls: 'implicit' })), {
     delivered: false,
@@ -157,7 +157,7 @@ t.test('the address policy of webhooks applies', async (t) => {
   });
 });
 
-t.test('a probe connects and sends nothing', async (t) => {
+t.test('a probe connects but sends nothing', async (t) => {
   const server = await startSmtp(t, { tls: 'none' });
   t.match(await reachMailServer(options(server.port), never), /^connected; nothing was sent/);
   const error = { code: 'unreachable', message: /^127\.0\.0\.1:\d+: .*ECONNREFUSED/ };
@@ -166,7 +166,7 @@ t.test('a probe connects and sends nothing', async (t) => {
 
 const steps = ['greeting', 'EHLO', 'STARTTLS', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'end of DATA'] as const;
 
-/** Settings with which the client comes to this step. */
+/** Settings with which the client reaches this step. */
 function optionsFor(step: Step, port: number): EmailOptions {
   const login = step === 'AUTH' ? { user: 'u', password: 'p' } : null;
   return options(port, { login, tls: step === 'STARTTLS' ? 'starttls' : 'none' });
@@ -175,7 +175,7 @@ function optionsFor(step: Step, port: number): EmailOptions {
 type Step = 'greeting' | 'EHLO' | 'STARTTLS' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'end of DATA' | 'QUIT';
 
 /**
- * An SMTP server that gives these answers: null for the usual one, an empty text for none, and `hang up` to
+ * An SMTP server with these answers: null for the default one, an empty text for none, and `hang up` to
  * close the connection. `attempt` counts connections from 1.
  */
 async function startScripted(

@@ -57,7 +57,7 @@ t.test('an event is one signed POST', async (t) => {
   t.same(new Webhook(secret).verify(one?.body ?? '', one?.headers as Record<string, string>), event);
 });
 
-t.test('500 and then 200: tried again with the same id and a new signature', async (t) => {
+t.test('retries after 500 with the same id and a new signature', async (t) => {
   const receiver = await status(t, (attempt) => (attempt === 1 ? 500 : 200));
   t.match(await send(receiver.url), { delivered: true, tries: 2, pauses: [499] });
   t.equal(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size, 1);
@@ -65,7 +65,7 @@ t.test('500 and then 200: tried again with the same id and a new signature', asy
     t.ok(new Webhook(secret).verify(body, headers as Record<string, string>));
 });
 
-t.test('four tries and no more, with longer and longer pauses', async (t) => {
+t.test('makes four attempts, with increasing pauses', async (t) => {
   const receiver = await status(t, () => 503);
   t.match(await send(receiver.url), {
     delivered: false,
@@ -77,14 +77,14 @@ t.test('four tries and no more, with longer and longer pauses', async (t) => {
 });
 
 for (const code of [400, 401, 404, 422])
-  t.test(`${code} is not tried again`, async (t) => {
+  t.test(`${code} is not retried`, async (t) => {
     const receiver = await status(t, () => code);
     t.match(await send(receiver.url), { delivered: false, tries: 1, gone: false });
     t.equal(receiver.received.length, 1);
   });
 
 for (const code of [408, 429, 503])
-  t.test(`${code} is tried again, not before Retry-After`, async (t) => {
+  t.test(`${code} is retried, not before Retry-After`, async (t) => {
     const receiver = await startReceiver(
       t,
       (response, attempt) =>
@@ -93,7 +93,7 @@ for (const code of [408, 429, 503])
     t.match(await send(receiver.url), { delivered: true, tries: 2, pauses: [7_000] });
   });
 
-t.test('a receiver that asks for an hour is left alone', async (t) => {
+t.test('does not wait for a receiver that requests an hour', async (t) => {
   const receiver = await status(t, () => 429, { 'retry-after': '3600' });
   t.match(await send(receiver.url), {
     delivered: false,
@@ -103,7 +103,7 @@ t.test('a receiver that asks for an hour is left alone', async (t) => {
   });
 });
 
-t.test('Retry-After is seconds or a date, and nonsense is none', async (t) => {
+t.test('Retry-After is seconds or a date, and invalid values are ignored', async (t) => {
   const now = new Date('2026-11-20T00:00:00Z');
   t.equal(parseRetryAfter('0', now), 0);
   t.equal(parseRetryAfter('120', now), 120_000);
@@ -113,12 +113,12 @@ t.test('Retry-After is seconds or a date, and nonsense is none', async (t) => {
     t.equal(parseRetryAfter(value, now), undefined, String(value));
 });
 
-t.test('410 means never again', async (t) => {
+t.test('410 disables the receiver', async (t) => {
   const receiver = await status(t, () => 410);
   t.match(await send(receiver.url), { delivered: false, tries: 1, gone: true, reason: /wants no more/ });
 });
 
-t.test('a receiver that hangs is given up in time and tried again', async (t) => {
+t.test('a receiver that does not answer is abandoned after a timeout and retried', async (t) => {
   const receiver = await startReceiver(t, (response: ServerResponse, attempt) => {
     if (attempt === 3) response.end();
   });
@@ -131,7 +131,7 @@ t.test('a receiver that hangs is given up in time and tried again', async (t) =>
   });
 });
 
-t.test('a body that never ends does not matter: the status is the answer', async (t) => {
+t.test('a response with an endless body counts by its status', async (t) => {
   const receiver = await startReceiver(t, (response) => {
     response.writeHead(200).write('a');
     const timer = setInterval(() => response.write('a'), 10);
@@ -165,7 +165,7 @@ t.test('reports a refused connection, a cut connection and a response that is no
   t.match(await send(`http://127.0.0.1:${port}/`), { delivered: false, tries: 4 });
 });
 
-t.test('redirects are not followed, to metadata or anywhere', async (t) => {
+t.test('does not follow redirects, to metadata or elsewhere', async (t) => {
   const elsewhere = await startReceiver(t);
   for (const [code, location] of [
     [302, 'http://169.254.169.254/latest/meta-data/'],
@@ -183,7 +183,7 @@ t.test('redirects are not followed, to metadata or anywhere', async (t) => {
   t.equal(elsewhere.received.length, 0);
 });
 
-t.test('the address that is connected to is judged, and not the name', async (t) => {
+t.test('checks the resolved address, not the name', async (t) => {
   const receiver = await startReceiver(t);
   const { port } = new URL(receiver.url);
   const looked: string[] = [];
@@ -215,7 +215,7 @@ t.test('the address that is connected to is judged, and not the name', async (t)
     );
   t.equal(receiver.received.length, 1, 'nothing was sent there');
 
-  // A name that changes its mind between two tries.
+  // A name that resolves to other addresses on the second attempt.
   const rebinding = await status(t, () => 500, { connection: 'close' });
   t.match(
     await send(`http://receiver.test:${new URL(rebinding.url).port}/`, {
@@ -232,7 +232,7 @@ t.test('the address that is connected to is judged, and not the name', async (t)
   t.ok(looked.every((name) => name === 'receiver.test'));
 });
 
-t.test('an address in the URL is judged in every spelling', async (t) => {
+t.test('checks an address in the URL in every spelling', async (t) => {
   for (const host of [
     '169.254.169.254',
     '2852039166',
@@ -298,7 +298,7 @@ t.test('rejects an untrusted certificate without a retry', async (t) => {
   t.equal(requests, 0);
 });
 
-t.test('a connection is used again, and none is left open', async (t) => {
+t.test('reuses connections, and leaves none open', async (t) => {
   let connections = 0;
   const server = createServer((request, response) => {
     request.resume().on('end', () => response.end('thanks'));

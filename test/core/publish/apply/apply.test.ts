@@ -67,7 +67,7 @@ function catalogOf(outputs: OutputRecord[], pending: Pending | null = null): Cat
 const html = { contentType: 'text/html', cacheControl: null };
 const asFound = { size: 8, digest: digestOf('as found'), body: bytesBody('as found') };
 
-/** A destination that holds `a` and `gone`, with every call on the storage and the lease in one list. */
+/** A destination with `a` and `gone`, and a list of every call on the storage and the lease. */
 async function layOut(
   flavour: MemoryOptions['flavour'],
   found: Catalog = catalogOf([record('a', 'old'), record('gone', 'gone')]),
@@ -102,7 +102,7 @@ async function layOut(
 const options = { clock: testClock(), log: silentLog, concurrency: 1 };
 const steps = (calls: readonly string[]): string[] => calls.filter((call) => call !== 'check');
 
-/** What readers find, by name: without what waits in staging until the lease is released. */
+/** The files that readers find, by name, without staged files before the release of the lease. */
 async function published(storage: Storage): Promise<Record<string, string>> {
   const files = [...(await snapshot(storage))].filter(([name]) => !name.startsWith('.publisher.tmp/'));
   return Object.fromEntries(files);
@@ -177,7 +177,7 @@ for (const flavour of ['files', 'objects'] as const)
           ['gone', old],
           ['same', old],
         ],
-        'the intent still records all of it as it was',
+        'the intent still records all of it unchanged',
       );
       t.same(
         commit?.outputs.map(({ path, updatedAt }) => [path, updatedAt]),
@@ -220,7 +220,7 @@ t.test('assets become visible before pages, feeds and listings', async (t) => {
     typed('data/map.json', 'application/json'),
     typed('style.css', 'text/css; charset=utf-8'),
   ];
-  // Where directories move, those that are new do so whole.
+  // If directories can be moved, new ones move whole.
   for (const flavour of ['files', 'objects'] as const) {
     const [data, blog] = flavour === 'files' ? ['data', 'blog'] : ['data/map.json', 'blog/feed.xml'];
     const assets = [data, 'style.css'];
@@ -234,21 +234,18 @@ t.test('assets become visible before pages, feeds and listings', async (t) => {
   }
 });
 
-t.test(
-  'the lease is checked before every write, every file kept, the renames and every removal',
-  async (t) => {
-    for (const flavour of ['files', 'objects'] as const) {
-      const { storage, lease, calls } = await layOut(flavour);
-      await apply(planOf({}), { ...options, storage, lease });
-      const unchecked = calls.filter(
-        (call, index) => /^(write|keep|remove) /.test(call) && calls[index - 1] !== 'check',
-      );
-      t.same(unchecked, [], flavour);
-      if (flavour === 'files')
-        t.equal(calls[calls.findIndex((call) => call.startsWith('rename')) - 1], 'check');
-    }
-  },
-);
+t.test('checks the lease before every write, every kept file, the renames and every removal', async (t) => {
+  for (const flavour of ['files', 'objects'] as const) {
+    const { storage, lease, calls } = await layOut(flavour);
+    await apply(planOf({}), { ...options, storage, lease });
+    const unchecked = calls.filter(
+      (call, index) => /^(write|keep|remove) /.test(call) && calls[index - 1] !== 'check',
+    );
+    t.same(unchecked, [], flavour);
+    if (flavour === 'files')
+      t.equal(calls[calls.findIndex((call) => call.startsWith('rename')) - 1], 'check');
+  }
+});
 
 for (const flavour of ['files', 'objects'] as const)
   t.test(`${flavour}: an attempt that is fenced off removes nothing and commits nothing`, async (t) => {
@@ -275,7 +272,7 @@ t.test('an attempt on an object store that is fenced off after its writes remove
   t.equal((await snapshot(bare)).get('gone'), 'gone');
 });
 
-t.test('a failed write leaves the state as it was found and nothing of the attempt', async (t) => {
+t.test('a failed write leaves the state unchanged and no files of the attempt', async (t) => {
   const { storage, bare, lease, calls } = await layOut('files');
   const wrong = { ...output('b', 'b'), digest: digestOf('something else') };
   const plan = planOf({ writes: [output('a', 'new'), wrong] });
@@ -301,16 +298,19 @@ t.test('reports a wrong body by its file name, not by its staged name', async (t
   }
 });
 
-t.test('after a visible change everything is put back, and what the attempt created goes', async (t) => {
-  const { storage, bare, lease, calls } = await layOut('objects');
-  const wrong = { ...output('c', 'c'), digest: digestOf('something else') };
-  const plan = planOf({ writes: [output('a', 'new'), output('b', 'b'), wrong] });
-  await t.rejects(apply(plan, { ...options, storage, lease }), { code: 'body_mismatch' });
-  t.same(steps(calls).slice(-2), ['restore', 'removeTree .publisher.tmp/attempt']);
-  t.ok(calls.includes('remove b') && calls.includes('remove c'));
-  t.notOk(calls.includes('remove a'), 'an overwritten file is not removed');
-  t.same(Object.fromEntries(await snapshot(bare)), { a: 'old', gone: 'gone' });
-});
+t.test(
+  'after a visible change, restores everything and removes files that the attempt created',
+  async (t) => {
+    const { storage, bare, lease, calls } = await layOut('objects');
+    const wrong = { ...output('c', 'c'), digest: digestOf('something else') };
+    const plan = planOf({ writes: [output('a', 'new'), output('b', 'b'), wrong] });
+    await t.rejects(apply(plan, { ...options, storage, lease }), { code: 'body_mismatch' });
+    t.same(steps(calls).slice(-2), ['restore', 'removeTree .publisher.tmp/attempt']);
+    t.ok(calls.includes('remove b') && calls.includes('remove c'));
+    t.notOk(calls.includes('remove a'), 'an overwritten file is not removed');
+    t.same(Object.fromEntries(await snapshot(bare)), { a: 'old', gone: 'gone' });
+  },
+);
 
 const keepings: MemoryOptions[] = [
   { flavour: 'files' },
@@ -320,7 +320,7 @@ const keepings: MemoryOptions[] = [
 const localFiles: LocalFiles = { sizeOf: () => undefined };
 const before = { a: 'old', gone: 'gone' };
 
-/** Fails the first call of a kind, as a storage does that refuses it, or whose answer is lost. */
+/** Makes the first call of a kind fail: it is rejected, or its response is lost. */
 function failing(storage: Storage, call: 'rename' | 'remove' | 'write', at: string, error: Error): Storage {
   const refuse = async (key: string): Promise<void> => {
     if (key === at) throw error;
@@ -353,35 +353,35 @@ for (const options_ of keepings) {
     ['remove', 'gone'],
   ] as const;
   for (const [call, at] of points)
-    t.test(`${flavour}, kept ${keepBy}: ${call} ${at} is refused, and all is as before`, async (t) => {
+    t.test(`${flavour}, kept ${keepBy}: if ${call} ${at} is rejected, everything is restored`, async (t) => {
       const { storage, bare, lease, calls } = await layOut(flavour, undefined, {}, options_);
       const plan = planOf({ writes });
       const broken = failing(storage, call, at, refused);
       await t.rejects(apply(plan, { ...options, storage: broken, lease }), refused);
       t.same(Object.fromEntries(await snapshot(bare)), before);
-      t.ok(calls.includes('restore'), 'the state, too');
+      t.ok(calls.includes('restore'), 'including the state');
     });
 
-  t.test(`${flavour}, kept ${keepBy}: the commit is refused, and all is as before`, async (t) => {
+  t.test(`${flavour}, kept ${keepBy}: if the commit is rejected, everything is restored`, async (t) => {
     const writeState = async ({ pending }: Catalog): Promise<void> => {
       if (pending === null) throw refused;
     };
     const { storage, bare, lease, calls } = await layOut(flavour, undefined, { writeState }, options_);
     await t.rejects(apply(planOf({ writes }), { ...options, storage, lease }), refused);
     t.same(Object.fromEntries(await snapshot(bare)), before);
-    t.ok(calls.includes('restore'), 'the state, too');
+    t.ok(calls.includes('restore'), 'including the state');
   });
 
-  t.test(`${flavour}, kept ${keepBy}: no answer to a change, and the intent stays`, async (t) => {
+  t.test(`${flavour}, kept ${keepBy}: after a change with a lost response, the intent stays`, async (t) => {
     const { storage, bare, lease, calls } = await layOut(flavour, undefined, {}, options_);
     const broken = failing(storage, ...points[0], lost);
     await t.rejects(apply(planOf({ writes }), { ...options, storage: broken, lease }), lost);
-    t.same(Object.fromEntries(await snapshot(bare)), before, 'the files are as before');
-    t.notOk(calls.includes('restore'), 'a late request would make the state a lie');
+    t.same(Object.fromEntries(await snapshot(bare)), before, 'the files are unchanged');
+    t.notOk(calls.includes('restore'), 'a late request would make the state wrong');
   });
 }
 
-t.test('an object that the server refuses to change need not be put back', async (t) => {
+t.test('does not restore an object that the server refused to change', async (t) => {
   const { storage, bare, lease, calls } = await layOut('objects');
   const refused = new WaybillError('storage_denied', 'no');
   const deny = async (key: string): Promise<void> => {
@@ -424,7 +424,7 @@ t.test('nothing is deleted after an unknown commit', async (t) => {
   t.notOk(calls.some((call) => /^(remove|restore)/.test(call)));
 });
 
-t.test('staged files that are missing because the lease was lost are reported as that', async (t) => {
+t.test('staged files that are missing because the lease was lost are reported as a lost lease', async (t) => {
   let fences = 0;
   const fence = async (): Promise<void> => {
     fences += 1;
@@ -436,38 +436,35 @@ t.test('staged files that are missing because the lease was lost are reported as
   await t.rejects(apply(planOf({}), { ...options, storage, lease }), { code: 'lease_lost' });
 });
 
-t.test(
-  'what an interrupted attempt left is recorded as it is, and its unfinished files are swept',
-  async (t) => {
-    const interrupted: Pending = {
-      attemptId: 'before',
-      owner,
-      action: 'upsert_additive',
-      startedAt: '2026-11-20T00:00:00.000Z',
-      holder: null,
-      renewals: 0,
-      outputs: [record('left', 'left'), record('never', 'never')],
-      removes: [],
-    };
-    const found = catalogOf([record('left', 'older')], interrupted);
-    const { storage, lease, calls, written } = await layOut('objects', found);
-    await put(storage, 'left', 'left');
-    calls.length = 0;
-    await apply(planOf({ writes: [output('a', 'new')], removes: [] }), { ...options, storage, lease });
-    t.same(
-      written.at(-1)?.outputs.map(({ path, digest }) => [path, digest]),
-      [
-        ['left', digestOf('left')],
-        ['a', digestOf('new')],
-      ],
-    );
-    const sequence = steps(calls);
-    t.ok(sequence.indexOf('remove never') > sequence.indexOf('intent'), 'swept after the intent');
-    t.ok(sequence.indexOf('remove never') < sequence.indexOf('write a'), 'and before the first output');
-  },
-);
+t.test('records files of an interrupted attempt unchanged, and sweeps its unfinished files', async (t) => {
+  const interrupted: Pending = {
+    attemptId: 'before',
+    owner,
+    action: 'upsert_additive',
+    startedAt: '2026-11-20T00:00:00.000Z',
+    holder: null,
+    renewals: 0,
+    outputs: [record('left', 'left'), record('never', 'never')],
+    removes: [],
+  };
+  const found = catalogOf([record('left', 'older')], interrupted);
+  const { storage, lease, calls, written } = await layOut('objects', found);
+  await put(storage, 'left', 'left');
+  calls.length = 0;
+  await apply(planOf({ writes: [output('a', 'new')], removes: [] }), { ...options, storage, lease });
+  t.same(
+    written.at(-1)?.outputs.map(({ path, digest }) => [path, digest]),
+    [
+      ['left', digestOf('left')],
+      ['a', digestOf('new')],
+    ],
+  );
+  const sequence = steps(calls);
+  t.ok(sequence.indexOf('remove never') > sequence.indexOf('intent'), 'swept after the intent');
+  t.ok(sequence.indexOf('remove never') < sequence.indexOf('write a'), 'and before the first output');
+});
 
-t.test('a forced replacement removes what its plan says, and announces it', async (t) => {
+t.test('a forced replacement removes files as planned, and announces that', async (t) => {
   const { storage, bare, lease, written } = await layOut('files');
   await put(bare, 'deep/unmanaged', 'u');
   const removes = [listedKey('deep/unmanaged'), listedKey('gone')];
@@ -491,14 +488,14 @@ t.test('removes obstacles of a directory before the renames', async (t) => {
   ]);
 });
 
-t.test('copies of another attempt are swept only while the lease is held', async (t) => {
+t.test('copies of another attempt are swept only under the lease', async (t) => {
   const { storage, bare, lease, calls } = await layOut('objects');
   await put(bare, '.publisher.tmp/dead/kept-0', 'left by another attempt');
   await apply(planOf({}), { ...options, storage, lease });
   t.equal(calls[calls.indexOf('removeTree .publisher.tmp/dead') - 1], 'check');
 });
 
-t.test('a file that is missing although the lease is held is reported as that', async (t) => {
+t.test('a missing file under the lease is reported as such', async (t) => {
   const { storage, lease } = await layOut('files');
   const missing = new WaybillError('storage_not_found', 'it is gone');
   const broken = failing(storage, 'rename', 'b', missing);
@@ -516,13 +513,13 @@ t.test(
     await apply(planOf({ untouched: [untouched], removes }), { ...options, clock, storage, lease });
     const [intent, commit] = written;
     t.same(intent?.outputs.map(({ path }) => path).sort(), ['a', 'gone', 'same']);
-    t.same(intent?.pending?.removes, ['gone'], 'a key that no catalog may name is not announced');
+    t.same(intent?.pending?.removes, ['gone'], 'a key that no catalog may contain is not announced');
     t.equal(intent?.updatedAt, found.updatedAt);
     t.equal(commit?.updatedAt, '2026-11-21T00:00:00.000Z');
   },
 );
 
-/** A lease that is lost from the moment that `lose` is called, as it is for a process that was suspended. */
+/** A lease that is lost once `lose` is called, as for a suspended process. */
 function losable(): { check: () => void; lose: () => void } {
   let isLost = false;
   return {
@@ -534,7 +531,7 @@ function losable(): { check: () => void; lose: () => void } {
 }
 
 t.test(
-  'who was suspended past its lease when a write failed asks for nothing and undoes nothing',
+  'an attempt suspended past its lease during a failed write neither checks the lease nor restores',
   async (t) => {
     const { check, lose } = losable();
     const { storage, lease, calls } = await layOut('files', undefined, { check });
@@ -547,11 +544,11 @@ t.test(
       },
     };
     await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);
-    t.same(calls, ['intent'], 'not even whose the lease is');
+    t.same(calls, ['intent'], 'not even a check of the lease');
   },
 );
 
-t.test('who is suspended while it asks whose the lease is undoes nothing', async (t) => {
+t.test('an attempt that is suspended while it checks its lease restores nothing', async (t) => {
   const { check, lose } = losable();
   let fences = 0;
   const fence = async (): Promise<void> => {
@@ -565,7 +562,7 @@ t.test('who is suspended while it asks whose the lease is undoes nothing', async
   await t.rejects(apply(planOf({ writes }), { ...options, storage: broken, lease }), refused);
   t.equal(fences, 2);
   t.notOk(calls.some((call) => /^(remove|putBack|restore)/.test(call)));
-  t.equal((await snapshot(bare)).get('a'), 'new', 'the next holder finishes it');
+  t.equal((await snapshot(bare)).get('a'), 'new', 'the next holder completes it');
 });
 
 t.test('does not check the lease again after it was reported lost', async (t) => {
@@ -580,42 +577,45 @@ t.test('does not check the lease again after it was reported lost', async (t) =>
   t.notOk(calls.some((call) => /^(remove|restore)/.test(call)));
 });
 
-t.test('on an object store staging is emptied only of copies that may have been made', async (t) => {
-  const refused = new WaybillError('storage_denied', 'no');
-  const emptied = (calls: readonly string[]): number =>
-    calls.filter((call) => call === 'removeTree .publisher.tmp/attempt').length;
-  const first = planOf({ action: 'publish_new', writes: [output('b', 'b')], removes: [] });
-  const nothing = await layOut('objects');
-  await apply(first, { ...options, ...nothing });
-  t.equal(emptied(nothing.calls), 0, 'there were none');
+t.test(
+  'on an object store, staging has only copies that may have been created, and only they are removed',
+  async (t) => {
+    const refused = new WaybillError('storage_denied', 'no');
+    const emptied = (calls: readonly string[]): number =>
+      calls.filter((call) => call === 'removeTree .publisher.tmp/attempt').length;
+    const first = planOf({ action: 'publish_new', writes: [output('b', 'b')], removes: [] });
+    const nothing = await layOut('objects');
+    await apply(first, { ...options, ...nothing });
+    t.equal(emptied(nothing.calls), 0, 'there were none');
 
-  const failed = await layOut('objects');
-  const broken = failing(failed.storage, 'write', 'b', refused);
-  await t.rejects(apply(first, { ...options, ...failed, storage: broken }), refused);
-  t.equal(emptied(failed.calls), 0, 'nor after a failure');
+    const failed = await layOut('objects');
+    const broken = failing(failed.storage, 'write', 'b', refused);
+    await t.rejects(apply(first, { ...options, ...failed, storage: broken }), refused);
+    t.equal(emptied(failed.calls), 0, 'nor after a failure');
 
-  const unkept = await layOut('objects', undefined, {}, { keepBy: 'nothing' });
-  await apply(planOf({}), { ...options, ...unkept });
-  t.equal(emptied(unkept.calls), 0, 'nothing was kept');
+    const unkept = await layOut('objects', undefined, {}, { keepBy: 'nothing' });
+    await apply(planOf({}), { ...options, ...unkept });
+    t.equal(emptied(unkept.calls), 0, 'nothing was kept');
 
-  const lost = await layOut('objects');
-  const late: Storage = {
-    ...lost.storage,
-    keep: async (key, aside) => {
-      await lost.storage.keep!(key, aside);
-      throw refused;
-    },
-  };
-  await t.rejects(apply(planOf({}), { ...options, ...lost, storage: late }), refused);
-  t.equal(emptied(lost.calls), 1, 'a copy whose answer was lost is one');
-  t.same(Object.fromEntries(await snapshot(lost.bare)), before);
+    const lost = await layOut('objects');
+    const late: Storage = {
+      ...lost.storage,
+      keep: async (key, aside) => {
+        await lost.storage.keep!(key, aside);
+        throw refused;
+      },
+    };
+    await t.rejects(apply(planOf({}), { ...options, ...lost, storage: late }), refused);
+    t.equal(emptied(lost.calls), 1, 'a copy with a lost response counts as created');
+    t.same(Object.fromEntries(await snapshot(lost.bare)), before);
 
-  const files = await layOut('files', undefined, {}, { keepBy: 'copy' });
-  await apply(planOf({}), { ...options, ...files });
-  t.equal(emptied(files.calls), 0, 'on a file system the release does it');
-});
+    const files = await layOut('files', undefined, {}, { keepBy: 'copy' });
+    await apply(planOf({}), { ...options, ...files });
+    t.equal(emptied(files.calls), 0, 'on a file system, the release does it');
+  },
+);
 
-t.test('a recorded file that is missing is created, and goes again if the attempt fails', async (t) => {
+t.test('a recorded but missing file is created, and removed again if the attempt fails', async (t) => {
   for (const flavour of ['files', 'objects'] as const) {
     const { storage, bare, lease, calls } = await layOut(flavour);
     await bare.remove(listedKey('a'));
@@ -627,24 +627,21 @@ t.test('a recorded file that is missing is created, and goes again if the attemp
   }
 });
 
-t.test(
-  'a failure that says nothing of what was done leaves the intent, but not on a local disk',
-  async (t) => {
-    for (const [error, files, isRestored] of [
-      [new Error('socket hang up'), undefined, false],
-      [new WaybillError('storage_transient', 'no answer'), localFiles, true],
-      [new WaybillError('storage_denied', 'no'), undefined, true],
-    ] as const) {
-      const { storage, bare, lease, calls } = await layOut('files');
-      const broken = failing({ ...storage, localFiles: files }, 'rename', 'b', error);
-      await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), error);
-      t.equal(calls.includes('restore'), isRestored, error.message);
-      t.same(Object.fromEntries(await snapshot(bare)), before);
-    }
-  },
-);
+t.test('a failure with an unknown result leaves the intent, except on a local disk', async (t) => {
+  for (const [error, files, isRestored] of [
+    [new Error('socket hang up'), undefined, false],
+    [new WaybillError('storage_transient', 'no answer'), localFiles, true],
+    [new WaybillError('storage_denied', 'no'), undefined, true],
+  ] as const) {
+    const { storage, bare, lease, calls } = await layOut('files');
+    const broken = failing({ ...storage, localFiles: files }, 'rename', 'b', error);
+    await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), error);
+    t.equal(calls.includes('restore'), isRestored, error.message);
+    t.same(Object.fromEntries(await snapshot(bare)), before);
+  }
+});
 
-t.test('a removal that failed halfway and cannot be put back leaves the intent', async (t) => {
+t.test('a removal that failed halfway and cannot be undone leaves the intent', async (t) => {
   const { storage, lease, calls } = await layOut('files');
   const halfway = new WaybillError('storage_transient', 'busy');
   const broken: Storage = {
@@ -659,7 +656,7 @@ t.test('a removal that failed halfway and cannot be put back leaves the intent',
 });
 
 t.test(
-  'what was moved aside and cannot be put back leaves the intent, though its removal was refused',
+  'a moved file that cannot be restored leaves the intent, even if its removal was rejected',
   async (t) => {
     const { storage, lease, calls } = await layOut('files', undefined, {}, { keepBy: 'move' });
     const refused = new WaybillError('storage_denied', 'no');
@@ -676,7 +673,7 @@ t.test(
 );
 
 for (const flavour of ['files', 'objects'] as const)
-  t.test(`${flavour}: who is to stop writes no further output, and leaves all as before`, async (t) => {
+  t.test(`${flavour}: a stopped attempt writes no further output, and restores everything`, async (t) => {
     const { storage, bare, lease, calls } = await layOut(flavour);
     const stop = new AbortController();
     const reason = new Error('stop');
@@ -687,7 +684,7 @@ for (const flavour of ['files', 'objects'] as const)
     t.same(Object.fromEntries(await snapshot(bare)), before);
   });
 
-t.test('only files that may have been there before the attempt are kept', async (t) => {
+t.test('keeps only files that may have existed before the attempt', async (t) => {
   const kept = (calls: readonly string[]): string[] => calls.filter((call) => call.startsWith('keep '));
   const writes = [output('a', 'new'), output('b', 'b')];
   const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
@@ -717,7 +714,7 @@ t.test('only files that may have been there before the attempt are kept', async 
   }
 });
 
-t.test('each output is written with its headers, and with none that it has not', async (t) => {
+t.test('each output is written with its own headers only', async (t) => {
   const { storage, lease } = await layOut('objects');
   const headers: unknown[] = [];
   const noting: Storage = {
@@ -746,13 +743,13 @@ t.test('each output is written with its headers, and with none that it has not',
   ]);
 });
 
-t.test('the lease is asked for once more only before removals that follow writes in place', async (t) => {
+t.test('checks the lease once more only before removals that follow writes in place', async (t) => {
   const { storage, lease, calls } = await layOut('objects');
   await apply(planOf({ removes: [] }), { ...options, storage, lease });
   t.equal(calls.filter((call) => call === 'fence').length, 1);
 });
 
-t.test('the state goes with the last output that is unpublished, and only then', async (t) => {
+t.test('the state is removed with the last unpublished output, and only then', async (t) => {
   const unpublish = (overrides: Partial<Plan>): Work => ({
     ...planOf({ writes: [], ...overrides }),
     action: 'unpublish',
@@ -785,7 +782,7 @@ t.test('the state goes with the last output that is unpublished, and only then',
   t.equal(failed.calls.filter((call) => call.startsWith('removeTree')).length, 1);
 });
 
-t.test('where there was no state, an undone attempt removes its copies before its intent', async (t) => {
+t.test('without a previous state, an undone attempt removes its copies before its intent', async (t) => {
   const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
   const forced = planOf({ action: 'force_replace', clears: true });
   const refused = new WaybillError('storage_denied', 'no');
@@ -804,10 +801,10 @@ t.test('where there was no state, an undone attempt removes its copies before it
     removeTree: async () => Promise.reject(refused),
   };
   await t.rejects(apply(forced, { ...options, ...stuck, storage: keeping }), refused);
-  t.notOk(stuck.calls.includes('restore'), 'as long as there are copies, the intent stays');
+  t.notOk(stuck.calls.includes('restore'), 'while copies exist, the intent stays');
 });
 
-t.test('a forced replacement takes nothing over from an interrupted attempt', async (t) => {
+t.test('a forced replacement takes over nothing from an interrupted attempt', async (t) => {
   const interrupted: Pending = {
     attemptId: 'before',
     owner,
@@ -833,23 +830,20 @@ t.test('a forced replacement takes nothing over from an interrupted attempt', as
   );
 });
 
-t.test(
-  'what the plan does not concern is recorded as the plan says, unless it was interrupted',
-  async (t) => {
-    const untouched = [record('same', 'same')];
-    const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
-    const invalid = { found: { state: { kind: 'invalid' as const, reason: 'x' }, raw: asFound } };
-    for (const overrides of [{}, absent, invalid]) {
-      const { storage, lease, calls, written } = await layOut('files', undefined, overrides);
-      await apply(planOf({ untouched }), { ...options, storage, lease });
-      t.same(
-        written.at(-1)?.outputs.map(({ path }) => path),
-        ['same', 'a', 'b'],
-      );
-      t.notOk(calls.some((call) => call.startsWith('read ')));
-    }
-  },
-);
+t.test('records outside of the plan are kept as planned, unless they were interrupted', async (t) => {
+  const untouched = [record('same', 'same')];
+  const absent = { found: { state: { kind: 'absent' as const }, raw: null } };
+  const invalid = { found: { state: { kind: 'invalid' as const, reason: 'x' }, raw: asFound } };
+  for (const overrides of [{}, absent, invalid]) {
+    const { storage, lease, calls, written } = await layOut('files', undefined, overrides);
+    await apply(planOf({ untouched }), { ...options, storage, lease });
+    t.same(
+      written.at(-1)?.outputs.map(({ path }) => path),
+      ['same', 'a', 'b'],
+    );
+    t.notOk(calls.some((call) => call.startsWith('read ')));
+  }
+});
 
 t.test('removes obstacles of a file before the renames', async (t) => {
   const { storage, bare, lease, calls } = await layOut('files');
@@ -865,7 +859,7 @@ t.test('removes obstacles of a file before the renames', async (t) => {
   ]);
 });
 
-t.test('a forced replacement of objects asks for nothing that it need not know', async (t) => {
+t.test('a forced replacement of objects makes no unnecessary requests', async (t) => {
   const { storage, lease, calls } = await layOut('objects', undefined, {
     found: { state: { kind: 'absent' }, raw: null },
   });
@@ -885,7 +879,7 @@ t.test('a forced replacement of objects asks for nothing that it need not know',
   ]);
 });
 
-t.test('a catalog counts what was there without one as its first generation', async (t) => {
+t.test('existing content without a catalog counts as its first generation', async (t) => {
   const legacy = { kind: 'legacy' as const, version: 2 as const, records: [] };
   for (const [action, state, generations] of [
     ['publish_new', { kind: 'absent' as const }, [0, 1]],
@@ -904,7 +898,7 @@ t.test('a catalog counts what was there without one as its first generation', as
   }
 });
 
-t.test('a superseded state says not which files are there: all that is written over is kept', async (t) => {
+t.test('a superseded state does not list its files, so all overwritten files are kept', async (t) => {
   const state = { kind: 'legacy' as const, version: 2 as const, records: [] };
   const { storage, bare, lease } = await layOut('files', undefined, { found: { state, raw: asFound } });
   const before = await published(bare);
@@ -914,7 +908,7 @@ t.test('a superseded state says not which files are there: all that is written o
   t.same(await published(bare), before);
 });
 
-t.test('counts writes as they happen and reports what cannot be undone', async (t) => {
+t.test('counts writes immediately and reports those that cannot be undone', async (t) => {
   for (const flavour of ['files', 'objects'] as const) {
     const { storage, lease } = await layOut(flavour);
     let bytes = 0;
@@ -931,8 +925,8 @@ t.test('counts writes as they happen and reports what cannot be undone', async (
     t.equal(bytes, 'new'.length + 'b'.length);
     t.same(modes, flavour === 'files' ? ['scratch', 'scratch'] : ['replace', 'replace']);
   }
-  const told: object[] = [];
-  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
+  const warnings: object[] = [];
+  const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
   const stuck = new WaybillError('storage_denied', 'stuck');
   const { storage, lease } = await layOut('files', undefined, {
     restoreState: async () => Promise.reject(stuck),
@@ -940,10 +934,10 @@ t.test('counts writes as they happen and reports what cannot be undone', async (
   const refused = new WaybillError('storage_denied', 'no');
   const broken = failing(storage, 'remove', 'gone', refused);
   await t.rejects(apply(planOf({}), { ...options, log, storage: broken, lease }), refused);
-  t.match(told, [{ err: stuck }]);
+  t.match(warnings, [{ err: stuck }]);
 });
 
-t.test('many files are renamed a part at a time, each of them once, pages last', async (t) => {
+t.test('many files are renamed in parts, each of them once, pages last', async (t) => {
   const count = 70_000;
   const page = { ...output('page.html', 'page'), generated: { ...html, generator: null } };
   const writes = Array.from({ length: count }, (_, index) => output(`file-${index}`, 'x'));

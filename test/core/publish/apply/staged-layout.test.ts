@@ -14,7 +14,7 @@ const output = (path: string): PlannedOutput =>
     generated: { contentType: path.endsWith('.html') ? 'text/html' : null, generator: null },
   }) as PlannedOutput;
 
-/** By group: `from → to`, with a slash after what moves whole. */
+/** For each group, `from → to`, with a slash after a directory that moves whole. */
 function movesIn(layout: StagedLayout<PlannedOutput>): string[][] {
   return layout.groups.map((group) =>
     Array.from(
@@ -24,7 +24,7 @@ function movesIn(layout: StagedLayout<PlannedOutput>): string[][] {
   );
 }
 
-t.test('a directory that is not there moves whole, with all that is below it', (t) => {
+t.test('a missing directory moves whole, with everything below it', (t) => {
   const paths = ['a/one', 'a/b/two', 'c/three', 'there/four', 'there/new/five', 'top'];
   const layout = layOutStaging(paths.map(output), new Set(['a', 'c', 'there/new']));
   t.same(
@@ -37,13 +37,13 @@ t.test('a directory that is not there moves whole, with all that is below it', (
   t.end();
 });
 
-t.test('with nothing missing, every output moves on its own', (t) => {
+t.test('if no directory is missing, every output moves separately', (t) => {
   const layout = layOutStaging(['a/one', 'a/two'].map(output), new Set());
   t.same(movesIn(layout), [['output-0 → a/one', 'output-1 → a/two']]);
   t.end();
 });
 
-t.test('a directory with assets and pages is gone into, so that pages come after all assets', (t) => {
+t.test('a directory with assets and pages is split, so that pages come after all assets', (t) => {
   const paths = ['x/app.js', 'x/img/one.png', 'x/page.html', 'x/sub/other.html', 'y/late.css', 'z/only.html'];
   const layout = layOutStaging(paths.map(output), new Set(['x', 'y', 'z']));
   t.same(movesIn(layout), [
@@ -61,7 +61,7 @@ t.test('a group that is moved in parts moves each directory once', (t) => {
   t.end();
 });
 
-t.test('only the uppermost missing directories are looked for, and each once', async (t) => {
+t.test('checks only for the uppermost missing directories, each once', async (t) => {
   const storage = memoryStorage({ flavour: 'files' });
   await put(storage, 'there/deep/file', 'x');
   await put(storage, 'file', 'x');

@@ -13,7 +13,7 @@ import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { publishTo, put } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** The steps of an attempt that are functions of their own. */
+/** The steps of an attempt that are separate functions. */
 
 t.test('removes unmanaged empty directories at any depth in a forced replacement', async (t) => {
   const root = t.testdir({ bundle: { stray: 'x', 'only-empty': {} }, beside: {} });
@@ -33,7 +33,7 @@ t.test('without force, empty directories stay', async (t) => {
   t.ok(existsSync(path.join(root, 'bundle/empty')));
 });
 
-t.test('the bundle path itself stays, even if nothing at all is in it', async (t) => {
+t.test('the bundle path itself stays, even if it is empty', async (t) => {
   const removed: string[] = [];
   for (const flavour of ['files', 'objects'] as const) {
     const storage: Storage = delegate(memoryStorage({ flavour }), {
@@ -75,18 +75,18 @@ t.test('checks obstacles and free space before any write', async (t) => {
     t.equal(await bytesSeen(true), 65);
     t.equal(await bytesSeen(false), 65);
     await put(inner, '.publisher.tmp/dead/output-0', 'x');
-    t.equal(await bytesSeen(true), 65, 'under the lease it is the own staging');
+    t.equal(await bytesSeen(true), 65, 'under the lease, it is our own staging');
     t.equal(
       await bytesSeen(false),
       flavour === 'files' ? null : 65,
-      'what a dead attempt left is swept first',
+      'files of a dead attempt are swept first',
     );
     const blocked = delegate(storage, { obstacleTo: async () => obstacle });
     await t.rejects(refuseObstructed(blocked, plan, { stateBytes: 0, isUnderLease: true }), obstacle);
   }
 });
 
-t.test('what leads readers to a page comes after all that the page loads', async (t) => {
+t.test('links to a page are published after the assets of the page', async (t) => {
   const output = (path: string, contentType: string | null = null, generator: string | null = null) => ({
     path: path as PlannedOutput['path'],
     generated: {

@@ -8,7 +8,7 @@ const bucket: Extract<DestinationLocation, { backend: 's3' }> = {
   ...{ credentials: null, allowBucketRoot: false },
 };
 
-t.test('a forced replacement does not empty a whole bucket, unless it may', async (t) => {
+t.test('a forced replacement empties a whole bucket only if that is allowed', async (t) => {
   const check = (clears: boolean, destinationPath: string, location: DestinationLocation) => (): void =>
     refuseBucketRoot({ clears, destinationPath }, location);
   t.throws(check(true, '.', bucket), {

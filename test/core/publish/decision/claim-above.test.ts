@@ -95,7 +95,7 @@ t.test('the first parent catalog with files there claims them for their owner', 
       t.same(claim, files === undefined ? null : { catalogPath, files: named, owner: as }, what);
       t.ok(reads.length <= 2);
       t.equal(await findClaimAbove(storage, '.'), null, 'nothing is above the root');
-      t.ok(reads.length <= 2, 'and nothing is read to know that');
+      t.ok(reads.length <= 2, 'without reading anything');
     }
 });
 
@@ -115,7 +115,7 @@ const theirs = { 'sub/b/one.txt': '1', 'sub/b/two.txt': '2', 'sub/own.txt': 'o' 
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const) {
   t.test(
-    `${kind}: what a catalog above records is not unmanaged, and force does not delete it`,
+    `${kind}: files recorded by a catalog above are not unmanaged, and force does not delete them`,
     async (t) => {
       for (const [at, where] of [
         ['.', 'the destination root'],
@@ -141,32 +141,35 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
             `would delete "sub/b/one.txt" and 1 more, which the catalog at ${where} records for other/web`,
           );
         }
-        t.same(await snapshot(storage), before, 'nothing was touched');
+        t.same(await snapshot(storage), before, 'nothing was changed');
         t.match(await publishAt(storage, at, files, { as: otherOwner }), { action: 'skip_same' });
       }
     },
   );
 
-  t.test(`${kind}: nor a managed bundle path's own collisions`, async (t) => {
-    const storage = await newWorld(kind, t).open();
-    await publishAt(storage, 'sub/b', { 'ours.txt': 'x' });
-    await put(storage, 'sub/b/one.txt', '1');
-    // As catalogs of older versions may have it: both record files of one directory.
-    const { storage: seen } = countingStates(storage);
-    const state = (await snapshot(seen)).get('sub/b/.publisher.json') ?? '';
-    await put(
-      storage,
-      '.publisher.json',
-      state.replaceAll('ours.txt', 'sub/b/one.txt').replaceAll('"maps"', '"other"'),
-    );
-    const refused = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' });
-    t.match(refused, { action: 'fail_unmanaged', error: { message: /records for other\/web/ } });
-    const forced = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' }, { force: true });
-    t.match(forced, { action: 'error', error: { code: 'nested_managed_path', message: /for other\/web/ } });
-    t.equal((await snapshot(storage)).get('sub/b/one.txt'), '1');
-  });
+  t.test(
+    `${kind}: a managed bundle path with colliding records does not count as unmanaged either`,
+    async (t) => {
+      const storage = await newWorld(kind, t).open();
+      await publishAt(storage, 'sub/b', { 'ours.txt': 'x' });
+      await put(storage, 'sub/b/one.txt', '1');
+      // Catalogs of older versions may overlap: both record files of one directory.
+      const { storage: seen } = countingStates(storage);
+      const state = (await snapshot(seen)).get('sub/b/.publisher.json') ?? '';
+      await put(
+        storage,
+        '.publisher.json',
+        state.replaceAll('ours.txt', 'sub/b/one.txt').replaceAll('"maps"', '"other"'),
+      );
+      const refused = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' });
+      t.match(refused, { action: 'fail_unmanaged', error: { message: /records for other\/web/ } });
+      const forced = await publishAt(storage, 'sub/b', { 'ours.txt': 'x', 'one.txt': '2' }, { force: true });
+      t.match(forced, { action: 'error', error: { code: 'nested_managed_path', message: /for other\/web/ } });
+      t.equal((await snapshot(storage)).get('sub/b/one.txt'), '1');
+    },
+  );
 
-  t.test(`${kind}: a state above that cannot be understood keeps force from deleting below it`, async (t) => {
+  t.test(`${kind}: an invalid state above prevents force from deleting below it`, async (t) => {
     const storage = await newWorld(kind, t).open();
     await put(storage, 'sub/b/stray.txt', 's');
     await put(storage, '.publisher.json', '{"schema_version": 9}');
@@ -179,10 +182,10 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
     t.equal((await snapshot(storage)).get('sub/b/stray.txt'), 's');
   });
 
-  t.test(`${kind}: the states above are read only if content is refused or cleared, once each`, async (t) => {
+  t.test(`${kind}: reads the states above only if content is rejected or cleared, once each`, async (t) => {
     const { storage, reads } = countingStates(await newWorld(kind, t).open());
     for (const files of [{ a: '1' }, { a: '1' }, { a: '2' }]) await publishAt(storage, 'x/y/z', files);
-    t.same(new Set(reads), new Set(['x/y/z/.publisher.json']), 'published, nothing to do, published again');
+    t.same(new Set(reads), new Set(['x/y/z/.publisher.json']), 'published, unchanged, published again');
     await put(storage, 'p/q/r/stray.txt', 's');
     reads.length = 0;
     await publishAt(storage, 'p/q/r', { a: '1' });

@@ -10,7 +10,7 @@ const claim: ClaimAbove = {
   owner: otherOwner,
 };
 
-t.test('a catalog above matters to what would delete files, or calls them unmanaged', async (t) => {
+t.test('a catalog above matters to plans that delete files or call them unmanaged', async (t) => {
   t.equal(dependsOnClaims({ ...planOf('force_replace', 'state_invalid'), clears: true }), true);
   t.equal(dependsOnClaims(planOf('fail_unmanaged', 'content_unmanaged')), true);
   t.equal(dependsOnClaims(planOf('fail_unmanaged', 'path_unrecorded')), true);
@@ -19,14 +19,14 @@ t.test('a catalog above matters to what would delete files, or calls them unmana
   t.equal(dependsOnClaims(planOf('skip_same', 'all_recorded')), false);
 });
 
-t.test('a refusal says whose the files are, as far as the catalog above does', async (t) => {
+t.test('a refusal names the owner of the files, if the catalog above does', async (t) => {
   const plan = planOf('fail_unmanaged');
-  const told = (more: Partial<ClaimAbove>): string =>
+  const messageFor = (more: Partial<ClaimAbove>): string =>
     respectClaim(plan, { ...claim, ...more }).reason.message;
   const start = 'the content there is not free:';
-  t.equal(told({}), `${start} "above/bundle/a", which the catalog at "above" records for other/web`);
+  t.equal(messageFor({}), `${start} "above/bundle/a", which the catalog at "above" records for other/web`);
   t.equal(
-    told({ catalogPath: '.', files: { first: 'a', others: 2 }, owner: null }),
+    messageFor({ catalogPath: '.', files: { first: 'a', others: 2 }, owner: null }),
     `${start} "a" and 2 more, which the catalog at the destination root records`,
   );
   t.equal(respectClaim(plan, claim).reason.code, 'content_of_catalog_above');
@@ -34,7 +34,7 @@ t.test('a refusal says whose the files are, as far as the catalog above does', a
   t.equal(respectClaim(plan, { ...claim, files: null }), plan, 'the owner is unknown');
 });
 
-t.test('force deletes nothing that a catalog above records, or may record', async (t) => {
+t.test('force deletes no files that a catalog above records, or may record', async (t) => {
   const plan = { ...planOf('force_replace'), clears: true };
   t.throws(() => respectClaim(plan, claim), { code: 'nested_managed_path', message: /"above\/bundle\/a"/ });
   t.throws(() => respectClaim(plan, { ...claim, files: null }), {

@@ -6,10 +6,10 @@ import { put } from '../../../faults/world.ts';
 import { output } from '../../../support/decisions.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** Nine files of two directories each, except for the given ones. */
+/** Nine files in each of two directories, without the given ones. */
 const outputs = Array.from({ length: 18 }, (_, index) => output(`d${index % 2}/f${index}`));
 
-/** A place where all is well but for a file that is missing, one that is cut short, and a directory. */
+/** A destination with a missing file, a truncated file, and a directory in place of a file. */
 async function damagedPlace(): Promise<{ storage: Storage; asked: string[] }> {
   const storage = memoryStorage({ flavour: 'files' });
   for (const { path } of outputs)
@@ -36,11 +36,15 @@ async function found(storage: Storage, of: readonly PlannedOutput[], isRemote: b
   return [...(await damagedAmong(storage, of, isRemote))].sort();
 }
 
-t.test('finds missing files, wrong sizes and non-files one by one', async (t) => {
+t.test('checks single files, and finds missing ones, wrong sizes and non-files', async (t) => {
   const { storage, asked } = await damagedPlace();
   t.same(await found(storage, outputs, false), damage);
   t.equal(asked.length, outputs.length);
-  t.same(await found(storage, outputs.slice(0, 16), true), damage, 'far away, too, if there are not many');
+  t.same(
+    await found(storage, outputs.slice(0, 16), true),
+    damage,
+    'also on a remote storage if there are few',
+  );
   t.notOk(asked.some((question) => question.startsWith('list')));
 });
 
@@ -50,13 +54,13 @@ t.test('lists a remote directory once if it replaces many requests', async (t) =
   t.same(asked, ['list d0', 'list d1']);
 });
 
-t.test('a directory that cannot be listed is asked for each of its files', async (t) => {
+t.test('checks each file of a directory that cannot be listed', async (t) => {
   const { storage, asked } = await damagedPlace();
   const broken: Storage = {
     ...storage,
     async *list(directory, options) {
       if (directory === 'd0') {
-        // A listing that was interrupted proves nothing.
+        // An interrupted listing proves nothing.
         yield { key: outputs[0]!.path as never, type: 'file', size: 1 };
         throw new Error('no directory any more');
       }
@@ -70,7 +74,7 @@ t.test('a directory that cannot be listed is asked for each of its files', async
   );
 });
 
-t.test('an output that cannot be looked at either is an error', async (t) => {
+t.test('an output that cannot be checked at all is an error', async (t) => {
   const { storage } = await damagedPlace();
   const broken: Storage = { ...storage, stat: async () => Promise.reject(new Error('gone')) };
   await t.rejects(damagedAmong(broken, outputs, false), { message: 'gone' });

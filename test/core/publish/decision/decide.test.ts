@@ -22,7 +22,7 @@ function decided(
 
 const isEmpty = { writes: [], kept: [], removes: [], clears: false, unkept: [], untouched: [], changes: [] };
 
-t.test('a decision that changes nothing has nothing to do', async (t) => {
+t.test('a decision without changes has no work', async (t) => {
   for (const [action, state] of [
     ['skip_same', catalog([record('a')])],
     ['fail_conflict', { kind: 'invalid', reason: 'x' }],
@@ -34,11 +34,11 @@ t.test('a decision that changes nothing has nothing to do', async (t) => {
   }
 });
 
-t.test('an addition of nothing removes nothing, and is none', async (t) => {
+t.test('an addition without outputs removes nothing, and counts as unchanged', async (t) => {
   t.equal(decided(catalog([record('a')]), []).action, 'skip_same');
 });
 
-t.test('the reason of a removal says how many go', async (t) => {
+t.test('the reason for a removal counts the removed outputs', async (t) => {
   for (const [omitted, message] of [
     [['b'], '1 recorded output is no longer planned'],
     [['b', 'c'], '2 recorded outputs are no longer planned'],
@@ -65,15 +65,18 @@ t.test('reports recorded files above the size limit if they are replaced or remo
   t.same(unkept(null), []);
 });
 
-t.test('a superseded state manages whatever is in the place of a planned path', async (t) => {
+t.test('a superseded state manages all files at planned paths', async (t) => {
   const state: CatalogState = { kind: 'legacy', version: 1, records: [] };
   const observed = { unrecorded: ['a' as RelativePath] };
   t.match(decided(state, [output('a')], { observed }), { action: 'upsert_additive' });
   t.match(decided(catalog([]), [output('a')], { observed }), { reason: { code: 'path_unrecorded' } });
 });
 
-t.test('what an unfinished attempt announced can be in the way, though all is recorded', async (t) => {
-  const announced = { outputs: [record('a', { owner: otherOwner })] };
-  const state = catalog([record('a/b')], intent({ owner: otherOwner, ...announced }));
-  t.match(decided(state, [output('a/b')]), { reason: { code: 'path_blocked' } });
-});
+t.test(
+  'an output announced by an unfinished attempt can block a path even if all outputs are recorded',
+  async (t) => {
+    const announced = { outputs: [record('a', { owner: otherOwner })] };
+    const state = catalog([record('a/b')], intent({ owner: otherOwner, ...announced }));
+    t.match(decided(state, [output('a/b')]), { reason: { code: 'path_blocked' } });
+  },
+);

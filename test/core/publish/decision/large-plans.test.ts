@@ -7,9 +7,7 @@ import type { Plan } from '../../../../src/core/publish/plan.ts';
 import { owner } from '../../../faults/world.ts';
 import { output, planOf, record } from '../../../support/decisions.ts';
 
-/*
- * Texts that all records of a plan share are counted once, which makes a plan of half a gigabyte a cheap one.
- */
+/* Texts that all records of a plan share are stored once, so that a plan of half a gigabyte is cheap. */
 
 const MiB = 2 ** 20;
 const long = 'a'.repeat(2 * MiB);
@@ -21,7 +19,7 @@ function planning(more: Partial<Plan>): Plan {
 /** This many records with the same text. */
 const times = (count: number, of: OutputRecord): OutputRecord[] => Array.from({ length: count }, () => of);
 
-t.test('whichever text it is that makes a catalog too large, it is refused', async (t) => {
+t.test('rejects a catalog that is too large because of any of its texts', async (t) => {
   const { source, generated } = record('a');
   const plain = { ...generated, contentType: null };
   const generator = { name: long, version: 1, inputs: digestOf('x') };
@@ -62,7 +60,7 @@ t.test('counts kept, written and untouched files together if anything changes', 
     t.doesNotThrow(() => refuseLargeCatalog({ ...large, ...less }));
 });
 
-t.test('a catalog may have as many bytes as are read, and no more', async (t) => {
+t.test('a catalog may have exactly the number of bytes that can be read', async (t) => {
   const lineOf = (one: OutputRecord): number => `    ${recordToJson(one)},\n`.length;
   const updatedAt = new Date(0).toISOString();
   const rest = lineOf(record('a', { kind: '', updatedAt }));
@@ -74,7 +72,7 @@ t.test('a catalog may have as many bytes as are read, and no more', async (t) =>
   });
 });
 
-t.test('with a single text too long to be read in pieces, it may have half of that', async (t) => {
+t.test('with one text that is too long for the streaming parser, the limit is half as large', async (t) => {
   const huge = record('a', { kind: 'a'.repeat(65 * MiB) });
   const plan = (count: number): Plan => planning({ untouched: [...times(count, huge), record('b')] });
   t.doesNotThrow(() => refuseLargeCatalog(plan(3)));

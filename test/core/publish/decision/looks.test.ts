@@ -7,7 +7,7 @@ import { bundleOf, contextWith, destinationOf, newWorld, owner, testClock } from
 const names = Array.from({ length: 100 }, (_, index) => `file-${index}.txt`);
 const request = { dryRun: false, force: false };
 
-/** The storage, and how often each file of the bundle, or its directory as a whole, was looked at. */
+/** The storage, and the number of checks of each file of the bundle, or of its directory as a whole. */
 function counting(storage: Storage): { storage: Storage; looks: Map<string, number> } {
   const looks = new Map<string, number>();
   const count = (key: string): void => void looks.set(key, (looks.get(key) ?? 0) + 1);

@@ -21,7 +21,7 @@ function planning(paths: readonly string[], more: Partial<Input> = {}): Input {
   return { owner, workflow: 'additive', planned, force: false, ...more };
 }
 
-/** A bundle path with these files of one byte, and every question that it is asked. */
+/** A bundle path with these files of one byte, and every request that it gets. */
 async function placeWith(
   files: readonly string[],
   flavour: MemoryOptions['flavour'] = 'files',
@@ -60,7 +60,7 @@ function part(found: Observation, expected: object): object {
 
 const read = (state: CatalogState): StoredState => ({ state, raw: null });
 
-t.test('a state that settles the decision is all that is looked at', async (t) => {
+t.test('reads nothing more if the state settles the decision', async (t) => {
   const { storage, asked } = await placeWith(['a', 'foreign']);
   const state = catalog([record('a')]);
   const nothing = { ...unseen, state, largestKeptBytes: 5 };
@@ -78,7 +78,7 @@ t.test("reports the storage's record together with the observation", async (t) =
     t.match(await seen([], absent, planning(['a']), flavour), { keepsHeaders, largestKeptBytes: 5 }, flavour);
 });
 
-t.test('without a usable state, content counts and what waybill manages below does not', async (t) => {
+t.test('without a usable state, unknown content counts, and managed paths below do not', async (t) => {
   const cases: [what: string, files: string[], contentPresent: boolean, nested: string[]][] = [
     ['nothing', [], false, []],
     ['a file', ['a'], true, []],
@@ -100,13 +100,13 @@ t.test('without a usable state, content counts and what waybill manages below do
     for (const [what, files, contentPresent, nested] of cases) {
       const found = await seen(files, state, planning(['a']), flavour);
       const expected = { ...unseen, state, keepsHeaders: flavour === 'objects', largestKeptBytes: 5 };
-      // The walk ends at content, and may not have reached the files below.
+      // The walk ends at the first content, and may not have reached the files below.
       const met = contentPresent ? found.nested.filter((one) => nested.includes(one)) : nested;
       t.strictSame(found, { ...expected, contentPresent, nested: met }, `${state.kind}: ${what}`);
     }
 });
 
-t.test('force sees every file that it would delete, and the managed bundle paths among them', async (t) => {
+t.test('force sees every file that it would delete, including managed bundle paths', async (t) => {
   const files = [
     ...['z', 'b/c', 'a', '.publisher.json', '.publisher.lock', '.publisher.tmp/x/.publisher.json'],
     ...['n/.publisher.lock', 'n/a', 'm/.publisher.json', 'm/.publisher.lock', 'm/.publisher.tmp/1/f'],
@@ -119,7 +119,7 @@ t.test('force sees every file that it would delete, and the managed bundle paths
   t.same(part(await seen(litter, absent, planning(['a'], { force: true })), none), none);
 });
 
-t.test('a superseded state manages what is there, whatever that is', async (t) => {
+t.test('a superseded state manages all existing files', async (t) => {
   const there = await seen(['a', 'd'], v1, planning(['a', 'd/e']));
   t.same(there, {
     ...unseen,
@@ -141,7 +141,7 @@ const cases: [what: string, files: string[], planned: string[], found: Partial<O
 ];
 
 for (const [what, files, planned, found] of cases)
-  t.test(`looked at one by one or in one listing: ${what}`, async (t) => {
+  t.test(`the same result with single checks or one listing: ${what}`, async (t) => {
     const state = catalog(records);
     for (const flavour of ['files', 'objects'] as const)
       for (const others of [0, 30]) {
@@ -155,7 +155,7 @@ function paths(...names: string[]): RelativePath[] {
   return names as RelativePath[];
 }
 
-t.test('a directory in the place of a planned file is free if all in it is recorded', async (t) => {
+t.test('a directory at a planned path is free if all its files are recorded', async (t) => {
   const state = catalog(records);
   const unrecorded = async (files: string[]): Promise<string[]> =>
     (await seen(files, state, planning(['d']))).unrecorded;
@@ -163,7 +163,7 @@ t.test('a directory in the place of a planned file is free if all in it is recor
   t.same(await unrecorded(['d/e/f', 'd/e/other']), ['d']);
 });
 
-t.test('a recorded path is in the way only if something else was found there', async (t) => {
+t.test('a recorded path is an obstacle only if something else was found there', async (t) => {
   const state = catalog([record('a'), record('b')]);
   const found = await seen(['a/foreign', 'b'], state, planning(['a', 'b', 'c']));
   t.same([...found.damaged], [['a', 'not_a_file']]);
@@ -172,7 +172,7 @@ t.test('a recorded path is in the way only if something else was found there', a
   const known = new Map([['b', 'missing']] as const);
   const again = await observe(storage, planning(['a', 'b', 'c']), read(state), known);
   t.equal(again.damaged, known, 'found earlier');
-  t.notOk(asked.includes('stat a'), 'is not looked for again');
+  t.notOk(asked.includes('stat a'), 'is not checked again');
 });
 
 const one = record('one');
@@ -191,7 +191,7 @@ async function askedAbout(
   return asked;
 }
 
-t.test('an object store is asked for one listing instead of many single files', async (t) => {
+t.test('on an object store, uses one listing instead of many requests', async (t) => {
   for (const [fresh, kept] of [
     [17, 0],
     [9, 8],

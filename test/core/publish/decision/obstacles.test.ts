@@ -37,23 +37,20 @@ t.test('reports a non-directory as an obstacle of the files in it, unless it is 
   t.same(await inTheWayOf(['d/e/f'], { files: ['d'], recorded: ['d'] }), []);
 });
 
-t.test(
-  'a directory is in the way of a recorded file if it holds anything that is not recorded',
-  async (t) => {
-    const recorded = ['a', 'a/b/c'];
-    t.same(await inTheWayOf(['a'], { files: ['a/b/c', 'a/b/d'], recorded }), [['a', 'directory']]);
-    t.same(await inTheWayOf(['a'], { files: ['a/b/c'], recorded }), []);
-    t.same(await inTheWayOf(['a'], { files: ['a'], recorded }), []);
-    t.same(await inTheWayOf(['a'], { recorded }), []);
-    t.same(
-      await inTheWayOf(['a'], { files: ['a/b/d'] }),
-      [],
-      'at an unrecorded path it is reported as taken',
-    );
-  },
-);
+t.test('a directory blocks a recorded file if it has an unrecorded entry', async (t) => {
+  const recorded = ['a', 'a/b/c'];
+  t.same(await inTheWayOf(['a'], { files: ['a/b/c', 'a/b/d'], recorded }), [['a', 'directory']]);
+  t.same(await inTheWayOf(['a'], { files: ['a/b/c'], recorded }), []);
+  t.same(await inTheWayOf(['a'], { files: ['a'], recorded }), []);
+  t.same(await inTheWayOf(['a'], { recorded }), []);
+  t.same(
+    await inTheWayOf(['a'], { files: ['a/b/d'] }),
+    [],
+    'at an unrecorded path, it is reported as existing',
+  );
+});
 
-t.test('an object store has no directories that anything could be in the way of', async (t) => {
+t.test('an object store has no directories that could block a file', async (t) => {
   const taken = { files: ['d', 'a/foreign'], recorded: ['a'] };
   t.same(await inTheWayOf(['d/e', 'a'], taken), [
     ['d', 'file'],

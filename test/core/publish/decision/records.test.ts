@@ -27,7 +27,7 @@ const record: OutputRecord = {
 };
 const planned = { ...record, body: bytesBody('a') };
 
-t.test('an output is recorded as planned only if every single thing of it is', async (t) => {
+t.test('an output is recorded as planned only if all of its properties match', async (t) => {
   t.ok(isRecordedAs(record, planned));
   t.ok(
     isRecordedAs({ ...record, updatedAt: '2026-11-21T00:00:00.000Z' }, planned),
@@ -57,7 +57,7 @@ t.test('an output is recorded as planned only if every single thing of it is', a
   for (const [what, differing] of others) t.notOk(isRecordedAs({ ...record, ...differing }, planned), what);
 });
 
-t.test('a state settles the matter if nothing is to be written and nothing to be removed', async (t) => {
+t.test('the state decides if nothing must be written or removed', async (t) => {
   const { catalog, intent } = made;
   const planning = { owner, planned: [made.output('a')] };
   const settles = (workflow: 'additive' | 'replacement', ...of: Parameters<typeof catalog>): boolean =>
@@ -67,17 +67,17 @@ t.test('a state settles the matter if nothing is to be written and nothing to be
   const theirs = [a, made.record('b', { owner: otherOwner })];
   for (const workflow of ['additive', 'replacement'] as const) {
     t.equal(settles(workflow, [a]), true);
-    t.equal(settles(workflow, theirs), true, 'what another owner has stays');
+    t.equal(settles(workflow, theirs), true, 'outputs of another owner stay');
     t.equal(settles(workflow, [made.record('a', { size: 2 })]), false);
     t.equal(settles(workflow, []), false);
     t.equal(settles(workflow, [a], intent()), false, 'not while an attempt is unfinished');
     t.equal(isSettledByState({ ...planning, workflow }, { kind: 'absent' }), false);
   }
   t.equal(settles('additive', more), true);
-  t.equal(settles('replacement', more), false, 'a replacement has to remove the other');
+  t.equal(settles('replacement', more), false, 'a replacement must remove the other one');
 });
 
-t.test('a record vouches for the bytes of an output, and for headers where any are kept', async (t) => {
+t.test('a record confirms the bytes of an output, and its headers if the storage keeps them', async (t) => {
   const { source, generated } = record;
   const cases: [what: string, differing: Partial<OutputRecord>, vouches: boolean, withHeaders: boolean][] = [
     ['the same', {}, true, true],
@@ -104,7 +104,7 @@ t.test('a record vouches for the bytes of an output, and for headers where any a
   }
 });
 
-t.test('recorded is what the state records, and what an unfinished attempt announced', async (t) => {
+t.test('recorded paths are those of the state and those that an unfinished attempt announced', async (t) => {
   const recorded = (...of: Parameters<typeof made.catalog>): string[] => {
     const paths = recordedIn(made.catalog(...of));
     return ['a', 'b', 'c', 'd'].filter((path) => paths.has(path));

@@ -25,7 +25,7 @@ const tenFiles = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`$
 const of = (count: number): Record<string, string> =>
   Object.fromEntries(Object.entries(tenFiles).slice(0, count));
 
-t.test('a limit is a number or a share of what is published, rounded down', async (t) => {
+t.test('a limit is a number or a percentage of the published files, rounded down', async (t) => {
   const cases: [limit: string | number, removed: number, total: number, refused: boolean][] = [
     [2, 2, 10, false],
     ['2', 3, 10, true],
@@ -63,7 +63,7 @@ const removing = (...paths: string[]): Parameters<typeof plannedRemovals>[0] => 
   removes: paths.map(listedKey),
 });
 
-t.test('what counts is what the owner has published there and no attempt has decided before', async (t) => {
+t.test('counts files of the owner that no earlier attempt decided to remove', async (t) => {
   const outputs = [record('a'), record('b'), record('c'), record('theirs', { owner: otherOwner })];
   const plan = removing('a', 'b', 'theirs', 'unknown');
   const removed = (...of: Parameters<typeof catalog>): number =>
@@ -79,7 +79,7 @@ t.test('what counts is what the owner has published there and no attempt has dec
   t.equal(atRoot.where, 'the destination root');
 });
 
-t.test('of a superseded state those files count whose owner it names', async (t) => {
+t.test('in a superseded state, counts the files that name their owner', async (t) => {
   const published = (path: string, by: typeof owner | null): LegacyRecord => {
     const { digest, size, updatedAt } = record(path);
     return { path: output(path).path, v3: by && { owner: by, digest, size, updatedAt } };
@@ -114,33 +114,30 @@ function replace(root: Storage, { files, limit, ...request }: Replacement): Prom
 }
 
 for (const flavour of ['files', 'objects'] as const)
-  t.test(
-    `${flavour}: a replacement that removes more than its limit is refused before anything is written`,
-    async (t) => {
-      const root = memoryStorage({ flavour });
-      await publishTo(root, { files: { ...tenFiles } });
-      await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
-      const before = await snapshot(root);
-      for (const dryRun of [true, false]) {
-        const refused = await replace(root, { files: of(7), limit: '20%', dryRun });
-        t.match(refused, {
-          action: 'error',
-          error: { code: 'too_many_removals', message: /"bundle": 3 of 10 published outputs/ },
-        });
-        t.same(await snapshot(root), before, 'nothing is written, not even a lease');
-      }
-      const foreseen = await replace(root, { files: of(7), limit: 2, dryRun: true, allowRemovals: true });
-      t.equal(foreseen.changes.filter(({ fate }) => fate === 'remove').length, 3);
-      t.match(await replace(root, { files: of(8), limit: '20%' }), {
-        action: 'replace_catalog',
-        error: null,
+  t.test(`${flavour}: rejects a replacement that removes more than its limit before any write`, async (t) => {
+    const root = memoryStorage({ flavour });
+    await publishTo(root, { files: { ...tenFiles } });
+    await publishTo(root, { files: { 'theirs.txt': 't' }, as: otherOwner });
+    const before = await snapshot(root);
+    for (const dryRun of [true, false]) {
+      const refused = await replace(root, { files: of(7), limit: '20%', dryRun });
+      t.match(refused, {
+        action: 'error',
+        error: { code: 'too_many_removals', message: /"bundle": 3 of 10 published outputs/ },
       });
-      t.match(await replace(root, { files: of(1), limit: 0, allowRemovals: true }), { outputsRemoved: 7 });
-      t.ok((await snapshot(root)).has('bundle/theirs.txt'));
-    },
-  );
+      t.same(await snapshot(root), before, 'nothing is written, not even a lease');
+    }
+    const foreseen = await replace(root, { files: of(7), limit: 2, dryRun: true, allowRemovals: true });
+    t.equal(foreseen.changes.filter(({ fate }) => fate === 'remove').length, 3);
+    t.match(await replace(root, { files: of(8), limit: '20%' }), {
+      action: 'replace_catalog',
+      error: null,
+    });
+    t.match(await replace(root, { files: of(1), limit: 0, allowRemovals: true }), { outputsRemoved: 7 });
+    t.ok((await snapshot(root)).has('bundle/theirs.txt'));
+  });
 
-t.test('what an interrupted attempt was to remove was allowed then, and is not counted again', async (t) => {
+t.test('does not count removals of an interrupted attempt again', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: tenFiles });
   let removals = 0;
@@ -161,7 +158,7 @@ t.test('what an interrupted attempt was to remove was allowed then, and is not c
   t.match(await replace(root, { files: of(4), limit: 0 }), { error: { code: 'too_many_removals' } });
 });
 
-t.test('force asks for the removal of everything, and is not bound by the limit', async (t) => {
+t.test('force removes everything, and ignores the limit', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await put(root, 'bundle/theirs.txt', 'x');
   await put(root, 'bundle/theirs-too.txt', 'x');

@@ -39,7 +39,7 @@ const published = async (storage: Storage): Promise<string | undefined> =>
   (await snapshot(storage)).get('maps.txt');
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const)
-  t.test(`${kind}: an older upload is refused, by the last digit, and names both`, async (t) => {
+  t.test(`${kind}: an older upload is rejected, by the last digit, with both times`, async (t) => {
     const storage = await newWorld(kind, t).open();
     const newer = '2026-11-20T00:00:00.1234567892Z';
     const older = '2026-11-20T00:00:00.1234567891Z';
@@ -58,7 +58,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const)
         },
       });
     }
-    t.same(await snapshot(storage), before, 'nothing was touched');
+    t.same(await snapshot(storage), before, 'nothing was changed');
 
     t.equal(
       (await upload(storage, { created: newer, text: 'same', path: 'b2' })).error,
@@ -67,22 +67,22 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const)
     );
     t.equal(await published(storage), 'same');
     const same = await upload(storage, { created: older, text: 'same', path: 'b2' });
-    t.match(same, { action: 'skip_same', error: null }, 'what changes nothing is not refused');
+    t.match(same, { action: 'skip_same', error: null }, 'a plan without changes is not rejected');
     const others = await upload(storage, { created: older, text: 'theirs', as: otherOwner });
     t.equal(others.error, null, 'another owner has its own order');
 
     t.equal((await upload(storage, { created: older, text: 'old', stale: 'publish' })).error, null);
-    t.equal(await published(storage), 'old', 'stale: publish goes back');
+    t.equal(await published(storage), 'old', 'stale: publish publishes older bundles');
     await upload(storage, { created: newer, text: 'new' });
     t.match(await upload(storage, { created: older, text: 'forced', force: true }), {
       action: 'upsert_additive',
       error: null,
     });
-    t.equal(await published(storage), 'forced', 'and so does force, which deletes nothing for it');
+    t.equal(await published(storage), 'forced', 'so does force, which deletes nothing here');
     t.equal((await snapshot(storage)).get('other.txt'), 'theirs');
   });
 
-t.test('a refusal names the place, and only what would change it is refused', async (t) => {
+t.test('a refusal names the path, and a plan without changes is not rejected', async (t) => {
   const published = { ...made, owner, created: instant('2026-11-21T00:00:00Z') };
   const plan = { action: 'publish_new', bundle: made, destinationPath: 's/42' } as const;
   t.throws(() => refuseOlder(plan, published, true), {
@@ -97,7 +97,7 @@ t.test('a refusal names the place, and only what would change it is refused', as
   t.doesNotThrow(() => refuseOlder(plan, null, true));
 });
 
-t.test('a bundle is overtaken by a newer one, and by another that is equally old', async (t) => {
+t.test('a bundle is overtaken by a newer one, and by another of the same age', async (t) => {
   const publishedAs = (path: string, created: string): Parameters<typeof isOvertaken>[1] => ({
     ...{ owner, source: { ...made.source, path }, created: instant(created) },
   });

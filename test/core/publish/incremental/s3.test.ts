@@ -17,7 +17,7 @@ incrementalSuite(t, 'S3', async (t) => {
   const storage = await s3Storage(location, { clock: systemClock, log: silentLog, secrets });
   t.teardown(() => storage.close());
   const place = `/${bucket}/${bundlePath}/`;
-  /** The keys of all writes, except of what an attempt keeps aside and of probes. */
+  /** The keys of all writes, except for temporary copies of an attempt and probes. */
   const written = (): string[] =>
     proxy.seen
       .filter(({ method }) => method === 'PUT')

@@ -67,7 +67,11 @@ for (const flavour of flavours) {
         [action, error, release, channel, changes],
         ['replace_catalog', null, shown, 'preview', done.changes],
       );
-    t.same([done.outputsWritten, done.outputsLinked], [3, 1], 'unchanged files come from the current one');
+    t.same(
+      [done.outputsWritten, done.outputsLinked],
+      [3, 1],
+      'unchanged files come from the current release',
+    );
     const look = await lookAtReleases(root);
     t.same([look.current, look.wrong, await previewOf(root)], [current, [], shown]);
     t.same(await filesIn(root, shown), filesOf(1));
@@ -79,7 +83,7 @@ for (const flavour of flavours) {
     t.same([(await lookAtReleases(root)).current, await previewOf(root)], [current, await releaseIdFor(2)]);
   });
 
-  t.test(`${flavour}: the bundle of a channel becomes current without a byte`, async (t) => {
+  t.test(`${flavour}: the bundle of a channel becomes current without a transfer`, async (t) => {
     const root = await published(flavour, 0);
     await toPreview(root, 1);
     const { outputsWritten, outputsLinked, error, release, channel } = await publishAsRelease(root, 1);
@@ -93,7 +97,7 @@ for (const flavour of flavours) {
     t.equal((await lookAtReleases(root)).current, await releaseIdFor(2));
   });
 
-  t.test(`${flavour}: a channel can point at the current release, and reports it`, async (t) => {
+  t.test(`${flavour}: a channel can point to the current release, and reports it`, async (t) => {
     const root = await published(flavour, 0);
     const id = await releaseIdFor(0);
     const planned = await toPreview(root, 0, { dryRun: true });
@@ -111,14 +115,14 @@ for (const flavour of flavours) {
     t.same([again.action, again.release, again.channel], ['skip_same', id, 'preview']);
   });
 
-  t.test(`${flavour}: there may be a channel before there is a current release`, async (t) => {
+  t.test(`${flavour}: a channel may exist before there is a current release`, async (t) => {
     const root = memoryStorage({ flavour });
     const { action, error } = await toPreview(root, 0);
     t.same([action, error], ['publish_new', null]);
     const look = await lookAtReleases(root);
     t.same([look.current, await previewOf(root), lastGood(look)], [null, await releaseIdFor(0), null]);
     const first = await publishAsRelease(root, 1);
-    t.same([first.action, first.error], ['publish_new', null], 'the others had nothing');
+    t.same([first.action, first.error], ['publish_new', null], 'the others had none');
     t.equal(await previewOf(root), await releaseIdFor(0));
   });
 
@@ -135,26 +139,26 @@ for (const flavour of flavours) {
     t.equal(await expiry(), new Date(clock.now().getTime() + hour).toISOString());
     await wait(hour - 1);
     t.equal((await publishAsRelease(root, 0, { clock })).action, 'skip_same');
-    t.equal(await previewOf(root), await releaseIdFor(1), 'not before');
+    t.equal(await previewOf(root), await releaseIdFor(1), 'not before that time');
     await wait(1);
     t.equal((await publishAsRelease(root, 0, { clock, dryRun: true })).action, 'skip_same');
     t.equal(await previewOf(root), await releaseIdFor(1), 'not by a dry run');
     t.equal((await publishAsRelease(root, 0, { clock })).action, 'skip_same');
     const look = await lookAtReleases(root);
     t.same([await previewOf(root), look.ledger.channels], [null, []]);
-    t.same(look.stored, [await releaseIdFor(0)], 'and its release with it');
+    t.same(look.stored, [await releaseIdFor(0)], 'with its release');
     t.notOk((await snapshot(root)).has('site/preview'));
     t.same(await litterBelow(root), []);
   });
 
-  t.test(`${flavour}: what a channel leads to is kept, and takes no place of others`, async (t) => {
+  t.test(`${flavour}: the target of a channel is kept, and does not count towards the limit`, async (t) => {
     const root = await published(flavour, 0, 1);
     await toPreview(root, 5);
     for (const n of [2, 3]) await publishAsRelease(root, n, { keep: 1 });
     const ids = async (...ns: number[]): Promise<ReleaseId[]> => Promise.all(ns.map(releaseIdFor));
     t.same((await lookAtReleases(root)).stored, await ids(2, 3, 5));
     await toPreview(root, 6, { keep: 1 });
-    t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6), 'what it led to before goes');
+    t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6), 'its previous target is removed');
     await retire(root, 0);
     t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6));
     t.equal(lastGood(await lookAtReleases(root)), (await ids(2))[0]);
@@ -182,20 +186,24 @@ for (const flavour of flavours) {
     t.same([action, error, reason?.code], ['replace_catalog', null, 'outputs_differ']);
     const look = await lookAtReleases(root);
     t.same([look.current, await previewOf(root)], [await releaseIdFor(0), await releaseIdFor(1)]);
-    t.equal((await publishAsRelease(root, 1)).reason?.code, 'rolled_back', 'and stays back');
+    t.equal((await publishAsRelease(root, 1)).reason?.code, 'rolled_back', 'and stays rolled back');
   });
 
-  t.test(`${flavour}: guards hold for what a channel has, and not before it has anything`, async (t) => {
+  t.test(`${flavour}: guards compare with the release of the channel, once there is one`, async (t) => {
     const root = await published(flavour, 5);
     const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
     const more = { stale: 'refuse', limits } as const;
-    t.equal((await toPreview(root, 3, { more })).error, null, 'older than what is current, and lacks a file');
+    t.equal(
+      (await toPreview(root, 3, { more })).error,
+      null,
+      'older than the current one, and without one file',
+    );
     t.equal((await toPreview(root, 2, { more })).error?.code, 'stale_bundle');
     t.equal((await toPreview(root, 4, { more })).error?.code, 'too_many_removals');
     t.equal(await previewOf(root), await releaseIdFor(3));
   });
 
-  t.test(`${flavour}: removed before its time, and with the bundle path`, async (t) => {
+  t.test(`${flavour}: a channel is removed early on request, and with the bundle path`, async (t) => {
     const root = await published(flavour, 0);
     await toPreview(root, 1);
     const context = contextWith(testClock());
@@ -210,7 +218,7 @@ for (const flavour of flavours) {
     t.same((await lookAtReleases(root)).ledger.channels, []);
   });
 
-  t.test(`${flavour}: taken down, too, where nothing is current`, async (t) => {
+  t.test(`${flavour}: a channel is also unpublished if there is no current release`, async (t) => {
     const root = memoryStorage({ flavour });
     await toPreview(root, 0);
     t.equal(await takeDown(root), true);
@@ -228,7 +236,7 @@ for (const flavour of flavours) {
   });
 
   t.test(
-    `${flavour}: guards are none of a first publication to a channel, whatever was adopted`,
+    `${flavour}: the first publication to a channel has no guards, even after an adoption`,
     async (t) => {
       const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
       for (const dryRun of [true, false]) {
@@ -265,7 +273,7 @@ for (const flavour of flavours) {
     t.equal(await previewOf(inner), await releaseIdFor(3));
   });
 
-  t.test(`${flavour}: each channel has a time of its own`, async (t) => {
+  t.test(`${flavour}: each channel has its own expiry`, async (t) => {
     const root = await published(flavour, 0);
     const clock = testClock();
     await toPreview(root, 1, { clock });
@@ -278,7 +286,7 @@ for (const flavour of flavours) {
   });
 }
 
-t.test('keeps and names a foreign file with the name of a pointer', async (t) => {
+t.test('keeps a foreign file with the name of a pointer, and names it', async (t) => {
   for (const make of [
     async (root: Storage) => put(root, 'site/preview', 'mine'),
     async (root: Storage) => put(root, 'site/preview/index.html', 'mine'),
@@ -313,7 +321,7 @@ t.test('does not remove a foreign pointer with its channel', async (t) => {
   t.same((await lookAtReleases(root)).ledger.channels, []);
 });
 
-t.test('a newest bundle that is older than what the channel has is selected again', async (t) => {
+t.test("selects the newest bundle again if it is older than the channel's release", async (t) => {
   const root = await published('files', 0);
   await toPreview(root, 3);
   const bundle = { ...bundleFor(2), created: instant('2026-11-11T00:00:00Z') };

@@ -17,7 +17,7 @@ import { releaseIdFor } from '../../../faults/release-world.ts';
 import { bundleOf, contextWith, owner, put, snapshot, stateOf, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** Writes in the directory of a release, depending on what an earlier attempt left there. */
+/** Writes in the directory of a release that may have files of an earlier attempt. */
 
 const at = '2026-11-20T00:00:00.000Z';
 const context = contextWith(testClock());
@@ -78,7 +78,7 @@ interface Seen {
   changes: Change[];
   removed: string[];
   intents: unknown[];
-  /** The record next to each intent: with it, a kill loses nothing. */
+  /** The record next to each intent. With it, a kill loses nothing. */
   recorded: string[][];
 }
 
@@ -123,7 +123,7 @@ const all = Object.keys(wanted);
 const records = Object.entries(wanted).map(([path, text]) => record(path, text));
 const torn = { a: 'torn!of a', b: 'torn!of b', 'd/c': 'torn!of c' };
 
-t.test('an empty directory gets everything, and the room for it is asked for first', async (t) => {
+t.test('an empty directory gets all files, after a check for free space', async (t) => {
   const { root, seen } = watched(memoryStorage({ flavour: 'files' }));
   const { written, linked } = await fill(root);
   t.same([[...written], [...linked]], [all, []]);
@@ -194,7 +194,7 @@ t.test('does not change a complete release, and writes missing files', async (t)
   const before = await snapshot(root);
   const { written, linked } = await fill(root);
   t.same([[...written], [...linked]], [[], []]);
-  t.same(await snapshot(root), before, 'its catalog, too');
+  t.same(await snapshot(root), before, 'including its catalog');
   await root.remove(listedKey(`${directory}/d/c`));
   t.same([...(await fill(root)).written], ['d/c']);
   t.same(await filesIn(root), wanted);
@@ -211,7 +211,7 @@ t.test('files without a catalog are foreign', async (t) => {
   t.same(await filesIn(root), { 'deep/diary.txt': 'mine' });
 });
 
-t.test('progress: bytes and outputs as they are written, and linked ones at once', async (t) => {
+t.test('progress: bytes and outputs as they are written, and linked ones immediately', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await put(root, `${releaseKey(former)}/b`, wanted.b);
   const progress: Progress[] = [];
@@ -229,7 +229,7 @@ t.test('progress: bytes and outputs as they are written, and linked ones at once
   );
 });
 
-t.test('names and room are not asked for what the current release has', async (t) => {
+t.test('skips checks of names and space for files of the current release', async (t) => {
   const { root, seen } = watched(memoryStorage({ flavour: 'files' }));
   await put(root, `${releaseKey(former)}/b`, wanted.b);
   await fill(root, { current: former, same: ['b'] });
@@ -239,7 +239,7 @@ t.test('names and room are not asked for what the current release has', async (t
   );
 });
 
-t.test('a stop in the middle puts everything back', async (t) => {
+t.test('a stop in the middle restores everything', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const stop = new AbortController();
   const root: Storage = {
@@ -253,7 +253,7 @@ t.test('a stop in the middle puts everything back', async (t) => {
   t.same([...(await snapshot(inner)).keys()], []);
 });
 
-t.test('a path within a bundle path', (t) => {
+t.test('joins a bundle path with a path inside it', (t) => {
   t.same([pathWithin('.', 'x'), pathWithin('a/b', 'x/y')], ['x', 'a/b/x/y']);
   t.end();
 });

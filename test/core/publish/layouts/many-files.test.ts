@@ -10,7 +10,7 @@ const many = howMany(5_000, 400);
 const bytes = 8 << 10;
 const outputs = { checksums: true, archive: false, index: true, sceneMapPage: false };
 
-/** Release n differs from its predecessor in one file. */
+/** Release n differs from the previous one in one file. */
 function files(n: number): Record<string, string> {
   const entries = Array.from({ length: many }, (_, index) => {
     const version = index < n ? 1 : 0;
@@ -19,7 +19,10 @@ function files(n: number): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-/** Bytes of all outputs below a directory, each file once, whatever names it has; catalogs apart. */
+/**
+ * The size of all outputs below a directory, without catalogs. Each file counts once, however many names it
+ * has.
+ */
 function room(directory: string): { outputs: number; catalogs: number } {
   const seen = new Set<number>();
   const sum = { outputs: 0, catalogs: 0 };
@@ -33,7 +36,7 @@ function room(directory: string): { outputs: number; catalogs: number } {
 }
 
 t.test(
-  `one of ${many} files changes: three outputs are written, and ten releases take the room of one`,
+  `one of ${many} files changes: three outputs are written, and ten releases use the space of one`,
   async (t) => {
     const directory = t.testdir({});
     const root = await localStorage(directory);
@@ -58,7 +61,7 @@ t.test(
     t.ok(ten.outputs < 1.1 * one.outputs + changed);
     const share = ((ten.outputs - changed) / one.outputs).toFixed(3);
     t.comment(
-      `told: ten releases of ${many} files, one changed each: ${share} times the outputs of one, and the changes; a catalog ${one.catalogs} bytes`,
+      `report: ten releases of ${many} files, one changed each: ${share} times the outputs of one, and the changes; a catalog ${one.catalogs} bytes`,
     );
   },
 );

@@ -37,7 +37,7 @@ import {
 } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** A bundle path that is published as releases, and of which the configuration says in place from now on. */
+/** A bundle path with releases, for which the configuration now requires publication in place. */
 
 const flavours = ['files', 'objects'] as const;
 
@@ -51,11 +51,11 @@ interface Asked {
   signal?: AbortSignal;
 }
 
-interface Told extends ActionResult {
+interface LoggedResult extends ActionResult {
   warnings: Finding[];
 }
 
-async function inPlace(root: Storage, n: number, asked: Asked = {}): Promise<Told> {
+async function inPlace(root: Storage, n: number, asked: Asked = {}): Promise<LoggedResult> {
   const { bundle = bundleFor(n), as = owner, at = site, destination, request, signal, ...more } = asked;
   const warnings: Finding[] = [];
   const result = await publishBundle(
@@ -76,7 +76,7 @@ async function published(flavour: 'files' | 'objects', ...releases: number[]): P
   return root;
 }
 
-/** What lies at the bundle path itself. */
+/** The files at the bundle path itself. */
 async function inPlaceNow(root: Storage): Promise<Record<string, string>> {
   const files = [...(await snapshot(siteOf(root)))];
   return Object.fromEntries(
@@ -103,7 +103,7 @@ const changed = (would: 'has changed' | 'would change'): object[] => [
 ];
 
 for (const flavour of flavours) {
-  t.test(`${flavour}: what readers had gets to its own place, and the releases stay`, async (t) => {
+  t.test(`${flavour}: the current release moves to its place, and the releases stay`, async (t) => {
     const root = await published(flavour, 0, 1);
     await put(root, 'sibling.txt', 'a sibling');
     const before = await snapshot(root);
@@ -117,10 +117,10 @@ for (const flavour of flavours) {
       ['replace_catalog', null, null, changed('has changed')],
     );
     for (const key of ['action', 'reason', 'changes', 'outputs', 'unkept'] as const)
-      t.same(done[key], planned[key], `${key}, as the dry run said`);
+      t.same(done[key], planned[key], `${key}, as in the dry run`);
     t.same([done.outputsWritten, done.outputsKept, done.outputsRemoved], [3, 1, 1]);
     t.same(await inPlaceNow(root), sorted(filesOf(2)));
-    t.same(await releasesNow(root), releases, 'readers of the pointer have what they had');
+    t.same(await releasesNow(root), releases, 'readers of the pointer see the same release');
     t.same([(await lookAtReleases(root)).wrong, await litterBelow(root)], [[], []]);
 
     const later = await inPlace(root, 3);
@@ -128,7 +128,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(root), sorted(filesOf(3)));
   });
 
-  t.test(`${flavour}: the same bundle is a change of layout, and nothing else`, async (t) => {
+  t.test(`${flavour}: the same bundle changes only the layout`, async (t) => {
     const root = await published(flavour, 0);
     const planned = await inPlace(root, 0, { request: { dryRun: true } });
     const done = await inPlace(root, 0);
@@ -153,7 +153,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(root), sorted({ ...filesOf(0), ...filesOf(2) }), 'and is carried over');
   });
 
-  t.test(`${flavour}: no byte of it passes through this machine`, async (t) => {
+  t.test(`${flavour}: the move transfers no bytes`, async (t) => {
     const inner = await published(flavour, 0);
     const duplicates: string[] = [];
     const root: Storage = {
@@ -187,10 +187,10 @@ for (const flavour of flavours) {
     const releases = (await releasesNow(root)).filter(([name]) => !name.includes('notes'));
     const done = await inPlace(root, 1, { request: { force: true } });
     t.same([done.error, await inPlaceNow(root)], [null, sorted(filesOf(1))]);
-    t.same(await releasesNow(root), releases, 'the releases are none of it');
+    t.same(await releasesNow(root), releases, 'the releases do not count');
   });
 
-  t.test(`${flavour}: a refusal leaves everything as it was`, async (t) => {
+  t.test(`${flavour}: a refusal leaves everything unchanged`, async (t) => {
     const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
     const broken = await published(flavour, 5);
     await put(broken, `${site}/${releaseKey(await releaseIdFor(5))}/.publisher.json`, '{');
@@ -259,7 +259,7 @@ for (const flavour of flavours) {
 
   t.test(`${flavour}: starts over after another switch or publication`, async (t) => {
     for (const [what, meanwhile, expected] of [
-      // An object store has no lease that a switch waits for: the move may as well have come first.
+      // On an object store, a switch does not wait for a lease: the move may have come first as well.
       ['another release', async (root: Storage) => publishAsRelease(root, 2), flavour === 'files' ? 2 : 1],
       [
         'a rollback and the end of that release',
@@ -284,9 +284,9 @@ for (const flavour of flavours) {
           return written;
         },
       };
-      const told: Decided[] = [];
+      const decisions: Decided[] = [];
       const done = await inPlace(root, 3, {
-        ...{ destination: additive, request: { onDecided: (one) => void told.push(one) } },
+        ...{ destination: additive, request: { onDecided: (one) => void decisions.push(one) } },
       });
       t.same([done.error, done.warnings], [null, changed('has changed')], what);
       t.same(await inPlaceNow(inner), sorted({ ...filesOf(expected), ...filesOf(3) }), what);
@@ -306,7 +306,7 @@ t.test('reports a move at the destination root', async (t) => {
   );
 });
 
-/** Does `work` once, after the first change that makes it due. */
+/** Calls `work` once, after the first change that makes it due. */
 function once(
   inner: Storage,
   isDue: (key: string) => Promise<boolean>,
@@ -346,14 +346,18 @@ for (const flavour of flavours) {
   t.test(`${flavour}: reports the plan once, from the first decision`, async (t) => {
     for (const dryRun of [true, false]) {
       const root = await published(flavour, 0);
-      const told: Progress[] = [];
+      const reported: Progress[] = [];
       const decided: Decided[] = [];
       await inPlace(root, 1, {
         request: {
-          ...{ dryRun, onProgress: (one) => void told.push(one), onDecided: (one) => void decided.push(one) },
+          ...{
+            dryRun,
+            onProgress: (one) => void reported.push(one),
+            onDecided: (one) => void decided.push(one),
+          },
         },
       });
-      const planned = told.filter(({ type }) => type === 'planned');
+      const planned = reported.filter(({ type }) => type === 'planned');
       const bytes = 'page 1'.length + 'script 1'.length + '1'.length;
       t.same(planned, [
         {
@@ -367,18 +371,18 @@ for (const flavour of flavours) {
 
   t.test(`${flavour}: does not report the plan again in later rounds`, async (t) => {
     const inner = await published(flavour, 0, 1);
-    const told: Progress[] = [];
+    const reported: Progress[] = [];
     const root = once(inner, isBegun, async () => publishAsRelease(inner, 2));
-    const { error } = await inPlace(root, 3, { request: { onProgress: (one) => void told.push(one) } });
+    const { error } = await inPlace(root, 3, { request: { onProgress: (one) => void reported.push(one) } });
     t.equal(error, null);
-    t.equal(told.filter(({ type }) => type === 'planned').length, 1);
+    t.equal(reported.filter(({ type }) => type === 'planned').length, 1);
   });
 
   t.test(
     `${flavour}: another process that published in place first reports the change of layout`,
     async (t) => {
       const inner = await published(flavour, 0);
-      let others: Told | undefined;
+      let others: LoggedResult | undefined;
       let isFirst = true;
       const root: Storage = {
         ...inner,
@@ -486,7 +490,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(inner), {});
   });
 
-  t.test(`${flavour}: stopped in the middle, nothing of it is in place`, async (t) => {
+  t.test(`${flavour}: a stop in the middle leaves nothing in place`, async (t) => {
     const inner = await published(flavour, 0);
     const stop = new AbortController();
     const root: Storage = {
@@ -571,24 +575,21 @@ for (const flavour of flavours) {
     t.same([again.error, again.warnings, again.outputsWritten], [null, [], 4], 'or emptied');
   });
 
-  t.test(
-    `${flavour}: a bundle that an older waybill did not record is taken for the one that is`,
-    async (t) => {
-      const root = await published(flavour, 0);
-      const file = `site/${releaseKey(await releaseIdFor(0))}/.publisher.json`;
-      const catalog = JSON.parse((await snapshot(root)).get(file)!) as object;
-      await put(root, file, JSON.stringify({ ...catalog, bundles: [] }));
-      const recorded: unknown[] = [];
-      const look = async (): Promise<void> => {
-        const { state } = await readState(siteOf(root));
-        if (state.kind === 'valid') recorded.push(...state.catalog.bundles.map(({ created }) => created));
-      };
-      t.equal((await inPlace(once(root, isMoved(root), look), 1)).error, null);
-      t.same(recorded, [bundleFor(1).created]);
-    },
-  );
+  t.test(`${flavour}: assumes that a release without a recorded bundle has the current one`, async (t) => {
+    const root = await published(flavour, 0);
+    const file = `site/${releaseKey(await releaseIdFor(0))}/.publisher.json`;
+    const catalog = JSON.parse((await snapshot(root)).get(file)!) as object;
+    await put(root, file, JSON.stringify({ ...catalog, bundles: [] }));
+    const recorded: unknown[] = [];
+    const look = async (): Promise<void> => {
+      const { state } = await readState(siteOf(root));
+      if (state.kind === 'valid') recorded.push(...state.catalog.bundles.map(({ created }) => created));
+    };
+    t.equal((await inPlace(once(root, isMoved(root), look), 1)).error, null);
+    t.same(recorded, [bundleFor(1).created]);
+  });
 
-  t.test(`${flavour}: the pointer of a channel is none of what lies there`, async (t) => {
+  t.test(`${flavour}: the pointer of a channel does not count as existing content`, async (t) => {
     const root = await published(flavour, 0);
     await publishAsRelease(root, 1, { channel: { name: 'preview', ttlMs: 3_600_000 } });
     const done = await inPlace(root, 2);

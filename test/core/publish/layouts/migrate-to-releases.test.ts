@@ -42,7 +42,7 @@ import {
 import { instant } from '../../../support/instant.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** A bundle path that is published in place, and of which the configuration says releases from now on. */
+/** A bundle path published in place, for which the configuration now requires releases. */
 
 const flavours = ['files', 'objects'] as const;
 const rule = { keep: 9, lingerMs: 0, currentInUrl: false, channels: [] };
@@ -71,11 +71,11 @@ async function inPlace(root: Storage, n: number, asked: Asked = {}): Promise<Act
   );
 }
 
-interface Told extends ActionResult {
+interface LoggedResult extends ActionResult {
   warnings: Finding[];
 }
 
-async function release(root: Storage, n: number, asked: Asked = {}): Promise<Told> {
+async function release(root: Storage, n: number, asked: Asked = {}): Promise<LoggedResult> {
   const { bundle = bundleFor(n), as = owner, request, clock = testClock(), leaseTimes } = asked;
   const warnings: Finding[] = [];
   const destination = { ...destinationOf('replacement'), releases: rule, ...asked.destination };
@@ -96,7 +96,7 @@ async function filesIn(root: Storage, id: ReleaseId): Promise<Record<string, str
   return Object.fromEntries([...files].filter(([name]) => !name.includes('.publisher')));
 }
 
-/** What lies in place: everything that is not of the releases. */
+/** The files in place, without those of releases. */
 async function inPlaceNow(root: Storage): Promise<Record<string, string>> {
   const isOfReleases = /^site\/(releases\/|current|\.publisher\.releases)/;
   return Object.fromEntries([...(await snapshot(root))].filter(([name]) => !isOfReleases.test(name)));
@@ -116,7 +116,7 @@ const changed = (would: 'has changed' | 'would change'): object[] => [
 ];
 
 for (const flavour of flavours) {
-  t.test(`${flavour}: what readers had becomes a release of its own, and stays in place`, async (t) => {
+  t.test(`${flavour}: the files in place become a release, and stay in place`, async (t) => {
     const root = memoryStorage({ flavour });
     await put(root, 'site/mine.txt', 'unmanaged');
     await put(root, 'sibling.txt', 'a sibling');
@@ -133,7 +133,7 @@ for (const flavour of flavours) {
       ['replace_catalog', null, next, changed('has changed')],
     );
     for (const key of ['action', 'reason', 'changes', 'outputs', 'release'] as const)
-      t.same(done[key], planned[key], `${key}, as the dry run said`);
+      t.same(done[key], planned[key], `${key}, as in the dry run`);
     t.same(
       [done.outputsWritten, done.outputsLinked, done.outputsRemoved],
       [3, 1, 1],
@@ -144,7 +144,7 @@ for (const flavour of flavours) {
     t.equal(lastGood(look), first);
     t.same(await filesIn(root, first), filesOf(0));
     t.same(await filesIn(root, next), filesOf(1));
-    t.same(await inPlaceNow(root), Object.fromEntries(before), 'in place all is as it was');
+    t.same(await inPlaceNow(root), Object.fromEntries(before), 'the files in place are unchanged');
     t.same(await litterBelow(root), []);
 
     const later = await release(root, 2);
@@ -153,7 +153,7 @@ for (const flavour of flavours) {
     t.equal((await lookAtReleases(root)).current, first);
   });
 
-  t.test(`${flavour}: the same bundle is a change of layout, and nothing else`, async (t) => {
+  t.test(`${flavour}: the same bundle changes only the layout`, async (t) => {
     const root = memoryStorage({ flavour });
     await inPlace(root, 0);
     const id = await releaseIdFor(0);
@@ -195,7 +195,7 @@ for (const flavour of flavours) {
     t.equal((await inPlaceNow(root))['site/index.html'], 'edited by hand');
   });
 
-  t.test(`${flavour}: a refusal leaves everything as it was`, async (t) => {
+  t.test(`${flavour}: a refusal leaves everything unchanged`, async (t) => {
     const root = memoryStorage({ flavour });
     await inPlace(root, 5);
     await inPlace(root, 5, { as: otherOwner, bundle: bundleFor(5), destination: additive });
@@ -229,14 +229,14 @@ for (const flavour of flavours) {
     }
   });
 
-  t.test(`${flavour}: what an interrupted publication left is settled first`, async (t) => {
+  t.test(`${flavour}: settles an interrupted publication first`, async (t) => {
     const root = memoryStorage({ flavour });
     await inPlace(root, 0);
     const log: FaultLog = { operations: [], fired: false, mutations: 0 };
     const clean = memoryStorage({ flavour });
     await inPlace(clean, 0);
     await inPlace(withFaults(clean, null, log), 1);
-    // All is in place but the commit.
+    // Everything except the commit is in place.
     const at = log.operations.findLastIndex((name) => /^(write|rename .*) \S*\.publisher\.json$/.test(name));
     await inPlace(
       withFaults(root, { kind: 'crash', at: at + 1, code: 'storage_transient' }, { ...log, operations: [] }),
@@ -253,7 +253,7 @@ for (const flavour of flavours) {
     t.same(
       litter.filter((key) => !isInPlace(key)),
       [],
-      'copies of the attempt in place are left to it',
+      'copies of the attempt in place belong to that attempt',
     );
     t.same(await filesIn(root, look.current as ReleaseId), filesOf(1));
   });
@@ -266,7 +266,7 @@ for (const flavour of flavours) {
       ...inner,
       async write(key, body, options) {
         const written = await inner.write(key, body, options);
-        // The adopted release is being made.
+        // The adopted release is being created.
         if (isFirst && key.startsWith('site/releases/')) {
           isFirst = false;
           await inPlace(inner, 1);
@@ -274,20 +274,20 @@ for (const flavour of flavours) {
         return written;
       },
     };
-    const told: Decided[] = [];
-    const done = await release(root, 2, { request: { onDecided: (one) => void told.push(one) } });
+    const decisions: Decided[] = [];
+    const done = await release(root, 2, { request: { onDecided: (one) => void decisions.push(one) } });
     t.same([done.error, done.release, done.warnings], [null, await releaseIdFor(2), changed('has changed')]);
     const look = await lookAtReleases(inner);
-    t.equal(lastGood(look), await releaseIdFor(1), 'and adopts what readers had last');
+    t.equal(lastGood(look), await releaseIdFor(1), 'and adopts the last state that readers saw');
     t.same(
-      told.map(({ stored: { state } }) => state.kind === 'valid' && state.catalog.generation),
+      decisions.map(({ stored: { state } }) => state.kind === 'valid' && state.catalog.generation),
       [1, 2],
       'the decision refers to the in-place publication',
     );
   });
 }
 
-t.test('a newest bundle that was overtaken in place is selected again', async (t) => {
+t.test('selects the newest bundle again if it was overtaken in place', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 3);
   const done = await publishBundle(
@@ -303,7 +303,7 @@ t.test('a newest bundle that was overtaken in place is selected again', async (t
   t.same([done.error, done.release], [null, await releaseIdFor(4)]);
 });
 
-t.test('where no release can be made, nothing is adopted', async (t) => {
+t.test('adopts nothing if no release can be created', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 0);
   const before = await snapshot(root);
@@ -315,7 +315,7 @@ t.test('where no release can be made, nothing is adopted', async (t) => {
   for (const dryRun of [true, false]) t.ok((await release(root, 1, { request: { dryRun } })).error);
 });
 
-t.test('a bundle that an older waybill did not record is taken for the one that is published', async (t) => {
+t.test('assumes that files without a recorded bundle have the current one', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 0);
   const state = listedKey('site/.publisher.json');
@@ -348,7 +348,7 @@ t.test('creates a release from the files in place by links', async (t) => {
   t.ok((await snapshot(root)).has(`site/${releaseKey(await releaseIdFor(0))}/index.html`));
 });
 
-/** Does `work` once, after the first change that makes it due. */
+/** Calls `work` once, after the first change that makes it due. */
 function once(inner: Storage, isDue: () => Promise<boolean>, work: () => Promise<unknown>): Storage {
   let isOver = false;
   const afterwards = async <T>(result: T): Promise<T> => {
@@ -374,7 +374,7 @@ function once(inner: Storage, isDue: () => Promise<boolean>, work: () => Promise
   });
 }
 
-/** Before anybody is led to it. */
+/** Before any pointer refers to it. */
 function onceWhole(inner: Storage, id: ReleaseId, work: () => Promise<unknown>): Storage {
   const isWhole = async (): Promise<boolean> => {
     const { state } = await readState(releaseIn(siteOf(inner), id));
@@ -399,7 +399,7 @@ async function interrupted(flavour: 'files' | 'objects'): Promise<Storage> {
 }
 
 for (const flavour of flavours) {
-  t.test(`${flavour}: published in place at the last moment, it begins again`, async (t) => {
+  t.test(`${flavour}: starts again after a publication in place at the last moment`, async (t) => {
     const inner = memoryStorage({ flavour });
     await inPlace(inner, 0);
     const root = onceWhole(inner, await releaseIdFor(0), async () => inPlace(inner, 1));
@@ -491,7 +491,7 @@ for (const flavour of flavours) {
     t.equal(refused.error?.message, 'in the way');
   });
 
-  t.test(`${flavour}: where the pointer was lost, nothing is held back`, async (t) => {
+  t.test(`${flavour}: without a pointer, no release is held back`, async (t) => {
     const root = memoryStorage({ flavour });
     await release(root, 0);
     await release(root, 1);

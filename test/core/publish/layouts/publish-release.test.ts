@@ -37,7 +37,7 @@ const kinds = ['memory files', 'memory objects', 'local'] as const;
 const currentOf = async (root: Storage): Promise<ReleaseId | null> =>
   (await readReleases(siteOf(root))).current;
 
-/** What readers have: each file of the current release with its text. */
+/** The files that readers see: each file of the current release with its text. */
 async function asRead(root: Storage): Promise<Record<string, string>> {
   const current = await currentOf(root);
   if (current === null) return {};
@@ -48,7 +48,7 @@ async function asRead(root: Storage): Promise<Record<string, string>> {
 const sorted = (files: object): object => Object.fromEntries(Object.entries(files).sort());
 
 for (const kind of kinds) {
-  t.test(`${kind}: one publication after the other, and nothing to do`, async (t) => {
+  t.test(`${kind}: consecutive publications, and a run without changes`, async (t) => {
     const root = await newWorld(kind, t).open();
     const [first, second] = [await releaseIdFor(0), await releaseIdFor(1)];
     t.match(await publishAsRelease(root, 0), {
@@ -77,10 +77,10 @@ for (const kind of kinds) {
     t.same([...(await snapshot(root)).keys()], []);
     await publishAsRelease(root, 0);
     const before = await snapshot(root);
-    const told = await publishAsRelease(root, 1, { dryRun: true });
-    t.match(told, { action: 'replace_catalog', release: await releaseIdFor(1), error: null });
+    const predicted = await publishAsRelease(root, 1, { dryRun: true });
+    t.match(predicted, { action: 'replace_catalog', release: await releaseIdFor(1), error: null });
     t.same(
-      told.changes.map(({ path, fate }) => `${fate} ${path}`),
+      predicted.changes.map(({ path, fate }) => `${fate} ${path}`),
       [
         'change assets/app.js',
         'keep assets/style.css',
@@ -90,7 +90,7 @@ for (const kind of kinds) {
       ],
     );
     t.same(await snapshot(root), before);
-    t.same((await publishAsRelease(root, 1)).changes, told.changes, 'as the run does');
+    t.same((await publishAsRelease(root, 1)).changes, predicted.changes, 'the same as in the run');
   });
 
   t.test(
@@ -113,7 +113,7 @@ for (const kind of kinds) {
       await resume(context, siteOf(root), how);
       const again = await publishAsRelease(root, 2);
       t.match(again, { action: 'replace_catalog', release: ids[2], outputsKept: 4, outputsWritten: 0 });
-      t.equal(await currentOf(root), ids[2], 'it was there already');
+      t.equal(await currentOf(root), ids[2], 'it already existed');
       await promote(context, siteOf(root), ids[1], how);
       t.match(await publishAsRelease(root, 1), { action: 'skip_same', reason: { code: 'all_recorded' } });
     },
@@ -137,7 +137,7 @@ for (const kind of kinds) {
     },
   );
 
-  t.test(`${kind}: what the current release lacks is written again, and never linked`, async (t) => {
+  t.test(`${kind}: writes files that are missing in the current release, and never links them`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 0);
     const current = releaseKey((await currentOf(root)) as ReleaseId);
@@ -151,7 +151,7 @@ for (const kind of kinds) {
     t.same(await asRead(root), sorted(filesOf(1)));
   });
 
-  t.test(`${kind}: a damaged release that is published again is made whole`, async (t) => {
+  t.test(`${kind}: republishing completes a damaged release`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 0);
     await publishAsRelease(root, 1);
@@ -170,10 +170,10 @@ for (const kind of kinds) {
     const ids = await Promise.all([2, 3].map(async (n) => releaseIdFor(n)));
     t.same((await lookAtReleases(root)).stored, ids);
     t.match(await publishAsRelease(root, 3, { keep: 0 }), { action: 'skip_same' });
-    t.same((await lookAtReleases(root)).stored, ids, 'a rollback could want it');
+    t.same((await lookAtReleases(root)).stored, ids, 'a rollback could need it');
   });
 
-  t.test(`${kind}: a run with nothing to publish finishes a removal that was interrupted`, async (t) => {
+  t.test(`${kind}: a run without changes finishes an interrupted removal`, async (t) => {
     const world = newWorld(kind, t);
     const root = await world.open();
     for (const n of [0, 1, 2]) await publishAsRelease(root, n);
@@ -184,7 +184,7 @@ for (const kind of kinds) {
     const at = count.operations.findLastIndex(
       (name) => name.includes('remove') && name.includes('.publisher.json'),
     );
-    t.ok(at > 0, 'the catalog of a release goes last');
+    t.ok(at > 0, 'the catalog of a release is removed last');
     await publishAsRelease(
       withFaults(root, { kind: 'crash', at: at + 1, code: 'storage_transient' }, log),
       3,
@@ -200,7 +200,7 @@ for (const kind of kinds) {
     t.same(await litterBelow(root), []);
   });
 
-  t.test(`${kind}: a release of another owner is replaced by force alone, and stays`, async (t) => {
+  t.test(`${kind}: only force replaces a release of another owner, and keeps it`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 0, { as: otherOwner });
     const theirs = await currentOf(root);
@@ -213,7 +213,7 @@ for (const kind of kinds) {
     t.match(await rollBack(context, siteOf(root), null, how), { outcome: 'switched', to: theirs });
   });
 
-  t.test(`${kind}: more than limits.max_removed is refused, by what readers would lose`, async (t) => {
+  t.test(`${kind}: limits.max_removed counts the files that readers would lose`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 0);
     const more = { limits: { maxRemoved: { count: 0 } } };
@@ -221,7 +221,7 @@ for (const kind of kinds) {
     t.equal(await currentOf(root), await releaseIdFor(0));
   });
 
-  t.test(`${kind}: an older bundle is refused where stale is refused`, async (t) => {
+  t.test(`${kind}: rejects an older bundle if stale is refuse`, async (t) => {
     const root = await newWorld(kind, t).open();
     await publishAsRelease(root, 1);
     t.match(await publishAsRelease(root, 0, { more: { stale: 'refuse' } }), {
@@ -231,7 +231,7 @@ for (const kind of kinds) {
   });
 
   t.test(
-    `${kind}: verify reads all releases, reconcile takes no record out, orphans are bundle paths`,
+    `${kind}: verify reads all releases, reconcile removes no record, orphans are bundle paths`,
     async (t) => {
       const root = await newWorld(kind, t).open();
       await publishAsRelease(root, 0);
@@ -261,12 +261,12 @@ for (const kind of kinds) {
       const from = { owner, source: { backend: 'local', id: '/source' } as const };
       const { orphans } = await findOrphans(root, from, new Set(['elsewhere']), { counted: false });
       t.match(orphans, [{ destinationPath: site, bundle: { source: { path: site } } }]);
-      t.equal(orphans[0]?.outputs.length, 4, 'those that readers have');
+      t.equal(orphans[0]?.outputs.length, 4, 'those of the current release');
       t.same((await findOrphans(root, from, new Set([site]), { counted: false })).orphans, []);
     },
   );
 
-  t.test(`${kind}: a bundle path is taken down, releases and all`, async (t) => {
+  t.test(`${kind}: unpublishing a bundle path removes its releases`, async (t) => {
     const root = await newWorld(kind, t).open();
     await put(root, 'elsewhere.txt', 'not ours');
     for (const n of [0, 1]) await publishAsRelease(root, n);
@@ -285,7 +285,7 @@ for (const kind of kinds) {
     const left = kind === 'memory objects' ? [`${site}/current.json`] : [];
     t.same([...(await snapshot(root)).keys()].sort(), ['elsewhere.txt', ...left].sort());
     t.equal(await currentOf(root), null);
-    t.ok(await takeDown(root), 'once more');
+    t.ok(await takeDown(root), 'repeated');
     t.match(await publishAsRelease(root, 1), { action: 'publish_new', error: null });
     t.same(await asRead(root), sorted(filesOf(1)));
   });
@@ -308,14 +308,14 @@ t.test('two concurrent publications: the second decides again on the release of 
   t.same(
     await asRead(root),
     sorted({ ...filesOf(0), ...filesOf(2), ...filesOf(1) }),
-    'what both have published',
+    'the files of both publications',
   );
 });
 
 t.test('publishes a release again that is being removed', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   for (const n of [0, 1, 2]) await publishAsRelease(root, n);
-  // As a retention leaves it that was killed after it had announced what goes.
+  // The state after a retention was killed that had already announced its removals.
   const { readFile, ledger } = await ledgerOf(root);
   await put(
     root,
@@ -365,7 +365,7 @@ t.test('sweeps leftovers of a killed publication in another directory during the
   t.same(await litterBelow(root), []);
 });
 
-t.test('in a directory: hard links, and a symbolic link to follow', async (t) => {
+t.test('in a directory: hard links, and a symbolic link to the current release', async (t) => {
   const { root, at } = await directory(t);
   await publishAsRelease(root, 0);
   await publishAsRelease(root, 1);
@@ -373,7 +373,7 @@ t.test('in a directory: hard links, and a symbolic link to follow', async (t) =>
   t.equal(readlinkSync(at(site, 'current')), `releases/${second}`);
   t.equal(readFileSync(at(site, 'current', 'index.html'), 'utf8'), 'page 1');
   const inode = (id: string): number => lstatSync(at(site, 'releases', id, 'assets', 'style.css')).ino;
-  t.equal(inode(first), inode(second), 'one file under two names');
+  t.equal(inode(first), inode(second), 'one file with two names');
 });
 
 t.test('reports and keeps foreign pointers, directories and files', async (t) => {
@@ -412,20 +412,20 @@ t.test('refuses a current release with a broken catalog, and adds a new one with
   t.equal((await snapshot(root)).get(broken), '{', 'nothing was deleted');
 });
 
-t.test('servers that cannot switch in one step are refused before anything is written', async (t) => {
+t.test('rejects servers without atomic replacement before it writes anything', async (t) => {
   const root = memoryStorage({ flavour: 'objects', conditionalWrites: 'create' });
   t.match(await publishAsRelease(root, 0), { error: { code: 'storage_permanent', message: /If-Match/ } });
   t.same([...(await snapshot(root)).keys()], []);
 });
 
-t.test('URLs lead below current only if asked for', async (t) => {
+t.test('URLs have current only if configured', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const more = { publicBaseUrl: 'https://maps.example.org/' };
   const plain = await publishAsRelease(root, 0, { more, dryRun: true });
   t.equal(plain.outputs[0]?.url, 'https://maps.example.org/site/assets/app.js');
 });
 
-t.test('the newest bundle is asked for again when another run was quicker', async (t) => {
+t.test('selects the newest bundle again if another run was faster', async (t) => {
   const { publishBundle } = await import('../../../../src/core/publish/publish-bundle.ts');
   const { destinationOf } = await import('../../../faults/world.ts');
   const root = memoryStorage({ flavour: 'files' });

@@ -89,14 +89,14 @@ for (const flavour of flavours) {
     await publishAsRelease(root, 0);
     const before = new Map(disk);
     for (const dryRun of [true, false]) {
-      const told: Decided[] = [];
+      const decisions: Decided[] = [];
       const onDecided = (decided: Decided): void => {
         t.same([...disk.keys()], [...before.keys()]);
-        told.push(decided);
+        decisions.push(decided);
       };
       t.equal((await publish(root, 1, { request: { dryRun, onDecided } })).error, null);
-      const [decided] = told;
-      t.same([told.length, decided?.plan.action], [1, 'replace_catalog']);
+      const [decided] = decisions;
+      t.same([decisions.length, decided?.plan.action], [1, 'replace_catalog']);
       t.same(pathsOf(decided?.planned ?? []), namesOf(1));
       t.equal(decided?.stored.state.kind, 'valid');
       if (dryRun) t.same(disk, before);
@@ -129,23 +129,25 @@ for (const flavour of flavours) {
     t.same(await snapshot(root), before);
   });
 
-  t.test(`${flavour}: a held back publication is a plan that changes nothing`, async (t) => {
+  t.test(`${flavour}: a publication that is held back changes nothing`, async (t) => {
     const root = await published(flavour, 0, 1);
     await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
-    const told: Decided[] = [];
-    const result = await publish(root, 1, { request: { onDecided: (decided) => void told.push(decided) } });
+    const decisions: Decided[] = [];
+    const result = await publish(root, 1, {
+      request: { onDecided: (decided) => void decisions.push(decided) },
+    });
     const id = await releaseIdFor(1);
     const reason = {
       code: 'rolled_back',
       message: `release ${id} was rolled back, and runs do not make it current again`,
     };
     t.same([result.action, result.reason, result.release, result.changes], ['skip_same', reason, id, []]);
-    const { writes, kept, removes, unkept, untouched, changes, clears } = told[0]!.plan;
+    const { writes, kept, removes, unkept, untouched, changes, clears } = decisions[0]!.plan;
     t.same([writes, kept, removes, unkept, untouched, changes, clears], [[], [], [], [], [], [], false]);
     t.same(
       [result.outputsKept, result.outputsWritten, result.outputsRemoved, result.bytesKept],
       [0, 0, 0, 0],
-      'nothing was looked after',
+      'no cleanup was made',
     );
   });
 
@@ -169,7 +171,7 @@ for (const flavour of flavours) {
     t.same([allowed.error, allowed.outputsRemoved], [null, 1]);
   });
 
-  t.test(`${flavour}: the release of another owner`, async (t) => {
+  t.test(`${flavour}: names the release of another owner`, async (t) => {
     const root = memoryStorage({ flavour });
     await publish(root, 0, { as: otherOwner });
     const before = await snapshot(root);
@@ -191,7 +193,7 @@ for (const flavour of flavours) {
     t.same([...new Set(forced.changes.map(({ fate }) => fate))], ['add']);
   });
 
-  t.test(`${flavour}: names what cannot be converted, with the fix`, async (t) => {
+  t.test(`${flavour}: names files that cannot be converted, with the fix`, async (t) => {
     for (const [at, where] of [
       [site as string, `${site}/`],
       ['.', ''],
@@ -216,7 +218,7 @@ for (const flavour of flavours) {
     }
   });
 
-  t.test(`${flavour}: carried over is every record as it was`, async (t) => {
+  t.test(`${flavour}: carries over every record unchanged`, async (t) => {
     const root = memoryStorage({ flavour });
     await publish(root, 0, additive);
     const recordsOf = async (): Promise<readonly Record<string, unknown>[]> => {
@@ -239,7 +241,7 @@ for (const flavour of flavours) {
     );
   });
 
-  t.test(`${flavour}: what an interrupted repair may have touched is not taken from there`, async (t) => {
+  t.test(`${flavour}: takes no files that an interrupted repair may have changed`, async (t) => {
     const root = memoryStorage({ flavour });
     await publish(root, 0, additive);
     const catalog = joinKey(site, `${releaseKey(await releaseIdFor(0))}/.publisher.json`);
@@ -275,7 +277,7 @@ for (const flavour of flavours) {
   });
 }
 
-t.test('additive: holds a bundle back as long as its rolled-back release says so', async (t) => {
+t.test('additive: holds a bundle back as long as its release is rolled back', async (t) => {
   const rolledBack = async (): Promise<Storage> => {
     const root = memoryStorage({ flavour: 'files' });
     for (const n of [0, 1, 2]) await publish(root, n, additive);
@@ -285,7 +287,7 @@ t.test('additive: holds a bundle back as long as its rolled-back release says so
   };
   const ids = (await lookAtReleases(await rolledBack())).rolledBack;
   t.equal(ids.length, 2);
-  // On release 0 the same bundles give releases with other ids: they carry over less.
+  // After release 0, the same bundles give releases with other ids, because they carry over less.
   for (const n of [1, 2]) {
     const { reason, release } = await publish(await rolledBack(), n, additive);
     t.equal(reason?.code, 'rolled_back');
@@ -312,10 +314,10 @@ t.test('additive: holds a bundle back as long as its rolled-back release says so
 t.test('reports the files and bytes of the planned release once', async (t) => {
   const root = await published('files', 0);
   const plannedBy = async (more: Asked): Promise<Progress[]> => {
-    const told: Progress[] = [];
-    const onProgress = (progress: Progress): void => void told.push(progress);
+    const reported: Progress[] = [];
+    const onProgress = (progress: Progress): void => void reported.push(progress);
     await publish(root, 1, { ...more, request: { ...more.request, onProgress } });
-    return told.filter(({ type }) => type === 'planned');
+    return reported.filter(({ type }) => type === 'planned');
   };
   const planned = { type: 'planned', destinationId: 'web', destinationPath: site };
   const bytes = Object.values(filesOf(1)).join('').length;
@@ -341,14 +343,14 @@ t.test('reports the plan once if another publication was first', async (t) => {
       await publishAsRelease(root, 2);
     },
   };
-  const told: Progress[] = [];
-  const onProgress = (progress: Progress): void => void told.push(progress);
+  const reported: Progress[] = [];
+  const onProgress = (progress: Progress): void => void reported.push(progress);
   const { error, release } = await publish(slow, 3, { request: { onProgress } });
   t.same([error, release], [null, await releaseIdFor(3)]);
-  t.equal(told.filter(({ type }) => type === 'planned').length, 1);
+  t.equal(reported.filter(({ type }) => type === 'planned').length, 1);
 });
 
-t.test('where others are always quicker, the publication ends as busy', async (t) => {
+t.test('if other publications are always faster, ends as busy', async (t) => {
   const root = await published('files', 0);
   const bundle = {
     ...bundleOf({ 'index.html': 'ours', 'ours.txt': 'x' }, site),
@@ -363,17 +365,17 @@ t.test('where others are always quicker, the publication ends as busy', async (t
       yield* root.read(key);
     },
   };
-  const told: unknown[] = [];
-  const error = (fields: object, text: string): unknown => told.push([Object.keys(fields), text]);
+  const errors: unknown[] = [];
+  const error = (fields: object, text: string): unknown => errors.push([Object.keys(fields), text]);
   const context = { log: { ...silentLog, error } } as unknown as Partial<CoreContext>;
   const result = await publish(crowded, 9, { bundle, context });
   t.same([result.action, result.error?.code], ['error', 'destination_busy']);
   t.ok(others >= 10, 'each round was overtaken');
-  t.same(told, [[['err', 'destination', 'bundle'], 'publication failed']]);
+  t.same(errors, [[['err', 'destination', 'bundle'], 'publication failed']]);
   t.equal((await lookAtReleases(root)).current, await releaseIdFor(others));
 });
 
-t.test('a dry run refuses what the run could not make', async (t) => {
+t.test('a dry run rejects a release that the run could not create', async (t) => {
   const plain = memoryStorage({ flavour: 'files' });
   const noLinks = { ...plain, replaceLink: undefined };
   for (const dryRun of [true, false]) {
@@ -391,13 +393,13 @@ t.test('a dry run refuses what the run could not make', async (t) => {
   }
   t.same([...(await snapshot(blocked)).entries()], [[`${site}/releases`, 'a file']]);
 
-  // Whether an object store honours conditions is seen by writing: a dry run does not ask.
+  // Only writes can show whether an object store supports conditions, so a dry run does not check.
   const objects = memoryStorage({ flavour: 'objects', conditionalWrites: 'create' });
   t.equal((await publish(objects, 0, { request: { dryRun: true } })).action, 'publish_new');
   t.equal((await publish(objects, 0)).error?.code, 'storage_permanent');
 });
 
-t.test('a dry run asks for the room that a release takes, unless something is staged there', async (t) => {
+t.test('a dry run checks for the free space of a release, unless files are staged there', async (t) => {
   const root = await published('files', 0);
   const rooms: (number | null | undefined)[] = [];
   const watched: Storage = {
@@ -416,7 +418,7 @@ t.test('a dry run asks for the room that a release takes, unless something is st
   t.same(rooms, [bytes, null]);
 });
 
-t.test('with nothing to publish, sweeps the remains of kills, except in a dry run', async (t) => {
+t.test('without changes, sweeps the remains of kills, except in a dry run', async (t) => {
   const root = await published('files', 0);
   const dead = newHolder();
   die(dead);
@@ -429,7 +431,7 @@ t.test('with nothing to publish, sweeps the remains of kills, except in a dry ru
   t.same(await litterBelow(root), []);
 });
 
-t.test('with nothing to publish, removes old releases when they are due', async (t) => {
+t.test('without changes, removes old releases when they are due', async (t) => {
   const root = await published('files', 0, 1, 2, 3);
   const dead = newHolder();
   die(dead);
@@ -441,7 +443,7 @@ t.test('with nothing to publish, removes old releases when they are due', async 
   t.same(await litterBelow(root), []);
 });
 
-t.test('a release that is kept is not the publication’s failure where it cannot be removed', async (t) => {
+t.test('failing to remove an old release does not fail the publication', async (t) => {
   const root = await published('files', 0, 1);
   const warned: [object, string][] = [];
   const warn = (fields: object, text: string): unknown => warned.push([fields, text]);
@@ -488,17 +490,17 @@ t.test('each step waits for a stale lease as long as requested', async (t) => {
 
 const move = 'check it, because readers may follow it; then move it away and run again';
 
-t.test('a pointer that waybill did not make is named, wherever the releases are', async (t) => {
+t.test('names a pointer that waybill did not create, at any bundle path', async (t) => {
   for (const [at, where, place] of [
     [site as string, `"${site}"`, `${site}/`],
     ['.', 'the destination root', ''],
   ] as const) {
-    const led = memoryStorage({ flavour: 'files' });
-    await led.replaceLink!(listedKey(`${place}${currentLinkKey}`), listedKey('elsewhere'));
+    const linked = memoryStorage({ flavour: 'files' });
+    await linked.replaceLink!(listedKey(`${place}${currentLinkKey}`), listedKey('elsewhere'));
     const file = memoryStorage({ flavour: 'files' });
     await put(file, `${place}${currentLinkKey}`, 'mine');
     for (const [root, what] of [
-      [led, 'leads to "elsewhere", which is not a release'],
+      [linked, 'leads to "elsewhere", which is not a release'],
       [file, 'is not a symbolic link'],
     ] as const) {
       const { error, outputs } = await publish(root, 0, { at });
@@ -511,7 +513,7 @@ t.test('a pointer that waybill did not make is named, wherever the releases are'
   }
   const objects = memoryStorage({ flavour: 'objects' });
   await put(objects, `${site}/current`, 'mine');
-  t.same((await publish(objects, 0)).error, null, 'no pointer of an object store');
+  t.same((await publish(objects, 0)).error, null, 'not a pointer of an object store');
 });
 
 t.test('names files in place that cannot be adopted', async (t) => {
@@ -520,10 +522,10 @@ t.test('names files in place that cannot be adopted', async (t) => {
   const inTheWay = memoryStorage({ flavour: 'files' });
   await publishTo(inTheWay, { files: { 'current/index.html': 'in place' } });
   const away = 'publish once in place without that output, or publish the releases at another path';
-  const mend =
+  const withRepair =
     'publish there once with `layout: in_place` to repair the catalog or see what is wrong with it';
   for (const [root, what, hint] of [
-    [broken, ', and its catalog cannot be read', mend],
+    [broken, ', and its catalog cannot be read', withRepair],
     [inTheWay, ' and has an output at "current", where the pointer of the releases would be', away],
   ] as const) {
     const before = await snapshot(root);

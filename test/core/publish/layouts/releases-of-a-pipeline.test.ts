@@ -22,7 +22,7 @@ async function unpublish({ web }: Stand, layout: Layout): Promise<void> {
 }
 
 for (const flavour of ['files', 'objects'] as const) {
-  t.test(`${flavour}: a change of layout is a warning of the destination, there and back`, async (t) => {
+  t.test(`${flavour}: a change of layout in either direction is a warning of the destination`, async (t) => {
     const stand = new Stand();
     stand.web = memoryStorage({ flavour });
     await stand.add('site', { 'index.html': 'page' });
@@ -62,7 +62,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.equal(stored.length, 2, 'the current one and the last good one');
   });
 
-  t.test(`${flavour}: the channel that was asked for is led to it, for its own time`, async (t) => {
+  t.test(`${flavour}: switches only the requested channel, with its own expiry`, async (t) => {
     const stand = new Stand();
     stand.web = memoryStorage({ flavour });
     await stand.add('site', { 'index.html': 'page' });
@@ -82,7 +82,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.not((await readReleases(site)).current, null);
   });
 
-  t.test(`${flavour}: URLs lead below current if readers come that way`, async (t) => {
+  t.test(`${flavour}: URLs have current if current_in_url is set`, async (t) => {
     for (const [currentInUrl, mapping, url] of [
       [true, 'preserve_relative', 'https://maps.example.org/site/current/index.html'],
       [false, 'preserve_relative', 'https://maps.example.org/site/index.html'],
@@ -99,7 +99,7 @@ for (const flavour of ['files', 'objects'] as const) {
     }
   });
 
-  t.test(`${flavour}: at the destination root nothing is said to be replaced`, async (t) => {
+  t.test(`${flavour}: does not warn of a replaced destination root`, async (t) => {
     const stand = new Stand();
     stand.web = memoryStorage({ flavour });
     await stand.add('one', { 'index.html': 'one' }, oldest);
@@ -111,7 +111,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(
       destinations[0]?.warnings.map(({ code }) => code),
       ['fixed_bundle_selected'],
-      'which it is not: the former release stays',
+      'the root is not replaced: the previous release stays',
     );
   });
 

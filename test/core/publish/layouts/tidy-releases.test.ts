@@ -12,7 +12,7 @@ import { bundleFor, releaseIdFor } from '../../../faults/release-world.ts';
 import { contextWith, destinationOf, owner, snapshot, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** Removals in a whole destination without a running publication. */
+/** Removals in a whole destination without an active publication. */
 
 const hour = 3_600_000;
 const rule = { keep: 1, lingerMs: 0, currentInUrl: false, channels: [] };
@@ -33,7 +33,7 @@ async function publish(root: Storage, at: string, n: number, channel: ChannelCon
   if (error !== null) throw new Error(error.message);
 }
 
-/** Two bundle paths with a channel each, and one with more releases than are kept. */
+/** Two bundle paths with a channel each, and one with more releases than the limit. */
 async function world(flavour: 'files' | 'objects'): Promise<Storage> {
   const root = memoryStorage({ flavour });
   for (const at of ['one', 'deep/two']) {
@@ -92,11 +92,11 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(
       [...(await snapshot(root)).keys()].filter((key) => /lock|tmp|preview$/.test(key)),
       [],
-      'nothing is left behind',
+      'no files are left',
     );
   });
 
-  t.test(`${flavour}: with mapping fixed, the root is looked at alone, and nothing listed`, async (t) => {
+  t.test(`${flavour}: with mapping fixed, checks only the root, without a listing`, async (t) => {
     const inner = memoryStorage({ flavour });
     await publish(inner, '.', 0, null);
     await publish(inner, '.', 1, preview);
@@ -123,7 +123,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(await tidy(root, {}), []);
   });
 
-  t.test(`${flavour}: a destination without releases has nothing to tidy`, async (t) => {
+  t.test(`${flavour}: does nothing at a destination without releases`, async (t) => {
     const root = await world(flavour);
     const before = await snapshot(root);
     t.same(await tidy(root, { later: hour, more: { releases: null } }), []);

@@ -7,7 +7,7 @@ import { litter, publishTo, snapshot, untruths } from '../../../faults/world.ts'
 import { type MemoryDisk, memoryStorage } from '../../../support/memory-storage.ts';
 import { actionsOf, errorOf, filesAt, promoted, sorted, v1, v2 } from './promotions.ts';
 
-/** Promotions that are killed, and publications at the destination that is read while it is read. */
+/** Killed promotions, and publications to the source destination during a promotion. */
 
 const version1 = sorted(v1);
 const version2 = sorted(v2);
@@ -34,7 +34,7 @@ for (const flavour of ['files', 'objects'] as const) {
       const killed = withFaults(memoryStorage({ disk, flavour }), crash(at), newLog());
       await promoted(staging, killed).catch(() => undefined);
       const live = memoryStorage({ disk, flavour });
-      t.same(await untruths(live), [], `the catalog is true after a kill at ${at}`);
+      t.same(await untruths(live), [], `the catalog is correct after a kill at ${at}`);
       t.equal(errorOf(await promoted(staging, live)), null, `killed at ${at}`);
       t.same(await filesAt(live), version2);
       t.same(litter(await snapshot(live)), []);
@@ -42,7 +42,7 @@ for (const flavour of ['files', 'objects'] as const) {
     }
   });
 
-  t.test(`${flavour}: a publication that was killed there is refused or complete`, async (t) => {
+  t.test(`${flavour}: rejects a source whose publication was killed, unless it is complete`, async (t) => {
     const log = newLog();
     const publishV2 = async (storage: Storage): Promise<unknown> =>
       publishTo(storage, { files: v2, workflow: 'replacement' });
@@ -64,7 +64,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same([...seen].sort(), ['a1', 'a2', 'refused']);
   });
 
-  t.test(`${flavour}: a publication between any two reads never gives a mixture`, async (t) => {
+  t.test(`${flavour}: a publication between any two reads never leads to a mixture`, async (t) => {
     const count = newLog();
     await promoted(withFaults(await staged(), null, count), memoryStorage({ flavour }));
     const seen = new Set<string>();

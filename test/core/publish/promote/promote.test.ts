@@ -62,7 +62,7 @@ for (const [name, open] of [
     t.same(await filesAt(live), sorted({ ...v2, 'unmanaged.txt': 'not ours' }));
   });
 
-  t.test(`${name}: foreign files at the target are left alone`, async (t) => {
+  t.test(`${name}: keeps foreign files at the target`, async (t) => {
     const [staging, live] = [open(), open()];
     await publishTo(staging, { files: v1 });
     await put(live, 'bundle/a.txt', 'foreign');
@@ -76,7 +76,7 @@ for (const [name, open] of [
     t.same(await filesAt(live), sorted(v1));
   });
 
-  t.test(`${name}: a missing, cut or changed file fails with its path and digest`, async (t) => {
+  t.test(`${name}: a missing, truncated or changed file fails with its path and digest`, async (t) => {
     const digest = /"bundle\/a\.txt" .*sha256:[0-9a-f]{64}/;
     for (const [damage, message] of [
       [async (root: Storage) => root.remove(listedKey('bundle/a.txt')), /is missing/],
@@ -120,7 +120,7 @@ t.test("uses the target's own generated outputs", async (t) => {
   );
 });
 
-t.test('all bundle paths of the owner, or one of them; with keepsPaths, where they are', async (t) => {
+t.test('promotes all bundle paths of the owner or one of them; keepsPaths keeps the paths', async (t) => {
   const staging = files();
   const at = async (destinationPath: string, as = owner): Promise<unknown> =>
     publishBundle(
@@ -156,7 +156,7 @@ t.test('all bundle paths of the owner, or one of them; with keepsPaths, where th
   t.same(actionsOf(await promoted(root, files(), { keepsPaths: true })), [['.', 'publish_new']]);
 });
 
-t.test('nothing there, an empty catalog, and catalogs that cannot be read', async (t) => {
+t.test('reports an empty source, an empty catalog, and unreadable catalogs', async (t) => {
   const refused = async (
     staging: Storage,
     expected: { code: string; message?: string | RegExp },
@@ -201,7 +201,7 @@ t.test('nothing there, an empty catalog, and catalogs that cannot be read', asyn
   await refused(await with_({ ...catalog, schema_version: 99 }), { code: 'state_conflict' });
 });
 
-t.test('a file names its object, which its server may copy', async (t) => {
+t.test('a file names its source object, so that its server may copy it', async (t) => {
   const [staging, live] = [objects(), objects()];
   await publishTo(staging, { files: { 'a.txt': 'a1' } });
   const placeOf = (key: string): ObjectPlace => ({ server: 's3', bucket: 'staging', key: `prefix/${key}` });
@@ -219,7 +219,7 @@ t.test('a file names its object, which its server may copy', async (t) => {
   );
 });
 
-t.test('local: a link in place of a file or a directory is not followed', async (t) => {
+t.test('local: a link at the path of a file or a directory is not followed', async (t) => {
   for (const name of ['a.txt', 'dir']) {
     const directory = path.join(t.testdir(), name);
     mkdirSync(directory);

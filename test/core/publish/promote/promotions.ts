@@ -7,7 +7,7 @@ import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { contextWith, destinationOf, type Files, owner, snapshot, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** What one destination has, published to another: `maps/web` is staging, `maps/live` is production. */
+/** Publishes the files of one destination to another: `maps/web` is staging, `maps/live` is production. */
 
 export const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1', same: 'same' };
 export const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2', same: 'same' };

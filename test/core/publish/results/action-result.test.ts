@@ -19,7 +19,7 @@ t.test('reports the plan, its outputs and the actions in a result', async (t) =>
   const changes = [{ path: 'a', fate: 'add', why: 'not_recorded' } as const];
   const plan = { ...planOf('upsert_additive'), changes, unkept: ['b'] };
   const { action, reason, destinationPath, unkept } = plan;
-  const told = {
+  const expected = {
     bundle: 'src',
     destinationPath,
     action,
@@ -31,14 +31,14 @@ t.test('reports the plan, its outputs and the actions in a result', async (t) =>
     channel: null,
     url: null,
   };
-  t.same(plannedResult('src', plan, planned, null), { ...told, ...nothing, error: null });
+  t.same(plannedResult('src', plan, planned, null), { ...expected, ...nothing, error: null });
   const removes = [listedKey('c'), listedKey('d')];
   const resultOf = (written: string[], linked: string[]): unknown =>
     plannedResult('src', { ...plan, removes }, planned, {
       written: new Set(written),
       linked: new Set(linked),
     });
-  const counted = { ...told, ...nothing, outputsRemoved: 2, error: null };
+  const counted = { ...expected, ...nothing, outputsRemoved: 2, error: null };
   t.same(resultOf(['a'], ['b']), {
     ...{ ...counted, outputsWritten: 1, bytesWritten: 3, outputsLinked: 1, bytesLinked: 4 },
   });
@@ -47,7 +47,7 @@ t.test('reports the plan, its outputs and the actions in a result', async (t) =>
   });
 });
 
-t.test('a refusal is an error that names the place and what to do', async (t) => {
+t.test('a refusal is an error with the path and the fix', async (t) => {
   const refused = (...[action, code, destinationPath]: Parameters<typeof planOf>): unknown =>
     plannedResult('src', planOf(action, code, destinationPath), planned, null).error;
   t.match(refused('fail_unmanaged', 'content_unmanaged', 's/42'), {
@@ -65,7 +65,7 @@ t.test('a refusal is an error that names the place and what to do', async (t) =>
     t.equal(refused(action), null, action);
 });
 
-t.test('a failure has done nothing that is known', async (t) => {
+t.test('a failed result has no counts of completed work', async (t) => {
   const error = new WaybillError('storage_full', 'no space');
   t.same(failedResult('src', 'dst', planned, error), {
     ...{ bundle: 'src', destinationPath: 'dst', action: 'error', reason: null, changes: [], unkept: [] },

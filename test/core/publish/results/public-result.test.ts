@@ -11,7 +11,7 @@ import {
 } from '../../../../src/core/publish/results/result.ts';
 import { output, planOf } from '../../../support/decisions.ts';
 
-/** A result in which everything that may name a path names this one. */
+/** A result in which this path occurs everywhere that a path may occur. */
 function resultNaming(place: string): RunResult {
   const error = errorRecord(new WaybillError('storage_full', `${place}: no space`));
   const warnings = [finding('warning', 'odd', `look at ${place}`, { file: place })];
@@ -45,7 +45,7 @@ function resultNaming(place: string): RunResult {
   return { dryRun: false, force: true, pipelines, counters: countActions(pipelines), warnings };
 }
 
-t.test('a producer reads the result without the paths of this machine, and else the same', async (t) => {
+t.test("a producer's result has no local paths, and is otherwise the same", async (t) => {
   t.same(publicResult(resultNaming('/srv/secret/place')), resultNaming('<path>'));
   const harmless = resultNaming('s3://bucket/prefix/');
   t.same(publicResult(harmless), harmless);

@@ -15,7 +15,7 @@ const withReleases = (over: Partial<NonNullable<DestinationConfig['releases']>>)
   releases: { ...kept, ...over },
 });
 
-t.test('a bundle path is below the public base URL, escaped', async (t) => {
+t.test('the URL of a bundle path is below the public base URL, escaped', async (t) => {
   t.equal(publicUrl(inPlace, '.', null), 'https://www.example.org/docs/');
   t.equal(publicUrl(inPlace, 'a b/ü', null), 'https://www.example.org/docs/a%20b/%C3%BC/');
   t.equal(publicUrl({ ...inPlace, publicBaseUrl: null }, '.', null), null);

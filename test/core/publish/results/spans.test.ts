@@ -50,7 +50,7 @@ t.test('the span of a destination is a child of the run and describes its outcom
   });
 });
 
-t.test('without a run there is no run to name, and of a single bundle there is its action', async (t) => {
+t.test('without a run, the span names none, and a single bundle has its action', async (t) => {
   const [span] = spanOf({ actions: [published(1, 10)], error: null });
   t.equal(span?.parent, null);
   t.strictSame(span?.attributes, {
@@ -67,7 +67,7 @@ t.test('without a run there is no run to name, and of a single bundle there is i
   t.notOk(Object.hasOwn(none?.attributes ?? {}, 'waybill.action'));
 });
 
-t.test('it has failed as the destination has, else as the first bundle that did', async (t) => {
+t.test('fails with the error of the destination, or of its first failed bundle', async (t) => {
   const full = errorRecord(new WaybillError('storage_full', 'no'));
   for (const [actions, error, code] of [
     [[failed('stale_bundle')], full, 'storage_full'],
@@ -77,7 +77,7 @@ t.test('it has failed as the destination has, else as the first bundle that did'
     t.equal(spanOf({ actions: [...actions], error })[0]?.error, code);
 });
 
-t.test('there is none in a dry run, and where nothing is traced', async (t) => {
+t.test('there is no span in a dry run, or without tracing', async (t) => {
   t.same(spanOf({ actions: [], error: null }, { dryRun: true }), []);
   t.equal(destinationSpan({ tracer: noTracer }, owner, { dryRun: false }), null);
   t.equal(destinationSpan({}, owner, { dryRun: false }), null);

@@ -45,7 +45,7 @@ t.test('actions are counted over all destinations, and errors as failed destinat
   });
 });
 
-t.test('all have succeeded unless one has failed', async (t) => {
+t.test('a result has succeeded unless a destination failed', async (t) => {
   t.equal(allSucceeded([]), true);
   t.equal(allSucceeded([pipeline('ok'), pipeline('skipped')]), true);
   t.equal(allSucceeded([pipeline('ok'), pipeline('failed')]), false);

@@ -91,7 +91,7 @@ t.test('removes recorded and announced files in order, and keeps all others', as
   t.same([...(await snapshot(inner)).keys()], ['unmanaged']);
 });
 
-t.test('nothing is removed that no catalog names', async (t) => {
+t.test('removes nothing without a catalog', async (t) => {
   const inner = memoryStorage({ flavour: 'objects' });
   await putRelease(inner, catalogOf({ outputs: [record('a')] }));
   const { storage, seen } = watched(inner);
@@ -99,7 +99,7 @@ t.test('nothing is removed that no catalog names', async (t) => {
   t.same(seen.removed, ['a']);
 });
 
-t.test('directories that were empty before stay', async (t) => {
+t.test('directories that were already empty stay', async (t) => {
   const root = t.testdir();
   const storage = await localStorage(root);
   await putRelease(storage, catalogOf({ outputs: [record('sub/a')] }));
@@ -128,7 +128,7 @@ t.test('the intent names the owner of the interrupted attempt, the outputs or th
   }
 });
 
-t.test('a state that is no catalog is refused before anything is written', async (t) => {
+t.test('rejects a state that is not a catalog before it writes anything', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   await put(inner, '.publisher.json', '{');
   await put(inner, 'a', 'a');
@@ -167,7 +167,7 @@ t.test('detects obstacles to the state before removing anything', async (t) => {
   t.same(seen.changes, [{ writes: [], removes: ['a'], from: '', bytes }]);
 });
 
-t.test('a stop puts everything back', async (t) => {
+t.test('a stop restores everything', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   await putRelease(inner, catalogOf({ outputs: [record('a'), record('b')] }));
   const before = await snapshot(inner);

@@ -40,7 +40,7 @@ function catalogOf(outputs: OutputRecord[], pending: Pending | null = null): Cat
 
 const both = [record('b'), record('a'), record('theirs', otherOwner)];
 
-t.test('the outputs of the owner go, sorted; those of others stay, and say whose they are', (t) => {
+t.test('removes the outputs of the owner, sorted; others stay and name their owner', (t) => {
   t.match(unpublication(catalogOf(both), owner, 'bundle'), {
     ...{ owner, destinationPath: 'bundle', action: 'unpublish', bundle: null, clears: false },
     ...{ removes: ['a', 'b'], writes: { length: 0 }, kept: { length: 0 }, staying: [otherOwner] },
@@ -64,9 +64,9 @@ t.test("removes the announced files of an interrupted attempt along with its own
     ],
     ['another’s', pendingOf(third, 'replace_catalog', wrote, ['left']), ['a', 'b', 'new'], [otherOwner]],
   ];
-  for (const [whose, pending, removes, staying] of cases) {
+  for (const [owners, pending, removes, staying] of cases) {
     const work = unpublication(catalogOf(both, pending), owner, 'bundle');
-    t.same([work.removes, work.staying], [removes, staying], whose);
+    t.same([work.removes, work.staying], [removes, staying], owners);
   }
   const ours = pendingOf(owner, 'replace_catalog', [record('new')], []);
   t.same(unpublication(catalogOf([record('a')], ours), owner, 'bundle').staying, [], 'no owner remains');
@@ -80,7 +80,7 @@ t.test("removes the announced files of an interrupted attempt along with its own
   t.end();
 });
 
-t.test('where nothing is the owner’s, the refusal names whose it is, and where', (t) => {
+t.test('if the owner has no outputs, the refusal names the owner and the path', (t) => {
   const catalog = catalogOf([record('theirs', otherOwner)]);
   const hint = /--pipeline other --destination web$/;
   t.throws(() => unpublication(catalog, owner, 'a/b'), {
@@ -96,14 +96,14 @@ t.test('where nothing is the owner’s, the refusal names whose it is, and where
   t.end();
 });
 
-t.test('an orphan has all its outputs, announced ones too, from its own path of this very source', (t) => {
+t.test('an orphan has only outputs, including announced ones, from its own path of this source', (t) => {
   const from = { owner, source: { backend: 'local', id: '/source' } } as const;
   const is = (outputs: OutputRecord[], announced: OutputRecord[] = []): boolean =>
     isFromSource(catalogOf(outputs, pendingOf(owner, 'publish_new', announced, [])), from, 'bundle');
   t.ok(is([record('a'), record('b')]));
   t.ok(is([record('a'), record('b', otherOwner, { id: '/elsewhere' })]), 'others do not count');
-  t.ok(is([], [record('a')]), 'announced alone');
-  t.notOk(is([]), 'nothing of ours');
+  t.ok(is([], [record('a')]), 'only announced');
+  t.notOk(is([]), 'no outputs of this owner');
   t.notOk(is([record('b', otherOwner)]));
   for (const elsewhere of [{ backend: 's3' }, { id: '/elsewhere' }, { path: 'other' }] as const) {
     t.notOk(is([record('a'), record('b', owner, elsewhere)]), JSON.stringify(elsewhere));

@@ -81,7 +81,7 @@ for (const flavour of flavours) {
     t.same(await left(root), []);
   });
 
-  t.test(`${flavour}: releases that never were current go, too`, async (t) => {
+  t.test(`${flavour}: removes releases that never were current, too`, async (t) => {
     const root = memoryStorage({ flavour });
     const id = await writeRelease(root, 0);
     for (const dryRun of [true, false])
@@ -89,7 +89,7 @@ for (const flavour of flavours) {
     t.same(await left(root), []);
   });
 
-  t.test(`${flavour}: a directory without a catalog is no release, and stays`, async (t) => {
+  t.test(`${flavour}: a directory without a catalog is not a release, and stays`, async (t) => {
     const root = await published(flavour, 0);
     const mine = `${site}/${releaseKey(await releaseIdFor(1))}/mine.txt`;
     await put(root, mine, 'mine');
@@ -105,7 +105,7 @@ t.test('removes a pointer to a missing release', async (t) => {
   t.same(await left(root), []);
 });
 
-t.test('a ledger alone is finished, and nothing at all is no bundle path of releases', async (t) => {
+t.test('removes a ledger without releases, and returns null if there is nothing', async (t) => {
   const root = await published('files', 0);
   const ledger = (await snapshot(root)).get(`${site}/.publisher.releases.json`) as string;
   await down(root);

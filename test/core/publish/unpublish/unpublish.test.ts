@@ -20,7 +20,7 @@ import {
 import { contextWith, owner, snapshot, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** A bundle path whose layout was changed has both, until one of them is taken down. */
+/** A bundle path whose layout was changed has files of both, until one of them is unpublished. */
 
 const context = contextWith(testClock());
 
@@ -70,7 +70,7 @@ for (const flavour of ['files', 'objects'] as const) {
       message: '"site" is not published with `layout: in_place`; nothing was removed',
       hint: 'omit --layout to remove the bundle in whichever layout it uses',
     });
-    t.same((await down(root)).releases.toSorted(), ids, 'and what is alone there need not be named');
+    t.same((await down(root)).releases.toSorted(), ids, 'with a single layout, it need not be named');
   });
 
   t.test(`${flavour}: removes the releases and keeps the files in place`, async (t) => {
@@ -108,6 +108,6 @@ for (const flavour of ['files', 'objects'] as const) {
       ...{ owner, destinationPath: '.', layout: 'releases', maxRemoved: null, dryRun: false, concurrency: 1 },
     });
     const { release, state } = await publishedState(storage, 'releases');
-    t.same([release, state.kind], [null, 'valid'], 'or what there is');
+    t.same([release, state.kind], [null, 'valid'], 'or the existing one');
   });
 }

@@ -8,7 +8,7 @@ import type { LocalStorage } from '../../../../src/core/storage/local/local-stor
 const asked: string[] = [];
 watchDisk();
 
-// After the watch is in place, so that they get the watched calls.
+// Imported after the calls are instrumented.
 const { processJob } = await import('../../../../src/workers/threads/publish-task.ts');
 const { systemClock } = await import('../../../../src/core/lib/clock.ts');
 const { parseConfig } = await import('../../../../src/core/config/load-config.ts');
@@ -21,7 +21,7 @@ const { localStorage } = await import('../../../../src/core/storage/local/local-
 const { storageOpener } = await import('../../../../src/core/storage/open-storage.ts');
 const { bundleTar, inChunks } = await import('../../../fixtures/tar.ts');
 
-t.test('a machine that loses its power finds what the order of things needs on its disk', async (t) => {
+t.test('syncs every file and directory before the steps that depend on it', async (t) => {
   const root = t.testdir({});
   const site = path.join(root, 'public');
   const yaml = `
@@ -35,7 +35,7 @@ pipelines:
   t.match(counters, { replace_catalog: 1, failed_destinations: 0 });
 
   const below = asked.filter((line) => line.includes(site)).map((line) => line.replaceAll(`${site}/`, ''));
-  // Staging is moved aside when it is removed, with the kept files in it; nothing of that has to last.
+  // Staging is renamed before it is removed, together with its kept files. None of them must be durable.
   const renames = below.filter((line) => line.startsWith('rename ') && !line.includes('.gone-'));
   t.match(
     renames.map((line) => line.split(' ')[2]),
@@ -51,8 +51,8 @@ pipelines:
     below.slice(after, before).includes(line);
   const firstOutput = below.indexOf(renames[1] as string);
   const lastOutput = below.indexOf(renames[2] as string);
-  t.ok(isBetween(`sync ${site}`, intent, firstOutput), 'the intent before anything that can be seen changes');
-  t.ok(below.indexOf('remove gone.txt') > lastOutput, 'an old output goes after the new ones are there');
+  t.ok(isBetween(`sync ${site}`, intent, firstOutput), 'the intent before any visible change');
+  t.ok(below.indexOf('remove gone.txt') > lastOutput, 'an old output is removed after the new ones exist');
   for (const directory of [site, 'deep']) {
     t.ok(
       isBetween(`sync ${directory}`, lastOutput, commit),
@@ -63,7 +63,7 @@ pipelines:
       `files in ${directory} before any removal`,
     );
   }
-  t.ok(isBetween(`sync ${site}`, commit, below.indexOf('remove .publisher.lock')), 'and the commit at last');
+  t.ok(isBetween(`sync ${site}`, commit, below.indexOf('remove .publisher.lock')), 'and the commit last');
 
   asked.length = 0;
   const added = { 'a.txt': '2', 'deep/b.txt': '2', 'new/c.txt': '3', 'new/er/d.txt': '3' };
@@ -77,7 +77,7 @@ pipelines:
   const commits = third.findLastIndex((line) => line.endsWith(' .publisher.json'));
   t.ok(
     third.slice(third.indexOf(move), commits).includes(`sync ${site}`),
-    'the name of a directory that was moved whole, before the commit says so',
+    'the name of a directory that moved whole, before the commit',
   );
   t.notOk(
     third.some((line) => line.startsWith('rename ') && line.includes('c.txt')),
@@ -113,7 +113,7 @@ async function filled(t: Test): Promise<LocalStorage> {
 
 const callsIn = (t: Test): string[] => asked.map((line) => line.replaceAll(t.testdirName, 'root'));
 
-t.test('concurrent removals all wait until an earlier rename is durable', async (t) => {
+t.test('concurrent removals all wait for an earlier rename to be durable', async (t) => {
   const storage = await filled(t);
   await storage.rename([{ from: key('.publisher.tmp/x/next'), to: key('intent') }]);
   await Promise.all([storage.remove(key('one')), storage.remove(key('two'))]);
@@ -141,7 +141,7 @@ t.test(
   },
 );
 
-t.test('a lock has its content before its name', async (t) => {
+t.test('a lock has its content before it gets its name', async (t) => {
   const storage = await filled(t);
   await storage.write(key('lock'), bytesBody('holder'), { mode: 'create' });
   t.match(callsIn(t)[0], /^sync root\/\.publisher\.tmp\/write-/);
@@ -176,7 +176,7 @@ function watchDisk(): void {
   syncBuiltinESMExports();
 }
 
-/** The path that a path through an open directory stands for. */
+/** The path behind a path through an open directory. */
 function plain(file: fs.PathLike): string {
   const [, directory, rest] = /^(\/proc\/\d+\/fd\/\d+)(.*)$/s.exec(String(file)) ?? [];
   return directory === undefined ? String(file) : `${fs.readlinkSync(directory)}${rest}`;

@@ -44,7 +44,7 @@ t.test('restores the same file: inode, time and mode', async (t) => {
   }
 });
 
-t.test('links and pipes are kept as what they are', async (t) => {
+t.test('keeps links and pipes as such', async (t) => {
   const root = t.testdir();
   symlinkSync('nowhere', path.join(root, 'link'));
   execFileSync('mkfifo', [path.join(root, 'pipe')]);
@@ -58,7 +58,7 @@ t.test('links and pipes are kept as what they are', async (t) => {
   t.ok(lstatSync(path.join(root, 'pipe')).isFIFO());
 });
 
-/** Makes every hard link fail, as on a file system that has none. */
+/** Makes every hard link fail, as on a file system without them. */
 function refuseHardLinks(t: Test): void {
   const { linkSync } = fs;
   fs.linkSync = () => {

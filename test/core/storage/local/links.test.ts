@@ -15,14 +15,14 @@ import { localStorage } from '../../../../src/core/storage/local/local-storage.t
 
 const scratch = key('.publisher.tmp/1/output-0');
 
-t.test('a duplicate is the same file under a second name', async (t) => {
+t.test('a duplicate is a hard link to the same file', async (t) => {
   const root = t.testdir({ d: { page: 'x' } });
   const storage = await localStorage(root);
   t.equal(await storage.duplicate(key('d/page'), scratch), 'link');
   t.equal(lstatSync(path.join(root, scratch)).ino, lstatSync(path.join(root, 'd/page')).ino);
 });
 
-t.test('a file that others may change is not shared', async (t) => {
+t.test('does not share a file that other users can change', async (t) => {
   const root = t.testdir({ page: 'x' });
   const storage = await localStorage(root);
   for (const mode of [0o664, 0o646, 0o666]) {
@@ -34,7 +34,7 @@ t.test('a file that others may change is not shared', async (t) => {
   t.equal(await storage.duplicate(key('page'), scratch), 'link');
 });
 
-t.test('without hard links, nothing is left; any other failure is reported', async (t) => {
+t.test('without hard links, creates no file; any other failure is reported', async (t) => {
   const root = t.testdir({ page: 'x' });
   const storage = await localStorage(root);
   const { linkSync } = fs;
@@ -58,7 +58,7 @@ t.test('without hard links, nothing is left; any other failure is reported', asy
   await t.rejects(storage.duplicate(key('page'), key('left')), { cause: { code: 'EIO' } });
 });
 
-t.test('a link is not followed when it is replaced or duplicated', async (t) => {
+t.test('does not follow a link when it is replaced or duplicated', async (t) => {
   const root = t.testdir({ target: { precious: 'x' } });
   symlinkSync('target', path.join(root, 'current'));
   const storage = await localStorage(root);
@@ -70,7 +70,7 @@ t.test('a link is not followed when it is replaced or duplicated', async (t) => 
   t.equal(await storage.readLink(key('plain')), null, 'a hard link is a file');
 });
 
-t.test('nothing is changed through a storage that was opened read-only', async (t) => {
+t.test('a storage opened as read-only changes nothing', async (t) => {
   const root = t.testdir({ page: 'x' });
   const storage = await localStorage(root, { readOnly: true });
   await t.rejects(storage.duplicate(key('page'), scratch), { code: 'storage_denied' });

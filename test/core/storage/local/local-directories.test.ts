@@ -24,7 +24,7 @@ async function entriesOf(storage: Storage): Promise<Entry[]> {
   return entries;
 }
 
-t.test('a listed file that another one has replaced is not read', async (t) => {
+t.test('does not read a listed file that was replaced', async (t) => {
   const root = t.testdir({ from: { file: 'listed' }, to: {}, private: 'secret', other: 'public' });
   const from = await localStorage(path.join(root, 'from'));
   const to = await localStorage(path.join(root, 'to'));
@@ -49,7 +49,7 @@ t.test('a listed file that another one has replaced is not read', async (t) => {
   await t.rejects(readAll(from, entry.key, 16), { code: 'storage_permanent', message: 'is not a file' });
 });
 
-t.test('nothing is written through a name that another user has put into staging', async (t) => {
+t.test('writes nothing through a link that another user created in staging', async (t) => {
   const root = t.testdir({ precious: 'precious', root: { staging: {} } });
   const staging = path.join(root, 'root/staging');
   symlinkSync('../../precious', path.join(staging, 'link'));
@@ -62,7 +62,7 @@ t.test('nothing is written through a name that another user has put into staging
   t.equal(readFileSync(path.join(root, 'precious'), 'utf8'), 'precious');
 });
 
-t.test('a directory that was removed and made again by another process is found again', async (t) => {
+t.test('finds a directory again that another process removed and created again', async (t) => {
   const root = t.testdir({ d: { old: 'old' } });
   const storage = await localStorage(root);
   t.match(await storage.stat(key('d/old')), { type: 'file' });
@@ -77,14 +77,14 @@ t.test('a directory that was removed and made again by another process is found 
 
 const onLinux = { skip: process.platform === 'linux' ? false : 'descriptors are counted in /proc' };
 
-t.test('500 directories are used with few descriptors, and closing leaves none', onLinux, async (t) => {
+t.test('500 directories use few descriptors, and close releases them all', onLinux, async (t) => {
   const root = t.testdir();
   const open = (): number =>
     readdirSync('/proc/self/fd').filter((name) => {
       try {
         return readlinkSync(`/proc/self/fd/${name}`).startsWith(root);
       } catch {
-        return false; // The descriptor of this very listing.
+        return false; // The descriptor of this listing.
       }
     }).length;
   const storage = await localStorage(root);
@@ -118,7 +118,7 @@ for (const umask of [0o000, 0o077])
     await other.close();
   });
 
-t.test('a new directory keeps the group of the one above, as setgid says', async (t) => {
+t.test('a new directory keeps the group of its setgid parent', async (t) => {
   const root = t.testdir();
   chmodSync(root, 0o2755);
   const storage = await localStorage(root);

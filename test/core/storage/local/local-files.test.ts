@@ -6,7 +6,7 @@ import { storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 
-t.test('small files that are copied at the same time do not get the bytes of one another', async (t) => {
+t.test('concurrent copies of small files do not mix their bytes', async (t) => {
   const root = t.testdir({ from: {}, to: {} });
   const texts = Array.from({ length: 200 }, (_, index) => `${index} `.repeat(500 + index));
   for (const [index, text] of texts.entries()) writeFileSync(path.join(root, 'from', `${index}`), text);

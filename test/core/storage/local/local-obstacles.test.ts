@@ -31,7 +31,7 @@ function newRoot(t: Test): string {
   return root;
 }
 
-t.test('links and what is neither file nor directory are named where a directory is needed', async (t) => {
+t.test('names links and special files where a directory is needed', async (t) => {
   const root = newRoot(t);
   mkdirSync(path.join(root, 'real/deep'), { recursive: true });
   symlinkSync('real', path.join(root, 'link'));
@@ -50,7 +50,7 @@ t.test('links and what is neither file nor directory are named where a directory
   t.equal(await look(root, { removes: ['link/x', 'real/pipe/x'] }), null);
 });
 
-t.test('another file system below the staging directory is named, one above it is not', async (t) => {
+t.test('names another file system below the staging directory, but not one above it', async (t) => {
   const root = newRoot(t);
   for (const name of ['tmpfs', 'bound/below', 'elsewhere'])
     mkdirSync(path.join(root, 'a', name), { recursive: true });
@@ -66,11 +66,11 @@ t.test('another file system below the staging directory is named, one above it i
         message: `${root}: "${at}" is on another file system`,
         hint: /unmount it, or make it a destination of its own/,
       });
-      t.equal(await look(root, { writes: [`${at}/b/x`], from: at }), null, 'the bundle path lies on it');
+      t.equal(await look(root, { writes: [`${at}/b/x`], from: at }), null, 'the bundle path is on it');
     }
 });
 
-t.test('a file that something is mounted on cannot be replaced', async (t) => {
+t.test('a mount point cannot be replaced', async (t) => {
   const root = newRoot(t);
   for (const name of ['page', 'other']) writeFileSync(path.join(root, name), name);
   execFileSync('mount', ['--bind', path.join(root, 'other'), path.join(root, 'page')]);
@@ -78,7 +78,7 @@ t.test('a file that something is mounted on cannot be replaced', async (t) => {
   t.match(await look(root, { writes: ['page'] }), { message: /"page" is on another file system/ });
 });
 
-t.test('a directory that cannot be written to is named, for writing and for removing', async (t) => {
+t.test('names a read-only directory, for writes and removals', async (t) => {
   const root = newRoot(t);
   mkdirSync(path.join(root, 'a/b'), { recursive: true });
   writeFileSync(path.join(root, 'a/b/old'), '');
@@ -97,7 +97,7 @@ t.test('a directory that cannot be written to is named, for writing and for remo
   }
 });
 
-t.test('a name or a path that is too long is named', async (t) => {
+t.test('names a file name or path that is too long', async (t) => {
   const root = newRoot(t);
   mkdirSync(path.join(root, 'a'));
   const long = 'x'.repeat(256);
@@ -112,7 +112,7 @@ t.test('a name or a path that is too long is named', async (t) => {
   t.match(await look(root, { writes: [deep] }), { message: /ENAMETOOLONG/ });
 });
 
-t.test('too little room is seen, and never where it would do', async (t) => {
+t.test('reports insufficient space, and only if it is really insufficient', async (t) => {
   const root = newRoot(t);
   await mountTmpfs(t, root, '256k');
   writeFileSync(path.join(root, 'file'), Buffer.alloc(100 << 10));
@@ -126,10 +126,10 @@ t.test('too little room is seen, and never where it would do', async (t) => {
   t.equal(await look(root, { writes: ['x'], bytes: fits }), null);
   const storage = await localStorage(root);
   await storage.write(key('x'), bytesBody(Buffer.alloc(fits)), { mode: 'replace' });
-  t.same(readdirSync(root).sort(), ['file', 'x'], 'it does');
+  t.same(readdirSync(root).sort(), ['file', 'x'], 'it fits');
 });
 
-t.test('too few inodes are seen', async (t) => {
+t.test('reports insufficient inodes', async (t) => {
   const root = newRoot(t);
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,nr_inodes=20', 'waybill-test', root]);
   t.teardown(() => execFileSync('umount', ['--lazy', root]));
@@ -138,7 +138,7 @@ t.test('too few inodes are seen', async (t) => {
   t.equal(await look(root, { writes: writes.slice(0, 10), bytes: 10 }), null);
 });
 
-t.test('of a root that does not exist yet nothing is known', async (t) => {
+t.test('reports no obstacle for a root that does not exist yet', async (t) => {
   const root = path.join(newRoot(t), 'not/yet');
   t.equal(await look(root, { writes: ['a/b'], removes: ['c'], from: 'bundle', bytes: 1 }), null);
 });

@@ -10,7 +10,7 @@ import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { put, testClock } from '../../../faults/world.ts';
 
-/** The obstacle below a directory of the test, the name in the message, and words of the hint. */
+/** The obstacle below the directory of the test, the name in the message, and part of the hint. */
 const obstacles: Record<string, { lay: (here: string) => void; root: string; at: string; hint: RegExp }> = {
   'a dangling link': {
     lay: (here) => symlinkSync('/nowhere/at/all', path.join(here, 'link')),
@@ -55,7 +55,7 @@ const obstacles: Record<string, { lay: (here: string) => void; root: string; at:
 
 for (const [what, { lay, root, at, hint }] of Object.entries(obstacles))
   for (const how of ['before it is opened', 'after it was opened'] as const)
-    t.test(`${what} in the place of the root, ${how}: the error names it and what to do`, async (t) => {
+    t.test(`${what} in place of the root, ${how}: the error names it and the fix`, async (t) => {
       const here = t.testdir();
       if (how === 'before it is opened') {
         lay(here);
@@ -75,7 +75,7 @@ for (const [what, { lay, root, at, hint }] of Object.entries(obstacles))
     });
 
 t.test(
-  'a dangling link in the place of the root can be retried, because its disk may be unmounted',
+  'a dangling link in place of the root can be retried, because its disk may be unmounted',
   async (t) => {
     const here = t.testdir({ disk: {}, file: '' });
     symlinkSync('disk/not-mounted', path.join(here, 'dangling'));
@@ -95,7 +95,7 @@ t.test(
   },
 );
 
-t.test('below a kernel file system nothing can be created, and trying ends', async (t) => {
+t.test('rejects roots in kernel file systems, without retrying forever', async (t) => {
   for (const view of ['/proc', '/sys']) {
     const root = path.join(view, 'nope/deep');
     await names(t, localStorage(root), path.join(view, 'nope'), /correct the path/);
@@ -104,7 +104,7 @@ t.test('below a kernel file system nothing can be created, and trying ends', asy
   }
 });
 
-t.test('a root that goes and comes again below a link is made below the link', async (t) => {
+t.test('a deleted root below a link is recreated below the link', async (t) => {
   const here = t.testdir({ real: {} });
   symlinkSync('real', path.join(here, 'link'));
   const root = path.join(here, 'link/a/b');
@@ -127,7 +127,7 @@ t.test('rejects a lock that is not a file, without waiting', async (t) => {
   );
 });
 
-t.test('a named pipe is refused and does not block the thread', async (t) => {
+t.test('rejects a named pipe without blocking the thread', async (t) => {
   const root = t.testdir();
   mkdirSync(path.join(root, 'b'));
   execFileSync('mkfifo', [path.join(root, 'b/pipe')]);

@@ -16,7 +16,7 @@ t.test('local', (t) =>
   }),
 );
 
-t.test('local, seen through a sub-directory', (t) =>
+t.test('local, through a view of a subdirectory', (t) =>
   storageContract(t, async (t) => {
     const root = t.testdir();
     return { open: async () => within(await localStorage(root), key('deep/inside')) };
@@ -24,19 +24,19 @@ t.test('local, seen through a sub-directory', (t) =>
 );
 
 t.test(
-  'a root that is not there lists as empty, is made by the first write, and is an error for a source',
+  'a missing root lists as empty, is created by the first write, and is an error for a source',
   async (t) => {
     const root = path.join(t.testdir(), 'not', 'yet');
     await rejectsWith(t, localStorage(root, { mustExist: true }), 'storage_not_found');
     const storage = await localStorage(root);
     t.equal(await storage.stat(key('x')), undefined);
-    t.notOk(existsSync(root), 'looking makes nothing');
+    t.notOk(existsSync(root), 'reads create nothing');
     await storage.write(key('x'), bytesBody('x'), { mode: 'replace' });
     t.equal(readFileSync(path.join(root, 'x'), 'utf8'), 'x');
   },
 );
 
-t.test('directories that are nested without end are neither listed nor removed', async (t) => {
+t.test('neither lists nor removes directories that are nested without end', async (t) => {
   const root = t.testdir();
   mkdirSync(path.join(root, '.publisher.tmp', 'd/'.repeat(200)), { recursive: true });
   const storage = await localStorage(root);
@@ -50,14 +50,14 @@ t.test('directories that are nested without end are neither listed nor removed',
   });
 });
 
-t.test('a symbolic link below the root is an entry and never a way out', async (t) => {
+t.test('a symbolic link below the root is an entry and never followed', async (t) => {
   const root = t.testdir({ outside: { precious: 'precious' }, root: {} });
   const inside = path.join(root, 'root');
   symlinkSync('../outside', path.join(inside, 'way'));
   symlinkSync('nowhere', path.join(inside, 'dangling'));
   const storage = await localStorage(inside);
   t.match(await storage.stat(key('way')), { type: 'link' });
-  t.match(await storage.stat(key('dangling')), { type: 'link' }, 'a dangling link is there, too');
+  t.match(await storage.stat(key('dangling')), { type: 'link' }, 'a dangling link is listed, too');
   await rejectsWith(
     t,
     storage.write(key('way/new'), bytesBody('x'), { mode: 'replace' }),
@@ -85,10 +85,10 @@ t.test('a symbolic link below the root is an entry and never a way out', async (
     'nothing was removed through it',
   );
   await storage.remove(key('way'));
-  t.ok(existsSync(path.join(root, 'outside/precious')), 'removing the link leaves what it points to');
+  t.ok(existsSync(path.join(root, 'outside/precious')), 'removing the link leaves its target');
 });
 
-t.test('files are copied from file to file with the same checks as streams', async (t) => {
+t.test('copies from file to file with the same checks as streams', async (t) => {
   const root = t.testdir({ from: { small: 'small', grown: 'grown larger' }, to: {} });
   const from = await localStorage(path.join(root, 'from'));
   const to = await localStorage(path.join(root, 'to'));
@@ -145,7 +145,7 @@ t.test(
   },
 );
 
-t.test('opened read-only, it changes nothing', async (t) => {
+t.test('a storage opened as read-only changes nothing', async (t) => {
   const root = t.testdir({ a: 'a' });
   const storage = await localStorage(root, { readOnly: true });
   await rejectsWith(t, storage.write(key('b'), bytesBody('b'), { mode: 'replace' }), 'storage_denied');
@@ -155,13 +155,13 @@ t.test('opened read-only, it changes nothing', async (t) => {
   t.same(readdirSync(root), ['a']);
 });
 
-t.test('reports a file in the place of a directory', async (t) => {
+t.test('reports a file where a directory is expected', async (t) => {
   const storage = await localStorage(t.testdir({ a: 'a file' }));
   await rejectsWith(t, storage.write(key('a/b'), bytesBody('x'), { mode: 'replace' }), 'storage_permanent');
   t.equal(await storage.stat(key('a/b')), undefined);
 });
 
-t.test('reports a directory in the place of a file', async (t) => {
+t.test('reports a directory where a file is expected', async (t) => {
   const storage = await localStorage(t.testdir({ dir: { full: '' } }));
   await rejectsWith(t, storage.write(key('dir'), bytesBody('x'), { mode: 'replace' }), 'storage_permanent');
 });
@@ -175,12 +175,14 @@ t.test('reports a root that is a file, also for an exclusive create', async (t) 
     await rejectsWith(t, storage.write(key('bundle/x'), bytesBody('x'), { mode }), 'storage_permanent');
 });
 
-t.test('writers of other processes come and go in the same directory, and no write fails', async (t) => {
-  const root = t.testdir();
-  const storage = await localStorage(root);
-  // Makes the staging directory, uses it and removes it, as another writer does, in a thread of its own.
-  const neighbour = new Worker(
-    `const { mkdirSync, rmdirSync, unlinkSync, writeFileSync } = require('node:fs');
+t.test(
+  'no write fails while writers of other processes create and remove files in the same directory',
+  async (t) => {
+    const root = t.testdir();
+    const storage = await localStorage(root);
+    // Creates the staging directory, uses it and removes it, like another writer, in a separate thread.
+    const neighbour = new Worker(
+      `const { mkdirSync, rmdirSync, unlinkSync, writeFileSync } = require('node:fs');
     const { workerData: { directory}, parentPort } = require('node:worker_threads');
     const quietly = (work) => { try { work(); } catch {} };
     for (let turn = 0; ; turn += 1) {
@@ -190,17 +192,18 @@ t.test('writers of other processes come and go in the same directory, and no wri
       quietly(() => rmdirSync(directory));
       if (turn === 0) parentPort.postMessage('at work');
     }`,
-    { eval: true, workerData: { directory: path.join(root, '.publisher.tmp') } },
-  );
-  await once(neighbour, 'message');
-  const failed: unknown[] = [];
-  for (let index = 0; index < 400; index += 1)
-    await storage
-      .write(key(`f${index % 50}`), bytesBody('x'), { mode: 'replace' })
-      .catch((error: unknown) => {
-        failed.push(error);
-      });
-  await neighbour.terminate();
-  t.same(failed.map(String), []);
-  t.equal(readdirSync(root).filter((name) => name.startsWith('f')).length, 50);
-});
+      { eval: true, workerData: { directory: path.join(root, '.publisher.tmp') } },
+    );
+    await once(neighbour, 'message');
+    const failed: unknown[] = [];
+    for (let index = 0; index < 400; index += 1)
+      await storage
+        .write(key(`f${index % 50}`), bytesBody('x'), { mode: 'replace' })
+        .catch((error: unknown) => {
+          failed.push(error);
+        });
+    await neighbour.terminate();
+    t.same(failed.map(String), []);
+    t.equal(readdirSync(root).filter((name) => name.startsWith('f')).length, 50);
+  },
+);

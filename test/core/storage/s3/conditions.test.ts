@@ -28,7 +28,7 @@ const honest =
   (condition, version) =>
     'absent' in condition ? version === 0 : condition.form === form && condition.version === String(version);
 
-t.test('both conditions, in the form that the server compares', async (t) => {
+t.test('sends both conditions in the form that the server supports', async (t) => {
   for (const form of ['quoted', 'unquoted']) {
     const { object, removed } = server(honest(form));
     t.same(await probeConditions(object), { honoured: 'full', versionForm: form });
@@ -36,16 +36,16 @@ t.test('both conditions, in the form that the server compares', async (t) => {
   }
 });
 
-t.test('a server that ignores conditions honours none', async (t) => {
+t.test('a server that ignores conditions supports neither', async (t) => {
   t.same(await probeConditions(server(() => true).object), { honoured: 'none', versionForm: null });
 });
 
-t.test('a server that ignores If-Match honours creation only', async (t) => {
+t.test('a server that ignores If-Match supports only creation', async (t) => {
   const { object } = server((condition, version) => !('absent' in condition) || version === 0);
   t.same(await probeConditions(object), { honoured: 'create', versionForm: null });
 });
 
-t.test('501 means that a condition is not supported; any other failure ends the probe', async (t) => {
+t.test('501 means that a condition is unsupported; any other failure ends the probe', async (t) => {
   let removed = 0;
   const failing = (failure: unknown): ProbeObject => ({
     write: async () => {

@@ -12,7 +12,7 @@ import { BucketClient } from '../../../../src/core/storage/s3/s3-client.ts';
 const bytes = Buffer.alloc(16 << 20);
 const sha256 = createHash('sha256').update(bytes).digest('hex');
 
-/** The server's ends of the connections; one that does not read does not notice that the client left. */
+/** The server's ends of the connections. A server that does not read does not notice that the client left. */
 const served = new Set<net.Socket>();
 const clientDescriptors = (): number => readdirSync('/proc/self/fd').length - served.size;
 
@@ -91,7 +91,7 @@ t.test('a reset is reported as a lost connection, not as a missing answer', asyn
   wire.close();
 });
 
-t.test('the pause that a server asks for is part of the error', async (t) => {
+t.test('the error has the pause that the server requested', async (t) => {
   const answer = 'HTTP/1.1 503 Slow\r\nretry-after: 7\r\nconnection: close\r\ncontent-length: 0\r\n\r\n';
   const wire = await wireTo(t, (socket) => void socket.end(answer), 60_000);
   await t.rejects(calls.list(wire), { code: 'storage_transient', retryAfterSeconds: 7 });
@@ -100,7 +100,7 @@ t.test('the pause that a server asks for is part of the error', async (t) => {
 });
 
 for (const status of ['200 OK', '500 Broken'])
-  t.test(`an answer that is too long is refused, and its connection is closed (${status})`, async (t) => {
+  t.test(`rejects an oversized answer, and closes its connection (${status})`, async (t) => {
     const piece = Buffer.from(`10000\r\n${'x'.repeat(0x10000)}\r\n`);
     const wire = await wireTo(
       t,

@@ -6,7 +6,7 @@ const now = new Date('2026-11-20T02:00:00Z');
 const mapped = (name: string, status: number | null, message = '', headers = {}) =>
   s3Error(place, ': "x"', { name, message, status, headers }, now);
 
-t.test('error codes and statuses map to codes of the storage', async (t) => {
+t.test('maps error codes and statuses to storage errors', async (t) => {
   const expected: [string, number | null, string][] = [
     ['NoSuchKey', 404, 'storage_not_found'],
     ['NotFound', 404, 'storage_permanent'],
@@ -32,7 +32,7 @@ t.test('error codes and statuses map to codes of the storage', async (t) => {
   for (const [name, status, code] of expected) t.equal(mapped(name, status).code, code, `${name} ${status}`);
 });
 
-t.test('an error code that is no word of S3 is neither looked up nor shown', async (t) => {
+t.test('does not look up or print unknown error codes', async (t) => {
   for (const name of ['constructor', '__proto__', 'toString'])
     t.match(mapped(name, 400), { code: 'storage_permanent', retryable: false });
   for (const name of ['a\nb', '\u001b[2J', '\u0085', 'A'.repeat(1000)])
@@ -41,7 +41,7 @@ t.test('an error code that is no word of S3 is neither looked up nor shown', asy
   t.match(mapped('PermanentRedirect', 301, '', region).message, /is in another region$/);
 });
 
-t.test('region, clock and certificate are named', async (t) => {
+t.test('names region, clock and certificate', async (t) => {
   t.match(mapped('PermanentRedirect', 301, '', { 'x-amz-bucket-region': 'eu-west-1' }), {
     message: /is in the region eu-west-1/,
     hint: 'set region: eu-west-1',
@@ -53,7 +53,7 @@ t.test('region, clock and certificate are named', async (t) => {
   t.match(mapped('CERT_HAS_EXPIRED', null), { message: /certificate of the server is not trusted/ });
 });
 
-t.test('a request that a proxy finds too large names the limit to raise', async (t) => {
+t.test('if a proxy rejects a request as too large, the error names the limit to raise', async (t) => {
   for (const name of ['EntityTooLarge', 'UnknownError', 'SyntaxError'])
     t.match(mapped(name, 413, '<html>413 Request Entity Too Large</html>'), {
       code: 'storage_permanent',
@@ -62,7 +62,7 @@ t.test('a request that a proxy finds too large names the limit to raise', async 
     });
 });
 
-t.test('the message of a server is one short line, and the cause has no secrets', async (t) => {
+t.test('a message of the server is shortened to one line, and the cause has no secrets', async (t) => {
   const error = mapped('Odd', 400, `a\n\tb${'x'.repeat(500)}`);
   t.match(error.message, /^s3:\/\/maps\/live\/: "x": a bx+ \(Odd, status 400\)$/);
   t.ok(error.message.length < 260);
@@ -72,7 +72,7 @@ t.test('the message of a server is one short line, and the cause has no secrets'
   t.same(Object.keys(error.cause as object).sort(), ['name', 'status']);
 });
 
-t.test('errors of Node.js and of the SDK have one shape', async (t) => {
+t.test('errors of Node.js and of the SDK have the same form', async (t) => {
   t.match(failureOf(Object.assign(new Error('x'), { code: 'EPIPE' })), { name: 'EPIPE', status: null });
   const sdk = Object.assign(new Error('x'), { name: 'SlowDown', $metadata: { httpStatusCode: 503 } });
   t.match(failureOf(sdk), { name: 'SlowDown', status: 503, headers: {} });

@@ -25,7 +25,7 @@ t.test('S3', (t) =>
   }),
 );
 
-t.test('S3, a whole bucket, seen through a sub-directory', (t) =>
+t.test('S3, a whole bucket, through a view of a subdirectory', (t) =>
   storageContract(
     t,
     async () => {
@@ -54,7 +54,7 @@ async function setVersioning(Bucket: string, Status: 'Enabled' | 'Suspended'): P
   await server.client().send(new PutBucketVersioningCommand({ Bucket, VersioningConfiguration }));
 }
 
-t.test('an object is kept by its version if the bucket has versions, else by a copy', async (t) => {
+t.test('an object is kept as a version if the bucket has versions, else as a copy', async (t) => {
   for (const [versioning, by] of [
     ['never', 'copy'],
     ['Enabled', 'version'],
@@ -92,7 +92,7 @@ t.test('an object is kept by its version if the bucket has versions, else by a c
   }
 });
 
-t.test('an object of before the bucket had versions is copied', async (t) => {
+t.test("copies an object that is older than the bucket's versioning", async (t) => {
   const Bucket = await server.newBucket();
   const storage = await s3Storage(locationOf(server.endpoint, Bucket), options);
   t.teardown(() => storage.close());

@@ -2,7 +2,7 @@ import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { S3Requests } from '../../../../src/core/storage/s3/sdk.ts';
 
-t.test('many calls that one signal stops at once print no warning', async (t) => {
+t.test('many concurrent calls with one aborted signal print no warning', async (t) => {
   const warnings: Error[] = [];
   const collect = (warning: Error): void => void warnings.push(warning);
   process.on('warning', collect);

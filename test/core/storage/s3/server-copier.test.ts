@@ -12,7 +12,7 @@ import type { Body, Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
 
-/** Bodies that the server already has, in another bucket. */
+/** Bodies that the server already has in another bucket. */
 
 const server = await startRadosgw(t);
 const options = { clock: systemClock, log: silentLog, secrets: secretsOf(server.user) };
@@ -36,7 +36,7 @@ async function twoBuckets(): Promise<Pair> {
   return { source: within(source, key('site')), target, sourceBucket, targetBucket };
 }
 
-/** The body of the object, and how often it was read through this process. */
+/** The body of the object, and the number of times that this process read it. */
 function bodyAt(storage: Storage): { body: Body; reads: () => number } {
   let reads = 0;
   const open = (): AsyncIterable<Uint8Array> => {
@@ -50,7 +50,7 @@ function bodyAt(storage: Storage): { body: Body; reads: () => number } {
 
 const client = server.client();
 
-t.test('the server copies an object, which gets the headers of the write', async (t) => {
+t.test('the server copies an object, with the headers of the write', async (t) => {
   const { source, target, targetBucket } = await twoBuckets();
   await source.write(name, bytesBody(text), { mode: 'replace', headers: { contentType: 'text/plain' } });
   const { body, reads } = bodyAt(source);
@@ -60,7 +60,7 @@ t.test('the server copies an object, which gets the headers of the write', async
     headers,
     onBytes: (count) => (counted += count),
   });
-  t.equal(reads(), 0, 'no byte comes through this process');
+  t.equal(reads(), 0, 'this process reads no bytes');
   t.match(written, { size: text.length, digest: write.digest });
   t.equal(counted, text.length);
   t.equal((await target.stat(name))?.version, written.version);
@@ -74,7 +74,7 @@ t.test('the server copies an object, which gets the headers of the write', async
   t.equal(again.reads(), 0, 'a copy can be copied');
 });
 
-t.test('an object without that digest is read, and refused if its bytes differ', async (t) => {
+t.test('reads an object without a matching digest, and rejects it if its bytes differ', async (t) => {
   const { source, target, sourceBucket, targetBucket } = await twoBuckets();
   const at = { Bucket: sourceBucket, Key: `a/site/${name}` };
   await client.send(new PutObjectCommand({ ...at, Body: text }));
@@ -92,7 +92,7 @@ t.test('an object without that digest is read, and refused if its bytes differ',
   await t.rejects(gone, { name: 'NotFound' }, 'nothing was written');
 });
 
-t.test('a body is read if it is of another server or bucket that may not be read', async (t) => {
+t.test('reads a body from another server or from a bucket that cannot be copied', async (t) => {
   const { source, target } = await twoBuckets();
   await source.write(name, bytesBody(text), { mode: 'replace' });
   for (const change of [{ server: 's3 http://127.0.0.1:1' }, { bucket: 'no-such-bucket' }]) {
@@ -104,7 +104,7 @@ t.test('a body is read if it is of another server or bucket that may not be read
   }
 });
 
-t.test('a body whose lease is lost before the copy is not copied', async (t) => {
+t.test('does not copy a body whose lease was lost before', async (t) => {
   const { source, target } = await twoBuckets();
   await source.write(name, bytesBody(text), { mode: 'replace' });
   const { body, reads } = bodyAt(source);

@@ -18,8 +18,8 @@ import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.t
 import { type SeenRequest, startS3Proxy, type Verdict } from '../../../services/s3-proxy.ts';
 
 /**
- * Servers as they are met: that honour fewer conditions than they answer yes to, that fail, break off, cut
- * listings short, refuse.
+ * Real servers: they support fewer conditions than they claim, fail, disconnect, truncate listings, and
+ * reject requests.
  */
 
 const server = await startRadosgw(t);
@@ -39,7 +39,7 @@ function place(): S3Location {
   return locationOf(proxy.endpoint, bucket, `place-${prefixes}/`);
 }
 
-/** A storage as `context.openStorage` gives it, with short pauses. */
+/** A storage as returned by `context.openStorage`, with short pauses. */
 async function open(location = place(), more: Partial<S3StorageOptions> = {}): Promise<Storage> {
   const storage = await s3Storage(location, { ...options, ...more });
   return withRetry(storage, { policy: { retries: 3, baseMs: 1, capMs: 1 }, clock: systemClock });
@@ -85,16 +85,16 @@ const kinds: Record<string, { honoured: ConditionalWrites; judge: (request: Seen
 };
 
 for (const [name, { honoured, judge }] of Object.entries(kinds))
-  t.test(`a server ${name} is found out`, async (t) => {
+  t.test(`detects a server ${name}`, async (t) => {
     proxy.judge = judge;
     const location = place();
     const warnings: object[] = [];
     const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
     const storage = await open(location, { log });
     t.equal(await storage.facts.conditionalWrites(), honoured);
-    t.equal(await storage.facts.conditionalWrites(), honoured, 'and asked once');
-    t.equal(warnings.length, honoured === 'full' ? 0 : 1, 'a warning where two publishers could meet');
-    t.same(await names(storage), [], 'the probe leaves nothing');
+    t.equal(await storage.facts.conditionalWrites(), honoured, 'and probed once');
+    t.equal(warnings.length, honoured === 'full' ? 0 : 1, 'a warning if two publishers could collide');
+    t.same(await names(storage), [], 'the probe leaves no objects');
     t.test(`a server ${name} passes the contract`, async (t) => {
       t.before(() => (proxy.judge = judge));
       t.beforeEach(() => (proxy.judge = judge));
@@ -109,7 +109,7 @@ for (const [name, { honoured, judge }] of Object.entries(kinds))
     });
   });
 
-t.test('opened read-only, it writes nothing, not even a probe', async (t) => {
+t.test('a storage opened as read-only writes nothing, not even a probe', async (t) => {
   const storage = await open(place(), { readOnly: true });
   t.equal((await failure(storage.facts.conditionalWrites())).code, 'storage_denied');
   for (const work of [put(storage, 'a', 'a'), storage.remove(key('a')), storage.removeTree(key('a'))])
@@ -117,7 +117,7 @@ t.test('opened read-only, it writes nothing, not even a probe', async (t) => {
   t.same([...new Set(proxy.seen.map(({ method }) => method))], ['GET']);
 });
 
-t.test('a passing 503, 500 or broken connection is tried again, at each call', async (t) => {
+t.test('retries a temporary 503, 500 or broken connection, at each call', async (t) => {
   const passing: Verdict[] = [
     { status: 503, code: 'SlowDown' },
     { status: 500, code: 'InternalError' },
@@ -152,7 +152,7 @@ t.test('a passing 503, 500 or broken connection is tried again, at each call', a
   }
 });
 
-t.test('a source that breaks off in the middle of a file is opened again', async (t) => {
+t.test('continues reading if the connection of a source breaks within a file', async (t) => {
   const source = await open();
   const bytes = Buffer.alloc(3 << 20, 'abc');
   await source.write(key('large'), bytesBody(bytes), { mode: 'replace' });
@@ -165,7 +165,7 @@ t.test('a source that breaks off in the middle of a file is opened again', async
   t.ok((await readAll(target, key('copy'), 4 << 20)).equals(bytes));
 });
 
-t.test('a part that fails is sent again, and not the whole', async (t) => {
+t.test('resends a failed part, not the whole object', async (t) => {
   const storage = await open();
   const failing = once({ status: 503, code: 'SlowDown' }, ({ url }) => url.includes('partNumber=2'));
   proxy.judge = failing.judge;
@@ -175,7 +175,7 @@ t.test('a part that fails is sent again, and not the whole', async (t) => {
   t.equal(failing.count(), 1);
 });
 
-t.test('an upload that cannot be finished is aborted', async (t) => {
+t.test('aborts an upload that cannot be finished', async (t) => {
   const location = place();
   const storage = await open(location);
   proxy.judge = ({ url }) => (url.includes('partNumber=2') ? { status: 400, code: 'InvalidPart' } : 'pass');
@@ -192,7 +192,7 @@ t.test('reports a server that stays busy', async (t) => {
   t.match(error, { code: 'storage_transient', message: /slow down/, hint: /file_concurrency/ });
 });
 
-t.test('a conditional write whose answer was lost is found to be ours, or not', async (t) => {
+t.test('detects whether a conditional write with a lost response was applied', async (t) => {
   const storage = await s3Storage(place(), options);
   const failing = once('cut_response', ({ method }) => method === 'PUT');
   await storage.facts.conditionalWrites();
@@ -212,7 +212,7 @@ t.test('a conditional write whose answer was lost is found to be ours, or not', 
   t.equal((await storage.stat(key('state')))?.version, version);
 });
 
-t.test('a listing that is cut short is an error and never the whole', async (t) => {
+t.test('a truncated listing is an error', async (t) => {
   const storage = await open();
   proxy.judge = () => ({
     status: 200,
@@ -221,7 +221,7 @@ t.test('a listing that is cut short is an error and never the whole', async (t) 
   t.match(await failure(names(storage)), { code: 'storage_permanent', message: /short/ });
 });
 
-t.test('the page of some other server is no empty destination', async (t) => {
+t.test('the page of another server does not count as an empty destination', async (t) => {
   const storage = await open();
   for (const status of [200, 404]) {
     proxy.judge = () => ({ status, body: '<html><body>Welcome to nginx!</body></html>' });
@@ -230,7 +230,7 @@ t.test('the page of some other server is no empty destination', async (t) => {
   }
 });
 
-t.test('listings go on over pages of two keys, one level and all', async (t) => {
+t.test('lists pages of two keys, for one level and recursively', async (t) => {
   const storage = await open(place(), { pageSize: 2 });
   const all = ['a', 'b/c', 'b/d', 'b/e/f', 'g', 'h/i', 'j/k/l'];
   for (const name of all) await put(storage, name, name);
@@ -260,42 +260,39 @@ async function putKeys(location: S3Location, keys: readonly string[], body = 'x'
     await client.send(new PutObjectCommand({ Bucket: bucket, Key: location.prefix + name, Body: body }));
 }
 
-t.test(
-  'keys that map to no path hide no bundle and are no bundle: the source says which they are',
-  async (t) => {
-    const location = place();
-    const created = '2026-11-20T01:02:03Z';
-    const text = (...files: string[]): string =>
-      JSON.stringify({ created, files: files.map((each) => ({ path: each })) });
-    await putKeys(
-      location,
-      ['/old/manifest.json', 'site//backup/manifest.json', 'site/../manifest.json'],
-      text('one'),
-    );
-    await putKeys(location, [
-      '/old/one',
-      'site//backup/one',
-      'site/../one',
-      'site/a',
-      'site/b',
-      'other//manifest.json',
-    ]);
-    await putKeys(location, ['site/manifest.json'], text('a', 'b'));
-    const storage = await open(location);
-    const found = await discoverBundles(storage);
-    t.match(found.candidates, [{ path: 'site', manifest: { files: { length: 2 } } }]);
-    t.same(found.invalid, []);
-    const skipped = found.warnings.map(({ code, file }) => `${code} ${file}`);
-    t.same(skipped, ['key_skipped /', 'key_skipped other//']);
-    const { warnings } = await loadBundle(storage, found.candidates[0]!, { backend: 's3', id: 'x' });
-    t.match(warnings, [{ code: 'unsafe_path', severity: 'warning', message: /, like 3 more/ }]);
-    const selected = await selectFiles(storage, { exclude: ['manifest.json'] });
-    t.same(
-      selected.files.map(({ path }) => path),
-      ['site/a', 'site/b'],
-    );
-  },
-);
+t.test('names the keys of a source that map to no path, and ignores them as bundles', async (t) => {
+  const location = place();
+  const created = '2026-11-20T01:02:03Z';
+  const text = (...files: string[]): string =>
+    JSON.stringify({ created, files: files.map((each) => ({ path: each })) });
+  await putKeys(
+    location,
+    ['/old/manifest.json', 'site//backup/manifest.json', 'site/../manifest.json'],
+    text('one'),
+  );
+  await putKeys(location, [
+    '/old/one',
+    'site//backup/one',
+    'site/../one',
+    'site/a',
+    'site/b',
+    'other//manifest.json',
+  ]);
+  await putKeys(location, ['site/manifest.json'], text('a', 'b'));
+  const storage = await open(location);
+  const found = await discoverBundles(storage);
+  t.match(found.candidates, [{ path: 'site', manifest: { files: { length: 2 } } }]);
+  t.same(found.invalid, []);
+  const skipped = found.warnings.map(({ code, file }) => `${code} ${file}`);
+  t.same(skipped, ['key_skipped /', 'key_skipped other//']);
+  const { warnings } = await loadBundle(storage, found.candidates[0]!, { backend: 's3', id: 'x' });
+  t.match(warnings, [{ code: 'unsafe_path', severity: 'warning', message: /, like 3 more/ }]);
+  const selected = await selectFiles(storage, { exclude: ['manifest.json'] });
+  t.same(
+    selected.files.map(({ path }) => path),
+    ['site/a', 'site/b'],
+  );
+});
 
 t.test('does not assign a catalog under an unmapped key to a bundle path', async (t) => {
   const location = place();
@@ -351,14 +348,14 @@ const refusals: [
 ];
 
 for (const [name, change, expected] of refusals)
-  t.test(`told with its remedy: ${name}`, async (t) => {
+  t.test(`reports the fix: ${name}`, async (t) => {
     const changed = change();
     const isVerdict = 'status' in changed;
     if (isVerdict) proxy.judge = () => changed;
     t.match(await failure(open(isVerdict ? place() : { ...place(), ...changed })), expected);
   });
 
-t.test('credentials that are wrong, without showing them', async (t) => {
+t.test('reports wrong credentials without showing them', async (t) => {
   const { user } = server;
   const cases = [
     [
@@ -388,7 +385,7 @@ async function names(storage: Storage, recursive = true): Promise<string[]> {
   return found.sort();
 }
 
-/** Fails the first request that is meant, and again after each `again`. */
+/** Fails the first matching request, and again after each `again`. */
 function once(
   verdict: Verdict,
   isMeant: (request: SeenRequest) => boolean,
@@ -408,7 +405,7 @@ function once(
 }
 
 t.test(
-  'a part is signed by the hash that is known: the server refuses other bytes, and none is hashed twice',
+  'a part is signed with its known hash: the server rejects other bytes, and none is hashed twice',
   async (t) => {
     const location = place();
     const { accessKeyId, secretAccessKey } = server.user;
@@ -422,7 +419,7 @@ t.test(
     const upload = { key: name, uploadId: await wire.beginUpload(name, { sha256: null, headers: {} }) };
     const putPart = (sha256: string | null): Promise<string> =>
       wire.putPart({ ...upload, number: 1 }, bytes, { sha256 });
-    // Were the hash computed once more on the way, it would be the right one.
+    // A hash that is computed again on the way would be the right one.
     await t.rejects(putPart(hexOf(digestOf('other bytes'))), WaybillError);
     await wire.completeUpload(upload, [await putPart(hexOf(digestOf(bytes)))]);
     t.equal((await wire.head(name))?.size, bytes.length);

@@ -31,8 +31,7 @@ import { mountTmpfs } from '../../../services/tmpfs.ts';
 import { sampleOf } from '../../../support/sampling.ts';
 
 /**
- * Agents that died, answers that are lost, connections that break between two requests of one call, and
- * servers of another mind.
+ * Dead agents, lost responses, connections that break between two requests of one call, and unusual servers.
  */
 
 const openSsh = await startSshd(t);
@@ -43,24 +42,21 @@ const here = (changes: Partial<SftpLocation> = {}): SftpLocation => ({
   ...changes,
 });
 
-t.test(
-  'an agent that is gone is passed over where there is a key file, and told where there is none',
-  async (t) => {
-    const sshAgentSocket = path.join(openSsh.root, 'no-agent');
-    const warnings: string[] = [];
-    const storage = await sftpStorage(here({ sshAgentSocket }), { ...options, log: logTo(warnings) });
-    await storage.close();
-    t.match(warnings, [/agent did not answer; trying only the key file/]);
-    await t.rejects(sftpStorage(here({ sshAgentSocket, sshKeyFile: null }), options), {
-      code: 'ssh_key_invalid',
-      message: /agent at ".*no-agent" does not answer/,
-      hint: /ssh_key_file/,
-    });
-  },
-);
+t.test('an unreachable agent is ignored if there is a key file, and reported if there is none', async (t) => {
+  const sshAgentSocket = path.join(openSsh.root, 'no-agent');
+  const warnings: string[] = [];
+  const storage = await sftpStorage(here({ sshAgentSocket }), { ...options, log: logTo(warnings) });
+  await storage.close();
+  t.match(warnings, [/agent did not answer; trying only the key file/]);
+  await t.rejects(sftpStorage(here({ sshAgentSocket, sshKeyFile: null }), options), {
+    code: 'ssh_key_invalid',
+    message: /agent at ".*no-agent" does not answer/,
+    hint: /ssh_key_file/,
+  });
+});
 
 t.test('reports an agent with more keys than the server accepts', async (t) => {
-  // The path of a socket may have a hundred characters, and those of test directories have more.
+  // The path of a socket may have about a hundred characters, and paths of test directories are longer.
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-agent-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const sshAgentSocket = path.join(directory, 'agent');
@@ -87,10 +83,10 @@ t.test('reports an agent with more keys than the server accepts', async (t) => {
 });
 
 /**
- * Runs work on a connection that is never cut, to count the bytes that it takes in a direction; then on
- * others that are cut after each of these shares of them. The work gets a name of its own each time, all of
- * one length. On a busy machine a server puts several answers into one packet, and may be through before the
- * byte at which it was to be cut: then its bytes count, and it is done again.
+ * Runs work on a connection that stays up, to count its bytes in a direction, and then on connections that
+ * are cut after each of these shares of them. The names of the work have the same length. On a busy machine,
+ * a server puts several responses into one packet and may finish before the position of the cut. Then its
+ * bytes are counted, and it is repeated.
  */
 async function cutAtEach(
   t: Test,
@@ -131,29 +127,26 @@ async function cutAtEach(
 const tenths = Array.from({ length: 10 }, (_, index) => (index + 0.5) / 11);
 
 for (const direction of ['to the server', 'from the server'] as const) {
-  t.test(
-    `a removal whose connection breaks ${direction}, wherever, is finished by the next try`,
-    async (t) => {
-      await cutAtEach(
-        t,
-        { server: openSsh, direction, shares: sampleOf(tenths, 3, t.name) },
-        async (storage, place) => {
-          mkdirSync(path.join(place, 'a/b'), { recursive: true });
-          for (let index = 0; index < 30; index += 1) writeFileSync(path.join(place, 'a/b', `${index}`), '');
-          return async (at) => {
-            await storage.removeTree(key('a'));
-            t.same(readdirSync(place), [], at);
-          };
-        },
-      );
-    },
-  );
+  t.test(`a removal whose connection breaks ${direction}, at any byte, is finished by a retry`, async (t) => {
+    await cutAtEach(
+      t,
+      { server: openSsh, direction, shares: sampleOf(tenths, 3, t.name) },
+      async (storage, place) => {
+        mkdirSync(path.join(place, 'a/b'), { recursive: true });
+        for (let index = 0; index < 30; index += 1) writeFileSync(path.join(place, 'a/b', `${index}`), '');
+        return async (at) => {
+          await storage.removeTree(key('a'));
+          t.same(readdirSync(place), [], at);
+        };
+      },
+    );
+  });
 
   for (const [name, server] of [
     ['OpenSSH', openSsh],
     ['a server without extensions', plain],
   ] as const)
-    t.test(`moves whose connection breaks ${direction}, wherever, are all done: ${name}`, async (t) => {
+    t.test(`moves whose connection breaks ${direction}, at any byte, are all done: ${name}`, async (t) => {
       const moves = Array.from({ length: 40 }, (_, index) => ({
         from: key(`.publisher.tmp/1/${index}`),
         to: key(`out/${index}`),
@@ -178,11 +171,14 @@ for (const direction of ['to the server', 'from the server'] as const) {
     });
 }
 
-t.test('a creation whose answer is lost is never told as another’s', async (t) => {
+t.test("a lock created with a lost response is never reported as another publisher's", async (t) => {
   const proxy = await startCuttingProxy(t, openSsh.port);
   const outcomes: string[] = [];
   const wrong: string[] = [];
-  /** Creates a lock over a connection that is cut after so many bytes; resolves with the bytes until then. */
+  /**
+   * Creates a lock over a connection that is cut after this many bytes. Resolves to the number of bytes
+   * before the cut.
+   */
   const create = async (cutAt: number): Promise<number> => {
     const place = path.join(openSsh.root, `created-${String(outcomes.length).padStart(4, '0')}`);
     const storage = await opened(t, { ...sftpLocationOf(openSsh, place), port: proxy.port });
@@ -216,7 +212,7 @@ t.test('a creation whose answer is lost is never told as another’s', async (t)
   t.ok(outcomes.includes('created'));
 });
 
-t.test('a server whose rename overwrites does not lose what another has created', async (t) => {
+t.test('a server whose rename overwrites does not lose a file that another client created', async (t) => {
   const port = await startRcloneServer(t, openSsh);
   const storage = await sftpStorage(here({ port, path: '/place', hostKeyPolicy: 'off' }), options);
   t.teardown(() => storage.close());
@@ -227,7 +223,7 @@ t.test('a server whose rename overwrites does not lose what another has created'
   t.equal((await readAll(storage, key('.publisher.lock'), 100)).toString(), 'first');
 });
 
-t.test('publishers that make and remove the same directory at once do not fail one another', async (t) => {
+t.test('publishers that concurrently create and remove the same directory do not fail', async (t) => {
   const place = path.join(openSsh.root, 'shared directory');
   const all = await Promise.all(
     Array.from({ length: 8 }, async () => sftpStorage(here({ path: place }), options)),
@@ -256,23 +252,20 @@ t.test('reports a server without SFTP, with the missing subsystem', async (t) =>
   });
 });
 
-t.test(
-  'a server that greets with a banner, and allows one session a connection, is no obstacle',
-  async (t) => {
-    const banner = path.join(t.testdir({ banner: 'Authorised use only.\n'.repeat(40) }), 'banner');
-    const server = await startSshd(t, { settings: [`Banner ${banner}`], limits: { MaxSessions: 1 } });
-    const port = await startTalkativeProxy(t, server.port);
-    const storage = await opened(t, { ...sftpLocationOf(server, server.root), port });
-    await Promise.all(
-      Array.from({ length: 50 }, (_, index) =>
-        storage.write(key(`many/${index}`), bytesBody('x'), { mode: 'replace' }),
-      ),
-    );
-    t.equal(readdirSync(path.join(server.root, 'many')).length, 50);
-  },
-);
+t.test('accepts a server with a banner and one session per connection', async (t) => {
+  const banner = path.join(t.testdir({ banner: 'Authorised use only.\n'.repeat(40) }), 'banner');
+  const server = await startSshd(t, { settings: [`Banner ${banner}`], limits: { MaxSessions: 1 } });
+  const port = await startTalkativeProxy(t, server.port);
+  const storage = await opened(t, { ...sftpLocationOf(server, server.root), port });
+  await Promise.all(
+    Array.from({ length: 50 }, (_, index) =>
+      storage.write(key(`many/${index}`), bytesBody('x'), { mode: 'replace' }),
+    ),
+  );
+  t.equal(readdirSync(path.join(server.root, 'many')).length, 50);
+});
 
-t.test('a server that turns connections away while others log in is tried again', async (t) => {
+t.test('retries a server that rejects connections while others log in', async (t) => {
   const server = await startSshd(t, { limits: { MaxStartups: 1 } });
   const location = sftpLocationOf(server, server.root);
   const busy = await stranger(server.port);
@@ -290,10 +283,10 @@ t.test('a server that turns connections away while others log in is tried again'
   );
   const storage = await open(location, { readOnly: false });
   await storage.close();
-  t.ok(waits > 0, 'it was turned away at first');
+  t.ok(waits > 0, 'it was rejected at first');
 });
 
-t.test('connections that open at once write one line into known_hosts', async (t) => {
+t.test('concurrent connections write one line to known_hosts', async (t) => {
   const knownHostsFile = path.join(t.testdir(), 'known_hosts');
   const all = await Promise.all(
     Array.from({ length: 8 }, async () => sftpStorage(here({ knownHostsFile }), options)),
@@ -368,7 +361,7 @@ function logTo(warnings: string[]): Log {
   return { ...silentLog, warn: (_, message) => void warnings.push(message) };
 }
 
-/** What bastions do before SSH begins: lines of text ahead of the server's name. */
+/** Bastion hosts send lines of text before the server's SSH greeting. */
 async function startTalkativeProxy(t: Test, target: number): Promise<number> {
   const open = new Set<net.Socket>();
   const server = net.createServer((client) => {

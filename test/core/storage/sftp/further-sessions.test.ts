@@ -19,12 +19,12 @@ import { noSecrets, sftpLocationOf, type SftpServer, startSshd } from '../../../
 
 const mib = 1 << 20;
 const server = await startSshd(t);
-/** Worth three connections, and not a multiple of what one request has. */
+/** Large enough for three connections, and not a multiple of the size of a request. */
 const large = patterned(72 * mib + 4321);
 const name = key('scratch');
 let places = 0;
 
-/** Bytes of which no two pieces are the same. */
+/** Bytes without repeated pieces. */
 function patterned(size: number): Buffer {
   const bytes = Buffer.allocUnsafe(size);
   for (let at = 0; at + 4 <= size; at += 4) bytes.writeUInt32LE(at, at);
@@ -34,7 +34,7 @@ function patterned(size: number): Buffer {
 interface Line {
   proxy: DelayingProxy;
   storage: Storage;
-  told: string[];
+  logged: string[];
   file: string;
 }
 
@@ -48,9 +48,9 @@ async function lineOf(
   proxy.allow(allowed);
   places += 1;
   const place = path.join(to.root, `place ${places}`);
-  const told: string[] = [];
+  const logged: string[] = [];
   const info: Log['info'] = (_fields, message) => {
-    if (message.startsWith('large')) told.push(message);
+    if (message.startsWith('large')) logged.push(message);
   };
   const storage = await sftpStorage(
     { ...sftpLocationOf(to, place), port: proxy.port, ...settings },
@@ -59,13 +59,13 @@ async function lineOf(
   t.teardown(() => storage.close());
   // Like a publication's lease: the server's fsync support is already known.
   await write(storage, Buffer.from('small'));
-  return { proxy, storage, told, file: path.join(place, name) };
+  return { proxy, storage, logged, file: path.join(place, name) };
 }
 
 const write = (storage: Storage, bytes: Buffer) =>
   storage.write(name, bytesBody(bytes), { mode: 'scratch', digest: digestOf(bytes) });
 
-t.test('a file is worth as many connections as carry more than they take to open', async (t) => {
+t.test('uses more connections for larger files and shorter round trips', async (t) => {
   for (const [size, roundTripMs, most, connections] of [
     [0, 50, 4, 1],
     [47 * mib, 50, 4, 1],
@@ -82,55 +82,55 @@ t.test('a file is worth as many connections as carry more than they take to open
     );
 });
 
-t.test('a large file is written over several connections', async (t) => {
+t.test('writes a large file over several connections', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
   t.equal(proxy.connections(), 1);
   t.match(await write(storage, large), { size: large.length, digest: digestOf(large) });
   t.equal(proxy.connections(), 3);
-  t.ok(readFileSync(file).equals(large), 'each byte is where it belongs');
+  t.ok(readFileSync(file).equals(large), 'each byte is at its position');
   const small = patterned(300_000);
   await write(storage, small);
-  t.ok(readFileSync(file).equals(small), 'and nothing of it is left after a smaller one');
-  t.equal(proxy.connections(), 3, 'which serve what follows');
+  t.ok(readFileSync(file).equals(small), 'no bytes are left after a smaller one');
+  t.equal(proxy.connections(), 3, 'they serve later requests');
   t.equal(proxy.open(), 3);
   await storage.close();
   while (proxy.open() > 0) await systemClock.sleep(20);
 });
 
-t.test('one connection is enough on a short line, or if the settings allow no more', async (t) => {
-  // A loaded machine takes long to answer. By this clock, its line is short all the same.
+t.test('one connection is enough for a short round trip, or if the settings allow only one', async (t) => {
+  // A loaded machine responds slowly. With this clock, its round trip is short anyway.
   const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() / 1000 };
   const near = await lineOf(t, { roundTripMs: 0, clock });
   await write(near.storage, large);
-  t.equal(near.proxy.connections(), 1, 'on a short line');
+  t.equal(near.proxy.connections(), 1, 'with a short round trip');
   const one = await lineOf(t, { maxConnections: 1 });
   await write(one.storage, large);
   t.equal(one.proxy.connections(), 1, 'with `max_connections: 1`');
 });
 
-t.test('a server that allows one connection gets all over that one', async (t) => {
-  const { proxy, storage, told, file } = await lineOf(t, { allowed: 1 });
+t.test('a server that allows one connection gets everything over that one', async (t) => {
+  const { proxy, storage, logged, file } = await lineOf(t, { allowed: 1 });
   await write(storage, large);
   t.ok(readFileSync(file).equals(large));
   const tried = proxy.connections();
   t.ok(tried > 1);
   await write(storage, large);
-  t.equal(proxy.connections(), tried, 'and is not asked again');
-  t.same(told, ['large files go over one connection']);
+  t.equal(proxy.connections(), tried, 'and is not requested again');
+  t.same(logged, ['large files go over one connection']);
 });
 
-t.test('what a lost connection had not written leaves no hole', async (t) => {
+t.test('unwritten bytes of a lost connection leave no hole', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
-  // Early: on a loaded machine, the first connection may carry most of the file.
+  // Cut early, because on a loaded machine the first connection may transfer most of the file.
   proxy.cutAfter(2, mib / 4);
   await t.rejects(write(storage, large), { code: 'storage_transient' });
   const opened = proxy.connections();
   t.match(await write(storage, large), { size: large.length });
-  t.ok(readFileSync(file).equals(large), 'the next try writes all of it');
+  t.ok(readFileSync(file).equals(large), 'the retry writes all of it');
   t.equal(proxy.connections(), opened, 'over the first connection');
 });
 
-t.test('nor does what was on its way when the last piece had been sent', async (t) => {
+t.test('bytes in flight after the last piece leave no hole either', async (t) => {
   const { proxy, storage } = await lineOf(t);
   const open = async function* (): AsyncIterable<Uint8Array> {
     yield* inPieces(large);
@@ -142,7 +142,7 @@ t.test('nor does what was on its way when the last piece had been sent', async (
   t.equal(proxy.connections(), 3);
 });
 
-t.test('reads one file even if another one takes its name meanwhile', async (t) => {
+t.test('reads one file even if another one replaces it meanwhile', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
   writeFileSync(file, large);
   const other = Buffer.alloc(large.length, 1);
@@ -157,16 +157,16 @@ t.test('reads one file even if another one takes its name meanwhile', async (t) 
   t.equal(proxy.connections(), 1);
 });
 
-t.test('a further connection shows the key of the first one', async (t) => {
+t.test('a further connection must have the host key of the first one', async (t) => {
   const other = await startSshd(t);
-  const { proxy, storage, told, file } = await lineOf(t, { hostKeyPolicy: 'off' });
-  proxy.lead(other.port);
+  const { proxy, storage, logged, file } = await lineOf(t, { hostKeyPolicy: 'off' });
+  proxy.forwardTo(other.port);
   await write(storage, large);
   t.ok(readFileSync(file).equals(large));
-  t.same(told, ['large files go over one connection']);
+  t.same(logged, ['large files go over one connection']);
 });
 
-t.test('a server without sync gets all over one connection', async (t) => {
+t.test('a server without sync gets everything over one connection', async (t) => {
   const plain = await startPlainSftpServer(t);
   const { proxy, storage, file } = await lineOf(t, {}, plain);
   await write(storage, large);
@@ -176,7 +176,7 @@ t.test('a server without sync gets all over one connection', async (t) => {
 
 t.test('neither a write nor close waits for a connection that never opens', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
-  proxy.lead(null);
+  proxy.forwardTo(null);
   await write(storage, large);
   t.ok(readFileSync(file).equals(large));
   t.equal(proxy.connections(), 3);
@@ -209,7 +209,7 @@ t.test('the first connection may break, too', async (t) => {
   t.ok(readFileSync(file).equals(large));
 });
 
-t.test('a body that ends early or is another one is refused, and a write can be given up', async (t) => {
+t.test('rejects a body that ends early or differs, and a write can be aborted', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
   const digest = digestOf(Buffer.from('another'));
   await t.rejects(storage.write(name, bytesBody(large), { mode: 'scratch', digest }), {
@@ -236,7 +236,7 @@ async function* inPieces(bytes: Buffer): AsyncIterable<Uint8Array> {
   for (let at = 0; at < bytes.length; at += mib) yield bytes.subarray(at, at + mib);
 }
 
-t.test('a run that is killed in the middle of a file is made good by the next', async (t) => {
+t.test('the next run completes a file after the run that wrote it was killed', async (t) => {
   const home = t.testdir({ source: { bundle: {} } });
   const bundle = path.join(home, 'source', 'bundle');
   writeFileSync(path.join(bundle, 'video.bin'), large);
@@ -262,7 +262,7 @@ t.test('a run that is killed in the middle of a file is made good by the next', 
   await once(first, 'close');
   const target = path.join(place, 'bundle', 'video.bin');
   t.throws(() => readFileSync(target), { code: 'ENOENT' });
-  t.ok(allBelow(place).length > 0, 'it had begun');
+  t.ok(allBelow(place).length > 0, 'it had started');
   const second = run();
   let said = '';
   second.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
@@ -275,7 +275,7 @@ t.test('a run that is killed in the middle of a file is made good by the next', 
   );
 });
 
-/** The size of the largest file below a directory, in bytes; 0 without one. */
+/** The size of the largest file below a directory in bytes, or 0 without any. */
 function largestBelow(directory: string): number {
   const names = existsSync(directory) ? allBelow(directory) : [];
   const sizes = names.map((each) => statSync(path.join(directory, each), { throwIfNoEntry: false }));

@@ -149,7 +149,7 @@ for (const [name, lie] of Object.entries(lies).filter(([n]) => n.includes(proces
     });
   });
 
-t.test('a file without a time has none, and one without a size is refused', async (t) => {
+t.test('a file without a time has none, and one without a size is rejected', async (t) => {
   let attrs: Partial<Attributes> = { mode: file.mode, size: 4 };
   const server = await startPlainSftpServer(t, {
     spoil: (sftp) => {

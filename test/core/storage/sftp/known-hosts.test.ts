@@ -26,7 +26,7 @@ const otherEd = blob('ssh-ed25519', 2);
 const rsa = blob('ssh-rsa', 3);
 const text = (key: Buffer): string => `${hostKeyType(key)} ${key.toString('base64')}`;
 
-t.test('plain names, several to a line, ports in brackets, comments', async (t) => {
+t.test('reads plain names, several to a line, ports in brackets, and comments', async (t) => {
   const file = [
     '# mine',
     '',
@@ -37,15 +37,19 @@ t.test('plain names, several to a line, ports in brackets, comments', async (t) 
   ].join('\n');
   t.same(malformedLines(file), [5, 6], 'unreadable lines are reported');
   t.same(judgeHostKey(file, 'sftp.example.org', 22, ed), { kind: 'known' });
-  t.same(judgeHostKey(file, 'SFTP.example.org', 22, ed), { kind: 'known' }, 'names have no case');
+  t.same(judgeHostKey(file, 'SFTP.example.org', 22, ed), { kind: 'known' }, 'names are case-insensitive');
   t.same(judgeHostKey(file, '192.0.2.7', 22, ed), { kind: 'known' });
   t.same(judgeHostKey(file, 'sftp.example.org', 2222, rsa), { kind: 'known' });
-  t.same(judgeHostKey(file, 'sftp.example.org', 2223, rsa), { kind: 'unknown' }, 'a port is another host');
+  t.same(
+    judgeHostKey(file, 'sftp.example.org', 2223, rsa),
+    { kind: 'unknown' },
+    'another port is another host',
+  );
   t.same(judgeHostKey(file, 'example.org', 22, ed), { kind: 'unknown' });
   t.same(judgeHostKey('', 'sftp.example.org', 22, ed), { kind: 'unknown' });
 });
 
-t.test('another key of a known host is a change, told with fingerprint and line', async (t) => {
+t.test('another key of a known host is a change, reported with fingerprint and line', async (t) => {
   const file = `one ${text(rsa)}\none ${text(ed)}\n`;
   t.same(judgeHostKey(file, 'one', 22, otherEd), {
     kind: 'changed',
@@ -57,23 +61,23 @@ t.test('another key of a known host is a change, told with fingerprint and line'
   t.same(knownKeyTypes(file, 'one', 22), ['ssh-rsa', 'ssh-ed25519']);
 });
 
-t.test('wildcards, and negations that win', async (t) => {
+t.test('matches wildcards, and negations take precedence', async (t) => {
   const file = `*.example.org,!bad.example.org,host-? ${text(ed)}\n`;
   t.equal(judgeHostKey(file, 'a.example.org', 22, ed).kind, 'known');
   t.equal(judgeHostKey(file, 'bad.example.org', 22, ed).kind, 'unknown');
   t.equal(judgeHostKey(file, 'host-1', 22, ed).kind, 'known');
   t.equal(judgeHostKey(file, 'host-10', 22, ed).kind, 'unknown');
-  t.equal(judgeHostKey(file, 'aXexample.org', 22, ed).kind, 'unknown', 'a dot is a dot');
+  t.equal(judgeHostKey(file, 'aXexample.org', 22, ed).kind, 'unknown', 'a dot matches only a dot');
 });
 
-t.test('a revoked key is refused even where the host is known by it', async (t) => {
+t.test('rejects a revoked key even if the host is known with it', async (t) => {
   const file = `one ${text(ed)}\n@revoked * ${text(ed)}\n@cert-authority * ${text(rsa)}\n`;
   t.same(judgeHostKey(file, 'one', 22, ed), { kind: 'revoked', line: 2 });
   t.same(judgeHostKey(file, 'two', 22, ed), { kind: 'revoked', line: 2 });
-  t.same(judgeHostKey(file, 'two', 22, rsa), { kind: 'unknown' }, 'an authority is no host');
+  t.same(judgeHostKey(file, 'two', 22, rsa), { kind: 'unknown' }, 'an authority is not a host');
 });
 
-t.test('what ssh-keygen hashes, prints and finds is read the same', async (t) => {
+t.test('reads hosts hashed by ssh-keygen, which finds hosts that waybill added', async (t) => {
   await ensureInstalled('ssh');
   const directory = t.testdir();
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path.join(directory, 'key')]);
@@ -94,21 +98,24 @@ t.test('what ssh-keygen hashes, prints and finds is read the same', async (t) =>
   t.ok(listed.includes(fingerprint(key)), listed);
 });
 
-t.test('appends with owner-only modes, completes a cut line, and loses no concurrent append', async (t) => {
-  const file = path.join(t.testdir(), 'deep', 'known');
-  t.equal(await readKnownHosts(file), '');
-  await appendKnownHost(file, 'one', 22, ed);
-  t.equal(statSync(file).mode & 0o777, 0o600);
-  t.equal(statSync(path.dirname(file)).mode & 0o777, 0o700);
-  writeFileSync(file, `one ${text(ed)}`);
-  await Promise.all(
-    Array.from({ length: 20 }, (_, index) => appendKnownHost(file, `host-${index}`, 2222, otherEd)),
-  );
-  const after = await readKnownHosts(file);
-  t.equal(judgeHostKey(after, 'one', 22, ed).kind, 'known');
-  for (let index = 0; index < 20; index += 1)
-    t.equal(judgeHostKey(after, `host-${index}`, 2222, otherEd).kind, 'known');
-});
+t.test(
+  'appends with owner-only modes, completes a truncated line, and loses no concurrent append',
+  async (t) => {
+    const file = path.join(t.testdir(), 'deep', 'known');
+    t.equal(await readKnownHosts(file), '');
+    await appendKnownHost(file, 'one', 22, ed);
+    t.equal(statSync(file).mode & 0o777, 0o600);
+    t.equal(statSync(path.dirname(file)).mode & 0o777, 0o700);
+    writeFileSync(file, `one ${text(ed)}`);
+    await Promise.all(
+      Array.from({ length: 20 }, (_, index) => appendKnownHost(file, `host-${index}`, 2222, otherEd)),
+    );
+    const after = await readKnownHosts(file);
+    t.equal(judgeHostKey(after, 'one', 22, ed).kind, 'known');
+    for (let index = 0; index < 20; index += 1)
+      t.equal(judgeHostKey(after, `host-${index}`, 2222, otherEd).kind, 'known');
+  },
+);
 
 t.test('reports an unusable file by name', async (t) => {
   const directory = t.testdir({ file: '' });
@@ -123,7 +130,7 @@ t.test('reports an unusable file by name', async (t) => {
   });
 });
 
-t.test('stores a key once, and never next to another key of its host', async (t) => {
+t.test('stores a key once, and never a second key of its host', async (t) => {
   const file = path.join(t.testdir(), 'known');
   const verdicts = await Promise.all(Array.from({ length: 10 }, () => rememberHostKey(file, 'one', 22, ed)));
   t.same(

@@ -9,7 +9,7 @@ import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
 
-/** What a server does with the two paths. */
+/** How a server uses the two paths. */
 function requests(make: (target: string, link: string) => void): LinkRequests {
   return {
     symlink: async (target, link) => make(target, link),
@@ -18,7 +18,7 @@ function requests(make: (target: string, link: string) => void): LinkRequests {
   };
 }
 
-t.test('which of the two paths a server takes for the link is found out', async (t) => {
+t.test('detects which of the two paths a server uses for the link', async (t) => {
   const place = t.testdir();
   const names = [path.join(place, 'one'), path.join(place, 'other')] as const;
   t.equal(await takesPathsSwapped(requests(symlinkSync), names), false);
@@ -38,10 +38,10 @@ t.test('which of the two paths a server takes for the link is found out', async 
     throw new Error('no such request');
   });
   await t.rejects(takesPathsSwapped(refusing, names), { message: 'no such request' });
-  t.same(readdirSync(place), [], 'nothing is left of it');
+  t.same(readdirSync(place), [], 'no files are left');
 });
 
-t.test('OpenSSH: the link is where it belongs, and relative', async (t) => {
+t.test('OpenSSH: the link has the right location and a relative target', async (t) => {
   const server = await startSshd(t);
   const storage = await sftpStorage(sftpLocationOf(server, server.root), {
     ...{ clock: systemClock, log: silentLog, secrets: noSecrets },
@@ -56,7 +56,7 @@ t.test('OpenSSH: the link is where it belongs, and relative', async (t) => {
   t.same(readdirSync(path.join(server.root, 'site')), ['current']);
 });
 
-t.test('a server that replaces nothing in one step makes no links either', async (t) => {
+t.test('a server without atomic replacement makes no links either', async (t) => {
   const server = await startPlainSftpServer(t);
   const storage = await sftpStorage(sftpLocationOf(server, server.root), {
     ...{ clock: systemClock, log: silentLog, secrets: noSecrets },

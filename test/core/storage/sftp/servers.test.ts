@@ -43,64 +43,70 @@ async function works(t: Test, location: SftpLocation, given = options): Promise<
   t.pass('it works');
 }
 
-t.test('identities: a key file, an encrypted one, an agent, and the agent before the file', async (t) => {
-  await works(t, here());
-  const encrypted = here({ sshKeyFile: server.encryptedKeyFile, sshKeyPassphraseEnv: 'PHRASE' });
-  await works(t, encrypted, { ...options, secrets: secretsWith({ PHRASE: passphrase }) });
-  await t.rejects(sftpStorage(encrypted, { ...options, secrets: secretsWith({ PHRASE: 'wrong' }) }), {
-    code: 'ssh_key_invalid',
-    message: /cannot be decrypted with the value of PHRASE/,
-  });
-  await t.rejects(sftpStorage(here({ sshKeyFile: server.encryptedKeyFile }), options), {
-    code: 'ssh_key_invalid',
-    message: /encrypted, and no passphrase/,
-    hint: /ssh_key_passphrase_env/,
-  });
-  await t.rejects(sftpStorage(here({ sshKeyFile: `${server.clientKeyFile}.pub` }), options), {
-    code: 'ssh_key_invalid',
-    message: /holds a public key/,
-  });
-  await t.rejects(sftpStorage(here({ sshKeyFile: '/nowhere/key' }), options), {
-    code: 'ssh_key_invalid',
-    message: /"\/nowhere\/key" does not exist/,
-  });
-  await t.rejects(sftpStorage(here({ sshKeyFile: null }), options), {
-    code: 'ssh_key_invalid',
-    message: /no SSH key/,
-    hint: /SSH_AUTH_SOCK/,
-  });
+t.test(
+  'logs in with a key file, an encrypted one, an agent, and tries the agent before the file',
+  async (t) => {
+    await works(t, here());
+    const encrypted = here({ sshKeyFile: server.encryptedKeyFile, sshKeyPassphraseEnv: 'PHRASE' });
+    await works(t, encrypted, { ...options, secrets: secretsWith({ PHRASE: passphrase }) });
+    await t.rejects(sftpStorage(encrypted, { ...options, secrets: secretsWith({ PHRASE: 'wrong' }) }), {
+      code: 'ssh_key_invalid',
+      message: /cannot be decrypted with the value of PHRASE/,
+    });
+    await t.rejects(sftpStorage(here({ sshKeyFile: server.encryptedKeyFile }), options), {
+      code: 'ssh_key_invalid',
+      message: /encrypted, and no passphrase/,
+      hint: /ssh_key_passphrase_env/,
+    });
+    await t.rejects(sftpStorage(here({ sshKeyFile: `${server.clientKeyFile}.pub` }), options), {
+      code: 'ssh_key_invalid',
+      message: /holds a public key/,
+    });
+    await t.rejects(sftpStorage(here({ sshKeyFile: '/nowhere/key' }), options), {
+      code: 'ssh_key_invalid',
+      message: /"\/nowhere\/key" does not exist/,
+    });
+    await t.rejects(sftpStorage(here({ sshKeyFile: null }), options), {
+      code: 'ssh_key_invalid',
+      message: /no SSH key/,
+      hint: /SSH_AUTH_SOCK/,
+    });
 
-  // The path of a socket may have a hundred characters, and those of test directories have more.
-  const directory = mkdtempSync(path.join(tmpdir(), 'waybill-agent-'));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  const socket = path.join(directory, 'agent');
-  const agent = spawn('ssh-agent', ['-D', '-a', socket], { stdio: 'ignore' });
-  t.teardown(async () => {
-    agent.kill();
-    await once(agent, 'exit');
-  });
-  while (!existsSync(socket)) {
-    if (agent.exitCode !== null) throw new Error(`ssh-agent ended with ${agent.exitCode}`);
-    await systemClock.sleep(5);
-  }
-  const env = { ...process.env, SSH_AUTH_SOCK: socket };
-  execFileSync('ssh-add', ['-q', server.clientKeyFile], { env, stdio: 'ignore' });
-  await works(t, here({ sshKeyFile: null, sshAgentSocket: socket }));
-  await works(t, here({ sshKeyFile: null }), { ...options, secrets: secretsWith({ SSH_AUTH_SOCK: socket }) });
-  const other = path.join(directory, 'other');
-  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', other]);
-  await works(t, here({ sshKeyFile: other, sshAgentSocket: socket }));
-  execFileSync('ssh-add', ['-q', '-D'], { env, stdio: 'ignore' });
-  await works(t, here({ sshAgentSocket: socket }));
-  await t.rejects(sftpStorage(here({ sshKeyFile: other, sshAgentSocket: socket }), options), {
-    code: 'storage_denied',
-    message: /accepts none of the SSH keys/,
-    hint: /authorized_keys/,
-  });
-  await t.rejects(sftpStorage(here({ user: 'nobody-at-all' }), options), { code: 'storage_denied' });
-});
+    // The path of a socket may have about a hundred characters, and paths of test directories are longer.
+    const directory = mkdtempSync(path.join(tmpdir(), 'waybill-agent-'));
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const socket = path.join(directory, 'agent');
+    const agent = spawn('ssh-agent', ['-D', '-a', socket], { stdio: 'ignore' });
+    t.teardown(async () => {
+      agent.kill();
+      await once(agent, 'exit');
+    });
+    while (!existsSync(socket)) {
+      if (agent.exitCode !== null) throw new Error(`ssh-agent ended with ${agent.exitCode}`);
+      await systemClock.sleep(5);
+    }
+    const env = { ...process.env, SSH_AUTH_SOCK: socket };
+    execFileSync('ssh-add', ['-q', server.clientKeyFile], { env, stdio: 'ignore' });
+    await works(t, here({ sshKeyFile: null, sshAgentSocket: socket }));
+    await works(t, here({ sshKeyFile: null }), {
+      ...options,
+      secrets: secretsWith({ SSH_AUTH_SOCK: socket }),
+    });
+    const other = path.join(directory, 'other');
+    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', other]);
+    await works(t, here({ sshKeyFile: other, sshAgentSocket: socket }));
+    execFileSync('ssh-add', ['-q', '-D'], { env, stdio: 'ignore' });
+    await works(t, here({ sshAgentSocket: socket }));
+    await t.rejects(sftpStorage(here({ sshKeyFile: other, sshAgentSocket: socket }), options), {
+      code: 'storage_denied',
+      message: /accepts none of the SSH keys/,
+      hint: /authorized_keys/,
+    });
+    await t.rejects(sftpStorage(here({ user: 'nobody-at-all' }), options), { code: 'storage_denied' });
+  },
+);
 
-t.test('host keys: accepted once and remembered, checked, refused when changed or revoked', async (t) => {
+t.test('host keys: accepted once and remembered, checked, rejected when changed or revoked', async (t) => {
   const file = path.join(t.testdir(), 'ssh', 'known_hosts');
   const at = (hostKeyPolicy: SftpLocation['hostKeyPolicy']): SftpLocation =>
     here({ knownHostsFile: file, hostKeyPolicy });
@@ -111,7 +117,7 @@ t.test('host keys: accepted once and remembered, checked, refused when changed o
     hint: /ssh-keyscan/,
   });
   await works(t, at('accept-new'), { ...options, dryRun: true });
-  t.notOk(existsSync(file), 'a dry run writes nothing down');
+  t.notOk(existsSync(file), 'a dry run stores nothing');
   await works(t, at('accept-new'));
   t.match(readFileSync(file, 'utf8'), new RegExp(`^\\[127\\.0\\.0\\.1\\]:${server.port} ssh-ed25519 `));
   const before = readFileSync(file, 'utf8');
@@ -157,7 +163,7 @@ t.test('reports invalid hosts, ports and paths', async (t) => {
 });
 
 t.test(
-  'reconnects after a cut in mid-file, in either direction, and sends the file from its start',
+  'reconnects after a disconnect within a file, in either direction, and sends the file from its start',
   async (t) => {
     const proxy = await startCuttingProxy(t, server.port);
     const storage = await opened(t, here({ port: proxy.port }));
@@ -172,16 +178,16 @@ t.test(
     };
     proxy.cutAfter(5 << 20, 2);
     await storage.write(key('cut/large'), body, { mode: 'replace', digest: digestOf(large) });
-    t.equal(openings, 2, 'the second cut came while it connected');
+    t.equal(openings, 2, 'the second disconnect came during the connection setup');
     t.equal(proxy.cuts(), 2);
     t.ok(readFileSync(path.join(server.root, 'cut/large')).equals(large));
-    t.same(await names(storage, 'cut'), ['cut/large'], 'nothing of the lost tries is left where it shows');
+    t.same(await names(storage, 'cut'), ['cut/large'], 'no files of the lost attempts are visible');
     proxy.cutAll();
     t.equal((await readAll(storage, key('cut/large'), 1 << 26)).length, large.length);
   },
 );
 
-t.test('a server that is restarted in between is met again', async (t) => {
+t.test('reconnects to a restarted server', async (t) => {
   const storage = await opened(t, here());
   await storage.write(key('restart/a'), bytesBody('a'), { mode: 'replace' });
   await server.restart();
@@ -189,37 +195,31 @@ t.test('a server that is restarted in between is met again', async (t) => {
   t.same(await names(storage, 'restart'), ['restart/a', 'restart/b']);
 });
 
-t.test(
-  'a server that does not answer is given up at the deadline, and closing does not wait for it',
-  async (t) => {
-    const proxy = await startCuttingProxy(t, server.port);
-    const storage = await sftpStorage(here({ port: proxy.port }), { ...options, answerWithinMs: 300 });
-    proxy.hang();
-    await t.rejects(storage.stat(key('x')), {
-      code: 'storage_transient',
-      message: /did not answer within 0.3 s/,
-    });
-    proxy.resume();
-    const again = await persist(() => storage.stat(key('x')), 'storage_transient');
-    t.equal(again, undefined, 'and reconnected');
-    proxy.hang();
-    await storage.close();
-    await t.rejects(storage.stat(key('x')), { code: 'storage_permanent', message: /was closed/ });
-  },
-);
+t.test('a server that does not answer fails at the deadline, and close does not wait for it', async (t) => {
+  const proxy = await startCuttingProxy(t, server.port);
+  const storage = await sftpStorage(here({ port: proxy.port }), { ...options, answerWithinMs: 300 });
+  proxy.hang();
+  await t.rejects(storage.stat(key('x')), {
+    code: 'storage_transient',
+    message: /did not answer within 0.3 s/,
+  });
+  proxy.resume();
+  const again = await persist(() => storage.stat(key('x')), 'storage_transient');
+  t.equal(again, undefined, 'and reconnected');
+  proxy.hang();
+  await storage.close();
+  await t.rejects(storage.stat(key('x')), { code: 'storage_permanent', message: /was closed/ });
+});
 
-t.test(
-  'a line so slow that a file takes longer than the deadline is waited for while it moves',
-  async (t) => {
-    const proxy = await startCuttingProxy(t, server.port);
-    proxy.slowTo(2 << 20);
-    const storage = await sftpStorage(here({ port: proxy.port }), { ...options, answerWithinMs: 2_000 });
-    t.teardown(() => storage.close());
-    const large = randomBytes(8 << 20);
-    await storage.write(key('slow/large'), bytesBody(large), { mode: 'replace', digest: digestOf(large) });
-    t.ok(readFileSync(path.join(server.root, 'slow/large')).equals(large));
-  },
-);
+t.test('a transfer that is slower than the deadline continues while it makes progress', async (t) => {
+  const proxy = await startCuttingProxy(t, server.port);
+  proxy.slowTo(2 << 20);
+  const storage = await sftpStorage(here({ port: proxy.port }), { ...options, answerWithinMs: 2_000 });
+  t.teardown(() => storage.close());
+  const large = randomBytes(8 << 20);
+  await storage.write(key('slow/large'), bytesBody(large), { mode: 'replace', digest: digestOf(large) });
+  t.ok(readFileSync(path.join(server.root, 'slow/large')).equals(large));
+});
 
 t.test('reports a full remote disk and keeps the existing files', async (t) => {
   const place = path.join(server.root, 'small');
@@ -238,7 +238,7 @@ t.test('reports a full remote disk and keeps the existing files', async (t) => {
   await storage.write(key('b'), bytesBody('fits'), { mode: 'replace' });
 });
 
-t.test('published files get their mode, whatever the default of the server', async (t) => {
+t.test("published files get their mode, whatever the server's default is", async (t) => {
   const storage = await opened(t, { ...here(), modes: publishedModes });
   await storage.write(key('modes/file'), bytesBody('x'), { mode: 'replace' });
   t.equal(statSync(path.join(server.root, 'modes/file')).mode & 0o777, 0o644);

@@ -8,7 +8,7 @@ import {
 
 const answered = (code: number): Error => Object.assign(new Error('Failure'), { code });
 
-t.test('answers of the server map to codes of the storage', async (t) => {
+t.test('maps statuses of the server to storage errors', async (t) => {
   const expected: [number, string][] = [
     [2, 'storage_not_found'],
     [3, 'storage_denied'],
@@ -58,7 +58,7 @@ t.test('connection failures map to codes of the storage', async (t) => {
     );
 });
 
-t.test('an error that is mapped already is returned unchanged', async (t) => {
+t.test('returns a mapped error unchanged', async (t) => {
   const error = new WaybillError('storage_full', 'x');
   t.equal(requestFailure('x', 'a', error), error);
   t.equal(connectFailure('x', error), error);

@@ -32,7 +32,7 @@ for (const [name, server] of Object.entries(servers)) {
     ['a file', (here: string) => writeFileSync(here, ''), ''],
     ['a file above', (here: string) => writeFileSync(here, ''), 'deep/below'],
   ] as const)
-    t.test(`${name}: ${what} in the place of the root is named, also to a dry run`, async (t) => {
+    t.test(`${name}: names ${what} in place of the root, also in a dry run`, async (t) => {
       const here = path.join(newPlace(), 'here');
       const location = sftpLocationOf(server, path.join(here, root));
       const opened = await sftpStorage(location, options);
@@ -47,7 +47,7 @@ for (const [name, server] of Object.entries(servers)) {
         await named(t, sftpStorage(location, { ...options, ...more }), here);
     });
 
-  t.test(`${name}: a publication gives its lease back, and the next ones go on`, async (t) => {
+  t.test(`${name}: a publication releases its lease, and the next ones proceed`, async (t) => {
     const storage = await sftpStorage(sftpLocationOf(server, path.join(newPlace(), 'web')), options);
     t.teardown(() => storage.close());
     const clock = testClock();
@@ -66,7 +66,7 @@ for (const [name, server] of Object.entries(servers)) {
     t.equal(clock.monotonic(), 0, 'did not wait');
   });
 
-  t.test(`${name}: the probe makes the calls of a publication, and leaves nothing`, async (t) => {
+  t.test(`${name}: the probe makes the calls of a publication, and leaves no files`, async (t) => {
     const place = newPlace();
     const storage = await sftpStorage(sftpLocationOf(server, place), options);
     t.teardown(() => storage.close());

@@ -53,7 +53,7 @@ for (const [name, server] of Object.entries(servers)) {
   );
 }
 
-t.test('OpenSSH, one request at a time, seen through a sub-directory', (t) =>
+t.test('OpenSSH, one request at a time, through a view of a subdirectory', (t) =>
   storageContract(
     t,
     async () => {
@@ -66,7 +66,7 @@ t.test('OpenSSH, one request at a time, seen through a sub-directory', (t) =>
   ),
 );
 
-t.test('facts: what the server can do is found out', async (t) => {
+t.test('facts: detects the features of the server', async (t) => {
   for (const [server, rename] of [
     [servers.OpenSSH, 'atomic'],
     [servers['a server without extensions'], 'replace_in_steps'],
@@ -78,7 +78,7 @@ t.test('facts: what the server can do is found out', async (t) => {
   }
 });
 
-t.test('a file is kept by a hard link if the server makes one, and moved aside otherwise', async (t) => {
+t.test('a file is kept as a hard link if the server supports it, and moved otherwise', async (t) => {
   for (const [name, by] of [
     ['OpenSSH', 'link'],
     ['OpenSSH without hard links', 'move'],
@@ -99,11 +99,11 @@ t.test('a file is kept by a hard link if the server makes one, and moved aside o
     await storage.putBack(kept);
     await storage.removeTree(key('.publisher.tmp/1'));
     t.equal(readFileSync(path.join(place, 'd/page'), 'utf8'), 'old');
-    t.match(lstatSync(path.join(place, 'd/page')), { ino, mtimeMs, nlink: 1 }, `${name}: the very file`);
+    t.match(lstatSync(path.join(place, 'd/page')), { ino, mtimeMs, nlink: 1 }, `${name}: the same file`);
   }
 });
 
-t.test('a symbolic link on the way is not followed', async (t) => {
+t.test('does not follow a symbolic link in a path', async (t) => {
   const server = servers.OpenSSH;
   const place = newPlace(server);
   mkdirSync(path.join(place, 'real'), { recursive: true });
@@ -125,7 +125,7 @@ t.test('a symbolic link on the way is not followed', async (t) => {
   t.equal(readFileSync(path.join(place, 'real/precious'), 'utf8'), 'precious');
 });
 
-t.test('a file is duplicated by a hard link, else by a copy on the server, else not', async (t) => {
+t.test('a file is duplicated as a hard link, else as a copy on the server, else not at all', async (t) => {
   for (const [name, server, by] of [
     ['OpenSSH', servers.OpenSSH, 'link'],
     ['OpenSSH without hard links', servers['OpenSSH without hard links'], 'copy'],
@@ -151,7 +151,7 @@ t.test('a file is duplicated by a hard link, else by a copy on the server, else 
     t.equal(
       await storage.duplicate(key('d/page'), to),
       'copy',
-      'a file that others may change is not shared',
+      'a file that other users can change is not shared',
     );
     const large = Buffer.alloc((33 << 20) + 5, 'large');
     writeFileSync(path.join(place, 'large'), large, { mode: 0o666 });

@@ -166,7 +166,7 @@ for (const [what, code, message, fail] of failures)
     await settled(t, before);
   });
 
-t.test('a server that does not close the connection is not waited for', async (t) => {
+t.test('does not wait for a server that does not close the connection', async (t) => {
   const sockets: net.Socket[] = [];
   const serve = sftp((session) => {
     session.on('STAT', (id) => session.status(id, ssh2.utils.sftp.STATUS_CODE.NO_SUCH_FILE));
@@ -200,7 +200,7 @@ const subsystems: [string, string | null, RegExp, RegExp][] = [
 ];
 
 for (const [what, subsystem, message, hint] of subsystems)
-  t.test(`a server that ${what} is an error of the configuration and leaves no connection`, async (t) => {
+  t.test(`a server that ${what} is a configuration error and leaves no connection`, async (t) => {
     const server = await startSshd(t, { subsystem });
     const before = descriptors();
     const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
@@ -209,7 +209,7 @@ for (const [what, subsystem, message, hint] of subsystems)
     await settled(t, before);
   });
 
-t.test('an SSH agent that goes silent is passed over and leaves no connection', async (t) => {
+t.test('an unresponsive SSH agent is ignored and leaves no connection', async (t) => {
   const sshAgentSocket = path.join(directory, 'agent');
   const accepted = new Set<net.Socket>();
   const agent = net.createServer((socket) => {

@@ -39,7 +39,7 @@ function world(withinMs: number): World {
   return { watchdog, socket, advance, gaveUp: () => count, pending: () => timers.length };
 }
 
-t.test('a connection without any progress is given up when the time is over', async (t) => {
+t.test('a connection without progress is closed at the timeout', async (t) => {
   const { watchdog, advance, gaveUp } = world(100);
   watchdog.watch();
   advance(99);
@@ -62,7 +62,7 @@ t.test('restarts the timeout with each response', async (t) => {
   t.equal(gaveUp(), 1);
 });
 
-t.test('bytes that go out count as progress, bytes that wait do not', async (t) => {
+t.test('sent bytes count as progress, and waiting bytes do not', async (t) => {
   const { watchdog, socket, advance, gaveUp } = world(100);
   watchdog.watch();
   socket.bytesWritten = 50;
@@ -74,7 +74,7 @@ t.test('bytes that go out count as progress, bytes that wait do not', async (t) 
   t.equal(gaveUp(), 1);
 });
 
-t.test('at rest nothing is timed', async (t) => {
+t.test('an idle connection has no timeout', async (t) => {
   const { watchdog, advance, gaveUp, pending } = world(100);
   watchdog.watch();
   watchdog.watch();

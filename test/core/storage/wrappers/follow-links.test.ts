@@ -15,7 +15,7 @@ import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts'
 const readOnly = { readOnly: true, mustExist: true };
 
 interface World {
-  /** The directory that holds the root and its neighbors. */
+  /** The directory with the root and other directories. */
   top: string;
   open: (linksTo?: readonly string[], maxLinks?: number) => Promise<Storage>;
 }
@@ -59,7 +59,7 @@ function unfollowed(entries: ReadonlyMap<string, Entry>): Record<string, string 
   return Object.fromEntries(links.map((entry) => [entry.key, entry.unfollowed]));
 }
 
-t.test('a link is the file or directory that it leads to', async (t) => {
+t.test('a link appears as its target file or directory', async (t) => {
   const { top, open } = layOut(t, {
     'file.txt': 'plain.txt',
     'again.txt': './dir/../file.txt',
@@ -83,14 +83,14 @@ t.test('a link is the file or directory that it leads to', async (t) => {
     ['deep/inner/y.txt', 'y'],
   ] as const) {
     t.equal(await read(storage, name), text, name);
-    t.equal(await read(storage, name, entries.get(name)), text, `${name}, as it was listed`);
+    t.equal(await read(storage, name, entries.get(name)), text, `${name}, as listed`);
     t.match(await storage.stat(key(name)), { type: 'file', size: text.length });
   }
   t.equal(entries.get('file.txt')?.stamp?.id, entries.get('plain.txt')?.stamp?.id);
   t.match(await (await open()).stat(key('file.txt')), { type: 'file', size: 5 }, 'before any listing');
 });
 
-t.test('a link out of the root is followed only to an allowed directory', async (t) => {
+t.test('follows a link out of the root only to an allowed directory', async (t) => {
   const { top, open } = layOut(t, {
     shared: '../shared',
     'a.txt': '../shared/a.txt',
@@ -111,7 +111,7 @@ t.test('a link out of the root is followed only to an allowed directory', async 
   t.same(unfollowed(await listed(await open(['/']))), {});
 });
 
-t.test('a link without an end, or to nothing, stays a link with a reason', async (t) => {
+t.test('a cyclic or dangling link stays a link with a reason', async (t) => {
   const { open } = layOut(t, {
     'dir/up': '..',
     'dir/self': '.',
@@ -136,7 +136,7 @@ t.test('a link without an end, or to nothing, stays a link with a reason', async
   );
 });
 
-t.test('a link that is exchanged after the listing is not read', async (t) => {
+t.test('does not read a link that was replaced after the listing', async (t) => {
   const { top, open } = layOut(t, { 'file.txt': 'plain.txt', tree: 'dir' });
   const storage = await open();
   const entries = await listed(storage);
@@ -154,7 +154,7 @@ t.test('a link that is exchanged after the listing is not read', async (t) => {
   t.not(await read(storage, 'tree/x.txt').catch(String), 'secret', 'the open directory, if any');
 });
 
-t.test('links that multiply are refused', async (t) => {
+t.test('rejects links that multiply', async (t) => {
   const { top, open } = layOut(t, {});
   for (let level = 0; level < 20; level += 1) {
     const directory = path.join(top, 'root', `d${level}`);
@@ -169,7 +169,7 @@ t.test('links that multiply are refused', async (t) => {
   });
 });
 
-t.test('links of an SFTP server are followed below the root', async (t) => {
+t.test('follows links of an SFTP server below the root', async (t) => {
   const server = await startSshd(t);
   const root = path.join(server.root, 'site');
   mkdirSync(path.join(root, 'dir/deep'), { recursive: true });

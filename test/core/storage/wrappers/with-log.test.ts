@@ -6,7 +6,7 @@ import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { withLog } from '../../../../src/core/storage/wrappers/with-log.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-t.test('each call is logged with its keys and its time, failures with their error', async (t) => {
+t.test('logs each call with its keys and its duration, and failures with their error', async (t) => {
   const lines: unknown[][] = [];
   const log: Log = { ...silentLog, debug: (...args: unknown[]) => void lines.push(args) };
   let now = 0;

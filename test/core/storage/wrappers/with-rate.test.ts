@@ -49,18 +49,18 @@ async function keepsRate(t: Test, location: StorageLocation, secrets = noSecrets
     t.ok(bytes.equals(await readAll(storage, key(`d/${index}`), 4 << 20)), `file ${index}`);
 }
 
-t.test('the limit holds on a local directory', async (t) => {
+t.test('the limit applies to a local directory', async (t) => {
   const root = t.testdir();
   await keepsRate(t, { backend: 'local', path: root });
   t.equal(readFileSync(path.join(root, 'd/1'), 'utf8'), '1');
 });
 
-t.test('the limit holds on an SFTP server', async (t) => {
+t.test('the limit applies to an SFTP server', async (t) => {
   const server = await startSshd(t);
   await keepsRate(t, sftpLocationOf(server, path.join(server.root, 'www')));
 });
 
-t.test('the limit holds on S3, also for an object in parts', async (t) => {
+t.test('the limit applies to S3, also for an object in parts', async (t) => {
   const server = await startRadosgw(t);
   const secrets = secretsOf(server.user);
   const bucket = await server.newBucket();
@@ -92,7 +92,7 @@ t.test('locks and catalogs do not wait for content', async (t) => {
   await t.rejects(stuck, reason, 'and an abort ends the wait');
 });
 
-t.test('a body that is sent again counts again', async (t) => {
+t.test('a body that is resent counts again', async (t) => {
   const clock = manualClock();
   const inner = memoryStorage({ flavour: 'files' });
   let opened = 0;

@@ -24,12 +24,12 @@ function flaky(method: 'write' | 'rename' | 'remove' | 'stat', when: 'before' | 
   return { ...storage, [method]: once };
 }
 
-t.test('a call that fails with storage_transient is repeated', async (t) => {
+t.test('retries a call that fails with storage_transient', async (t) => {
   const storage = withRetry(flaky('stat', 'before'), options);
   t.equal(await storage.stat(key('x')), undefined);
 });
 
-t.test('a failure that is not transient is thrown at once', async (t) => {
+t.test('throws a failure that is not transient immediately', async (t) => {
   let calls = 0;
   const denied = new WaybillError('storage_denied', 'no');
   const stat = async (): Promise<never> => {
@@ -41,14 +41,14 @@ t.test('a failure that is not transient is thrown at once', async (t) => {
   t.equal(calls, 1);
 });
 
-t.test('moves that were made by the lost attempt are not repeated', async (t) => {
+t.test('does not repeat moves of an attempt with a lost response', async (t) => {
   const storage = withRetry(flaky('rename', 'after'), options);
   await storage.write(key('a'), bytesBody('a'), { mode: 'scratch' });
   await storage.rename!([{ from: key('a'), to: key('b') }]);
   t.match(await storage.stat(key('b')), { type: 'file', size: 1 });
 });
 
-t.test('a move that the server makes while the next attempt is under way has been made', async (t) => {
+t.test('a move that the server makes during the next attempt counts as done', async (t) => {
   const memory = memoryStorage({ flavour: 'files' });
   const moves = ['a', 'b', 'c'].map((name) => ({ from: key(name), to: key(`out/${name}`) }));
   let calls = 0;
@@ -65,16 +65,20 @@ t.test('a move that the server makes while the next attempt is under way has bee
   await storage.rename!(moves);
   for (const { from, to } of moves) t.equal((await readAll(storage, to, 1)).toString(), from);
   t.equal(calls, 4);
-  await t.rejects(storage.rename!(moves), { code: 'storage_not_found' }, 'but what is gone is not made up');
+  await t.rejects(
+    storage.rename!(moves),
+    { code: 'storage_not_found' },
+    'but a missing file is not invented',
+  );
 });
 
-t.test('a creation that the lost attempt may have made fails with the earlier failure', async (t) => {
+t.test('a creation that the lost attempt may have made fails with the earlier error', async (t) => {
   const storage = withRetry(flaky('write', 'after'), options);
   await t.rejects(storage.write(key('a'), bytesBody('a'), { mode: 'create' }), transient);
   await t.rejects(storage.write(key('a'), bytesBody('a'), { mode: 'create' }), { code: 'storage_exists' });
 });
 
-t.test('a stream is repeated before its first chunk, and not after it', async (t) => {
+t.test('retries a stream before its first chunk, but not after it', async (t) => {
   let opened = 0;
   const read = async function* (failAt: number): AsyncIterable<Uint8Array> {
     opened += 1;

@@ -1,13 +1,10 @@
 import { parse as parseCsv } from 'csv-parse/sync';
 import { XMLParser } from 'fast-xml-parser';
 
-/**
- * Values of an answer by the path that they have in JSON, as each format has them. `absent`: the format has
- * no place for the path.
- */
+/** Values of an answer by their JSON path, in each format. `absent`: the format does not have the value. */
 
 export const absent = Symbol('absent');
-/** Value at a path such as `alerts[0].event`, or `meta.unknown[0].field`; `data` is the record itself. */
+/** The value at a path such as `alerts[0].event`, or `meta.unknown[0].field`; `data` is the record itself. */
 export type Lookup = (path: string) => unknown;
 
 type Step = string | number;
@@ -30,7 +27,7 @@ export function inJson(body: string): Lookup {
   return (path) => walk(document, stepsOf(path)) ?? null;
 }
 
-/** A list is an element with a child for each item; null is `xsi:nil`. */
+/** A list is an element with a child for each item. null is `xsi:nil`. */
 export function inXml(body: string): Lookup {
   const parser = new XMLParser({ ignoreAttributes: false, parseTagValue: false, trimValues: false });
   const { response } = parser.parse(body) as { response: unknown };
@@ -54,7 +51,7 @@ function isNil(found: unknown): found is null | undefined {
   return found === undefined || found === null || (found as Record<string, unknown>)['@_xsi:nil'] === 'true';
 }
 
-/** Items of the list `items`, or the record itself, are features. The rest is next to them. */
+/** Items of the list `items`, or the record itself, are features. All other values are next to them. */
 export function inGeoJson(body: string, items: string | undefined): Lookup {
   const { data, meta, features } = JSON.parse(body) as {
     data: Record<string, unknown> | null;
@@ -67,7 +64,7 @@ export function inGeoJson(body: string, items: string | undefined): Lookup {
   return (path) => walk({ meta, data: isNone ? null : record }, stepsOf(path)) ?? null;
 }
 
-/** A row for each item; a column is named like the value, with its unit in parentheses. */
+/** A row for each item. A column is named like the value, with its unit in parentheses. */
 export function inCsv(body: string, items: string | undefined): Lookup {
   const lines: string[][] = parseCsv(body);
   const [header = [], ...rows] = lines;
@@ -85,7 +82,7 @@ export function inCsv(body: string, items: string | undefined): Lookup {
   };
 }
 
-/** The words of a page, as a reader sees them. */
+/** The words of a page as a reader sees them. */
 export function wordsOf(html: string): string {
   const entities: Readonly<Record<string, string>> = {
     amp: '&',

@@ -2,36 +2,36 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 
-/** The corpus: oddities of public weather data, as patches of recorded samples with the expected answers. */
+/** The corpus: unusual public weather data, as patches of recorded samples with the expected answers. */
 
 export const corpusDirectory = 'test/fixtures/weather-corpus';
 const samples = 'test/fixtures/weather';
 
-/** A document: a sample or a text, changed. `set` and `remove` have paths such as `features.0.geometry`. */
+/** A document: a changed sample or text. `set` and `remove` have paths such as `features.0.geometry`. */
 interface DocumentSpec {
   /** The name of its file. */
   name?: string;
   sample?: string;
   raw?: string;
   json?: unknown;
-  /** Features of a collection that are kept, by their numbers. */
+  /** The numbers of the features of a collection that are kept. */
   pick?: number[];
   set?: Record<string, unknown>;
   remove?: string[];
   replace?: [from: string, to: string][];
 }
 
-/** Requests and the clock. A case inherits them from its file unless it has its own. */
+/** Requests and the clock. A case inherits them from its file unless it sets them. */
 interface Asked {
   /** A path of the API, without `format`. */
   ask: string;
   page: string;
   now: string;
-  /** Documents that are fed before. */
+  /** Documents to load before. */
   before: DocumentSpec[];
-  /** The list of the record whose items are features of GeoJSON. */
+  /** The list of the record that becomes features of GeoJSON. */
   items?: string;
-  /** The list of the record whose items are rows of CSV. */
+  /** The list of the record that becomes rows of CSV. */
   rows?: string;
 }
 
@@ -40,12 +40,12 @@ export interface CorpusCase extends Asked {
   who: string;
   right: string;
   documents: [name: string, text: string][];
-  /** What the feeder reports of the last document: its outcome, and one pattern for each thing left out. */
+  /** The feeder's report about the last document: its outcome, and one pattern for each omitted part. */
   outcome: string;
   noted: string[];
   /** Values of the record by path. `meta.…` is next to the record, and `data` is the record itself. */
   data: Record<string, unknown>;
-  /** Words of the answers, with any white space; with `!` before it: words that must not be there. */
+  /** Words of the answers, with any white space. Words after `!` must not occur. */
   text: string[];
   words: string[];
 }
@@ -78,7 +78,7 @@ interface FileSpec extends Partial<Asked> {
   cases: CaseSpec[];
 }
 
-/** Every case, by the file that holds it. */
+/** Every case, by its file. */
 export function corpus(): CorpusFile[] {
   return readdirSync(corpusDirectory)
     .filter((name) => name.endsWith('.yaml'))

@@ -9,7 +9,7 @@ import { corpus, type CorpusCase, corpusDirectory, type CorpusFile } from './cas
 
 const formats = ['json', 'xml', 'text', 'geojson', 'csv', 'page'] as const;
 type Format = (typeof formats)[number];
-/** How many expectations of a format were right, of how many. */
+/** The number of correct expectations of a format, and their total. */
 type Score = Partial<Record<Format, { right: number; of: number }>>;
 interface Scored {
   file: CorpusFile;
@@ -28,7 +28,7 @@ export async function corpusSuite(t: Test, world: MakeWorld): Promise<void> {
   t.equal(made, kept, 'README.md has the results, or else: copy .tap/weather-corpus/README.md');
 }
 
-/** Runs a third of the cases of each file: on the second database, which runs the same queries. */
+/** Runs a third of the cases of each file. Used for the second database, which runs the same queries. */
 export async function corpusSample(t: Test, world: MakeWorld): Promise<void> {
   await runCorpus(t, world, ({ name, cases }) => sampleOf(cases, Math.ceil(cases.length / 3), name));
 }
@@ -79,7 +79,7 @@ async function runCase(
     for (const [path, expected] of Object.entries(one.data)) {
       if (format === 'csv' && path.startsWith('meta.')) continue;
       const found = lookup(path);
-      // XML and CSV have texts alone.
+      // XML and CSV have only texts.
       const isText = (format === 'xml' || format === 'csv') && expected !== null;
       const isRight = isDeepStrictEqual(found, isText ? asText(expected) : expected);
       const what = `${path} is ${JSON.stringify(found)}, expected ${JSON.stringify(expected)}`;
@@ -103,7 +103,7 @@ function asText(expected: unknown): string {
   return typeof expected === 'string' ? expected : JSON.stringify(expected);
 }
 
-/** Differences between what the feeder reports of the last document and what it should. */
+/** Differences between the actual and the expected report about the last document. */
 function reportsOf({ outcome, noted }: CorpusCase, last: WeatherWorld['fed'][number] | undefined): string[] {
   const reports = [...(last?.leftOut ?? []), ...(last?.reason === null ? [] : [last?.reason ?? ''])];
   const isNoted =

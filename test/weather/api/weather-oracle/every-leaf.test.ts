@@ -13,7 +13,7 @@ t.teardown(() => server.remove());
 const env = { WEATHER_URL: server.url('weather_reader') };
 const secrets = await loadSecrets({ directory: null, env });
 
-t.test('every leaf of every answer is what the raw rows make of it', (t) =>
+t.test('every value of every answer matches the raw rows', (t) =>
   everyLeafSuite(
     t,
     {
@@ -24,7 +24,7 @@ t.test('every leaf of every answer is what the raw rows make of it', (t) =>
   ),
 );
 
-t.test('likewise from the embedded database', async (t) => {
+t.test('the same from the embedded database', async (t) => {
   const shared = await sharedPglite();
   await everyLeafSuite(t, shared, howMany(1000, 72));
   await shared.close();

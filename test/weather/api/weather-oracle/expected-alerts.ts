@@ -2,7 +2,7 @@ import { areaWithin, isWithin, type Rings } from '../../brute-force.ts';
 import type { Expected } from './expected-texts.ts';
 import { cell, instantOf, momentOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
-/** Alerts as they should be answered, each with every field, by looking at all of them. */
+/** The expected alerts, each with every field, from a search through all of them. */
 
 export interface AlertQuestion {
   now: number;
@@ -96,7 +96,7 @@ export function alertsInForce(tables: Tables, asked: AlertQuestion): Expected | 
   const matching = lasting.filter((row) => row['status'] === 'Actual');
   const isPlaced = asked.point !== null || asked.bbox !== null;
   const there = isPlaced ? matching.filter((row) => holds(tables, row, asked)) : matching;
-  // By their zones alerts without any are not found.
+  // Alerts without zones are not found by zone.
   const placeless =
     asked.zone.length === 0 && asked.area === null
       ? 0
@@ -153,7 +153,7 @@ function isLasting(row: Row, now: number): boolean {
   return !isOver && (row['message_type'] === 'Alert' || row['message_type'] === 'Update');
 }
 
-/** By all that is asked but the place. */
+/** Matches all parameters except the place. */
 function isMeant(tables: Tables, row: Row, { zone, area, office, severity, event }: AlertQuestion): boolean {
   const codes = codesOf(tables, row);
   const events = event.map((each) => each.toLowerCase());
@@ -170,7 +170,7 @@ function codesOf({ alert_areas: areas }: Tables, row: Row): string[] {
   return areas.filter((each) => each['alert_id'] === row['alert_id']).map((each) => String(each['ugc']));
 }
 
-/** By its own geometry, or by the geometries of its zones. */
+/** Matches its own geometry, or the geometries of its zones. */
 function holds(tables: Tables, row: Row, { point, bbox }: AlertQuestion): boolean {
   const outlines =
     row['geometry'] === null

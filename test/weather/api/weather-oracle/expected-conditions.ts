@@ -6,32 +6,29 @@ import {
   partsOf,
   stationData,
   stationOf,
-  told,
+  converted,
   type UnitSystem,
 } from './expected-observations.ts';
 import { instantOf, momentOf, type Row, type Tables, textOf } from './rows.ts';
 
-/**
- * Current conditions as the documentation words them, field by field, in the units of the formulas: °F and
- * miles per hour.
- */
+/** Current conditions as documented, field by field, in the units of the formulas: °F and miles per hour. */
 
 const minute = 60_000;
 
 export interface Conditions {
   data: object;
   asOf: number;
-  /** The station that stands for all of them. */
+  /** The station that represents all of them. */
   station: string;
 }
 
-/** Whether an observation is of the present. */
+/** Whether an observation is current. */
 export function isPresent(row: Row, now: number, maxAge: number): boolean {
   const at = momentOf(row, 'observed_at');
   return at > now - maxAge * minute && at <= now + 5 * minute;
 }
 
-/** Null where nothing was observed. Without stations: the one of the newest observation. */
+/** null if nothing was observed. Without stations, the one of the newest observation is used. */
 export function conditions(
   tables: Tables,
   { stations, now, maxAge, units }: { stations: string[]; now: number; maxAge: number; units: UnitSystem },
@@ -56,11 +53,11 @@ export function conditions(
     timeZone: textOf(stationOf(tables, station), 'time_zone'),
     textDescription: sky === null ? null : textOf(sky.row, 'text_description'),
     ...Object.fromEntries(
-      measured.map(([name, , quantity]) => [name, told(values[name] ?? null, quantity, units)]),
+      measured.map(([name, , quantity]) => [name, converted(values[name] ?? null, quantity, units)]),
     ),
     presentWeather: sky?.presentWeather ?? [],
     clouds: sky?.clouds ?? [],
-    feelsLike: told(derived.feelsLike, 'celsius', units),
+    feelsLike: converted(derived.feelsLike, 'celsius', units),
     feelsLikeMethod: derived.method,
     source: Object.fromEntries(
       Object.entries(from).map(([name, row]) => [
@@ -136,7 +133,7 @@ interface Derived {
   method: string | null;
 }
 
-/** Humidity, wind chill and heat index, of values of one station that are an hour apart at most. */
+/** Humidity, wind chill and heat index, from values of one station that are at most an hour apart. */
 function derive(source: Sources): Derived {
   const celsius = good(source.temperature, 'temperature');
   const reported = good(source.relativeHumidity, 'relativeHumidity');
@@ -177,7 +174,7 @@ function chillOf(f: number, mph: number): number {
   return 35.74 + 0.6215 * f + v * (0.4275 * f - 35.75);
 }
 
-/** Rothfusz, SR 90-23, as polynomials of the humidity; where the simple formula stays below 80, that. */
+/** Rothfusz, SR 90-23, as polynomials of the humidity. If the simple formula stays below 80, its result. */
 function heatOf(f: number, r: number): number {
   const simple = 0.5 * f + 30.5 + 0.6 * f - 40.8 + 0.047 * r;
   if (simple < 80) return simple;

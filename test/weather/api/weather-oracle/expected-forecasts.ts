@@ -1,16 +1,16 @@
-import { type Quantity, told, type UnitSystem } from './expected-observations.ts';
+import { type Quantity, converted, type UnitSystem } from './expected-observations.ts';
 import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
-/** Forecasts as they should be answered. */
+/** The expected forecasts. */
 
 export interface ForecastQuestion {
   now: number;
   kind: 'hourly' | 'narrative';
   location: string | null;
-  /** Milliseconds; `until` null: up to the last. */
+  /** Milliseconds. If `until` is null, up to the last one. */
   from: number;
   until: number | null;
-  /** Most periods. */
+  /** The maximum number of periods. */
   count: number;
   units: UnitSystem;
 }
@@ -52,7 +52,7 @@ export function forecast(tables: Tables, asked: ForecastQuestion): { data: objec
     updatedAt: instantOf(run, 'updated_at'),
     validFrom: instantOf(run, 'valid_from'),
     validUntil: instantOf(run, 'valid_until'),
-    elevation: told(numberOf(run, 'elevation_m'), 'height', units),
+    elevation: converted(numberOf(run, 'elevation_m'), 'height', units),
     units: { temperature, windSpeed, relativeHumidity: '%', probability: '%', elevation },
     periods: wanted.slice(0, count).map((row) => period(row, kind, units)),
   };
@@ -60,7 +60,7 @@ export function forecast(tables: Tables, asked: ForecastQuestion): { data: objec
 }
 
 function period(row: Row, kind: string, units: UnitSystem): object {
-  const quantity = (column: string, what: Quantity): unknown => told(numberOf(row, column), what, units);
+  const quantity = (column: string, what: Quantity): unknown => converted(numberOf(row, column), what, units);
   return {
     number: numberOf(row, 'number'),
     startsAt: instantOf(row, 'starts_at'),

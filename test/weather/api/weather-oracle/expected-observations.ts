@@ -1,13 +1,13 @@
 import { Rounded } from './leaves.ts';
 import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
-/** Observations as they should be answered, computed from the raw rows by code of the oracle's own. */
+/** The expected observations, computed from the raw rows by separate code. */
 
 export type UnitSystem = 'si' | 'us';
 export type Quantity =
   'celsius' | 'speed' | 'pressure' | 'distance' | 'rain' | 'percent' | 'degrees' | 'height';
 
-/** Factor and offset from the stored unit, and the number of digits in the answer. */
+/** Factor and offset for the stored unit, and the number of digits in the answer. */
 const rules: Readonly<Record<UnitSystem, Readonly<Record<Quantity, [number, number, number]>>>> = {
   si: {
     celsius: [1, 0, 1],
@@ -31,7 +31,7 @@ const rules: Readonly<Record<UnitSystem, Readonly<Record<Quantity, [number, numb
   },
 };
 
-export function told(value: number | null, quantity: Quantity, units: UnitSystem): Rounded | null {
+export function converted(value: number | null, quantity: Quantity, units: UnitSystem): Rounded | null {
   const [factor, offset, digits] = rules[units][quantity];
   return value === null ? null : new Rounded(value * factor + offset, digits);
 }
@@ -58,7 +58,7 @@ export const measured: readonly [name: string, column: string, quantity: Quantit
 
 const columnOf = new Map(measured.map(([name, column]) => [name, column]));
 
-/** A number that its letter does not refuse, and that can be. */
+/** A number that its quality letter does not reject, and that is possible. */
 export function good(row: Row | null, name: string): number | null {
   const column = columnOf.get(name) ?? name;
   const value = row === null ? null : numberOf(row, column);
@@ -104,11 +104,11 @@ export function stationData(tables: Tables, id: string, units: UnitSystem): obje
     name: textOf(row, 'name'),
     latitude: numberOf(row, 'latitude_deg'),
     longitude: numberOf(row, 'longitude_deg'),
-    elevation: told(numberOf(row, 'elevation_m'), 'height', units),
+    elevation: converted(numberOf(row, 'elevation_m'), 'height', units),
   };
 }
 
-/** The parts of an observation that are in tables of their own. */
+/** The parts of an observation that are in separate tables. */
 export function partsOf(
   tables: Tables,
   observation: Row,
@@ -133,7 +133,7 @@ export function partsOf(
     })),
     clouds: belonging(tables.observation_clouds).map((row) => ({
       amount: textOf(row, 'amount'),
-      base: told(numberOf(row, 'base_m'), 'height', units),
+      base: converted(numberOf(row, 'base_m'), 'height', units),
     })),
   };
 }
@@ -146,7 +146,7 @@ export function pastObservation(tables: Tables, row: Row, units: UnitSystem): ob
     textDescription: textOf(row, 'text_description'),
     rawMessage: textOf(row, 'raw_message'),
     ...Object.fromEntries(
-      measured.map(([name, , quantity]) => [name, told(good(row, name), quantity, units)]),
+      measured.map(([name, , quantity]) => [name, converted(good(row, name), quantity, units)]),
     ),
     ...partsOf(tables, row, units),
     quality: Object.fromEntries(measured.map(([name, column]) => [name, qc[column] ?? null])),
@@ -163,7 +163,7 @@ export function observation(tables: Tables, row: Row, units: UnitSystem): object
   };
 }
 
-/** The newest first; of those at once the station that comes first. */
+/** The newest first. If several are equally new, the station that comes first. */
 export function newestFirst(rows: readonly Row[]): Row[] {
   return sorted(
     rows,

@@ -1,10 +1,10 @@
 import { isWithin } from '../../brute-force.ts';
 import { polygonsOf } from './expected-alerts.ts';
-import { told } from './expected-observations.ts';
+import { converted } from './expected-observations.ts';
 import { type Expected, outlookRuns, window } from './expected-texts.ts';
 import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
-/** Convective outlooks as they should be answered. */
+/** The expected convective outlooks. */
 
 export interface OutlookQuestion {
   now: number;
@@ -75,7 +75,7 @@ export function outlook(tables: Tables, asked: OutlookQuestion): Expected | null
       label: textOf(row, 'label'),
       labelText: textOf(row, 'label_text'),
       rank: numberOf(row, 'rank'),
-      probability: told(numberOf(row, 'probability_pct'), 'percent', 'si'),
+      probability: converted(numberOf(row, 'probability_pct'), 'percent', 'si'),
       stroke: textOf(row, 'stroke'),
       fill: textOf(row, 'fill'),
       geometry: hasGeometry ? cell(row, 'geometry') : null,
@@ -96,7 +96,7 @@ export function outlook(tables: Tables, asked: OutlookQuestion): Expected | null
   return { data, asOf: momentOf(run, 'issued_at'), meta };
 }
 
-/** The contiguous states lie in this box; the outlooks say nothing of other places. */
+/** The contiguous states are in this box. The outlooks do not cover other places. */
 function isCovered({ longitude, latitude }: NonNullable<OutlookQuestion['point']>): boolean {
   return longitude >= -125 && longitude <= -66 && latitude >= 24 && latitude <= 50;
 }
@@ -117,12 +117,12 @@ function risk(
     category: category?.['label'] ?? null,
     categoryText: category?.['label_text'] ?? null,
     probability:
-      probability === undefined ? null : told(numberOf(probability, 'probability_pct'), 'percent', 'si'),
+      probability === undefined ? null : converted(numberOf(probability, 'probability_pct'), 'percent', 'si'),
     intensity: intensity?.['label'] ?? null,
   };
 }
 
-/** Of equals the first. */
+/** The first of several equal ones. */
 function highest(rows: readonly Row[]): Row | undefined {
   return rows.find((row) => rows.every((other) => Number(other['rank']) <= Number(row['rank'])));
 }

@@ -1,6 +1,6 @@
 import { cell, instantOf, momentOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
-/** Discussions and stories as they should be answered. */
+/** The expected discussions and stories. */
 
 const hour = 3_600_000;
 

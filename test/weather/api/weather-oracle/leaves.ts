@@ -1,4 +1,4 @@
-/** A number that is rounded once, at the very end, to so many digits: exactly what it was before that. */
+/** A number that is rounded once, at the very end, to this many digits. The exact value is kept. */
 export class Rounded {
   readonly exact: number;
   readonly digits: number;
@@ -31,13 +31,13 @@ export class RoundedBearing extends Rounded {
 }
 
 export interface Compared {
-  /** How many values are neither objects nor lists. */
+  /** The number of values that are neither objects nor lists. */
   leaves: number;
-  /** Each with its place; none where everything agrees. */
+  /** Each difference with its path. Empty if everything matches. */
   differences: string[];
 }
 
-/** Holds an answer against what is expected, leaf by leaf: names, their number and their values. */
+/** Compares an answer with the expected one, leaf by leaf: names, their number and their values. */
 export function compare(found: unknown, expected: unknown): Compared {
   const compared: Compared = { leaves: 0, differences: [] };
   walk(found, expected, '', compared);
@@ -46,7 +46,7 @@ export function compare(found: unknown, expected: unknown): Compared {
 
 function walk(found: unknown, expected: unknown, place: string, compared: Compared): void {
   const differs = (): void => {
-    compared.differences.push(`${place}: ${told(found)}, expected ${told(expected)}`);
+    compared.differences.push(`${place}: ${describe(found)}, expected ${describe(expected)}`);
   };
   if (expected instanceof Rounded || typeof expected !== 'object' || expected === null) {
     compared.leaves += 1;
@@ -67,7 +67,7 @@ function walk(found: unknown, expected: unknown, place: string, compared: Compar
   }
 }
 
-function told(value: unknown): string {
+function describe(value: unknown): string {
   return value instanceof Rounded
     ? `${value.exact} to ${value.digits} digits`
     : JSON.stringify(value).slice(0, 200);

@@ -23,7 +23,7 @@ import { events } from './world-alerts.ts';
 export interface Question {
   path: string;
   parameters: Record<string, string>;
-  /** Null: there is no such record. */
+  /** null if there is no such record. */
   expected: { data: object; asOf: number | null; resolved?: object; meta?: object } | null;
 }
 
@@ -36,7 +36,7 @@ const anyId = ({ oneOf }: Draw, rows: readonly Row[], column: string): string =>
 const inAnyCase = ({ oneOf }: Draw, id: string): string => oneOf([id, id.toLowerCase()]);
 const pointText = ({ latitude, longitude }: Position): string => `${latitude},${longitude}`;
 const someOf = <T>({ random }: Draw, all: readonly T[]): T[] => all.filter(() => random() < 0.4);
-/** Without those that are not given. */
+/** Omits parameters that are not given. */
 const given = (parameters: Record<string, string | number | boolean | null>): Record<string, string> =>
   Object.fromEntries(
     Object.entries(parameters).flatMap(([name, value]) =>
@@ -44,7 +44,7 @@ const given = (parameters: Record<string, string | number | boolean | null>): Re
     ),
   );
 
-/** Near one of the places, to the fourth decimal; not what would be refused as swapped. */
+/** Near one of the places, to the fourth decimal, but no coordinates that would be rejected as swapped. */
 function pointNear(draw: Draw, places: readonly Row[]): Position {
   const place = draw.oneOf(places);
   const near = (column: string, most: number): number =>
@@ -58,12 +58,12 @@ function pointNear(draw: Draw, places: readonly Row[]): Position {
   return isSwappedUs(point) ? { latitude: 40.78, longitude: -73.97 } : point;
 }
 
-/** A latitude that is a longitude of the Americas or of Guam's sea has its numbers turned round. */
+/** If a latitude is a plausible longitude of the Americas or near Guam, the numbers are swapped. */
 function isSwappedUs({ latitude, longitude }: Position): boolean {
   return latitude < -60 && longitude > -20 && longitude < 75;
 }
 
-/** The nearest first, of equals by their identifiers. */
+/** The nearest first, and by identifier for equal distances. */
 function byDistance(
   places: readonly Row[],
   id: string,
@@ -91,7 +91,7 @@ function byDistance(
     }));
 }
 
-/** Moments that can be answered: at most an hour ahead. */
+/** Times that can be answered: at most an hour ahead. */
 const pastOf = (tables: Tables, now: number): Row[] =>
   tables.observations.filter((row) => momentOf(row, 'observed_at') <= now + 60 * minute);
 
@@ -366,7 +366,7 @@ const outlookDiscussions: Ask = ({ tables, draw, now }) => {
   return { path: '/convective-outlooks/discussions', parameters: given({ day }), expected };
 };
 
-/** In turn; the more there is to compute, the more often. */
+/** In turn. Queries with more results to compute are more frequent. */
 export const questions: readonly Ask[] = [
   observations,
   currentConditions,

@@ -1,6 +1,6 @@
 import type { WritableDatabase } from '../../../../src/weather/feed/tables/upsert.ts';
 
-/** Rows as they stand in the database, by the names of the contract: what the oracle computes from. */
+/** Rows of the database with the names of the contract, from which the oracle computes. */
 export type Row = Readonly<Record<string, unknown>>;
 
 const tables = [
@@ -27,7 +27,7 @@ const tables = [
 ] as const;
 export type Tables = Readonly<Record<(typeof tables)[number], readonly Row[]>>;
 
-/** Every row, as PostgreSQL writes it as JSON, so that no driver and no schema of ours reads it. */
+/** Every row as JSON from PostgreSQL, so that no driver and no schema of ours parses it. */
 export async function rawRows(target: WritableDatabase): Promise<Tables> {
   const entries = tables.map(async (table) => {
     const [found] = await target.query(
@@ -55,7 +55,7 @@ export function momentOf(row: Row, column: string): number {
   return Date.parse(textOf(row, column) ?? 'none');
 }
 
-/** `YYYY-MM-DDTHH:mm:ssZ`, cut at the second. */
+/** `YYYY-MM-DDTHH:mm:ssZ`, truncated to the second. */
 export function instantOf(row: Row, column: string): string | null {
   return cell(row, column) === null ? null : inSeconds(momentOf(row, column));
 }

@@ -13,8 +13,8 @@ import { begin, fillWorld, minute } from './world.ts';
 const staleAfterMs = 180 * minute;
 
 /**
- * Sends random requests over HTTP and recomputes every value of each answer from the raw rows: the rows of
- * the samples, and of a randomly generated world. The reader and this oracle share only HTTP and the rows.
+ * Sends random requests over HTTP and recomputes every value of each answer from the raw rows: those of the
+ * samples, and those of a randomly generated world. The reader and this oracle share only HTTP and the rows.
  */
 export async function everyLeafSuite(t: Test, driver: Driver, reads: number): Promise<void> {
   const draw = drawFrom(generator('weather leaves'));
@@ -38,7 +38,7 @@ export async function everyLeafSuite(t: Test, driver: Driver, reads: number): Pr
   const seen = new Map<string, { answers: number; leaves: number; withData: number }>();
   let leaves = 0;
   for (let read = 0; read < reads; read += 1) {
-    // Half of them early, when some rows are of later than now.
+    // Half of them early, when some rows are still in the future.
     now = begin + draw.whole(0, draw.oneOf([50, 420]) * minute);
     const question = (questions[read % questions.length] as (typeof questions)[number])({
       tables,

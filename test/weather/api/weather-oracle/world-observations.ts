@@ -60,7 +60,7 @@ function stationRow(make: Maker, n: number) {
   };
 }
 
-/** Now and then one that cannot be near the ground, but in a table. */
+/** Sometimes one that is impossible near the ground, but is in the table. */
 function observationRow(make: Maker, key: { station_id: string; observed_at: string }) {
   const isSilent = make.random() < 0.1;
   const some = (value: number): number | null => (isSilent ? null : make.some(value, 0.3));
@@ -71,7 +71,7 @@ function observationRow(make: Maker, key: { station_id: string; observed_at: str
     make.decimal(25, 31),
     rarely(make.decimal(26, 45), make.oneOf([-95.5, 61, 149, 10, 26.7])),
   ]);
-  // Hot and moist, hot and dry, at the border of the formulas, or above the temperature.
+  // Hot and moist, hot and dry, at the limits of the formulas, or above the temperature.
   const below = make.oneOf([
     0,
     -0.5,
@@ -83,7 +83,7 @@ function observationRow(make: Maker, key: { station_id: string; observed_at: str
     make.decimal(0, 60),
   ]);
   const dewpoint = Math.max(-140, temperature - below);
-  // A calm, no more than three miles per hour, or little more.
+  // Calm, at most three miles per hour, or little more.
   const speed = make.oneOf([
     0,
     4.8,

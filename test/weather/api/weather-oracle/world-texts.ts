@@ -117,7 +117,7 @@ export function outlookRows(make: Maker): Rows {
   return { outlook_runs: runs, outlooks: areas, outlook_discussions: discussions };
 }
 
-/** A square; the higher the risk, the smaller, and all of a run lie within each other. */
+/** A square. Higher risks have smaller squares, and all of a run are nested. */
 function within({ west, south }: { west: number; south: number }, size: number): object {
   const ring = [
     [west - size, south - size],

@@ -4,7 +4,7 @@ import { alertRows } from './world-alerts.ts';
 import { observationRows } from './world-observations.ts';
 import { discussionRows, outlookRows, storyRows } from './world-texts.ts';
 
-/** Rows by table, with a value now and then in every column that the contract has. */
+/** Rows by table. Every column of the contract has a value at least sometimes. */
 export type Rows = Record<string, object[]>;
 
 /** All rows are from the last ten hours or the next hour. Later ones are not valid records yet. */
@@ -12,11 +12,11 @@ export const begin = Date.parse('2026-10-01T00:00:00Z');
 export const minute = 60_000;
 
 export interface Maker extends Draw {
-  /** The value, or now and then null. */
+  /** The value, or sometimes null. */
   some: <T>(value: T, share?: number) => T | null;
-  /** With so many decimals at most, often on the border between two roundings. */
+  /** With at most this many decimals, often exactly between two roundings. */
   decimal: (least: number, most: number) => number;
-  /** In minutes from `begin`; to the millisecond. */
+  /** In minutes from `begin`, to the millisecond. */
   moment: (from: number, to: number) => string;
   text: (about: string) => string;
 }
@@ -75,7 +75,7 @@ function forecastRows(make: Maker): Rows {
   }));
   const id = ({ office, x, y }: (typeof cells)[number]): string => `${office}/${x},${y}`;
   const zone = (): string => make.oneOf(['UTC', 'America/Adak', 'Pacific/Guam', 'America/New_York']);
-  // Some cells are in no table of places.
+  // Some cells are not in any table of places.
   const locations = cells.slice(0, 50).map((each) => ({
     location_id: id(each),
     name: make.some(make.text('cell')),

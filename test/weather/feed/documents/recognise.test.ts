@@ -4,7 +4,7 @@ import { recognise } from '../../../../src/weather/feed/documents/recognise.ts';
 import type { Loadable } from '../../../../src/weather/feed/documents/rows.ts';
 import { textHelpers } from '../../../../src/weather/render/text-helpers.ts';
 
-/** Oddities of public data that were read wrongly, in the documents and in the words. */
+/** Unusual public data that was read incorrectly, in the documents and in the texts. */
 
 function one<F extends Loadable['family']>(
   document: unknown,
@@ -32,7 +32,7 @@ t.test('takes the office of a product from its identifier', async (t) => {
     );
 });
 
-t.test('a date line with two time zones is read, and a heading of two lines is kept', async (t) => {
+t.test('reads a date line with two time zones, and keeps a heading of two lines', async (t) => {
   const text = discussion(
     'FXUS65 KPSR 220100',
     'AFDPSR',
@@ -80,7 +80,7 @@ t.test('corrects swapped coordinates of an observation and notes it', async (t) 
   t.match(leftOut, [/without a time zone; read as UTC$/, /latitude and longitude are swapped$/]);
 });
 
-t.test('wind as a quantity or a range is read, in its unit', async (t) => {
+t.test('reads wind as a quantity or a range, in its unit', async (t) => {
   const file = 'test/fixtures/weather/forecast_hourly/OKX_33_35_hourly_20260120.json';
   const document = JSON.parse(readFileSync(file, 'utf8')) as {
     properties: { periods: Record<string, unknown>[] };

@@ -49,7 +49,7 @@ async function served(
   return { server, get, clock, url: `${server.url}${path}` };
 }
 
-t.test('a document is asked for with a contact, and again only if it has changed', async (t) => {
+t.test('a document is requested with a contact, and loaded again only if it changed', async (t) => {
   const { server, get, url } = await served(t);
   const first = await get(url, null);
   t.match(first, {
@@ -68,29 +68,29 @@ t.test('a document is asked for with a contact, and again only if it has changed
   t.equal(server.asked[3]?.headers['if-none-match'], '"other"');
 });
 
-t.test('a server that fails for now is asked again after a pause that doubles', async (t) => {
+t.test('retries temporary failures of a server, with doubling pauses', async (t) => {
   const { server, get, clock, url } = await served(t);
   server.failNext(path, refusing(500), refusing(503), (response) => response.destroy());
   t.match(await get(url, null), { kind: 'fresh' });
   t.same(clock.pauses, [500, 1000, 2000]);
   server.failNext(path, refusing(500), refusing(500), refusing(500), refusing(502));
   await t.rejects(get(url, null), { name: 'RequestFailed', message: 'the server answered 502', retry: true });
-  t.match(await get(url, null), { kind: 'fresh' }, 'a later round is answered');
+  t.match(await get(url, null), { kind: 'fresh' }, 'a later round succeeds');
 });
 
-t.test('where the server says how long, every request waits for so long', async (t) => {
+t.test('every request waits as long as the server requests', async (t) => {
   const { server, get, clock, url } = await served(t, { concurrency: 1 });
   server.failNext(path, refusing(429, { 'retry-after': '120' }));
   await Promise.all([get(url, null), get(url, null)]);
-  t.same(clock.pauses, [120_000], 'the second one does not ask in the meantime');
+  t.same(clock.pauses, [120_000], 'the second one sends no request meanwhile');
   const until = new Date(Date.now() + 30_000).toUTCString();
   server.failNext(path, refusing(503, { 'retry-after': until }));
   await get(url, null);
-  t.ok((clock.pauses[1] ?? 0) > 20_000 && (clock.pauses[1] ?? 0) <= 30_000, 'as a date too');
+  t.ok((clock.pauses[1] ?? 0) > 20_000 && (clock.pauses[1] ?? 0) <= 30_000, 'also as a date');
   server.failNext(path, refusing(429, { 'retry-after': '86400' }));
   await t.rejects(get(url, null), { message: 'the server answered 429' });
   await get(url, null);
-  t.equal(clock.pauses[2], 300_000, 'longer than five minutes is left to a later round');
+  t.equal(clock.pauses[2], 300_000, 'more than five minutes waits for a later round');
 });
 
 t.test('reports errors immediately that a retry cannot fix', async (t) => {
@@ -124,25 +124,30 @@ t.test('reports errors immediately that a retry cannot fix', async (t) => {
   t.same(clock.pauses, []);
 });
 
-t.test('a server that does not answer is given up, and its address named by no one', async (t) => {
-  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  t.teardown(() => silent.closeAllConnections());
-  t.teardown(() => silent.close());
-  const { get: getBriefly } = await served(t, { timeoutMs: 20 });
-  const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
-  await t.rejects(getBriefly(url, null), { message: 'no answer within 20 ms' });
-  const { get } = await served(t);
-  await t.rejects(get('http://127.0.0.1:1/', null), { message: /cannot be reached/ });
-  await t.rejects(get('http://nowhere.invalid/', null), { message: /^the name of the server is not known/ });
-});
+t.test(
+  'a request without an answer is abandoned after a timeout, and errors do not name its address',
+  async (t) => {
+    const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    t.teardown(() => silent.closeAllConnections());
+    t.teardown(() => silent.close());
+    const { get: getBriefly } = await served(t, { timeoutMs: 20 });
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
+    await t.rejects(getBriefly(url, null), { message: 'no answer within 20 ms' });
+    const { get } = await served(t);
+    await t.rejects(get('http://127.0.0.1:1/', null), { message: /cannot be reached/ });
+    await t.rejects(get('http://nowhere.invalid/', null), {
+      message: /^the name of the server is not known/,
+    });
+  },
+);
 
-t.test('no more requests than allowed are under way at once, and none after the end', async (t) => {
+t.test('limits concurrent requests, and sends none after the end', async (t) => {
   const stopping = new AbortController();
   const { server, get, url } = await served(t, { signal: stopping.signal });
   await Promise.all(Array.from({ length: 12 }, () => get(url, null)));
   t.equal(server.asked.length, 12);
-  t.ok(server.maxAtOnce() <= 2, `${server.maxAtOnce()} at once`);
+  t.ok(server.maxAtOnce() <= 2, `${server.maxAtOnce()} concurrent requests`);
   stopping.abort(new Error('stopped'));
   await t.rejects(get(url, null), { message: 'stopped' });
   t.equal(server.asked.length, 12);

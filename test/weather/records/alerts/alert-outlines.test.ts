@@ -18,7 +18,7 @@ t.teardown(() => owner.close());
 const polygons = 10_000;
 await fill();
 
-/** Two polls, of which the newer has lost one alert and won another, and counts as of yesterday at first. */
+/** Two polls. The newer one has lost one alert and gained another, and is dated yesterday at first. */
 async function fill(): Promise<void> {
   const target = await openServer(server.url());
   await createTables(target);
@@ -53,7 +53,7 @@ const open = (clock: Clock): Promise<WeatherReader> =>
   });
 const point = { latitude: 40.78, longitude: -73.97 };
 
-/** Rows of the table that sessions which have ended have looked at. */
+/** Rows of the table that were read by sessions that have ended. */
 async function looked(target: WritableDatabase, table: string): Promise<number> {
   for (;;) {
     const [left] = await target.query(
@@ -69,7 +69,7 @@ async function looked(target: WritableDatabase, table: string): Promise<number> 
   return Number(row?.['rows']);
 }
 
-t.test('the outlines of a poll are read once, and of the next poll those that are new', async (t) => {
+t.test('reads the outlines of a poll once, and only new ones of the next poll', async (t) => {
   const before = await looked(owner, 'alerts');
   const reader = await open(systemClock);
   const first = await reader.alerts({ point });
@@ -80,7 +80,7 @@ t.test('the outlines of a poll are read once, and of the next poll those that ar
   t.ok(second.data?.alerts.some(({ id }) => id === 'urn:bench:new'));
   await reader.close();
   const rows = (await looked(owner, 'alerts')) - before;
-  t.ok(rows >= polygons && rows < 1.5 * polygons, `${rows} rows were looked at for ${polygons} outlines`);
+  t.ok(rows >= polygons && rows < 1.5 * polygons, `${rows} rows were read for ${polygons} outlines`);
 });
 
 t.test('rejects a request at its deadline, and finishes the started read', async (t) => {
@@ -99,10 +99,10 @@ t.test('rejects a request at its deadline, and finishes the started read', async
   t.ok((await reader.alerts({ point })).data);
   await reader.close();
   const rows = (await looked(owner, 'alerts')) - before;
-  t.ok(rows < 1.5 * polygons, `${rows} rows were looked at for ${polygons} outlines`);
+  t.ok(rows < 1.5 * polygons, `${rows} rows were read for ${polygons} outlines`);
 });
 
-/** What waits for `opened` goes on once it is open. */
+/** Work that waits for `opened` continues once it is open. */
 function gate(): { open: () => void; opened: Promise<void> } {
   let open = (): void => undefined;
   const opened = new Promise<void>((resolve) => {
@@ -111,7 +111,7 @@ function gate(): { open: () => void; opened: Promise<void> } {
   return { open, opened };
 }
 
-t.test('two polls whose outlines are read at once do not forget what the other has', async (t) => {
+t.test("two polls whose outlines are read concurrently keep each other's entries", async (t) => {
   await owner.run(`
     insert into alerts select (jsonb_populate_record(a, jsonb_build_object('alert_id', 'urn:a:first'))).*
       from alerts a where alert_id = 'urn:bench:new';
@@ -144,7 +144,7 @@ t.test('two polls whose outlines are read at once do not forget what the other h
       { database, clock: systemClock, until: systemClock.monotonic() + 600_000 },
       { runId, fetchedAt: new Date(0) },
     );
-  // The older one is held in its first page, and the newer one after it has read what it alone has.
+  // The older one is held at its first page, and the newer one after it has read its own outlines.
   const older = outlinesOf(1);
   await begun.opened;
   const newer = outlinesOf(3);
@@ -153,6 +153,6 @@ t.test('two polls whose outlines are read at once do not forget what the other h
   t.notOk((await older).index.at({ latitude: 40.5, longitude: -73.5 }).has('urn:a:first'));
   third.open();
   const { index, unplaced } = await newer;
-  t.ok(index.at({ latitude: 40.5, longitude: -73.5 }).has('urn:a:first'), 'it is found by its polygon');
+  t.ok(index.at({ latitude: 40.5, longitude: -73.5 }).has('urn:a:first'), 'its polygon finds it');
   t.equal(unplaced.size, 0);
 });

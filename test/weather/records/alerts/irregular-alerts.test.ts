@@ -17,7 +17,7 @@ const moment = '2026-02-01T12:00:00Z';
 const many = 3000;
 const longText = 2000;
 
-/** One poll of many alerts, of which some, the most severe and the newest, have an end that is none. */
+/** One poll of many alerts. Some, the most severe and the newest, have an invalid end. */
 const poll = `
   insert into alert_runs (run_id, fetched_at) overriding system value values (900, '2026-02-01T11:59Z');
   insert into alerts (alert_id, sent_at, effective_at, expires_at, status, message_type, category, severity, certainty, urgency, event, area_desc, description)
@@ -26,7 +26,7 @@ const poll = `
     from generate_series(1, ${many}) n;
   insert into alert_run_members select 900, alert_id from alerts;`;
 
-t.test('skips alerts without a cost for others', async (t) => {
+t.test('skips invalid alerts without affecting others', async (t) => {
   const proxy = await startCuttingProxy(t, server.port);
   const url = new URL(server.url('weather_reader'));
   url.port = String(proxy.port);
@@ -46,7 +46,7 @@ t.test('skips alerts without a cost for others', async (t) => {
     t.same(
       data?.alerts.map(({ id }) => id),
       Array.from({ length: limit }, (_, index) => `a${String(index + 4).padStart(4, '0')}`),
-      'no page is shorter than was asked for',
+      'no page is shorter than requested',
     );
     t.same(
       rejected.map(({ field, reason, record, isLeftOut }) => [field, reason, record, isLeftOut]),
@@ -56,8 +56,8 @@ t.test('skips alerts without a cost for others', async (t) => {
   }
   await owner.run("update alerts set expires_at = 'infinity'");
   const { data, rejected = [] } = await reader.alerts({ limit: 2 });
-  t.same([data?.total, data?.alerts], [0, []], 'of nothing but dirt there is none');
-  t.equal(rejected.length, 1000, 'and no end of them is named');
+  t.same([data?.total, data?.alerts], [0, []], 'with only invalid rows, there is none');
+  t.equal(rejected.length, 1000, 'and their end is never reported');
   await Promise.all([reader.close(), owner.close()]);
 });
 
@@ -93,12 +93,12 @@ async function codesSuite(t: Test, driver: Driver): Promise<void> {
   const lax = await driver.openTarget();
   await lax.run('alter table alerts alter vtec drop not null; update alerts set vtec = null');
   const again = await driver.openReader(systemClock);
-  t.same((await again.alert({ id: 'plain' })).data?.vtec, [], 'where a table allows none');
+  t.same((await again.alert({ id: 'plain' })).data?.vtec, [], 'if a table does not allow any');
   await Promise.all([again.close(), lax.close()]);
 }
 
-t.test('codes arrive as they are, whatever is in them', async (t) => {
-  await t.test('from a server', async (t) => {
+t.test('codes are unchanged, whatever they contain', async (t) => {
+  await t.test('codes from a server', async (t) => {
     const secrets = await loadSecrets({
       directory: null,
       env: { WEATHER_URL: server.url('weather_reader') },
@@ -108,7 +108,7 @@ t.test('codes arrive as they are, whatever is in them', async (t) => {
       openReader: (clock) => openWeatherDatabases({ databases: [primary], secrets, clock }),
     });
   });
-  await t.test('from the embedded database', async (t) => {
+  await t.test('codes from the embedded database', async (t) => {
     const shared = await sharedPglite();
     await codesSuite(t, shared);
     await shared.close();

@@ -5,7 +5,7 @@ import t from 'tap';
 import { startDaemon } from '../../../daemon.ts';
 import { document, type Ended, waybill } from '../../../process.ts';
 
-/** Previews over HTTP: each way to publish takes a channel, and the daemon ends it. */
+/** Previews over HTTP: every way to publish accepts a channel, and the daemon ends it. */
 
 const token = 'token-of-producers-of-maps';
 const releases = 'layout: releases, workflow: replacement, mapping: fixed, stale: publish';
@@ -28,7 +28,7 @@ async function until(isDone: () => boolean): Promise<void> {
   while (!isDone()) await sleep(50);
 }
 
-t.test('pushed, uploaded, started and repeated to a channel, which the daemon ends', async (t) => {
+t.test('a channel accepts pushes, uploads, started runs and reruns, and the daemon ends it', async (t) => {
   const place = t.testdir({ 'c.yml': config, site: { 'index.html': 'version 1' }, source: {} });
   const at = (...names: string[]): string => path.join(place, ...names);
   const shown = (...names: string[]): string => readFileSync(at(...names, 'index.html'), 'utf8');
@@ -42,7 +42,7 @@ t.test('pushed, uploaded, started and repeated to a channel, which the daemon en
   const key = waybill(['pack', 'site', '-o', 'first.tgz', '--format', 'json'], { cwd: place });
   t.equal(key.status, 0);
   rmSync(at('plain'), { recursive: true });
-  // The very bundle that is current: a key of its own, since it is another request.
+  // The bundle is the current one. It needs its own key, because it is another request.
   const same = document(t, push('--channel', 'preview', '--format', 'json')) as {
     run_id: string;
     is_replayed: boolean;
@@ -53,7 +53,7 @@ t.test('pushed, uploaded, started and repeated to a channel, which the daemon en
     run: { channel: 'preview', status: 'succeeded', destinations: [{ destination_id: 'web' }] },
   });
   t.equal(readlinkSync(at('web', 'preview')), readlinkSync(at('web', 'current')));
-  t.notOk(existsSync(at('plain')), 'destinations without that channel are left alone');
+  t.notOk(existsSync(at('plain')), 'destinations without that channel are unchanged');
   t.match(document(t, push('--channel', 'preview', '--format', 'json')), { is_replayed: true });
 
   writeFileSync(at('site', 'index.html'), 'version 2');
@@ -89,7 +89,7 @@ t.test('pushed, uploaded, started and repeated to a channel, which the daemon en
     fetch(`${daemon.url}v1/pipelines/files/runs?${query}`, {
       ...{ method: 'POST', headers: { ...headers, 'idempotency-key': 'start' } },
     });
-  t.equal((await start('channel=preview')).status, 404, 'that of another pipeline');
+  t.equal((await start('channel=preview')).status, 404, 'the channel of another pipeline');
   const started = await start('channel=beta');
   t.equal(started.status, 202);
   t.equal((await start('')).status, 409, 'the same key for the current release');
@@ -105,6 +105,6 @@ t.test('pushed, uploaded, started and repeated to a channel, which the daemon en
   writeFileSync(ledger, text);
   await startDaemon(t, place, env);
   await until(() => !existsSync(at('web', 'preview')));
-  t.notOk(existsSync(at('web', 'preview')), 'its time is over');
+  t.notOk(existsSync(at('web', 'preview')), 'it has expired');
   t.equal(shown('web', 'current'), 'version 1');
 });

@@ -18,7 +18,9 @@ const each = `id: each, backend: local, path: ./each, ${layout}`;
 interface Place {
   at: (...names: string[]) => string;
   run: (...args: string[]) => Ended;
-  /** Puts the n-th version of a bundle into the source and publishes it; gives what `current` leads to. */
+  /**
+   * Writes the n-th version of a bundle to the source and publishes it. Returns the release that is current.
+   */
   publish: (n: number) => string;
 }
 
@@ -46,7 +48,7 @@ function layOut(t: Test, destinations: string[] = [site], more = ''): Place {
 
 const named = ['-p', 'maps', '-d', 'site'];
 
-t.test('published, listed, shown and compared', async (t) => {
+t.test('releases are published, listed, shown and compared', async (t) => {
   const { at, run, publish } = layOut(t);
   const dry = document(t, run('run', '--dry-run', '--format', 'json'));
   t.match(dry, { counters: { publish_new: 0 } });
@@ -99,7 +101,7 @@ t.test('published, listed, shown and compared', async (t) => {
   });
 });
 
-t.test('a release is compared with what a directory would become', async (t) => {
+t.test('compares a release with the bundle that a directory would become', async (t) => {
   const { at, run, publish } = layOut(t);
   const diff = (...args: string[]): Ended => run('releases', 'diff', ...args, ...named);
   t.match(diff('--dir', at('source', 'maps')), { status: 2, stderr: /no current release/ });
@@ -129,7 +131,7 @@ t.test('a release is compared with what a directory would become', async (t) => 
   t.match(diff(), { status: 2, stderr: /name the release to compare/ });
 });
 
-t.test('an additive publication of a directory keeps the files of the current release', async (t) => {
+t.test('an additive publication of a directory keeps the other files of the current release', async (t) => {
   const { at, run, publish } = layOut(t, [site.replace('replacement', 'additive')]);
   publish(1);
   mkdirSync(at('other'));
@@ -138,7 +140,7 @@ t.test('an additive publication of a directory keeps the files of the current re
   t.match(kept.stdout, /0 added, 1 changed, 0 removed, 2 outputs the same/);
 });
 
-t.test('a run says what was linked, and which release it made', async (t) => {
+t.test('a run reports linked files and the new release', async (t) => {
   const { at, run, publish } = layOut(t);
   publish(1);
   writeFileSync(at('source', 'maps', 'index.html'), 'another');
@@ -146,8 +148,8 @@ t.test('a run says what was linked, and which release it made', async (t) => {
     at('source', 'maps', 'manifest.json'),
     manifest(['index.html', 'assets/same.css', 'only-1.txt'], '2026-11-21T00:00:00Z'),
   );
-  const told = run('run', '--dry-run');
-  t.match(told.stdout, /replace_catalog +1 file, 7 B, 2 linked, release 20261121T000000Z-[0-9a-f]{8}/);
+  const dryRun = run('run', '--dry-run');
+  t.match(dryRun.stdout, /replace_catalog +1 file, 7 B, 2 linked, release 20261121T000000Z-[0-9a-f]{8}/);
   const done = document(t, run('run', '--format', 'json'));
   t.match(done, {
     pipelines: [
@@ -164,7 +166,7 @@ t.test('a run says what was linked, and which release it made', async (t) => {
   });
 });
 
-t.test('rolls back and forward, dry and real, and notifies', async (t) => {
+t.test('rolls back and forward, with and without a dry run, and notifies', async (t) => {
   const { at, run, publish } = layOut(
     t,
     [site],
@@ -184,7 +186,7 @@ t.test('rolls back and forward, dry and real, and notifies', async (t) => {
   });
   t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 1');
   const held = run('run', '--format', 'json');
-  t.equal(held.status, 3, 'readers do not have what was asked for');
+  t.equal(held.status, 3, 'the selected release is not current');
   t.match(run('run'), {
     status: 3,
     stderr: new RegExp(
@@ -222,7 +224,7 @@ t.test('rolls back and forward, dry and real, and notifies', async (t) => {
   t.equal(events.length, 2);
 });
 
-t.test('a wrong id, a damaged release, and a destination without releases', async (t) => {
+t.test('reports an unknown id, a damaged release, and a destination without releases', async (t) => {
   const { at, run, publish } = layOut(t, [site, 'id: plain, backend: local, path: ./plain']);
   const [first, second] = [publish(1), publish(2)];
   const typo = `${first.slice(0, -1)}${first.endsWith('0') ? '1' : '0'}`;
@@ -246,7 +248,7 @@ t.test('a wrong id, a damaged release, and a destination without releases', asyn
   t.match(run('reconcile-state', ...named), { status: 0, stdout: /a release does not change.*--repair/ });
 });
 
-t.test('of several bundle paths one is named', async (t) => {
+t.test('selects one of several bundle paths', async (t) => {
   const { at, run, publish } = layOut(t, [each]);
   publish(1);
   const where = ['-p', 'maps', '-d', 'each'];
@@ -276,7 +278,7 @@ t.test('of several bundle paths one is named', async (t) => {
   t.same(readdirSync(at('each')), ['other']);
 });
 
-t.test('orphans are taken down, releases and all', async (t) => {
+t.test('removes orphans with their releases', async (t) => {
   const { at, run, publish } = layOut(t, [`${each}, orphans: remove`]);
   publish(1);
   mkdirSync(at('source', 'other'));
@@ -290,7 +292,7 @@ t.test('orphans are taken down, releases and all', async (t) => {
   t.same(readdirSync(at('each')), ['maps']);
 });
 
-t.test('what of a configuration does not go with releases', async (t) => {
+t.test('rejects settings that do not apply to releases', async (t) => {
   const faults = (settings: string): string => {
     const place = t.testdir({ 'c.yml': configuration([`id: d, backend: local, path: ./d, ${settings}`]) });
     const { status, stdout, stderr } = waybill(['config', 'check', '-c', path.join(place, 'c.yml')]);
@@ -306,7 +308,7 @@ t.test('what of a configuration does not go with releases', async (t) => {
   t.match(faults('layout: release'), /^2[^]*in_place[^]*releases/);
 });
 
-t.test('a channel: published to, listed, promoted, dropped, and gone when its time is over', async (t) => {
+t.test('a channel is published to, listed, promoted, deleted, and removed when it expires', async (t) => {
   const { at, run, publish } = layOut(t, [`${site}, releases: {channels: {preview: {ttl: 1d}}}`, each]);
   const first = publish(1);
   const dry = document(t, run('run', '--channel', 'preview', '--dry-run', '--format', 'json'));
@@ -323,7 +325,7 @@ t.test('a channel: published to, listed, promoted, dropped, and gone when its ti
   t.match(done, {
     pipelines: [{ destinations: [{ destination_id: 'site', actions: [{ action: 'replace_catalog' }] }] }],
   });
-  t.notOk(existsSync(at('each')), 'a destination without that channel is left alone');
+  t.notOk(existsSync(at('each')), 'a destination without that channel is unchanged');
   t.equal(readFileSync(at('site', 'preview', 'index.html'), 'utf8'), 'version 2');
   t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 1');
   const shown = path.basename(readlinkSync(at('site', 'preview')));
@@ -382,7 +384,7 @@ t.test('a channel: published to, listed, promoted, dropped, and gone when its ti
   t.match(run('releases', 'tidy', ...named), { status: 0, stderr: /nothing to remove/ });
 });
 
-t.test('a channel that no destination has, and one that may not be named so', async (t) => {
+t.test('rejects an unknown channel and an invalid channel name', async (t) => {
   const { run } = layOut(t, [`${site}, releases: {channels: {preview: {}}}`]);
   t.match(run('run', '--channel', 'staging'), {
     ...{ status: 2, stderr: /no channel named "staging"[^]*known: preview/ },
