@@ -2,11 +2,9 @@ import type { ErrorCode } from '../lib/error-codes.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { errnoOf } from '../lib/system-errors.ts';
 import type { Key } from './key.ts';
-import type { Storage } from './storage.ts';
+import type { Labelled } from './untrusted.ts';
 
 /** The errors that several drivers have in common, so that the wording is the same everywhere. */
-
-export type Labelled = Pick<Storage, 'label'>;
 
 export function notFound(storage: Labelled, key: string, cause?: unknown): WaybillError {
   return new WaybillError('storage_not_found', `${storage.label}: "${key}" does not exist`, { cause });

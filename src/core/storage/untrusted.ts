@@ -1,12 +1,16 @@
 import { WaybillError } from '../lib/errors.ts';
 import { quotedName } from '../lib/text.ts';
-import type { Labelled } from './storage-errors.ts';
 
 /*
  * Protects waybill from storage servers that are broken or malicious. It limits the size of responses, so
  * that none of them can block this process, and makes sure that listed names don't lead outside of the
  * requested location.
  */
+
+/** A storage, as far as messages need it. */
+export interface Labelled {
+  label: string;
+}
 
 /**
  * The maximum depth of nested directories in a listing. The path of a bundle and those of its files have at
