@@ -19,6 +19,7 @@ export interface ApiAccess
   publishers: Publishers;
   login: ConsoleAccess['login'];
   places: ConsoleAccess['places'];
+  notifierPlaces: ConsoleAccess['notifierPlaces'];
 }
 
 /**

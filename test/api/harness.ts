@@ -265,6 +265,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     pipelineIds: pipelines,
     notifierIds: new Set(['hook']),
     places: new Map([...pipelines].map((id) => [id, new Map([['web', `/srv/${id}`]])])),
+    notifierPlaces: new Map([['hook', 'hooks.example.org']]),
     sourcePipelines: new Map([['files', ['preview']]]),
     pipelines: [...pipelines].map((id) => ({
       pipeline_id: id,

@@ -135,6 +135,13 @@ t.test('every route is there, with its parameters and answers, and all links wor
   t.ok(Object.keys(document.paths).length > 5);
 });
 
+t.test('the example of a dry run says that it is one', async (t) => {
+  const page = await open();
+  await page.locator('#uploadBundle > summary').click();
+  const answers = page.locator('#uploadBundle .answers tr').filter({ hasText: 'With dry_run=true' });
+  t.match(await answers.locator('pre').innerText(), /"dry_run": true/);
+});
+
 t.test('the first example works as copied from the page', async (t) => {
   const page = await open();
   const example = await page.getByLabel('First request').innerText();

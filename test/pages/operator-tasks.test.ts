@@ -126,7 +126,7 @@ t.test('add a schedule from the documentation: three clicks and one line', async
   const before = readFileSync(file, 'utf8');
   writeFileSync(file, before.replace('  - id: blocked\n', `  - id: blocked\n    ${line.trim()}\n`));
   await click(link(page, 'Daemon'));
-  await click(page.getByRole('button', { name: 'Reload the configuration' }));
+  await click(page.getByRole('button', { name: 'Reload configuration' }));
   await page.getByText('The configuration of the file is in force.').waitFor();
   await click(link(page.getByRole('region', { name: 'Queues' }), 'blocked'));
   const state = await textOf(page.getByRole('region', { name: 'State', exact: true }));

@@ -21,6 +21,8 @@ export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAcc
   login: ConsoleLogin | null;
   /** Where the destinations of each pipeline are, such as `/srv/www` or `s3://bucket/www`. No secrets. */
   places: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  /** Where each notifier sends events, such as the path of a file or the host of a webhook. No secrets. */
+  notifierPlaces: ReadonlyMap<string, string>;
 }
 
 /** The parts of the API that the console depends on. */

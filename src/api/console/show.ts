@@ -1,8 +1,7 @@
 import type { Crumb } from '../pages/render-page.ts';
 import { sendPage } from '../pages/send-page.ts';
 import { flashOf, paths } from './paths.ts';
-import type { Visitor } from './sessions.ts';
-import type { Visit } from './visit.ts';
+import { accountOf, type Visit } from './visit.ts';
 
 /** The content of a console page. */
 export interface ConsolePage {
@@ -45,13 +44,7 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
       crumbs: crumbs.length === 0 ? [] : [{ label: 'Console', href: `${basePath}console` }, ...crumbsOf()],
       styles: ['console'],
       scripts: ['console', ...(page.scripts ?? [])],
-      account: {
-        name: nameOf(visitor),
-        href: `${basePath}${paths.account()}`,
-        daemon: visitor.isAdmin ? `${basePath}${paths.admin()}` : null,
-        signOut: `${basePath}${paths.logout()}`,
-        csrf: visitor.session.csrf,
-      },
+      account: accountOf(visitor, basePath),
       madeAt: clock.now().toISOString(),
       isMoving,
       view: {
@@ -62,6 +55,7 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
         events,
         refusal,
         isAdmin: visitor.isAdmin,
+        isPerson: visitor.token.person !== undefined,
       },
     },
     { status: refusal?.status ?? page.status ?? 200 },
@@ -73,14 +67,6 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
       ...(path === undefined ? {} : { href: `${basePath}${path}` }),
     }));
   }
-}
-
-/** Returns the name shown in the header: a person's name and highest role, or the token's id. */
-function nameOf({ isAdmin, token: { id, person } }: Visitor): string {
-  if (person === undefined) return isAdmin ? 'admin' : id;
-  const roles = new Set(person.roles.values());
-  const role = isAdmin ? 'admin' : roles.has('operator') ? 'operator' : 'viewer';
-  return `${person.name} (${role})`;
 }
 
 function eventsPath(basePath: string, query: Readonly<Record<string, string>>): string {

@@ -9,12 +9,12 @@ import { prefersPage } from '../http/answer/negotiate.ts';
 import { type Problem, problemOf } from '../http/answer/problem.ts';
 import { allows, type Token } from '../http/auth.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from '../http/request/request-body.ts';
-import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
+import { type Account, keepAuthorized, requestContext } from '../http/request/request-context.ts';
 import { mediaTypeOf } from '../http/request/request-head.ts';
 import type { Handler } from '../http/route.ts';
 import { permitPipeline, requireAdminToken, requirePipeline } from '../pipelines/pipeline-access.ts';
 import type { PipelineAccess, PipelineSummary } from '../pipelines/pipelines-route.ts';
-import { loginPath } from './paths.ts';
+import { loginPath, paths } from './paths.ts';
 import type { ConsoleAccess, ConsoleParts } from './ports.ts';
 import type { Visitor } from './sessions.ts';
 
@@ -114,10 +114,32 @@ function loggedOut(): WaybillError {
   return new WaybillError('unauthorized', 'the session has ended', { hint: 'log in, and do it again' });
 }
 
-async function visitorOf(req: ConsoleRequest, { sessions }: ConsoleParts): Promise<Visitor | null> {
+async function visitorOf(req: ConsoleRequest, { sessions, http }: ConsoleParts): Promise<Visitor | null> {
   const visitor = await sessions.find(req);
-  if (visitor !== null) noteVisitor(req, visitor.token);
+  if (visitor === null) return null;
+  noteVisitor(req, visitor.token);
+  requestContext(req).account = accountOf(visitor, http.basePath);
   return visitor;
+}
+
+/** Describes the visitor for the header of a page. */
+export function accountOf(visitor: Visitor, basePath: string): Account {
+  return {
+    name: nameOf(visitor),
+    isToken: visitor.token.person === undefined,
+    href: `${basePath}${paths.account()}`,
+    daemon: visitor.isAdmin ? `${basePath}${paths.admin()}` : null,
+    signOut: `${basePath}${paths.logout()}`,
+    csrf: visitor.session.csrf,
+  };
+}
+
+/** Returns a person's name and highest role, or the token's id. */
+function nameOf({ isAdmin, token: { id, person } }: Visitor): string {
+  if (person === undefined) return isAdmin ? 'admin' : id;
+  const roles = new Set(person.roles.values());
+  const role = isAdmin ? 'admin' : roles.has('operator') ? 'operator' : 'viewer';
+  return `${person.name} (${role})`;
 }
 
 /** Adds the visitor to the request's log line and audit record. */

@@ -162,15 +162,24 @@ function list({ configured, notifier }: UndeliveredPorts): RequestHandler<{ noti
   };
 }
 
+/** Returns the ids of the pipeline, the destination and the run that an event is about. */
+export function subjectOf({ data }: Undelivered['event']): Subject {
+  return {
+    pipeline_id: 'pipeline_id' in data ? data.pipeline_id : null,
+    destination_id: 'destination_id' in data ? data.destination_id : null,
+    run_id: 'run_id' in data ? data.run_id : null,
+  };
+}
+
+type Subject = Record<'pipeline_id' | 'destination_id' | 'run_id', string | null>;
+
 function lineOf({ event, givenUpAt, tries, reason }: Undelivered): Record<string, unknown> {
-  const { id, type, timestamp, data } = event;
+  const { id, type, timestamp } = event;
   return {
     event_id: id,
     type,
     timestamp,
-    pipeline_id: 'pipeline_id' in data ? data.pipeline_id : null,
-    destination_id: 'destination_id' in data ? data.destination_id : null,
-    run_id: 'run_id' in data ? data.run_id : null,
+    ...subjectOf(event),
     given_up_at: givenUpAt,
     tries,
     reason,

@@ -168,18 +168,22 @@ function textOf(value: unknown): string {
 
 /** Returns the JSON of a response as text; null if it has none or its schema describes no properties. */
 function answerExample(
-  { content = {} }: ResponseObject,
+  { content = {}, description }: ResponseObject,
   schemas: Readonly<Record<string, JsonSchema>>,
 ): string | null {
   const schema = content['application/json']?.schema;
   const example = schema === undefined ? null : exampleOf(schema, schemas);
-  return example === null || typeof example !== 'object' || Object.keys(example).length === 0
-    ? null
-    : JSON.stringify(example, null, 2);
+  if (example === null || typeof example !== 'object' || Object.keys(example).length === 0) return null;
+  // The answer repeats the parameter that it is about.
+  const [, name = ''] = specialAnswer.exec(description) ?? [];
+  return JSON.stringify(name in example ? { ...example, [name]: true } : example, null, 2);
 }
 
+/** The description of an answer to a request with a flag, such as "With `dry_run=true`: …". */
+const specialAnswer = /^With `(\w+)=true`/;
+
 function isSpecial({ description }: ResponseObject): boolean {
-  return description.startsWith('With `');
+  return specialAnswer.test(description);
 }
 
 /** Says which tokens an operation accepts; null if it needs none. */

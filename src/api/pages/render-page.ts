@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ejs from 'ejs';
+import type { Account } from '../http/request/request-context.ts';
 import { assetNamed } from './assets.ts';
 import type { Site } from './site.ts';
 
@@ -48,7 +49,7 @@ export interface Page {
   scripts?: readonly string[];
   /** Use the full width of the window, for wide tables. */
   isWide?: boolean;
-  /** The logged-in user. If set, the header contains a log out form. */
+  /** The logged-in visitor. If set, the header contains a log out form. */
   account?: Account;
   /**
    * When the data on the page was read, in RFC 3339 (UTC). If set, the page loads the `times` script, which
@@ -63,17 +64,6 @@ export interface Crumb {
   label: string;
   /** The full path, ready to be used in a link. */
   href?: string;
-}
-
-interface Account {
-  name: string;
-  /** The full path of the user's account page. */
-  href: string;
-  /** The full path of the page of the daemon; null if the user may not open it. */
-  daemon: string | null;
-  /** The full path to `POST` to when logging out. The form has to contain `csrf`. */
-  signOut: string;
-  csrf: string;
 }
 
 /** Renders a complete HTML document in the site's layout. */

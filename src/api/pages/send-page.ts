@@ -68,7 +68,7 @@ export function publicPage(
  * document.
  */
 export function problemPage(site: Site): ProblemPage {
-  return ({ title, status, code, detail, hint, instance, retryable, findings = [] }, path) => {
+  return ({ title, status, code, detail, hint, instance, retryable, findings = [] }, path, account) => {
     // `detail` already ends with the hint, but the page shows it separately.
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
     const words = wordsOf({ code, status, title });
@@ -76,12 +76,14 @@ export function problemPage(site: Site): ProblemPage {
       title: words.heading,
       template: 'pages/problem',
       ...(code === 'station_not_found' ? { styles: ['weather'], nav: 'weather' } : {}),
+      ...(account === undefined ? {} : { account, nav: 'console' }),
       view: {
         ...words,
         next: site.nav.find(({ id }) => id === words.next) ?? site.nav[0] ?? null,
         hasSearch: code === 'station_not_found',
         // The login page returns to this address, but a form's address cannot be opened.
-        login: status === 403 && isConsole(site, path) ? loginPath(site, path) : null,
+        login: status === 403 && account !== undefined ? loginPath(site, path) : null,
+        account: account ?? null,
         ...{ title, status, code, path, retryable, message: asSentence(message) },
         hint: hint === undefined ? null : asSentence(hint),
         // The message for programs is the reason, unless it only repeats the heading.
@@ -92,10 +94,6 @@ export function problemPage(site: Site): ProblemPage {
     });
     return { html, headers: pageHeaders };
   };
-}
-
-function isConsole({ basePath }: Site, path: string): boolean {
-  return path === `${basePath}console` || path.startsWith(`${basePath}console/`);
 }
 
 function loginPath({ basePath }: Site, next: string): string {

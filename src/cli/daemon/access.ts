@@ -10,6 +10,7 @@ import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import { requireStrongTokens } from '../../core/config/secret-references.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
+import type { NotifierConfig } from '../../core/notify/sink-kinds.ts';
 import { requireTrustedKeys } from '../../core/signing/trusted-keys.ts';
 import { describeLocation } from '../../core/storage/backends.ts';
 import type { ReadConfig } from './bootstrap.ts';
@@ -39,6 +40,7 @@ export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | '
     pipelines: summariesOf(config),
     notifierIds: new Set(config.notifiers.map(({ id }) => id)),
     places: new Map(config.pipelines.map((pipeline) => [pipeline.id, placesOf(pipeline)])),
+    notifierPlaces: new Map(config.notifiers.map((notifier) => [notifier.id, sinkPlaceOf(notifier)])),
   };
 }
 
@@ -74,6 +76,13 @@ function uploadPipelines(config: Config): Map<string, UploadPipeline> {
 /** Returns where each destination of a pipeline is, without secrets. */
 function placesOf({ destinations }: PipelineConfig): Map<string, string> {
   return new Map(destinations.map(({ id, location }) => [id, describeLocation(location)]));
+}
+
+/** Returns where a notifier sends events, without secrets. Only the host of a URL is no secret. */
+function sinkPlaceOf(notifier: NotifierConfig): string {
+  if (notifier.kind === 'file') return notifier.path;
+  if (notifier.kind === 'webhook') return new URL(notifier.url).host;
+  return notifier.kind === 'email' ? notifier.to.join(', ') : notifier.kind;
 }
 
 /** Returns the channels of each pipeline that has a source. */

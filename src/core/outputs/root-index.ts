@@ -23,7 +23,7 @@ import {
  */
 
 /** Increment this whenever you change the code in a way that changes the content. */
-export const rootIndexVersion = 4;
+export const rootIndexVersion = 5;
 
 /** A file of the root index. */
 export interface RootFile {

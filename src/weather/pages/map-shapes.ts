@@ -60,8 +60,17 @@ export function isWithin({ left, top, width, height }: MapFrame, [x, y]: readonl
   return x >= left && x <= left + width && y >= top && y <= top + height;
 }
 
+/** The states that the map moves next to states that are not their neighbors. */
+const movedStates: ReadonlySet<string> = new Set(['AK', 'HI']);
+
+/** Reports whether to draw a state on the map of the chosen one. */
+export function isShownWith(chosen: StateOutline, { code, box }: StateOutline, frame: MapFrame): boolean {
+  if (code === chosen.code) return true;
+  return !movedStates.has(chosen.code) && !movedStates.has(code) && overlaps(frame, box);
+}
+
 /** Reports whether two boxes overlap or touch. */
-export function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutline['box']): boolean {
+function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutline['box']): boolean {
   return (
     left <= frame.left + frame.width &&
     right >= frame.left &&

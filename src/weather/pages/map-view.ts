@@ -8,7 +8,7 @@ import { coverOf, outlinesOf } from './map-cover.ts';
 import { apart, type MapContent, type MapStation } from './map-layers.ts';
 import { asidesOf, noticesOf } from './map-notices.ts';
 import { type MapQuery, queryText, unitsText } from './map-query.ts';
-import { overlaps, states, wholeCountry } from './map-shapes.ts';
+import { isShownWith, states, wholeCountry } from './map-shapes.ts';
 import { dataOf } from './section.ts';
 import { dayName, legendOf, outlookOf, zoneOfState } from './storm-view.ts';
 import {
@@ -57,7 +57,7 @@ export function mapView(content: MapContent, base: string): Page {
       hasInsets: state === null,
       scaleOfColours: query.day === null ? scaleOfColours(query) : null,
       land: states()
-        .filter(({ box }) => state === null || overlaps(frame, box))
+        .filter((one) => state === null || isShownWith(state, one, frame))
         .map(({ code, name, coarse, fine }) => ({
           name,
           isChosen: code === state?.code,
@@ -287,7 +287,7 @@ export function alertLine(
     action: paragraphsOf(instruction)[0]?.text ?? null,
     until,
     untilText: moment(until, timeZone),
-    remaining: ends > now ? `, ${unbroken(`in ${ageOf(now, ends)}`)}` : '',
+    remaining: ends > now ? ` ${unbroken(`(in ${ageOf(now, ends)})`)}` : '',
     sender: alert.senderName,
   };
 }

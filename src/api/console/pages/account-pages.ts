@@ -1,7 +1,7 @@
 import type { PageRoute } from '../../pages/page-routes.ts';
-import { paths, withFlash } from '../paths.ts';
+import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { ageText, momentOf } from '../record-text.ts';
+import { ageText, momentOf, tokenName } from '../record-text.ts';
 import { show } from '../show.ts';
 import { action, isAllowed, page, type PipelineOperation, seenBy, type Visit } from '../visit.ts';
 
@@ -20,51 +20,48 @@ export const accountPage: PageRoute<ConsoleParts> = {
         crumbs: [{ label: 'Account' }],
         view: {
           person,
-          tokenId: token.id,
-          groups: groupsOf(visit),
+          tokenId: tokenName(token.id),
+          pipelines: pipelineRights(visit),
           expires: { ...momentOf(expires), age: ageText(expires, visit.parts.clock.now()) },
           logoutPath: paths.logout(),
+          loginPath: withQuery(paths.login(), { switch: 'yes' }),
+          adminPath: paths.admin(),
         },
       });
     }),
 };
 
-const rights: readonly [operation: PipelineOperation, text: string][] = [
-  ['read', 'see runs and files'],
-  ['upload', 'upload bundles'],
-  ['start', 'start runs'],
-  ['rerun', 'repeat and verify runs'],
-  ['cancel', 'cancel and pause'],
-  ['releases', 'switch releases'],
+/** Publishing is uploading or starting runs, depending on the pipeline. */
+const rights: readonly [operation: PipelineOperation | 'publish', label: string][] = [
+  ['read', 'See'],
+  ['publish', 'Publish'],
+  ['rerun', 'Repeat and verify'],
+  ['cancel', 'Cancel and pause'],
+  ['releases', 'Switch releases'],
 ];
 
-interface RightsGroup {
-  pipelines: { id: string; href: string }[];
+interface PipelineRights {
+  id: string;
+  href: string;
   /** null for tokens, which have no role. */
   role: string | null;
-  rights: string;
+  rights: { label: string; isGranted: boolean }[];
 }
 
-/** Groups the pipelines that the visitor may see by what they may do with them. */
-function groupsOf(visit: Visit<unknown>): RightsGroup[] {
-  const { visitor, access } = visit;
-  const groups = new Map<string, RightsGroup>();
-  for (const { pipeline_id: id } of seenBy(visitor, access)) {
-    const role = visitor.token.person?.roles.get(id) ?? null;
-    const rights = rightsText(visit, id);
-    const key = JSON.stringify([role, rights]);
-    const group = groups.get(key) ?? { pipelines: [], role, rights };
-    group.pipelines.push({ id, href: paths.pipeline(id) });
-    groups.set(key, group);
-  }
-  return [...groups.values()];
-}
-
-/** Lists what the visitor may do with a pipeline, in words. */
-function rightsText({ visitor }: Visit<unknown>, id: string): string {
-  const allowed = rights.filter(([operation]) => isAllowed(visitor, operation, id));
-  const text = allowed.map(([, words]) => words).join(', ');
-  return text.charAt(0).toUpperCase() + text.slice(1);
+/** Returns what the visitor may do with each pipeline that they may see. */
+function pipelineRights({ visitor, access }: Visit<unknown>): PipelineRights[] {
+  return seenBy(visitor, access).map(({ pipeline_id: id }) => {
+    const publish = access.uploadPipelines.has(id) ? 'upload' : 'start';
+    return {
+      id,
+      href: paths.pipeline(id),
+      role: visitor.token.person?.roles.get(id) ?? null,
+      rights: rights.map(([operation, label]) => ({
+        label,
+        isGranted: isAllowed(visitor, operation === 'publish' ? publish : operation, id),
+      })),
+    };
+  });
 }
 
 export const logoutAction: PageRoute<ConsoleParts> = {

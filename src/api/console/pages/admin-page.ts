@@ -1,5 +1,6 @@
 import type { Request, Response } from 'express';
 import type { CheckReport } from '../../daemon/readiness.ts';
+import { subjectOf } from '../../daemon/undelivered-routes.ts';
 import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { pipelineStates } from '../../pipelines/pipelines-route.ts';
@@ -7,6 +8,7 @@ import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { ageText, type Mark, type Moment, momentOf, plural, triesText } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
+import { subjectView } from '../views/audit-view.ts';
 import { stateMark } from '../views/overview-view.ts';
 import { eventName, failureText } from '../views/run-words.ts';
 import { action, page, requireAdmin, seenBy, type Visit } from '../visit.ts';
@@ -28,9 +30,9 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
     [...access.notifierIds].map(async (id) => {
       const events = (await notifier.undelivered(id)) ?? [];
       return {
-        id,
-        count: events.length,
+        ...{ id, count: events.length, place: access.notifierPlaces.get(id) ?? null },
         events: events.slice(0, maxEvents).map(({ event, tries, reason, givenUpAt }) => ({
+          ...subjectView(subjectOf(event)),
           ...{ name: eventName(event.type), tries: triesText(tries) },
           ...{ reason: failureText(reason), givenUp: momentOf(givenUpAt) },
         })),

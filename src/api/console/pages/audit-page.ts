@@ -2,6 +2,7 @@ import { acts } from '../../../core/audit/record.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { auditQuery, nextOfAudit, readAudit } from '../../daemon/audit-route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
+import { filtersOf, periodsOf } from '../filters.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { dayOf } from '../record-text.ts';
@@ -22,7 +23,8 @@ export const auditPage: PageRoute<ConsoleParts> = {
         throw new WaybillError('not_found', 'this daemon keeps no audit trail', {
           hint: 'set `audit: {}` in its configuration, and restart it',
         });
-      const query = auditQuery.read(withoutEmpty(req.url));
+      const filters = filtersOf(req.url);
+      const query = auditQuery.read(`?${filters.toString()}`);
       const { pipeline, act, actor, before, since, until } = query;
       const found = await readAudit(audit, query, pipeline.length > 0 ? pipeline : null);
       const next = nextOfAudit(query, found);
@@ -34,6 +36,7 @@ export const auditPage: PageRoute<ConsoleParts> = {
           days: auditDays(found.records, await parts.queue.pauses()),
           filters: filtersText(query),
           path: paths.audit(),
+          periods: periodsOf(paths.audit(), filters, parts.clock.now()),
           next: next === null ? null : `${paths.audit()}?${next}`,
           isFirst: before === null,
           acts: acts
@@ -65,11 +68,4 @@ function filtersText({ act, actor, pipeline, since, until }: ReturnType<typeof a
     .filter(([, value]) => value !== null && value !== undefined && value !== '')
     .map(([name, value]) => `${name} “${value ?? ''}”`)
     .join(', ');
-}
-
-/** Removes empty parameters. Browsers submit every form field, even the ones left empty. */
-function withoutEmpty(url: string): string {
-  const { pathname, searchParams } = new URL(url, 'http://localhost');
-  const given = [...searchParams].filter(([, value]) => value !== '');
-  return `${pathname}?${new URLSearchParams(given).toString()}`;
 }

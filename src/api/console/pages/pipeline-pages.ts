@@ -142,6 +142,7 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
       runsPath: `${paths.runs()}?${new URLSearchParams({ pipeline: id }).toString()}`,
       uploadPath: mayUpload ? paths.upload(id) : null,
       lacksUpload: takesUploads && !mayUpload,
+      pushCommand: pushCommand(visit, id),
       loginPath: withQuery(paths.login(), {
         switch: 'yes',
         next: `${parts.http.basePath}${paths.pipeline(id)}`,
@@ -157,6 +158,12 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
     follows: { pipeline: id },
     isMoving: state.running !== null || state.waiting > 0,
   });
+}
+
+/** Returns the command that uploads a directory to this daemon. */
+function pushCommand({ req, parts }: Visit<PipelineParams>, id: string): string {
+  const { basePath } = parts.http;
+  return `waybill push ./site --to ${req.protocol}://${req.host}${basePath.slice(0, -1)} --pipeline ${id}`;
 }
 
 /** Returns who paused a pipeline, from the audit trail, which only admins may read. null if not known. */

@@ -36,7 +36,7 @@ async function showReleases(visit: Visit<DestinationParams>): Promise<void> {
   const places = answer.paths.map((one) => ({
     path: one.destinationPath,
     rows: releaseRows(one, now),
-    current: one.releases.find(({ isCurrent }) => isCurrent)?.id ?? null,
+    foreignTarget: one.foreignTarget,
   }));
   const mayActivate = isAllowed(visit.visitor, 'releases', pipelineId);
   const choice = mayActivate ? choiceOf(places, choose, path) : null;
@@ -62,6 +62,7 @@ async function showReleases(visit: Visit<DestinationParams>): Promise<void> {
       choosePath: (at: string, release: string) => withQuery(here, { path: at, choose: release }),
       filesPath: (at: string, release: string) =>
         withQuery(paths.destination(pipelineId, id), { path: at, release }),
+      isPublic: destination.public_base_url !== null,
       openPath: (at: string) => withQuery(paths.open(pipelineId, id), { path: at }),
       destinationId: id,
       mayActivate,

@@ -6,6 +6,7 @@ import { originOf, requestContext } from '../../http/request/request-context.ts'
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { nextOfAll, searchParameters } from '../../runs/list-runs.ts';
 import { findRun } from '../../runs/run-route.ts';
+import { filtersOf, periodsOf } from '../filters.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { dayOf, plural } from '../record-text.ts';
@@ -42,7 +43,7 @@ interface Refused {
 
 async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Shown): Promise<void> {
   const { res, visitor, access, parts } = visit;
-  const filters = withoutEmpty(url);
+  const filters = filtersOf(url);
   const query = search.read(`?${filters.toString()}`);
   for (const id of query.pipeline) permit(res, visitor, 'read', id, access);
   const seen = seenBy(visitor, access).map(({ pipeline_id: id }) => id);
@@ -72,7 +73,7 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
       first: before === null ? null : `${paths.runs()}?${firstOf(query)}`,
       statuses: runStatuses,
       pipelines: seen,
-      periods: periodsOf(filters, parts.clock.now()),
+      periods: periodsOf(paths.runs(), filters, parts.clock.now()),
       asked: {
         q: q ?? '',
         status: status ?? '',
@@ -89,35 +90,6 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
 function countText(count: number, hasOlder: boolean, isLater: boolean): string {
   if (isLater) return plural(count, 'older run');
   return hasOlder ? `The newest ${plural(count, 'run')}` : plural(count, 'run');
-}
-
-/** Removes empty parameters. Browsers submit every form field, even the ones left empty. */
-function withoutEmpty(url: string): URLSearchParams {
-  const { searchParams } = new URL(url, 'http://localhost');
-  return new URLSearchParams([...searchParams].filter(([name, value]) => value !== '' && name !== 'done'));
-}
-
-const dayMs = 86_400_000;
-const periods: readonly [label: string, first: number, last: number][] = [
-  ['Today', 0, 0],
-  ['Yesterday', 1, 1],
-  ['Last 7 days', 6, 0],
-];
-
-/** Returns links to common periods of UTC days, which keep the other filters. */
-function periodsOf(filters: URLSearchParams, now: Date): object[] {
-  return periods.map(([label, first, last]) => {
-    const [since, until] = [first, last].map((days) => dayOf(new Date(now.getTime() - days * dayMs)));
-    const query = new URLSearchParams(filters);
-    query.delete('before');
-    query.set('since', since ?? '');
-    query.set('until', until ?? '');
-    return {
-      label,
-      href: `${paths.runs()}?${query.toString()}`,
-      isCurrent: filters.get('since') === since && filters.get('until') === until,
-    };
-  });
 }
 
 function firstOf(query: ReturnType<typeof search.read>): string {
@@ -144,7 +116,7 @@ export const rerunManyAction: PageRoute<ConsoleParts> = {
           const refusal = await rerunOne(visit, id);
           if (refusal !== null) refused.push(refusal);
         }
-        const filters = withoutEmpty(`?${form.get('filters') ?? ''}`).toString();
+        const filters = filtersOf(`?${form.get('filters') ?? ''}`).toString();
         const url = filters === '' ? paths.runs() : `${paths.runs()}?${filters}`;
         if (refused.length === 0) goTo(visit, withFlash(url, 'reruns'));
         else

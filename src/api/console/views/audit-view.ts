@@ -41,19 +41,25 @@ interface AuditDay {
   records: AuditRow[];
 }
 
-interface AuditRow {
+interface AuditRow extends SubjectView {
   act: string;
   name: string;
   time: { iso: string; text: string };
   result: Mark;
   actor: string;
   address: string | null;
-  /** The pipeline and the destination; empty if the act was not about one. */
-  place: string;
-  run: { short: string; href: string } | null;
   facts: string;
+  /** The release that it was about. */
+  release: string | null;
   /** The error code; null if the act succeeded. */
   code: string | null;
+}
+
+/** What a record or an event is about. */
+interface SubjectView {
+  /** The pipeline and the destination; empty if it is not about one. */
+  place: string;
+  run: { short: string; href: string } | null;
 }
 
 const marks: Readonly<Record<AuditRecord['result'], Mark>> = {
@@ -75,16 +81,26 @@ export function auditDays(records: readonly AuditRecord[], pauses: ReadonlyMap<s
 }
 
 function rowOf(record: AuditRecord, pauses: ReadonlyMap<string, Pause>): AuditRow {
-  const { time, act, result, code, actor, address, pipeline_id, destination_id, run_id } = record;
+  const { time, act, result, code, actor, address } = record;
   return {
     ...{ act, code, address, name: actNames[act] },
     time: { iso: time, text: time.slice(11, 19) },
     result: marks[result],
     actor: tokenName(actor.id ?? actor.type),
-    place: [pipeline_id, destination_id].filter((part) => part !== null).join(' → '),
-    run:
-      run_id === null ? null : { short: run_id.slice(run_id.lastIndexOf('.') + 1), href: paths.run(run_id) },
+    ...subjectView(record),
     facts: factsText(record, pauses),
+    release: typeof record.detail['release'] === 'string' ? record.detail['release'] : null,
+  };
+}
+
+export function subjectView({
+  pipeline_id: pipeline,
+  destination_id: destination,
+  run_id: run,
+}: Pick<AuditRecord, 'pipeline_id' | 'destination_id' | 'run_id'>): SubjectView {
+  return {
+    place: [pipeline, destination].filter((part) => part !== null).join(' → '),
+    run: run === null ? null : { short: run.slice(run.lastIndexOf('.') + 1), href: paths.run(run) },
   };
 }
 
@@ -95,7 +111,9 @@ function factsText(
   { act, time, pipeline_id: id, detail }: AuditRecord,
   pauses: ReadonlyMap<string, Pause>,
 ): string {
-  const facts = Object.entries(detail).filter(([, fact]) => fact !== null && fact !== 0);
+  const facts = Object.entries(detail).filter(
+    ([name, fact]) => fact !== null && fact !== 0 && name !== 'release',
+  );
   const order = (name: string): number => (name === 'action' ? 0 : name === 'path' ? 1 : 2);
   const sorted = facts.sort(([a], [b]) => order(a) - order(b));
   const [action, path] = sorted.map(([name]) => name);

@@ -3,12 +3,14 @@ import { formatRate } from '../../../core/lib/settings/transfer-rate.ts';
 import type { ListedPath } from '../../../core/releases/bundle-place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/inspection-request.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
-import { ageText, type Moment, momentOf, plural, shortMoment, sizeText } from '../record-text.ts';
+import { ageText, type Mark, type Moment, momentOf, plural, shortMoment, sizeText } from '../record-text.ts';
 
 /** One page of the files at a bundle path, with links to its directories. */
 export interface CatalogPageView {
   paths: string[];
   pathsOmitted: number;
+  /** Such as `2 bundles`; null without bundles below the root, which may have an index of them. */
+  bundleCount: string | null;
   catalog:
     | (Omit<CatalogView, 'outputs' | 'bytes' | 'pages'> & {
         pages: { url: string; label: string }[];
@@ -68,10 +70,12 @@ export function catalogView(
   prefix: string,
   now: Date,
 ): CatalogPageView {
-  if (catalog === null) return { paths, pathsOmitted, catalog: null };
+  const count = paths.filter((path) => path !== '.').length + pathsOmitted;
+  const named = { paths, pathsOmitted, bundleCount: count === 0 ? null : plural(count, 'bundle') };
+  if (catalog === null) return { ...named, catalog: null };
   const { outputs, bytes, pages, ...rest } = catalog;
   return {
-    ...{ paths, pathsOmitted },
+    ...named,
     catalog: {
       ...rest,
       updated: { ...momentOf(catalog.updatedAt), age: ageText(catalog.updatedAt, now) },
@@ -114,16 +118,19 @@ function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix
 
 export interface ReleaseRow {
   id: string;
-  /** null if the release is complete, as it usually is. */
-  state: string | null;
-  notes: string[];
+  /** What sets it apart, such as `current` or `incomplete`. */
+  badges: Pick<Mark, 'label' | 'tone'>[];
+  /** A sentence about it; null if its badges say everything. */
+  note: string | null;
+  /** Whether its catalog can be read. */
+  isReadable: boolean;
   isCurrent: boolean;
   /** Whether a rollback without a chosen release switches to this one. */
   isLastGood: boolean;
   files: string;
   bundle: string;
   active: (Moment & { age: string; short: string }) | null;
-  /** The release that was current before this one, for comparing the two. */
+  /** The release that was current before, or is current if this one never was, for comparing the two. */
   before: { id: string; bundle: string } | null;
   /** The button that activates this release. null if it is already current or cannot be activated. */
   verb: 'promote' | 'rollback' | null;
@@ -137,16 +144,10 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>, now: Dat
   });
   return ordered.map((one, index) => ({
     id: one.id,
-    state: one.state === 'complete' ? null : one.state,
+    ...standingOf(one),
+    isReadable: isReadable(one),
     isCurrent: one.isCurrent,
     isLastGood: one.isLastGood && !one.isCurrent,
-    notes: [
-      ...(one.isCurrent ? ['current'] : []),
-      ...(one.isLastGood && !one.isCurrent ? ['last good'] : []),
-      ...(one.isRolledBack ? ['rolled back'] : []),
-      ...(one.isBeingRemoved ? ['being removed'] : []),
-      ...one.channels.map((name) => `channel ${name}`),
-    ],
     files:
       one.outputs === null ? 'unreadable' : `${plural(one.outputs, 'file')}, ${sizeText(one.bytes ?? 0)}`,
     bundle: bundleName(one),
@@ -158,7 +159,7 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>, now: Dat
             age: ageText(one.activatedAt, now),
             short: shortMoment(one.activatedAt),
           },
-    before: beforeOf(ordered[index + 1]),
+    before: beforeOf(one, ordered, index),
     verb: verbFor(one),
   }));
 }
@@ -169,8 +170,47 @@ function bundleName({ id, bundle }: Listed): string {
   return bundle === null || bundle.path === '.' ? id : bundle.path;
 }
 
-function beforeOf(former: Listed | undefined): ReleaseRow['before'] {
-  return former === undefined ? null : { id: former.id, bundle: bundleName(former) };
+function isReadable({ state, outputs }: Listed): boolean {
+  return state !== 'unreadable' && outputs !== null;
+}
+
+function beforeOf(one: Listed, ordered: readonly Listed[], index: number): ReleaseRow['before'] {
+  const others = one.activatedAt === null ? ordered : ordered.slice(index + 1);
+  const former = others.find((other) => other.activatedAt !== null && isReadable(other));
+  if (former === undefined || !isReadable(one)) return null;
+  return { id: former.id, bundle: bundleName(former) };
+}
+
+const states = {
+  writing: { label: 'being written', tone: 'running', note: 'A run may still be writing it.' },
+  abandoned: {
+    label: 'incomplete',
+    tone: 'warning',
+    note: 'A run stopped before it was complete. A later run removes it.',
+  },
+  unreadable: {
+    label: 'unreadable',
+    tone: 'failure',
+    note: 'Its catalog is invalid, or from a newer version of waybill.',
+  },
+} as const;
+
+/** Describes what sets a release apart from those that are complete and were current once. */
+function standingOf(one: Listed): Pick<ReleaseRow, 'badges' | 'note'> {
+  const state = one.state === 'complete' ? null : states[one.state];
+  const badges: (ReleaseRow['badges'][number] | null)[] = [
+    one.isCurrent ? { label: 'current', tone: 'success' } : null,
+    one.isLastGood && !one.isCurrent ? { label: 'last good', tone: 'neutral' } : null,
+    one.isRolledBack ? { label: 'rolled back', tone: 'warning' } : null,
+    one.isBeingRemoved ? { label: 'being removed', tone: 'warning' } : null,
+    state,
+    ...one.channels.map((name) => ({ label: `channel ${name}`, tone: 'neutral' }) as const),
+  ];
+  const note = one.isRolledBack ? 'Later runs skip it, until you promote it.' : null;
+  return {
+    badges: badges.flatMap((badge) => (badge === null ? [] : { label: badge.label, tone: badge.tone })),
+    note: state?.note ?? (one.isBeingRemoved ? 'A run is removing its files.' : note),
+  };
 }
 
 /**

@@ -11,7 +11,7 @@ import {
 import { errnoOf } from '../../../core/lib/system-errors.ts';
 import { writeXml, type XmlNode, xmlText } from '../../../core/lib/xml.ts';
 import { endAfterDrain, hasPendingBody } from '../request/client-connection.ts';
-import { type ProblemForm, requestContext } from '../request/request-context.ts';
+import { type Account, type ProblemForm, requestContext } from '../request/request-context.ts';
 import { isConcealed, retryAfterOf, statusOf } from './error-status.ts';
 import { prefersPage } from './negotiate.ts';
 
@@ -115,10 +115,14 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
   };
 }
 
-/** Renders a problem as an HTML page. `path` was requested. Also returns the headers that the page needs. */
+/**
+ * Renders a problem as an HTML page. `path` was requested, by this visitor of the console, if any. Also
+ * returns the headers that the page needs.
+ */
 export type ProblemPage = (
   problem: Problem,
   path: string,
+  account?: Account,
 ) => { html: string; headers: Readonly<Record<string, string>> };
 
 export interface ProblemPorts {
@@ -158,7 +162,7 @@ export async function sendProblem(
   if (retryAfter !== undefined) res.setHeader('Retry-After', retryAfter);
   const form = context.problemForm ?? (prefersPage(req.headers.accept) ? 'html' : 'json');
   if (context.problemForm !== undefined || problemPage !== undefined) res.appendHeader('Vary', 'Accept');
-  const page = form === 'html' ? problemPage?.(problem, pathOf(req)) : undefined;
+  const page = form === 'html' ? problemPage?.(problem, pathOf(req), context.account) : undefined;
   const body = putOn(res, problem, { form, page });
   res.statusCode = problem.status;
   if (hasPendingBody(req)) await endAfterDrain(req, res, body, clock);

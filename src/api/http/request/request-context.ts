@@ -12,6 +12,20 @@ export type ProblemForm = 'json' | 'xml' | 'text' | 'html';
 /** A rerun of another run, or the reason why a run could not be repeated, without its id. */
 export type RequestedRerun = { pipelineId: string; runId: string; rerunOf: string } | { code: ErrorCode };
 
+/** A logged-in visitor, as the header of each page and the error pages show them. */
+export interface Account {
+  name: string;
+  /** Whether they logged in with a token, and not as a person. */
+  isToken: boolean;
+  /** The full path of their account page. */
+  href: string;
+  /** The full path of the page of the daemon; null if they may not open it. */
+  daemon: string | null;
+  /** The full path to `POST` to when logging out. The form has to contain `csrf`. */
+  signOut: string;
+  csrf: string;
+}
+
 /** Data about a request that all of its handlers share. */
 export interface RequestContext {
   /**
@@ -61,6 +75,8 @@ export interface RequestContext {
    * The result of each rerun, for actions that can rerun several runs. Each one gets its own audit record.
    */
   reruns?: RequestedRerun[];
+  /** The visitor who is logged in to the console. */
+  account?: Account;
   /** The client that made the request, if it did not use a configured token. Must not contain secrets. */
   actor?: Actor;
   /**

@@ -21,8 +21,34 @@ t.test('releases are listed in the order of activation, with one action each', (
       ['r6', null, 'r7'],
       ['r7', 'promote', 'r5'],
       ['r5', null, 'r9'],
-      ['r9', 'rollback', 'r8'],
-      ['r8', 'promote', null],
+      ['r9', 'rollback', null],
+      ['r8', 'promote', 'r6'],
+    ],
+  );
+  t.end();
+});
+
+t.test('a release that is not complete says what it is, and is compared with no other', (t) => {
+  const releases = [
+    { ...release, id: 'r3', activatedAt: '2026-11-20T03:00:00Z', isCurrent: true, channels: ['preview'] },
+    { ...release, id: 'r2', state: 'abandoned', isBeingRemoved: true },
+    { ...release, id: 'r1', state: 'unreadable', outputs: null, bytes: null },
+  ] as never;
+  t.same(
+    releaseRows({ releases }, new Date()).map(({ badges, note, before, verb }) => [
+      badges.map(({ label, tone }) => `${label}: ${tone}`),
+      ...[note, before?.id ?? null, verb],
+    ]),
+    [
+      [['current: success', 'channel preview: neutral'], null, null, null],
+      [
+        ['being removed: warning', 'incomplete: warning'],
+        ...['A run stopped before it was complete. A later run removes it.', 'r3', null],
+      ],
+      [
+        ['unreadable: failure'],
+        ...['Its catalog is invalid, or from a newer version of waybill.', null, null],
+      ],
     ],
   );
   t.end();
