@@ -250,7 +250,9 @@ t.test(
       // Without timers, only a new session checks for logouts.
       timeout: () => ({ cancel: () => undefined }),
     };
-    const api = await startApi(t, { ports: { clock, identity: { endedSessions: endedSessionsBook({ clock }) } } });
+    const api = await startApi(t, {
+      ports: { clock, identity: { endedSessions: endedSessionsBook({ clock }) } },
+    });
     const statusOf = async (cookie: string): Promise<number> =>
       (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
     const kept = await logIn(api, tokens.maps);
