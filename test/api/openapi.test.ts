@@ -726,7 +726,7 @@ const releasesThrow =
   (code: ErrorCode, call: Call): Call =>
   (api) => {
     const thrown = new WaybillError(code, 'by the will of the test');
-    Object.assign(api.ports, { releases: () => Promise.reject(thrown) });
+    Object.assign(api.ports.threads, { releases: () => Promise.reject(thrown) });
     return call(api);
   };
 const releasesOf = (pipeline: string): string => `/v1/pipelines/${pipeline}/destinations/web/releases`;
