@@ -5,7 +5,7 @@ import { type Log, silentLog } from '../../core/lib/log.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
 import type { TracedEvent } from '../../core/notify/event.ts';
 import type { AbandonedEvent, Ended, Outbox, OutboxEvent } from '../../core/notify/outbox.ts';
-import type { EventStore } from '../queue/event-store.ts';
+import type { EventStore } from '../queue/run-events.ts';
 import { bullmqUndelivered, deliveryNotes } from './deliveries.ts';
 import { isEvent, jsonOf } from './job-shape.ts';
 import { RedisLink } from './link.ts';

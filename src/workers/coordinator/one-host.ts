@@ -13,8 +13,8 @@ import { type Journal, noJournal } from '../memory/journal.ts';
 import { type MemoryQueue, memoryQueue } from '../memory/memory-queue.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
-import { RunEventBuffer } from '../queue/run-event-buffer.ts';
-import { tracedRuns, tracedWaits } from '../queue/run-trace.ts';
+import { RunEventBuffer } from '../queue/run-events.ts';
+import { tracedRuns, tracedWaits } from '../queue/run-observer.ts';
 import {
   type StagingArea,
   sweepUploadDirectories,

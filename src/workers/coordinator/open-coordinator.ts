@@ -4,7 +4,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { QueueStore } from '../embedded/queue-store.ts';
 import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
-import { eventsOfOneProcess, type EventStore } from '../queue/event-store.ts';
+import { eventsOfOneProcess, type EventStore } from '../queue/run-events.ts';
 import { needsBundle } from '../queue/kept-bundles.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { OneHostCoordinator, prepareStaging, stagedOf } from './one-host.ts';
