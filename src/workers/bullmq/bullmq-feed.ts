@@ -13,21 +13,6 @@ import type { RedisLink } from './link.ts';
 import type { RedisClient } from './redis-client.ts';
 import { optionalRecord, type RunReads } from './run-reads.ts';
 
-interface RunFeedOptions {
-  clock: Clock;
-  link: RedisLink;
-  reads: Pick<RunReads, 'changes'>;
-  /** The Redis channel on which every change is published as `<revision> <record>`. */
-  channel: string;
-}
-
-/** Notifies this process's watchers when a run changes on any host. */
-export interface RunFeed {
-  /** See `JobQueue.watch`. */
-  watch(onChange: () => void): RunWatch;
-  close(): Promise<void>;
-}
-
 /**
  * The number of runs whose latest changes are kept in memory. Watchers that have fallen further behind read
  * from Redis.
@@ -37,17 +22,16 @@ const maxKept = 1_000;
 const checkMs = 5_000;
 
 /**
- * Keeps the queue's latest changes in memory as long as there are watchers. Each change then costs one
- * message per host, no matter how many watchers there are. Revisions are consecutive, so a gap means that a
- * message was lost. The feed re-reads from Redis after a gap, after a reconnect, and when no message has
- * arrived for a while.
+ * Notifies this process's watchers when a run changes on any host. It keeps the queue's latest changes in
+ * memory as long as there are watchers. Each change then costs one message per host, no matter how many
+ * watchers there are. Revisions are consecutive, so a gap means that a message was lost. The feed re-reads
+ * from Redis after a gap, after a reconnect, and when no message has arrived for a while.
  */
-export function runFeed(options: RunFeedOptions): RunFeed {
-  return new RedisRunFeed(options);
-}
-
-class RedisRunFeed implements RunFeed {
-  readonly #options: RunFeedOptions;
+export class RunFeed {
+  readonly #link: RedisLink;
+  readonly #reads: RunReads;
+  /** Every change is published on this channel as `<revision> <record>`. */
+  readonly #channel: string;
   readonly #watchers = new Set<() => void>();
   /** null until the first watcher subscribes and the first read completes. */
   #changes: RunChanges | null = null;
@@ -58,10 +42,13 @@ class RedisRunFeed implements RunFeed {
   #check: Timer | undefined;
   #isClosed = false;
 
-  constructor(options: RunFeedOptions) {
-    this.#options = options;
+  constructor(link: RedisLink, reads: RunReads) {
+    this.#link = link;
+    this.#reads = reads;
+    this.#channel = link.key('changes');
   }
 
+  /** See `JobQueue.watch`. */
   watch(onChange: () => void): RunWatch {
     const notify = (): void => onChange();
     this.#watchers.add(notify);
@@ -91,7 +78,7 @@ class RedisRunFeed implements RunFeed {
 
   /** Reads a page of changes that are too old to be in memory. */
   async #read(revision: number, { limit, wants }: ChangeQuery): Promise<ChangePage | null> {
-    const found = await this.#options.reads.changes(revision, limit);
+    const found = await this.#reads.changes(revision, limit);
     if (found.horizon > revision) return null;
     const { epoch, changes } = found;
     const last = changes.at(-1)?.revision ?? revision;
@@ -114,23 +101,20 @@ class RedisRunFeed implements RunFeed {
   }
 
   #begin(): void {
-    const { clock, link, channel } = this.#options;
     if (this.#subscriber === undefined) {
-      const subscriber = link.another();
-      subscriber.on('message', (_channel: string, text: string) => this.#onMessage(text));
+      this.#subscriber = this.#link.another();
+      this.#subscriber.on('message', (_channel: string, text: string) => this.#onMessage(text));
       // Subscribe on every connection, since automatic resubscription is turned off in `redis-client.ts`.
-      subscriber.on('ready', () => this.#subscribe(subscriber, channel));
-      subscriber.connect().catch(() => undefined);
-      this.#subscriber = subscriber;
-    } else if (this.#subscriber.status === 'ready') this.#subscribe(this.#subscriber, channel);
-    this.#check = clock.every(checkMs, () => void this.#catchUp().catch(() => undefined), { unref: true });
+      this.#subscriber.on('ready', () => this.#subscribe());
+    } else if (this.#subscriber.status === 'ready') this.#subscribe();
+    this.#check = this.#link.clock.every(checkMs, () => this.#catchUpLater(), { unref: true });
   }
 
-  #subscribe(subscriber: RedisClient, channel: string): void {
+  #subscribe(): void {
     if (this.#watchers.size === 0) return;
     // Catch up on changes published before we subscribed. This only fails if the connection does.
-    void subscriber
-      .subscribe(channel)
+    void this.#subscriber
+      ?.subscribe(this.#channel)
       // The read in progress may have started before we subscribed.
       .then(() => this.#reading)
       .then(() => this.#catchUp())
@@ -142,7 +126,7 @@ class RedisRunFeed implements RunFeed {
     this.#changes = null;
     this.#newestSeen = 0;
     if (this.#subscriber?.status === 'ready')
-      void this.#subscriber.unsubscribe(this.#options.channel).catch(() => undefined);
+      void this.#subscriber.unsubscribe(this.#channel).catch(() => undefined);
   }
 
   #onMessage(text: string): void {
@@ -156,7 +140,7 @@ class RedisRunFeed implements RunFeed {
     if (revision === changes.revision + 1 && record !== null) {
       this.#add(changes, record, revision);
       this.#notify();
-    } else void this.#catchUp().catch(() => undefined);
+    } else this.#catchUpLater();
   }
 
   /** Reads the changes that this process is missing. Concurrent calls share a single read. */
@@ -164,14 +148,18 @@ class RedisRunFeed implements RunFeed {
     return (this.#reading ??= this.#readNewest().finally(() => {
       this.#reading = undefined;
       // A message arrived too late to be part of the last read.
-      if (this.#changes !== null && this.#newestSeen > this.#changes.revision)
-        void this.#catchUp().catch(() => undefined);
+      if (this.#changes !== null && this.#newestSeen > this.#changes.revision) this.#catchUpLater();
     }));
+  }
+
+  /** Like `#catchUp`, without a caller. If it fails, the next check repeats it. */
+  #catchUpLater(): void {
+    void this.#catchUp().catch(() => undefined);
   }
 
   async #readNewest(): Promise<void> {
     const [known, heard] = [this.#changes, this.#newestSeen];
-    const found = await this.#options.reads.changes(known?.revision ?? null, maxKept);
+    const found = await this.#reads.changes(known?.revision ?? null, maxKept);
     if (this.#isClosed || this.#watchers.size === 0) return;
     // Redis restarted and lost its latest changes.
     if (this.#newestSeen === heard) this.#newestSeen = Math.min(heard, found.revision);
@@ -195,57 +183,54 @@ class RedisRunFeed implements RunFeed {
   }
 }
 
-/** Waits for runs to finish, on whichever host they run. */
-export interface FinishPoll {
-  /** See `JobQueue.untilFinished`. */
-  wait(runId: string, signal: AbortSignal): Promise<void>;
-  /** Ends all waits, and resolves once no query is in flight. */
-  close(): Promise<void>;
-}
-
 const pollMs = 200;
 
 /**
- * Polls Redis five times per second while there are callers waiting. A single call covers all the runs being
- * waited for. A subscription wouldn't be reliable here, because it can silently lose the message that a run
- * finished. Callers keep waiting while Redis is unreachable.
- *
- * @param finishedOf Returns which of the given runs are finished or unknown.
+ * Waits for runs to finish, on whichever host they run. Polls Redis five times per second while there are
+ * callers waiting. A single call covers all the runs being waited for. A subscription wouldn't be reliable
+ * here, because it can silently lose the message that a run finished. Callers keep waiting while Redis is
+ * unreachable.
  */
-export function finishPoll(
-  clock: Clock,
-  finishedOf: (runIds: readonly string[]) => Promise<string[]>,
-): FinishPoll {
-  const waiters = new RunWaiters();
-  const closing = new AbortController();
-  let polling: Promise<void> | undefined;
+export class FinishPoll {
+  readonly #clock: Clock;
+  readonly #finishedOf: (runIds: readonly string[]) => Promise<string[]>;
+  readonly #waiters = new RunWaiters();
+  readonly #closing = new AbortController();
+  #polling: Promise<void> | undefined;
 
-  async function poll(): Promise<void> {
-    for (let runIds = waiters.runIds; runIds.length > 0; runIds = waiters.runIds) {
-      const ended = isClosing() ? runIds : await finishedOf(runIds).catch(() => []);
-      for (const runId of ended) waiters.finished(runId);
-      if (waiters.runIds.length > 0) await clock.sleep(pollMs, closing.signal).catch(() => undefined);
-    }
+  /** @param finishedOf Returns which of the given runs are finished or unknown. */
+  constructor(clock: Clock, finishedOf: (runIds: readonly string[]) => Promise<string[]>) {
+    this.#clock = clock;
+    this.#finishedOf = finishedOf;
   }
 
-  function begin(): void {
-    polling ??= poll().finally(() => {
-      polling = undefined;
+  /** See `JobQueue.untilFinished`. */
+  wait(runId: string, signal: AbortSignal): Promise<void> {
+    const waited = this.#waiters.wait(runId, signal);
+    this.#begin();
+    return waited;
+  }
+
+  /** Ends all waits, and resolves once no query is in flight. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#polling;
+  }
+
+  #begin(): void {
+    this.#polling ??= this.#poll().finally(() => {
+      this.#polling = undefined;
       // A caller may have started waiting after the last poll.
-      if (waiters.runIds.length > 0) begin();
+      if (this.#waiters.runIds.length > 0) this.#begin();
     });
   }
 
-  const isClosing = (): boolean => closing.signal.aborted;
-  return {
-    wait: (runId, signal) => {
-      const waited = waiters.wait(runId, signal);
-      begin();
-      return waited;
-    },
-    close: async () => {
-      closing.abort();
-      await polling;
-    },
-  };
+  async #poll(): Promise<void> {
+    const { signal } = this.#closing;
+    for (let runIds = this.#waiters.runIds; runIds.length > 0; runIds = this.#waiters.runIds) {
+      const ended = signal.aborted ? runIds : await this.#finishedOf(runIds).catch(() => []);
+      for (const runId of ended) this.#waiters.finished(runId);
+      if (this.#waiters.runIds.length > 0) await this.#clock.sleep(pollMs, signal).catch(() => undefined);
+    }
+  }
 }

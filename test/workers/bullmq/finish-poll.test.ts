@@ -1,12 +1,12 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { finishPoll } from '../../../src/workers/bullmq/bullmq-feed.ts';
+import { FinishPoll } from '../../../src/workers/bullmq/bullmq-feed.ts';
 
 t.test('asks for each run once at a time, however many wait for it', async (t) => {
   const never = new AbortController().signal;
   const answers: string[][] = [[], ['maps.2'], ['maps.1']];
   const asked: string[][] = [];
-  const poll = finishPoll({ ...systemClock, sleep: async () => undefined }, async (runIds) => {
+  const poll = new FinishPoll({ ...systemClock, sleep: async () => undefined }, async (runIds) => {
     asked.push([...runIds]);
     return answers.shift() ?? [];
   });
