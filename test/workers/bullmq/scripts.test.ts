@@ -25,7 +25,7 @@ t.test('every file below scripts/ is one of them', async (t) => {
   t.same(files.filter((file) => file.endsWith('.lua')).sort(), [...known, 'shared.lua'].sort());
 });
 
-t.test('saves a record only with saveRecord, which notifies watchers', async (t) => {
+t.test('saves a record only with saveRecord, which gives the change a revision', async (t) => {
   for (const file of [...Object.keys(scripts), 'shared']) {
     const saves = scriptText(file).match(/HSET'[^)]*'record'/g) ?? [];
     t.equal(saves.length, file === 'shared' ? 1 : 0, file);

@@ -60,8 +60,6 @@
 
   Times are in milliseconds, according to Redis's clock, so they are consistent across hosts.
 
-  The channel `changes` announces every change to a record as `<revision> <record>`.
-
   KEYS     two keys that never exist, needed for Redis Cluster (see `scripts.ts`)
   ARGV[1]  the prefix, which has a hash tag in a Redis Cluster
 ]]
@@ -146,13 +144,10 @@ local function withDeliveries(runId, record)
   return string.sub(record, 1, first - 1) .. deliveries .. string.sub(record, last + 1)
 end
 
--- Saves a run's record, along with any additional fields, and notifies the watchers.
+-- Saves a run's record, along with any additional fields, and gives this change a revision.
 local function saveRecord(runId, written, ...)
-  local record = withDeliveries(runId, written)
-  local revision = nextOf('revision')
-  redis.call('HSET', prefix .. 'run:' .. runId, 'record', record, ...)
-  redis.call('ZADD', prefix .. 'changed', revision, runId)
-  redis.call('PUBLISH', prefix .. 'changes', revision .. ' ' .. record)
+  redis.call('HSET', prefix .. 'run:' .. runId, 'record', withDeliveries(runId, written), ...)
+  redis.call('ZADD', prefix .. 'changed', nextOf('revision'), runId)
 end
 
 -- Queues a run and returns its position in the pipeline's queue.
