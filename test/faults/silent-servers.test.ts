@@ -197,7 +197,8 @@ const waits: Wait[] = [
     silences: { ...anywhere, 'in the middle of an answer': redis(0, '$1000\r\nredis') },
     fail: (host, port) =>
       RedisLink.open({
-        ...{ url: `redis://${host}:${port}`, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock },
+        ...{ url: `redis://${host}:${port}`, urlEnv: 'REDIS_URL', prefix: 'waybill' },
+        ...{ log: silentLog, clock: systemClock },
         withinMs: limitMs,
       }),
     message: /^Redis \(REDIS_URL\) cannot be reached/,
@@ -207,7 +208,8 @@ const waits: Wait[] = [
     silences: { 'after the login': redis(1) },
     fail: (host, port) =>
       RedisLink.open({
-        ...{ url: `redis://${host}:${port}`, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock },
+        ...{ url: `redis://${host}:${port}`, urlEnv: 'REDIS_URL', prefix: 'waybill' },
+        ...{ log: silentLog, clock: systemClock },
         withinMs: 10_000,
       }),
     message: /^the queue of this daemon cannot be reached/,

@@ -18,7 +18,7 @@ import {
 } from '../../workers/coordinator/open-coordinator.ts';
 import type { OpenedDisk } from '../../workers/disk/open-disk.ts';
 import type { QueueStore } from '../../workers/embedded/queue-store.ts';
-import type { EventStore } from '../../workers/queue/event-store.ts';
+import type { EventStore } from '../../workers/queue/run-events.ts';
 import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/run-record.ts';
 import { logWarnings, type ProgramContext, type ReadConfig } from './bootstrap.ts';
 

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { newArchiveName } from '../../core/bundle/shared-archive.ts';
-import type { Clock, Timer } from '../../core/lib/clock.ts';
+import type { Timer } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
 import { jobAgain, type NewRun } from '../queue/kept-bundles.ts';
@@ -21,56 +20,34 @@ import {
 } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { acceptedRun, queuedRun } from '../queue/run-transitions.ts';
-import { type Replay, type RunStore, scopeKey, type Slot } from './run-store.ts';
+import type { TriggerOf, Triggers } from '../queue/trigger.ts';
+import { type Replay, scopeKey, type Slot, type SlotLimits } from './admission-store.ts';
+import type { QueueContext } from './bullmq-options.ts';
 
-export interface AdmissionsOptions {
-  clock: Clock;
-  log: Log;
-  store: RunStore;
-  queueSize: number;
-  maxWaitingOf?: (pipelineId: string) => number | null;
-  workerTimeoutMs: number;
-  shared: {
-    share(job: PublishJob, name: string): Promise<PublishJob>;
-    remove(name: string): Promise<void>;
-  };
-  /** Called once the run has been stored in Redis, and a replica has confirmed it. */
-  onAccepted: (pipelineId: string, runId: string) => Promise<void>;
+export interface AdmissionsOptions extends Pick<
+  QueueContext,
+  'clock' | 'log' | 'store' | 'queueSize' | 'maxWaitingOf' | 'workerTimeoutMs' | 'shared'
+> {
+  /**
+   * Called once the run has been stored in Redis. `confirmed` is its id if a replica has confirmed it, too.
+   */
+  onAccepted: (pipelineId: string, confirmed?: string) => Promise<void>;
 }
 
 /** An upload that this process is receiving. */
-class HeldSlot {
+interface Held {
   readonly slot: Slot;
   /** True if the upload occupies a queue slot. It doesn't if its Idempotency-Key was already used. */
   hasSlot: boolean;
   /** The upload's name in shared staging, or null until it gets one. Renewed together with the slot. */
-  staged: string | null = null;
+  staged: string | null;
   /** True once the upload has been accepted, rejected, or released. */
-  isEnded = false;
-  readonly #store: RunStore;
-  readonly #renewal: Timer;
-
-  constructor(slot: Slot, hasSlot: boolean, { store, clock, workerTimeoutMs }: AdmissionsOptions) {
-    this.slot = slot;
-    this.hasSlot = hasSlot;
-    this.#store = store;
-    this.#renewal = clock.every(workerTimeoutMs / 3, () => {
-      if (this.hasSlot) void store.renew(slot, this.staged).catch(() => undefined);
-    });
-  }
-
+  isEnded: boolean;
   /**
-   * Stops the renewals. One that is already on its way is harmless: `renew.lua` ignores it after the release.
+   * A renewal that is on its way when this is cancelled is harmless: `renew.lua` ignores it after the
+   * release.
    */
-  stopRenewing(): void {
-    this.#renewal.cancel();
-  }
-
-  /** Releases the slot and the key. If Redis can't be reached, both simply expire. */
-  async release(): Promise<void> {
-    this.stopRenewing();
-    await this.#store.release(this.slot).catch(() => undefined);
-  }
+  renewal: Timer;
 }
 
 /**
@@ -81,7 +58,7 @@ class HeldSlot {
  */
 export class Admissions {
   readonly #options: AdmissionsOptions;
-  readonly #held = new Set<HeldSlot>();
+  readonly #held = new Set<Held>();
   #phase: 'open' | 'draining' | 'closed' = 'open';
   #onIdle: (() => void) | undefined;
 
@@ -89,12 +66,41 @@ export class Admissions {
     this.#options = options;
   }
 
-  async reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
-    if (!this.isOpen()) throw shuttingDown();
-    const key = scopeKey(pipelineId, idempotency);
+  /**
+   * Decides on triggers in Redis. We don't use BullMQ's job schedulers, because they only compute the next
+   * tick when a worker picks up the previous one. After an outage, they therefore always catch up on exactly
+   * one tick. Their jobs are also stored apart from our run records, while here the tick and its run are
+   * written in one step.
+   */
+  readonly triggers: Triggers = {
+    last: async (pipelineId, kind) =>
+      (await this.#options.store.admission.lastTrigger(pipelineId, kind)) as TriggerOf<typeof kind> | null,
+    decide: async (job, options = {}) => {
+      this.#requireOpen();
+      const { store, onAccepted } = this.#options;
+      const { record, queued } = this.#newRecord(job);
+      const decision = await store.admission.trigger(job, queued, options);
+      if (decision.outcome !== 'started') return decision;
+      await onAccepted(job.pipelineId);
+      return { ...decision, record };
+    },
+  };
+
+  async reserve(request: AdmissionRequest): Promise<Admission> {
+    this.#requireOpen();
+    const { pipelineId, idempotency } = request;
+    const { store, clock, workerTimeoutMs } = this.#options;
     const rerunFailed = idempotency?.rerunFailed ?? false;
-    const slot: Slot = { id: randomUUID(), pipelineId, key, rerunFailed };
-    const held = new HeldSlot(slot, await this.#takeSlot(slot), this.#options);
+    const slot: Slot = { id: randomUUID(), pipelineId, key: scopeKey(request), rerunFailed };
+    const held: Held = {
+      slot,
+      hasSlot: await this.#takeSlot(slot),
+      staged: null,
+      isEnded: false,
+      renewal: clock.every(workerTimeoutMs / 3, () => {
+        if (held.hasSlot) void store.admission.renew(slot, held.staged).catch(() => undefined);
+      }),
+    };
     this.#held.add(held);
     return {
       accept: async (job, digest) => {
@@ -105,7 +111,7 @@ export class Admissions {
       release: async () => {
         if (held.isEnded) return;
         held.isEnded = true;
-        await held.release();
+        await this.#release(held);
         this.#forget(held);
       },
     };
@@ -113,18 +119,19 @@ export class Admissions {
 
   /** See `JobQueue.rerun`. */
   async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
-    if (!this.isOpen()) throw shuttingDown();
-    const { store } = this.#options;
-    const [old, found] = [await store.jobOf(runId), await store.find(runId)];
+    this.#requireOpen();
+    const { admission, reads } = this.#options.store;
+    const [old, found] = [await admission.jobOf(runId), await reads.find(runId)];
     if (old === null || found === undefined) throw runUnknown();
     const job = jobAgain(old, next);
     const { record, queued } = this.#newRecord(job);
-    const answer = await store.rerun(old, job, queued, this.#limitsOf(job.pipelineId));
+    const answer = await admission.rerun(old, job, queued, this.#limitsOf(job.pipelineId));
     switch (answer.outcome) {
       case 'ok':
         return this.#confirmed({ record, replayed: false, position: answer.position });
       case 'replay':
-        return this.#confirmed(answerReplay(answer));
+      case 'conflict':
+        return this.#confirmed(replayed(answer));
       case 'unknown':
         throw runUnknown();
       case 'unfinished':
@@ -135,11 +142,6 @@ export class Admissions {
       case 'pipeline_full':
         throw await this.#noSlot(answer.outcome, job.pipelineId);
     }
-  }
-
-  /** Reports whether the queue accepts new uploads. */
-  isOpen(): boolean {
-    return this.#phase === 'open';
   }
 
   drain(): void {
@@ -156,10 +158,10 @@ export class Admissions {
     this.#phase = 'closed';
     const held = [...this.#held];
     for (const one of held) this.#forget(one);
-    await Promise.all(held.map((one) => one.release()));
+    await Promise.all(held.map((one) => this.#release(one)));
   }
 
-  async #accept(held: HeldSlot, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
+  async #accept(held: Held, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
     try {
       const replay = await this.#replayOf(held, digest);
       if (replay !== null) return await this.#confirmed(replay);
@@ -167,7 +169,7 @@ export class Admissions {
       held.hasSlot ||= await this.#takeSlot(held.slot);
       return await this.#confirmed(await this.#queue(held, job, digest));
     } catch (error) {
-      await held.release();
+      await this.#release(held);
       throw error;
     } finally {
       this.#forget(held);
@@ -178,28 +180,28 @@ export class Admissions {
    * Looks for an earlier run with the same key, and returns null if there isn't one. This happens before the
    * bundle is copied to shared staging, since a replay doesn't need the copy.
    */
-  async #replayOf(held: HeldSlot, digest: Digest): Promise<AcceptedRun | null> {
+  async #replayOf(held: Held, digest: Digest): Promise<AcceptedRun | null> {
     this.#refuseIfClosed();
-    const known = await this.#options.store.replay(held.slot, digest);
+    const known = await this.#options.store.admission.replay(held.slot, digest);
     if (known === null) return null;
-    await held.release();
-    return answerReplay(known);
+    await this.#release(held);
+    return replayed(known);
   }
 
-  async #queue(held: HeldSlot, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
+  async #queue(held: Held, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
     const { store, shared } = this.#options;
     const name = job.staged === null ? null : newArchiveName();
     if (name !== null) {
-      await store.stage(name);
+      await store.admission.stage(name);
       held.staged = name;
     }
     const sharedJob = name === null ? job : await shared.share(job, name);
     this.#refuseIfClosed();
     const { record, queued } = this.#newRecord(job);
-    held.stopRenewing();
+    held.renewal.cancel();
     // If this throws, we don't know whether the run was accepted. Keep the bundle: either the run needs it,
     // or housekeeping will eventually delete it as abandoned.
-    const answer = await store.accept(held.slot, sharedJob, queued, digest, name);
+    const answer = await store.admission.accept(held.slot, sharedJob, queued, digest, name);
     switch (answer.outcome) {
       case 'ok':
         return { record, replayed: false, position: answer.position };
@@ -211,7 +213,7 @@ export class Admissions {
       case 'conflict':
       case 'replay':
         await this.#unshare(name);
-        return answerReplay(answer);
+        return replayed(answer);
     }
   }
 
@@ -223,9 +225,9 @@ export class Admissions {
     const { store, onAccepted } = this.#options;
     const { run_id: runId, pipeline_id: pipelineId } = accepted.record;
     try {
-      await store.confirm(runId);
+      await store.confirmation.confirm(runId);
     } catch (error) {
-      if (!accepted.replayed) await store.retract(runId).catch(() => undefined);
+      if (!accepted.replayed) await store.admission.retract(runId).catch(() => undefined);
       throw error;
     }
     if (!accepted.replayed) await onAccepted(pipelineId, runId);
@@ -248,8 +250,14 @@ export class Admissions {
       .catch((error: unknown) => log.warn({ err: error }, 'a shared bundle could not be removed now'));
   }
 
-  #forget(held: HeldSlot): void {
-    held.stopRenewing();
+  /** Releases the slot and the key. If Redis can't be reached, both simply expire. */
+  async #release({ slot, renewal }: Held): Promise<void> {
+    renewal.cancel();
+    await this.#options.store.admission.release(slot).catch(() => undefined);
+  }
+
+  #forget(held: Held): void {
+    held.renewal.cancel();
     this.#held.delete(held);
     if (this.#held.size === 0) this.#onIdle?.();
   }
@@ -259,10 +267,11 @@ export class Admissions {
    * queued.
    */
   async #takeSlot(slot: Slot): Promise<boolean> {
-    const { store } = this.#options;
-    const outcome = await store.reserve(slot, this.#limitsOf(slot.pipelineId)).catch((error: unknown) => {
+    const { admission } = this.#options.store;
+    const limits = this.#limitsOf(slot.pipelineId);
+    const outcome = await admission.reserve(slot, limits).catch((error: unknown) => {
       // Redis may have reserved it, and only the answer was lost. The client tries again with the same key.
-      void store.release(slot).catch(() => undefined);
+      void admission.release(slot).catch(() => undefined);
       throw error;
     });
     if (outcome === 'full' || outcome === 'pipeline_full') throw await this.#noSlot(outcome, slot.pipelineId);
@@ -271,16 +280,20 @@ export class Admissions {
   }
 
   async #noSlot(outcome: 'full' | 'pipeline_full', pipelineId: string): Promise<WaybillError> {
-    const { store } = this.#options;
+    const { reads } = this.#options.store;
     const { queueSize, maxWaiting } = this.#limitsOf(pipelineId);
     return outcome === 'full' || maxWaiting === null
-      ? queueFull(queueSize, estimatedWaitSeconds(await store.pace(null)))
-      : pipelineFull(pipelineId, maxWaiting, estimatedWaitSeconds(await store.pace(pipelineId)));
+      ? queueFull(queueSize, estimatedWaitSeconds(await reads.pace(null)))
+      : pipelineFull(pipelineId, maxWaiting, estimatedWaitSeconds(await reads.pace(pipelineId)));
   }
 
-  #limitsOf(pipelineId: string): { queueSize: number; maxWaiting: number | null } {
+  #limitsOf(pipelineId: string): SlotLimits {
     const { queueSize, maxWaitingOf } = this.#options;
-    return { queueSize, maxWaiting: maxWaitingOf?.(pipelineId) ?? null };
+    return { queueSize, maxWaiting: maxWaitingOf(pipelineId) };
+  }
+
+  #requireOpen(): void {
+    if (this.#phase !== 'open') throw shuttingDown();
   }
 
   #refuseIfClosed(): void {
@@ -288,17 +301,12 @@ export class Admissions {
   }
 }
 
-function answerReplay(known: Replay): AcceptedRun {
-  if (known.outcome === 'replay') return { record: known.record, replayed: true, position: known.position };
-  throw keyConflict();
+function replayed(known: Replay): AcceptedRun {
+  if (known.outcome === 'conflict') throw keyConflict();
+  return { record: known.record, replayed: true, position: known.position };
 }
 
 function uploadSwept(): WaybillError {
-  return new WaybillError(
-    'queue_unavailable',
-    'the queue was unreachable for too long, so the upload was cancelled',
-    {
-      hint: 'try again',
-    },
-  );
+  const text = 'the queue was unreachable for too long, so the upload was cancelled';
+  return new WaybillError('queue_unavailable', text, { hint: 'try again' });
 }

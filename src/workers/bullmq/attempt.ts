@@ -6,7 +6,7 @@ import type { JobProcessor } from '../queue/job-queue.ts';
 import { cancelled } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { progressedRun } from '../queue/run-transitions.ts';
-import type { TakenRun } from './run-store.ts';
+import type { TakenRun } from './run-claims.ts';
 
 /** The outcome of a run on this host: the worker's result, or the error that ended the run. */
 export type Outcome = { result: JobResult } | { error: unknown };

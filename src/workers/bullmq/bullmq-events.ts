@@ -2,21 +2,18 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { type Log, silentLog } from '../../core/lib/log.ts';
-import { onAbort } from '../../core/lib/on-abort.ts';
 import type { TracedEvent } from '../../core/notify/event.ts';
 import type { AbandonedEvent, Ended, Outbox, OutboxEvent } from '../../core/notify/outbox.ts';
-import type { EventStore } from '../queue/event-store.ts';
-import { bullmqUndelivered, deliveryNotes } from './deliveries.ts';
-import { isEvent, jsonOf } from './job-shape.ts';
+import type { EventStore } from '../queue/run-events.ts';
+import { noteDelivery, RedisUndelivered } from './deliveries.ts';
 import { RedisLink } from './link.ts';
-import { isObject } from './record-shape.ts';
-import { keyRoot, type RedisServer } from './redis-client.ts';
-import { defineScripts, type RunScript } from './scripts.ts';
+import type { RedisServer } from './redis-client.ts';
+import { pairsOf } from './scripts.ts';
+import { isEvent, isObject, jsonOf } from './shapes.ts';
 
 interface BullmqEventsOptions extends RedisServer {
   clock: Clock;
   log: Log;
-  prefix: string;
   /**
    * A host that doesn't report for this many milliseconds is considered dead, and other hosts deliver its
    * events.
@@ -34,24 +31,21 @@ const closeTimeoutMs = 5_000;
  * Throws the same errors as `RedisLink.open`.
  */
 export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventStore> {
-  const { clock, log } = options;
-  const prefix = keyRoot(options.prefix, options);
+  const { clock, log, hostLifeMs, onDropped, ...server } = options;
   // Outages are already logged by the queue's own connection.
-  const link = await RedisLink.open({ ...options, log: silentLog });
-  const script = defineScripts(link.redis, prefix);
-  const run: RunScript = (...call) => link.ask(() => script(...call));
-  const undelivered = bullmqUndelivered({ ...options, prefix, link, run });
-  const outbox = new EventOutbox({ ...options, link, run });
-  const noteDelivery = deliveryNotes(link, run, (key) => `${prefix}:${key}`);
+  const link = await RedisLink.open({ ...server, clock, log: silentLog });
+  const closing = new AbortController();
+  const undelivered = new RedisUndelivered({ link, log, signal: closing.signal, onDropped });
+  const outbox = new EventOutbox({ link, log, hostLifeMs, closing });
   let noting: Promise<void> = Promise.resolve();
   return {
-    undelivered: undelivered.events,
+    undelivered,
     outbox,
     flushed: () => outbox.settled(),
     // Write one at a time, so that the order is preserved.
     note: (runId, note) =>
       void (noting = noting
-        .then(() => noteDelivery(runId, note))
+        .then(() => noteDelivery(link, runId, note))
         .catch((error: unknown) => {
           const isUnavailable = hasCode(error, 'queue_unavailable');
           log[isUnavailable ? 'warn' : 'error'](
@@ -61,10 +55,9 @@ export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventS
         })),
     attach: () => undefined,
     close: async () => {
-      const enough = new AbortController();
-      const timer = clock.timeout(closeTimeoutMs, () => enough.abort());
-      await undelivered.close(enough.signal);
-      await outbox.close(enough.signal);
+      const timer = clock.timeout(closeTimeoutMs, () => closing.abort());
+      await undelivered.settled();
+      await outbox.close();
       await noting;
       timer.cancel();
       link.close();
@@ -72,20 +65,13 @@ export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventS
   };
 }
 
-interface EventOutboxOptions {
-  clock: Clock;
-  log: Log;
-  link: Pick<RedisLink, 'upForMs'>;
-  run: RunScript;
-  /**
-   * A host that doesn't report for this many milliseconds is considered dead, and other hosts deliver its
-   * events.
-   */
-  hostLifeMs: number;
+interface EventOutboxOptions extends Pick<BullmqEventsOptions, 'log' | 'hostLifeMs'> {
+  link: RedisLink;
+  /** Once it aborts, calls to Redis are no longer repeated. */
+  closing: AbortController;
 }
 
 const maxPollMs = 1_000;
-const retryEveryMs = 500;
 /** Maximum number of events to take over from dead hosts in one call. */
 const maxTaken = 200;
 
@@ -99,7 +85,6 @@ class EventOutbox implements Outbox {
   readonly outlives = true;
   readonly #options: EventOutboxOptions;
   readonly #host = randomUUID();
-  readonly #closing = new AbortController();
   /** The deliveries this process is responsible for, by notifier and event. */
   readonly #known = new Set<string>();
   #storing: Promise<void> = Promise.resolve();
@@ -128,14 +113,13 @@ class EventOutbox implements Outbox {
     await this.#storing;
   }
 
-  /** Hands this host's undelivered events over to the other hosts. Waits for Redis until `signal` aborts. */
-  async close(signal: AbortSignal): Promise<void> {
-    const release = onAbort(signal, () => this.#closing.abort());
+  /** Hands this host's undelivered events over to the other hosts. */
+  async close(): Promise<void> {
+    const { link, closing } = this.#options;
     await this.#ending;
-    release();
-    this.#closing.abort();
+    closing.abort();
     await Promise.all([this.#polling, this.#storing]);
-    await this.#options.run('leaveEvents', { host: this.#host }).catch(() => undefined);
+    await link.run('events/leave', { host: this.#host }).catch(() => undefined);
   }
 
   async #store(
@@ -143,65 +127,59 @@ class EventOutbox implements Outbox {
     notifierIds: readonly string[],
     deliver: (notifierId: string, ended: Ended) => void,
   ): Promise<void> {
+    const { link, closing, hostLifeMs: lifeMs } = this.#options;
     const { event } = traced;
-    const { run, hostLifeMs: lifeMs } = this.#options;
     const runId = 'run_id' in event.data ? (event.data.run_id ?? '') : '';
     const args = { host: this.#host, lifeMs, runId, event: event.id, call: randomUUID() };
     const texts = notifierIds.flatMap((notifierId) => {
       const kept: OutboxEvent = { notifierId, ...traced };
       return [notifierId, JSON.stringify(kept)];
     });
-    for (const notifierId of notifierIds) this.#known.add(fieldOf(notifierId, event.id));
-    // Deliver the event even if a bug kept us from storing it.
-    const answer = await this.#untilAnswered(() => run('tellEvent', args, texts)).catch((error: unknown) => {
-      this.#logDefect(error);
-      return 1;
-    });
+    const fieldOf = (notifierId: string): string => `${notifierId} ${event.id}`;
+    for (const notifierId of notifierIds) this.#known.add(fieldOf(notifierId));
+    const isStored = await link
+      .untilAvailable(closing.signal, () => link.run('events/tell', args, texts))
+      .then((answer) => answer === 1)
+      // Deliver the event even if a bug kept us from storing it.
+      .catch((error: unknown) => this.#isDefect(error));
     for (const notifierId of notifierIds) {
-      const field = fieldOf(notifierId, event.id);
-      if (answer === 1) deliver(notifierId, this.#endOf(field));
+      const field = fieldOf(notifierId);
+      if (isStored) deliver(notifierId, this.#endOf(field));
       else this.#known.delete(field);
     }
   }
 
   #endOf(field: string): Ended {
+    const { link, closing } = this.#options;
     return (kept) => {
       this.#ending = this.#ending.then(async () => {
         await kept;
-        await this.#untilAnswered(() => this.#options.run('endEvent', { field })).catch((error: unknown) =>
-          this.#logDefect(error),
-        );
+        await link
+          .untilAvailable(closing.signal, () => link.run('events/end', { field }))
+          .catch((error: unknown) => this.#isDefect(error));
         this.#known.delete(field);
       });
     };
   }
 
   async #poll(take: (left: AbandonedEvent) => void): Promise<void> {
-    const { clock, hostLifeMs } = this.#options;
-    while (!this.#closing.signal.aborted) {
-      await this.#takeLeft(take).catch((error: unknown) => {
-        if (!hasCode(error, 'queue_unavailable')) this.#logDefect(error);
-      });
-      const pauseMs = Math.min(hostLifeMs / 4, maxPollMs);
-      await clock.sleep(pauseMs, this.#closing.signal).catch(() => undefined);
+    const { link, closing, hostLifeMs } = this.#options;
+    const pauseMs = Math.min(hostLifeMs / 4, maxPollMs);
+    while (!closing.signal.aborted) {
+      await this.#takeLeft(take).catch((error: unknown) => this.#isDefect(error));
+      await link.clock.sleep(pauseMs, closing.signal).catch(() => undefined);
     }
   }
 
   async #takeLeft(take: (left: AbandonedEvent) => void): Promise<void> {
-    const { link, log, run, hostLifeMs } = this.#options;
+    const { link, log, hostLifeMs: lifeMs } = this.#options;
     // After an outage that cut off every host, give the live ones time to report in before taking over.
-    const limit = link.upForMs() < hostLifeMs ? 0 : maxTaken;
+    const limit = link.upForMs() < lifeMs ? 0 : maxTaken;
     const own = Number(this.#hasMissed);
     this.#hasMissed = true;
-    const found = (await run('takeEvents', {
-      host: this.#host,
-      lifeMs: hostLifeMs,
-      limit,
-      own,
-    })) as string[];
+    const found = await link.list('events/take', { host: this.#host, lifeMs, limit, own });
     this.#hasMissed = false;
-    for (let index = 0; index + 1 < found.length; index += 2) {
-      const [field = '', text = ''] = found.slice(index, index + 2);
+    for (const [field, text] of pairsOf(found)) {
       if (this.#known.has(field)) continue;
       this.#known.add(field);
       const kept = keptEventOf(text);
@@ -213,21 +191,11 @@ class EventOutbox implements Outbox {
     }
   }
 
-  /** Retries the call until Redis responds. Resolves with undefined if this process shuts down first. */
-  async #untilAnswered<T>(work: () => Promise<T>): Promise<T | undefined> {
-    for (;;) {
-      try {
-        return await work();
-      } catch (error) {
-        if (!hasCode(error, 'queue_unavailable')) throw error;
-        if (this.#closing.signal.aborted) return undefined;
-        await this.#options.clock.sleep(retryEveryMs, this.#closing.signal).catch(() => undefined);
-      }
-    }
-  }
-
-  #logDefect(error: unknown): void {
+  /** Logs an error, unless Redis is unreachable. Returns true if it was logged. */
+  #isDefect(error: unknown): boolean {
+    if (hasCode(error, 'queue_unavailable')) return false;
     this.#options.log.error({ err: error }, 'redis refused an event');
+    return true;
   }
 }
 
@@ -236,8 +204,4 @@ function keptEventOf(text: string): OutboxEvent | null {
   const value = jsonOf(text);
   const isValid = isObject(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);
   return isValid ? (value as unknown as OutboxEvent) : null;
-}
-
-function fieldOf(notifierId: string, eventId: string): string {
-  return `${notifierId} ${eventId}`;
 }

@@ -1,25 +1,14 @@
-import type { Clock } from '../../core/lib/clock.ts';
-import type { Log } from '../../core/lib/log.ts';
 import type { PublishJob } from '../queue/job.ts';
-import type { KeepLimits } from '../queue/kept-bundles.ts';
-import type { RunRecord } from '../queue/run-record.ts';
-import { noRetries, type RetriesOf } from '../queue/run-retry.ts';
-import type { JobSeal } from './job-seal.ts';
+import { type QueueOptions, withDefaults } from '../queue/queue-options.ts';
+import { type JobSeal, jobSeal } from './job-seal.ts';
+import { RedisLink } from './link.ts';
+import { Pipelines } from './pipelines.ts';
 import type { RedisServer } from './redis-client.ts';
+import { RunStore } from './run-store.ts';
 
-export interface BullmqQueueOptions {
-  clock: Clock;
-  log: Log;
-  redis: RedisServer & { prefix: string };
+export interface BullmqQueueOptions extends QueueOptions {
+  redis: RedisServer;
   pipelineIds: readonly string[];
-  /** The maximum number of uploads in progress plus waiting runs, across all hosts. */
-  queueSize: number;
-  /** The same limit for a single pipeline. null means that only `queueSize` applies. Default: null. */
-  maxWaitingOf?: (pipelineId: string) => number | null;
-  /** The maximum number of concurrent jobs on this host. */
-  maxConcurrency: number;
-  /** How long finished runs are kept, in milliseconds. */
-  retentionMs: number;
   /**
    * A process that doesn't report for this many milliseconds is considered dead. Other hosts then take over
    * its runs and drop its unfinished uploads.
@@ -28,25 +17,6 @@ export interface BullmqQueueOptions {
   shared: SharedBundles;
   /** Signs jobs and verifies their signatures. Default: jobs aren't signed. */
   seal?: JobSeal;
-  /**
-   * Called when a finished run is deleted, on whichever host gets to it first. If that host dies halfway
-   * through, another host calls it again.
-   */
-  onExpire: (job: PublishJob) => Promise<void>;
-  /**
-   * Called when a job's staged files are no longer needed but its record is kept. Default: no-op. If this
-   * fails or the host dies first, another host removes the files from shared staging.
-   */
-  discard?: (job: PublishJob) => Promise<void>;
-  /** How long the bundles of finished runs stay staged. Default: as long as their records. */
-  keep?: KeepLimits;
-  /** How failed runs are retried. Default: never. */
-  retries?: RetriesOf;
-  /**
-   * Called before the outcome of an attempt is recorded, and when a run ends while waiting for its next
-   * attempt. `next` is the record that is about to be saved.
-   */
-  onOutcome?: (job: PublishJob, next: RunRecord) => void;
   /**
    * Resolves once all events so far have been stored outside this process. The queue doesn't end a run until
    * then. Never rejects. Default: resolves immediately.
@@ -65,16 +35,31 @@ export interface SharedBundles {
   remove(name: string): Promise<void>;
 }
 
-/** Fills in the defaults. */
-export function resolveOptions(options: BullmqQueueOptions) {
-  return {
-    ...options,
-    discard: options.discard ?? (async () => undefined),
-    keep: options.keep ?? { keepMs: options.retentionMs, maxBundles: 1e9, maxBytes: 1e15 },
-    retries: options.retries ?? noRetries,
-    onOutcome: options.onOutcome ?? (() => undefined),
-    flushed: options.flushed ?? (async () => undefined),
-  };
+/** The options with their defaults, and the parts of the queue that use Redis. */
+export interface QueueContext extends Required<BullmqQueueOptions> {
+  link: RedisLink;
+  store: RunStore;
+  pipelines: Pipelines;
 }
 
-export type ResolvedOptions = ReturnType<typeof resolveOptions>;
+/** Connects to Redis. Throws the same errors as `RedisLink.open` and `Pipelines.open`. */
+export async function openContext(options: BullmqQueueOptions): Promise<QueueContext> {
+  const { clock, log, workerTimeoutMs, discard, seal = jobSeal(), flushed = async () => undefined } = options;
+  const link = await RedisLink.open({ ...options.redis, log, clock });
+  try {
+    const store = new RunStore(link, workerTimeoutMs, seal);
+    const pipelines = await Pipelines.open({ ...options, link, store });
+    const discardNow = async (job: PublishJob): Promise<void> => {
+      try {
+        await discard?.(job);
+        if (job.staged !== null && job.archive !== undefined) await store.forgetStaged(job.archive.name);
+      } catch (error) {
+        log.warn({ run_id: job.runId, err: error }, 'the staged files of a run are removed later');
+      }
+    };
+    return { ...withDefaults(options), seal, flushed, link, store, pipelines, discard: discardNow };
+  } catch (error) {
+    link.close();
+    throw error;
+  }
+}

@@ -1,51 +1,22 @@
-import type { Queue } from 'bullmq';
-import type { PublishJob, RunOrigin } from '../queue/job.ts';
-import type {
-  AcceptedRun,
-  Admission,
-  AdmissionRequest,
-  Cancellation,
-  JobProcessor,
-  JobQueue,
-  KeptBundles,
-  Pause,
-  PipelineOverview,
-  QueueDepth,
-  RunQuery,
-} from '../queue/job-queue.ts';
+import type { RunOrigin } from '../queue/job.ts';
+import type { AdmissionRequest, Cancellation, JobProcessor, JobQueue, RunQuery } from '../queue/job-queue.ts';
 import { isRerunnable } from '../queue/kept-bundles.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
-import type { RunWatch } from '../queue/run-changes.ts';
-import type { RunPage } from '../queue/run-filter.ts';
+import { waitAtMost } from '../queue/run-changes.ts';
 import { type RunObserver, unobserved } from '../queue/run-observer.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
-import { dueRun } from '../queue/run-retry.ts';
+import { dueRun, supersededRun } from '../queue/run-retry.ts';
 import { cancelledRun, isCancelled } from '../queue/run-transitions.ts';
-import type { Triggers } from '../queue/trigger.ts';
 import { Admissions } from './admission.ts';
-import { type FinishPoll, finishPoll, type RunFeed, runFeed } from './bullmq-feed.ts';
-import { type BullmqQueueOptions, type ResolvedOptions, resolveOptions } from './bullmq-options.ts';
-import { bullmqTriggers } from './bullmq-triggers.ts';
+import { FinishPoll, RunFeed } from './bullmq-feed.ts';
+import { type BullmqQueueOptions, openContext, type QueueContext } from './bullmq-options.ts';
+import { noteDelivery } from './deliveries.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Housekeeping } from './housekeeping.ts';
-import { RedisLink } from './link.ts';
-import { PipelineQueues } from './pipelines.ts';
-import { keyRoot } from './redis-client.ts';
-import { type RunStore, runStore } from './run-store.ts';
 import { RunWorker } from './run-worker.ts';
-import { supersede } from './superseding.ts';
 
 /** The lifetime of the key that `prove` writes, in milliseconds. */
 const probeLifeMs = 60_000;
-
-/** The parts of the queue that need a connection to Redis. */
-interface Opened {
-  link: RedisLink;
-  /** The prefix of every key and channel. */
-  root: string;
-  store: RunStore;
-  pipelines: PipelineQueues;
-}
 
 /**
  * A job queue that several hosts share through Redis.
@@ -65,65 +36,59 @@ interface Opened {
  * outage cut off every host, that gives the live workers enough time to lock their jobs again.
  */
 export class BullmqQueue implements JobQueue {
-  readonly triggers: Triggers;
-  readonly #options: ResolvedOptions;
-  readonly #link: RedisLink;
-  readonly #root: string;
-  readonly #store: RunStore;
-  readonly #pipelines: PipelineQueues;
+  readonly #context: QueueContext;
   readonly #admissions: Admissions;
   readonly #finishes: FinishPoll;
   readonly #feed: RunFeed;
+  readonly #housekeeping: Housekeeping;
   /** The channel used to wake up the dispatchers on all hosts. */
   readonly #channel: string;
-  readonly #housekeeping: Housekeeping;
   #observer = unobserved;
   #dispatcher: Dispatcher | undefined;
   #closed: Promise<{ unfinished: string[] }> | undefined;
 
-  private constructor(options: ResolvedOptions, opened: Opened) {
-    const { link, root, store, pipelines } = opened;
-    const { clock } = options;
-    this.#options = options;
-    this.#link = link;
-    this.#root = root;
-    this.#store = store;
-    this.#pipelines = pipelines;
-    this.#channel = `${root}:wake`;
-    const onAccepted = (pipelineId: string, runId?: string): Promise<void> =>
-      this.#onAccepted(pipelineId, runId);
-    this.#admissions = new Admissions({ ...options, store, onAccepted });
-    this.triggers = bullmqTriggers({ clock, store, isOpen: () => this.#admissions.isOpen(), onAccepted });
-    this.#finishes = finishPoll(clock, (runIds) => store.finishedOf(runIds));
-    this.#feed = runFeed({ clock, link, reads: store, channel: `${root}:changes` });
+  private constructor(context: QueueContext) {
+    const { clock, link, store } = context;
+    this.#context = context;
+    this.#channel = link.key('wake');
+    this.#admissions = new Admissions({
+      ...context,
+      onAccepted: (pipelineId, confirmed) => this.#onAccepted(pipelineId, confirmed),
+    });
+    this.#finishes = new FinishPoll(clock, (runIds) => store.reads.finishedOf(runIds));
+    this.#feed = new RunFeed(clock, store.reads);
     this.#housekeeping = new Housekeeping({
-      ...options,
-      ...opened,
+      ...context,
       dispatcher: () => this.#dispatcher,
       handOver: (pipelineId) => this.#handOver(pipelineId),
-      discard: (job) => this.#discard(job),
     });
   }
 
-  /** Connects to Redis. Throws the same errors as `RedisLink.open` and `PipelineQueues.open`. */
+  /** Connects to Redis. Throws the same errors as `openContext`. */
   static async open(options: BullmqQueueOptions): Promise<BullmqQueue> {
-    const { clock, log, workerTimeoutMs } = options;
-    const { prefix, ...server } = options.redis;
-    const root = keyRoot(prefix, server);
-    const link = await RedisLink.open({ ...server, log, clock });
-    try {
-      const store = runStore(link, root, workerTimeoutMs, options.seal);
-      const pipelines = await PipelineQueues.open({ ...options, prefix, link, store });
-      return new BullmqQueue(resolveOptions(options), { link, root, store, pipelines });
-    } catch (error) {
-      link.close();
-      throw error;
-    }
+    return new BullmqQueue(await openContext(options));
   }
 
-  /** BullMQ's queues, keyed by pipeline. */
-  get queues(): ReadonlyMap<string, Queue> {
-    return this.#pipelines.queues;
+  readonly find = (runId: string) => this.#context.store.reads.find(runId);
+  readonly list = (ids: readonly string[], query: RunQuery) => this.#context.store.reads.list(ids, query);
+  readonly overview = (ids: readonly string[]) => this.#context.store.reads.overview(ids);
+  readonly waitingSince = (ids: readonly string[]) => this.#context.store.reads.waitingSince(ids);
+  readonly depth = () => this.#context.store.reads.depth();
+  readonly kept = () => this.#context.store.reads.kept();
+  readonly pauses = () => this.#context.store.pauses();
+  readonly pause = (id: string, reason: string | null) =>
+    this.#context.store.pause(id, reason, this.#context.clock.now());
+  readonly reserve = (request: AdmissionRequest) => this.#admissions.reserve(request);
+  readonly rerun = (runId: string, newRunId: string, origin: RunOrigin = {}) =>
+    this.#admissions.rerun(runId, { runId: newRunId, origin });
+  readonly untilFinished = (runId: string, signal: AbortSignal) => this.#finishes.wait(runId, signal);
+  readonly watch = (onChange: () => void) => this.#feed.watch(onChange);
+  readonly noteDelivery = (runId: string, note: DeliveryNote) =>
+    noteDelivery(this.#context.link, runId, note);
+  readonly drain = () => this.#admissions.drain();
+
+  get triggers() {
+    return this.#admissions.triggers;
   }
 
   /**
@@ -131,14 +96,14 @@ export class BullmqQueue implements JobQueue {
    * them still need to be published. Throws `queue_unavailable`.
    */
   async addPipelines(pipelineIds: readonly string[]): Promise<void> {
-    await this.#pipelines.add(pipelineIds);
+    await this.#context.pipelines.add(pipelineIds);
     for (const id of pipelineIds) this.#dispatcher?.consider(id);
   }
 
   /** Checks that Redis can store data. Throws a `queue_unavailable` error if it can't. */
   async prove(): Promise<void> {
-    const now = this.#options.clock.now().toISOString();
-    await this.#link.ask(() => this.#link.redis.set(`${this.#root}:probe`, now, 'PX', probeLifeMs));
+    const { clock, link } = this.#context;
+    await link.ask(() => link.redis.set(link.key('probe'), clock.now().toISOString(), 'PX', probeLifeMs));
   }
 
   /** Reports whether this host is aborting the run in order to hand it over to another host. */
@@ -146,71 +111,20 @@ export class BullmqQueue implements JobQueue {
     return this.#dispatcher?.isInterrupted(runId) ?? false;
   }
 
-  reserve(request: AdmissionRequest): Promise<Admission> {
-    return this.#admissions.reserve(request);
-  }
-
-  rerun(runId: string, newRunId: string, origin: RunOrigin = {}): Promise<AcceptedRun> {
-    return this.#admissions.rerun(runId, { runId: newRunId, origin });
-  }
-
-  find(runId: string): Promise<RunRecord | undefined> {
-    return this.#store.find(runId);
-  }
-
-  list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage> {
-    return this.#store.list(pipelineIds, query);
-  }
-
-  overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]> {
-    return this.#store.overview(pipelineIds);
-  }
-
-  waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]> {
-    return this.#store.waitingSince(pipelineIds);
-  }
-
-  depth(): Promise<QueueDepth> {
-    return this.#store.depth();
-  }
-
-  kept(): Promise<KeptBundles> {
-    return this.#store.kept();
-  }
-
-  untilFinished(runId: string, signal: AbortSignal): Promise<void> {
-    return this.#finishes.wait(runId, signal);
-  }
-
-  watch(onChange: () => void): RunWatch {
-    return this.#feed.watch(onChange);
-  }
-
-  noteDelivery(runId: string, note: DeliveryNote): Promise<void> {
-    return this.#store.noteDelivery(runId, note);
-  }
-
-  pause(pipelineId: string, reason: string | null): Promise<Pause> {
-    return this.#store.pause(pipelineId, reason, this.#options.clock.now());
-  }
-
   async resume(pipelineId: string): Promise<boolean> {
-    const wasPaused = await this.#store.resume(pipelineId);
+    const wasPaused = await this.#context.store.resume(pipelineId);
     this.#wake(pipelineId);
     return wasPaused;
   }
 
-  pauses(): Promise<ReadonlyMap<string, Pause>> {
-    return this.#store.pauses();
-  }
-
   async cancel(runId: string): Promise<Cancellation> {
-    const found = await this.#store.find(runId);
+    const { store, clock, retentionMs, discard } = this.#context;
+    const found = await store.reads.find(runId);
     if (found === undefined) throw runUnknown();
-    const ended = cancelledRun(found, null, this.#options.clock.now());
-    const job = await this.#store.jobOf(runId);
+    const ended = cancelledRun(found, null, clock.now());
+    const job = await store.admission.jobOf(runId);
     const rerunnable = job !== null && isRerunnable(job, ended);
-    const done = await this.#store.cancel({ ...ended, rerunnable }, this.#options.retentionMs);
+    const done = await store.cancel({ ...ended, rerunnable }, retentionMs);
     if (done === null) throw runUnknown();
     const { outcome, record } = done;
     if (outcome === 'finished') {
@@ -218,51 +132,43 @@ export class BullmqQueue implements JobQueue {
       return { outcome: 'repeated', record };
     }
     if (outcome === 'forgotten') {
-      await this.#pipelines.withdraw(record.pipeline_id, runId);
+      await this.#removeTicket(record.pipeline_id, runId);
       // Runs that were waiting behind this one may be able to start now.
       this.#wake(record.pipeline_id);
-      await this.#discard(done.job);
+      await discard(done.job);
     }
     return { outcome, record };
   }
 
   async retryNow(runId: string): Promise<RunRecord> {
-    const found = await this.#store.find(runId);
-    const now = this.#options.clock.now();
-    const done = found === undefined ? null : await this.#store.retryNow(dueRun(found, now));
+    const { store, clock, pipelines } = this.#context;
+    const found = await store.reads.find(runId);
+    const done = found === undefined ? null : await store.retryNow(dueRun(found, clock.now()));
     if (done === null) throw runUnknown();
     const { outcome, record } = done;
     if (outcome === 'finished') throw nothingToRetry(record.status);
     if (outcome === 'due') {
-      await this.#pipelines.promote(record.pipeline_id, runId);
+      await pipelines.get(record.pipeline_id)?.promote(runId);
       this.#wake(record.pipeline_id);
     }
     return record;
   }
 
   async start(process: JobProcessor, observer: RunObserver = unobserved): Promise<void> {
-    const options = this.#options;
-    const [link, store, pipelines] = [this.#link, this.#store, this.#pipelines];
+    const { link, pipelines } = this.#context;
     this.#observer = observer;
-    const discard = (job: PublishJob): Promise<void> => this.#discard(job);
-    const parts = { ...options, store, pipelines };
-    const worker = new RunWorker({ ...parts, process, observer, discard });
+    const worker = new RunWorker({ ...this.#context, process, observer });
     const wake = (pipelineId: string): void => this.#wake(pipelineId);
-    const dispatcher = new Dispatcher({ ...parts, link, worker, wake });
+    const dispatcher = new Dispatcher({ ...this.#context, worker, wake });
     this.#dispatcher = dispatcher;
     const subscriber = link.another();
     subscriber.on('message', (from: string, id: string) =>
       from === this.#channel ? dispatcher.consider(id) : dispatcher.cancel(id),
     );
-    const channels = [this.#channel, `${this.#root}:cancel`];
+    const channels = [this.#channel, link.key('cancel')];
     // Subscribe on every connection, since automatic resubscription is turned off in `redis-client.ts`.
     subscriber.on('ready', () => void subscriber.subscribe(...channels).catch(() => undefined));
-    subscriber.connect().catch(() => undefined);
     for (const id of pipelines.ids) dispatcher.consider(id);
-  }
-
-  drain(): void {
-    this.#admissions.drain();
   }
 
   close(timeoutMs: number): Promise<{ unfinished: string[] }> {
@@ -270,49 +176,56 @@ export class BullmqQueue implements JobQueue {
   }
 
   async #shutDown(timeoutMs: number): Promise<{ unfinished: string[] }> {
+    const { clock, link, pipelines } = this.#context;
     this.drain();
-    const enough = new AbortController();
-    const timeout = this.#options.clock.sleep(timeoutMs, enough.signal).catch(() => undefined);
-    await Promise.race([timeout, Promise.all([this.#admissions.idle(), this.#dispatcher?.settled()])]);
-    enough.abort();
+    const settled = Promise.all([this.#admissions.idle(), this.#dispatcher?.settled()]);
+    await waitAtMost(clock, timeoutMs, settled);
     await this.#admissions.close();
     const unfinished = (await this.#dispatcher?.abort()) ?? [];
     await Promise.all([this.#housekeeping.close(), this.#finishes.close(), this.#feed.close()]);
-    await this.#pipelines.close();
-    this.#link.close();
+    await pipelines.close();
+    link.close();
     return { unfinished };
   }
 
   #wake(pipelineId: string): void {
-    void this.#link.redis.publish(this.#channel, pipelineId).catch(() => undefined);
+    void this.#context.link.redis.publish(this.#channel, pipelineId).catch(() => undefined);
   }
 
-  async #handOver(pipelineId: string, runId?: string): Promise<void> {
-    await this.#pipelines.handOver(pipelineId, runId);
+  async #handOver(pipelineId: string, confirmed?: string): Promise<void> {
+    await this.#context.pipelines.handOver(pipelineId, confirmed);
     this.#wake(pipelineId);
   }
 
-  async #onAccepted(pipelineId: string, runId?: string): Promise<void> {
-    const { log } = this.#options;
-    const onEnd = (job: PublishJob): Promise<void> => {
-      this.#observer.superseded({ pipelineId: job.pipelineId });
-      return this.#pipelines.withdraw(job.pipelineId, job.runId);
-    };
+  async #onAccepted(pipelineId: string, confirmed?: string): Promise<void> {
     try {
-      await supersede(pipelineId, { ...this.#options, store: this.#store, onEnd });
-      await this.#handOver(pipelineId, runId);
+      await this.#supersede(pipelineId);
+      await this.#handOver(pipelineId, confirmed);
     } catch (error) {
-      log.warn({ pipeline_id: pipelineId, err: error }, 'accepted; enqueued once redis answers');
+      const fields = { pipeline_id: pipelineId, err: error };
+      this.#context.log.warn(fields, 'accepted; enqueued once redis answers');
     }
   }
 
-  async #discard(job: PublishJob): Promise<void> {
-    try {
-      await this.#options.discard(job);
-      if (job.staged !== null && job.archive !== undefined) await this.#store.forgetStaged(job.archive.name);
-    } catch (error) {
-      const { log } = this.#options;
-      log.warn({ run_id: job.runId, err: error }, 'the staged files of a run are removed later');
+  /**
+   * Ends the pipeline's runs that are waiting for their next attempt but have been replaced by newer runs. If
+   * this host dies first, such a run ends when its next attempt is due.
+   */
+  async #supersede(pipelineId: string): Promise<void> {
+    const { store, clock, retries, retentionMs, onOutcome } = this.#context;
+    for (const { job, record } of await store.claims.retrying(pipelineId)) {
+      const newer = await store.claims.newerThan(job, retries(job.pipelineId));
+      if (newer === undefined) continue;
+      const ended = supersededRun(record, newer, clock.now());
+      const next = { ...ended, rerunnable: isRerunnable(job, ended) };
+      if (!(await store.claims.supersede(job, next, retentionMs))) continue;
+      onOutcome(job, next);
+      this.#observer.superseded({ pipelineId: job.pipelineId });
+      await this.#removeTicket(job.pipelineId, job.runId);
     }
+  }
+
+  async #removeTicket(pipelineId: string, runId: string): Promise<void> {
+    await this.#context.pipelines.get(pipelineId)?.remove(runId);
   }
 }

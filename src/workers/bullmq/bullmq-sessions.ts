@@ -2,12 +2,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { silentLog } from '../../core/lib/log.ts';
 import type { EndedSessions } from '../queue/ended-sessions.ts';
 import { RedisLink } from './link.ts';
-import { keyRoot, type RedisServer } from './redis-client.ts';
-
-export interface BullmqEndedSessionsOptions extends RedisServer {
-  clock: Clock;
-  prefix: string;
-}
+import type { RedisServer } from './redis-client.ts';
 
 /** The latest time a `Date` can hold. */
 const lastTime = 8.64e15;
@@ -20,33 +15,35 @@ const retryAfterMs = 15_000;
  * Keeps track of sessions that were ended on any host. It doesn't connect until the first request, because
  * most daemons rarely need it.
  */
-export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOptions): EndedSessions {
-  const { clock } = server;
-  let link: Promise<RedisLink> | undefined;
+export function bullmqEndedSessions(options: RedisServer & { clock: Clock }): EndedSessions {
+  const { clock } = options;
+  let opening: Promise<RedisLink> | undefined;
   const linked = (): Promise<RedisLink> => {
-    if (link !== undefined) return link;
+    if (opening !== undefined) return opening;
     // Outages are already logged by the queue's own connection.
-    link = RedisLink.open({ ...server, withinMs, log: silentLog });
-    link.catch(() => clock.timeout(retryAfterMs, () => (link = undefined), { unref: true }));
-    return link;
+    opening = RedisLink.open({ ...options, withinMs, log: silentLog });
+    opening.catch(() => clock.timeout(retryAfterMs, () => (opening = undefined), { unref: true }));
+    return opening;
   };
-  const ask = async <T>(work: (opened: RedisLink) => Promise<T>): Promise<T> => {
-    const opened = await linked();
-    return opened.ask(() => work(opened));
+  const add = async (id: string, expiresAt: Date, onlyNew: boolean): Promise<boolean> => {
+    const link = await linked();
+    const [key, end] = [keyOf(link, id), expiresAt.getTime()];
+    const lifeMs = Math.max(1, end - clock.now().getTime());
+    const answer = await link.ask(() =>
+      onlyNew ? link.redis.set(key, end, 'PX', lifeMs, 'NX') : link.redis.set(key, end, 'PX', lifeMs),
+    );
+    return answer === 'OK';
   };
-  const key = (id: string): string => `${keyRoot(prefix, server)}:ended-session:${id}`;
-  const lifeOf = (expiresAt: Date): number => Math.max(1, expiresAt.getTime() - clock.now().getTime());
   return {
     add: async (id, expiresAt) => {
-      await ask(({ redis }) => redis.set(key(id), expiresAt.getTime(), 'PX', lifeOf(expiresAt)));
+      await add(id, expiresAt, false);
     },
-    addOnce: async (id, expiresAt) =>
-      (await ask(({ redis }) => redis.set(key(id), expiresAt.getTime(), 'PX', lifeOf(expiresAt), 'NX'))) ===
-      'OK',
+    addOnce: (id, expiresAt) => add(id, expiresAt, true),
     among: async (ids) => {
       const found = new Map<string, Date>();
       if (ids.length === 0) return found;
-      const ends = await ask(({ redis }) => redis.mget(ids.map(key)));
+      const link = await linked();
+      const ends = await link.ask(() => link.redis.mget(ids.map((id) => keyOf(link, id))));
       ids.forEach((id, index) => {
         const end = ends[index] ?? null;
         // Even if another program overwrote the time, treat the session as ended.
@@ -54,6 +51,10 @@ export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOp
       });
       return found;
     },
-    close: () => void link?.then((opened) => opened.close()).catch(() => undefined),
+    close: () => void opening?.then((opened) => opened.close()).catch(() => undefined),
   };
+}
+
+function keyOf(link: RedisLink, id: string): string {
+  return link.key(`ended-session:${id}`);
 }

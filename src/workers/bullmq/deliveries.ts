@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../../core/lib/clock.ts';
-import { hasCode } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { onAbort } from '../../core/lib/on-abort.ts';
 import {
+  type Claim,
   inOrder,
   maxUndelivered,
   redeliveryRunning,
@@ -18,106 +16,96 @@ import {
   noFailedDeliveries,
   withNote,
 } from '../queue/run-record.ts';
-import { isEvent, jsonOf } from './job-shape.ts';
 import type { RedisLink } from './link.ts';
-import { isObject } from './record-shape.ts';
-import type { RunScript } from './scripts.ts';
+import { pairsOf } from './scripts.ts';
+import { isEvent, isObject, jsonOf } from './shapes.ts';
 
-interface BullmqUndeliveredOptions {
-  clock: Clock;
+interface RedisUndeliveredOptions {
+  link: RedisLink;
   log: Log;
-  link: Pick<RedisLink, 'ask' | 'redis'>;
-  run: RunScript;
-  prefix: string;
+  /** Once it aborts, events that could not be stored are given up. */
+  signal: AbortSignal;
   onDropped: (notifierId: string, count: number) => void;
 }
 
 /** If a host dies during a redelivery, other hosts have to wait this long, in milliseconds. */
 const claimLifeMs = 15_000;
-const retryEveryMs = 500;
 
 /**
- * Stores the undelivered events of all hosts in Redis. While Redis is unreachable, new events wait in memory,
- * and `close` keeps trying to store them until `signal` aborts.
+ * Stores the undelivered events of all hosts in Redis. While Redis is unreachable, new events wait in memory.
  */
-export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: BullmqUndeliveredOptions): {
-  events: UndeliveredEvents;
-  close: (signal: AbortSignal) => Promise<void>;
-} {
-  const closing = new AbortController();
-  let writing: Promise<void> = Promise.resolve();
+export class RedisUndelivered implements UndeliveredEvents {
+  readonly #options: RedisUndeliveredOptions;
+  #writing: Promise<void> = Promise.resolve();
 
-  const write = async (notifierId: string, undelivered: Undelivered): Promise<void> => {
-    const { event } = undelivered;
-    for (;;) {
-      try {
-        const gone = await run('keepUndelivered', {
-          notifier: notifierId,
-          event: event.id,
-          happened: Date.parse(event.timestamp),
-          undelivered: JSON.stringify(undelivered),
-          limit: maxUndelivered,
-        });
-        if (Number(gone) > 0) onDropped(notifierId, Number(gone));
-        return;
-      } catch (error) {
-        if (!hasCode(error, 'queue_unavailable') || closing.signal.aborted) {
-          const fields = { notifier: notifierId, event_id: event.id, event_type: event.type, err: error };
-          log.error(fields, 'an undelivered event could not be kept');
-          return;
-        }
-        await clock.sleep(retryEveryMs, closing.signal).catch(() => undefined);
-      }
+  constructor(options: RedisUndeliveredOptions) {
+    this.#options = options;
+  }
+
+  /** Stores the event. Writes happen one at a time, so that the order is preserved. */
+  keep(notifierId: string, undelivered: Undelivered): Promise<void> {
+    return (this.#writing = this.#writing.then(() => this.#write(notifierId, undelivered)));
+  }
+
+  /** Resolves once every event so far is stored or given up. */
+  async settled(): Promise<void> {
+    await this.#writing;
+  }
+
+  async list(notifierId: string): Promise<Undelivered[]> {
+    const { link } = this.#options;
+    const found = await link.ask(() => link.redis.hvals(link.key(`undelivered:${notifierId}`)));
+    const entries = found.flatMap(entriesOf).sort(inOrder);
+    return entries.map(({ undelivered }) => undelivered);
+  }
+
+  async remove(notifier: string, event: string): Promise<void> {
+    await this.#options.link.run('events/remove', { notifier, event });
+  }
+
+  async counts(): Promise<ReadonlyMap<string, number>> {
+    const found = pairsOf(await this.#options.link.list('events/counts', {}));
+    return new Map(found.map(([notifier, count]) => [notifier, Number(count)]));
+  }
+
+  async claim(notifier: string): Promise<Claim> {
+    const { link } = this.#options;
+    const owner = randomUUID();
+    const extend = (lifeMs: number): Promise<unknown> =>
+      link.run('events/claim', { notifier, owner, lifeMs });
+    if ((await extend(claimLifeMs)) !== 1) throw redeliveryRunning(notifier);
+    // If Redis is unreachable for longer than this, two hosts may send the same event, with the same id.
+    const heartbeat = link.clock.every(
+      claimLifeMs / 3,
+      () => void extend(claimLifeMs).catch(() => undefined),
+    );
+    return {
+      release: async () => {
+        heartbeat.cancel();
+        await extend(0).catch(() => undefined);
+      },
+    };
+  }
+
+  async #write(notifier: string, undelivered: Undelivered): Promise<void> {
+    const { link, log, signal, onDropped } = this.#options;
+    const { id, timestamp, type } = undelivered.event;
+    const args = { notifier, event: id, happened: Date.parse(timestamp), limit: maxUndelivered };
+    const text = JSON.stringify(undelivered);
+    try {
+      const gone = await link.untilAvailable(signal, () =>
+        link.run('events/keep', { ...args, undelivered: text }),
+      );
+      if (Number(gone) > 0) onDropped(notifier, Number(gone));
+    } catch (error) {
+      const fields = { notifier, event_id: id, event_type: type, err: error };
+      log.error(fields, 'an undelivered event could not be kept');
     }
-  };
-
-  return {
-    events: {
-      // Write one at a time, so that the order is preserved.
-      keep: (notifierId, undelivered) => (writing = writing.then(() => write(notifierId, undelivered))),
-      list: async (notifierId) => {
-        const found = await link.ask(() => link.redis.hvals(`${prefix}:undelivered:${notifierId}`));
-        return found
-          .flatMap(keptOf)
-          .sort(inOrder)
-          .map(({ undelivered }) => undelivered);
-      },
-      remove: async (notifier, event) => {
-        await run('removeUndelivered', { notifier, event });
-      },
-      counts: async () => {
-        const flat = (await run('countUndelivered', {})) as (string | number)[];
-        return new Map(
-          flat.flatMap((one, index) => (index % 2 === 0 ? [[String(one), Number(flat[index + 1])]] : [])),
-        );
-      },
-      claim: (notifierId) => claim(notifierId, run, clock),
-    },
-    close: async (signal) => {
-      const release = onAbort(signal, () => closing.abort());
-      await writing;
-      release();
-    },
-  };
-}
-
-async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType<UndeliveredEvents['claim']> {
-  const owner = randomUUID();
-  const extend = async (lifeMs: number): Promise<boolean> =>
-    (await run('claimUndelivered', { notifier, owner, lifeMs })) === 1;
-  if (!(await extend(claimLifeMs))) throw redeliveryRunning(notifier);
-  // If Redis is unreachable for longer than this, two hosts may send the same event, with the same id.
-  const heartbeat = clock.every(claimLifeMs / 3, () => void extend(claimLifeMs).catch(() => undefined));
-  return {
-    release: async () => {
-      heartbeat.cancel();
-      await extend(0).catch(() => undefined);
-    },
-  };
+  }
 }
 
 /** Parses an undelivered event. Returns an empty list if another program has overwritten it. */
-function keptOf(text: string): UndeliveredEntry[] {
+function entriesOf(text: string): UndeliveredEntry[] {
   const space = text.indexOf(' ');
   const [seq, undelivered] = [Number(text.slice(0, space)), jsonOf(text.slice(space + 1))];
   return isObject(undelivered) && isEvent(undelivered['event'])
@@ -128,22 +116,14 @@ function keptOf(text: string): UndeliveredEntry[] {
 /**
  * Implements `JobQueue.noteDelivery` in Redis. Failed deliveries are stored next to the record rather than in
  * it, because the worker overwrites the whole record on every save. Each save then merges them back in.
- *
- * @param at Maps a name used in the scripts to its Redis key.
  */
-export function deliveryNotes(
-  { ask, redis }: Pick<RedisLink, 'ask' | 'redis'>,
-  run: RunScript,
-  at: (key: string) => string,
-): (runId: string, note: DeliveryNote) => Promise<void> {
-  return async (runId, note) => {
-    for (;;) {
-      const before = (await ask(() => redis.hget(at(`run:${runId}`), 'deliveries'))) ?? '';
-      const next = withNote(before === '' ? noFailedDeliveries : membersOf(before), note);
-      if (next === null) return;
-      if ((await run('note', { runId, before, after: textOf(next) })) === 1) return;
-    }
-  };
+export async function noteDelivery(link: RedisLink, runId: string, note: DeliveryNote): Promise<void> {
+  for (;;) {
+    const before = (await link.ask(() => link.redis.hget(link.key(`run:${runId}`), 'deliveries'))) ?? '';
+    const next = withNote(before === '' ? noFailedDeliveries : membersOf(before), note);
+    if (next === null) return;
+    if ((await link.run('runs/note', { runId, before, after: textOf(next) })) === 1) return;
+  }
 }
 
 // Formats the members of the record as JSON without the braces, for `withDeliveries` in `shared.lua`.

@@ -1,25 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import type { Job } from 'bullmq';
-import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
 import { cancelled } from '../queue/refusals.ts';
-import type { RedisLink } from './link.ts';
-import type { PipelineQueues } from './pipelines.ts';
-import type { RunStore } from './run-store.ts';
+import type { QueueContext } from './bullmq-options.ts';
 import type { RunWorker } from './run-worker.ts';
 import type { Ticket } from './tickets.ts';
 
-export interface DispatcherOptions {
-  link: RedisLink;
-  store: RunStore;
-  pipelines: PipelineQueues;
+interface DispatcherOptions extends QueueContext {
   worker: RunWorker;
-  clock: Clock;
-  log: Log;
-  /** The maximum number of concurrent runs on this host. */
-  maxConcurrency: number;
-  workerTimeoutMs: number;
   /** Notifies all hosts that the pipeline may have a job waiting. */
   wake: (pipelineId: string) => void;
 }
@@ -95,12 +82,12 @@ export class Dispatcher {
 
   /** Aborts this host's runs and returns them to the queue for other hosts. Resolves with their ids. */
   async abort(): Promise<string[]> {
-    const { worker } = this.#options;
     const text = 'this worker stopped before the run ended; another worker repeats it';
     const reason = new WaybillError('aborted', text);
-    worker.stop();
+    const timer = this.#options.worker.stop();
     for (const { abort } of this.#running.values()) abort.abort(reason);
-    await worker.finish(this.settled());
+    await this.settled();
+    timer.cancel();
     return this.#requeued;
   }
 
@@ -145,27 +132,24 @@ export class Dispatcher {
   async #beginNext(pipelineId: string): Promise<void> {
     const { store, pipelines } = this.#options;
     if (!(await store.mayTake(pipelineId))) return;
-    const token = randomUUID();
-    const job = await pipelines.next(pipelineId, token);
-    if (job !== undefined) this.#begin(pipelineId, job, token);
+    const ticket = await pipelines.get(pipelineId)?.next(randomUUID());
+    if (ticket !== undefined) this.#begin(ticket);
   }
 
-  #begin(pipelineId: string, job: Job<Ticket>, token: string): void {
-    const { store, pipelines, worker, clock, log, workerTimeoutMs } = this.#options;
-    const runId = job.id ?? '';
+  #begin(ticket: Ticket): void {
+    const { store, worker, clock, log, workerTimeoutMs } = this.#options;
+    const { runId, pipelineId, token } = ticket;
     const abort = new AbortController();
+    const hold = async (): Promise<void> => {
+      if (!(await store.claims.hold(runId, token, workerTimeoutMs)))
+        abort.abort(new WaybillError('lease_lost', 'another worker has taken this run over'));
+    };
     const beat = (): void => {
-      void pipelines.hold(job, token).catch(() => undefined);
-      void store.hold(runId, token, workerTimeoutMs).then(
-        (held) => {
-          if (!held) abort.abort(new WaybillError('lease_lost', 'another worker has taken this run over'));
-        },
-        () => undefined,
-      );
+      for (const renewal of [ticket.hold(), hold()]) void renewal.catch(() => undefined);
     };
     const heartbeat = clock.every(workerTimeoutMs / 4, beat);
     const done = worker
-      .run({ job, token }, abort.signal)
+      .run(ticket, abort.signal)
       .then((isRequeued) => {
         if (isRequeued) this.#requeued.push(runId);
       })

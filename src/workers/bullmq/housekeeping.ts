@@ -1,25 +1,12 @@
-import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import type { PublishJob } from '../queue/job.ts';
-import type { ResolvedOptions } from './bullmq-options.ts';
+import type { QueueContext } from './bullmq-options.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import type { RedisLink } from './link.ts';
-import type { PipelineQueues } from './pipelines.ts';
-import type { RunStore } from './run-store.ts';
 
-export interface HousekeepingOptions extends Pick<
-  ResolvedOptions,
-  'clock' | 'log' | 'keep' | 'shared' | 'onExpire' | 'workerTimeoutMs'
-> {
-  link: RedisLink;
-  store: RunStore;
-  pipelines: PipelineQueues;
+export interface HousekeepingOptions extends QueueContext {
   /** Returns the dispatcher, or undefined if this host hasn't started running jobs yet. */
   dispatcher: () => Dispatcher | undefined;
   /** Moves the pipeline's accepted runs from the outbox to BullMQ. */
   handOver: (pipelineId: string) => Promise<void>;
-  /** Removes a job's staged files, but keeps its record. */
-  discard: (job: PublishJob) => Promise<void>;
 }
 
 const tickMs = 1_000;
@@ -35,7 +22,7 @@ export class Housekeeping {
 
   constructor(options: HousekeepingOptions) {
     this.#options = options;
-    this.#ticking = this.#tick(options.clock);
+    this.#ticking = this.#tick();
   }
 
   async close(): Promise<void> {
@@ -47,7 +34,8 @@ export class Housekeeping {
    * Runs one round of maintenance. If it keeps failing, only the first failure is logged. Outages are logged
    * by the Redis link.
    */
-  async #tick(clock: Clock): Promise<void> {
+  async #tick(): Promise<void> {
+    const { clock, log } = this.#options;
     const { signal } = this.#closing;
     let hasFailed = false;
     while (!signal.aborted) {
@@ -56,7 +44,7 @@ export class Housekeeping {
         hasFailed = false;
       } catch (error) {
         if (!hasFailed && !hasCode(error, 'queue_unavailable'))
-          this.#options.log.error({ err: error }, 'housekeeping of the queue failed');
+          log.error({ err: error }, 'housekeeping of the queue failed');
         hasFailed = true;
       }
       await clock.sleep(tickMs, signal).catch(() => undefined);
@@ -64,20 +52,20 @@ export class Housekeeping {
   }
 
   async #sweep(): Promise<void> {
-    const { link, store, pipelines, keep, shared } = this.#options;
+    const { link, store, pipelines, keep, shared, handOver, discard, onExpire } = this.#options;
     if (link.upForMs() === 0) return;
-    store.checkReplicas();
+    store.confirmation.check();
     await pipelines.reopen();
-    for (const pipelineId of await store.outboxes()) await this.#options.handOver(pipelineId);
+    for (const pipelineId of await store.outboxes()) await handOver(pipelineId);
     const dispatcher = this.#options.dispatcher();
     if (dispatcher !== undefined) {
       if (this.#isRescueDue()) await pipelines.rescue();
-      for (const id of await store.waiting([...pipelines.queues.keys()])) dispatcher.consider(id);
+      for (const id of await store.waiting(pipelines.ids)) dispatcher.consider(id);
+      for (const id of await store.claims.cancelled(dispatcher.runIds)) dispatcher.cancel(id);
     }
-    for (const id of await store.cancelled(dispatcher?.runIds ?? [])) dispatcher?.cancel(id);
-    for (const job of await store.overkept(keep, sweepLimit)) await this.#options.discard(job);
+    for (const job of await store.overkept(keep, sweepLimit)) await discard(job);
     for (const { runId, job } of await store.expired(sweepLimit)) {
-      if (job !== null) await this.#options.onExpire(job);
+      if (job !== null) await onExpire(job);
       await store.forget(runId);
     }
     for (const name of await store.unwanted(sweepLimit)) {

@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { PublishJob } from '../queue/job.ts';
-import { asJob, jsonOf } from './job-shape.ts';
+import { asJob, jsonOf } from './shapes.ts';
 
 /**
  * Converts jobs to text for Redis, where other programs might tamper with them. If keys are configured, the

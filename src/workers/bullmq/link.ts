@@ -3,7 +3,9 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { describeNetworkError, errnoOf } from '../../core/lib/system-errors.ts';
-import { keepConnected, type RedisClient, redisClient, type RedisServer } from './redis-client.ts';
+import { keepConnected, keyRoot, type RedisClient, redisClient, type RedisServer } from './redis-client.ts';
+import { asUnavailable, isDamage, isReply, plain, type Refusal, refusalOf } from './redis-errors.ts';
+import { defineScripts, type RunScript } from './scripts.ts';
 
 export interface LinkOptions extends RedisServer {
   log: Log;
@@ -12,49 +14,10 @@ export interface LinkOptions extends RedisServer {
   withinMs?: number;
 }
 
-const firstConnectionMs = 10_000;
-
-/** Redis errors that are caused by the server's current state rather than by the call itself. */
-const passing =
-  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
-
-interface Refusal {
-  why: string;
-  hint: string;
-}
-
-/**
- * Explains to operators why Redis rejects writes and what they can do about it. Keyed by the reply's first
- * word.
- */
-const refusals: Record<string, Refusal> = {
-  OOM: {
-    why: 'Redis is out of memory and stores nothing',
-    hint: 'raise maxmemory of Redis, or remove other data from it',
-  },
-  READONLY: { why: 'this Redis is a read-only replica', hint: 'let the URL name the primary' },
-  MISCONF: {
-    why: 'Redis cannot write to its disk and stores nothing',
-    hint: 'free space on the disk of Redis; its log has the cause',
-  },
-  NOPERM: {
-    why: 'the Redis user lacks a permission',
-    hint: 'give the user of the URL all commands on the keys and channels that docs/queue.md lists',
-  },
-  NOAUTH: { why: 'Redis asks for a password', hint: 'write the password into the URL' },
-  WRONGPASS: { why: 'Redis does not accept the password', hint: 'correct the password in the URL' },
-  NOREPLICAS: {
-    why: 'Redis has fewer replicas than min-replicas-to-write',
-    hint: 'check the replicas: `redis-cli info replication` on the primary lists them',
-  },
-  WRONGTYPE: {
-    why: 'another program has replaced a key of the queue by one of another type',
-    hint: 'remove the key: `redis-cli --scan` with the prefix of the queue lists them, and `type` shows the type',
-  },
-};
 const refusalLogEveryMs = 60_000;
 /** How long the error of a rejected command is reported as the reason for a missing connection. */
 const refusalExplainsMs = 5_000;
+const maxRetryPauseMs = 2_000;
 
 /**
  * This process's connection to Redis. It reconnects automatically, and calls fail immediately while it is
@@ -66,6 +29,12 @@ export class RedisLink {
   readonly server: RedisServer;
   readonly clock: Clock;
   readonly log: Log;
+  /** The prefix of every key and channel. */
+  readonly root: string;
+  /** Calls a script. Throws the same errors as `ask`. */
+  readonly run: RunScript;
+  /** Like `run`, for a script that returns a list. Numbers are returned as text. */
+  readonly list: RunScript<string[]>;
   /** Additional clients that use the same settings. */
   readonly #others: RedisClient[] = [];
   /**
@@ -79,10 +48,11 @@ export class RedisLink {
   /** The time at which each kind of rejection was last logged. */
   readonly #loggedAt = new Map<string, number>();
 
-  private constructor({ log, clock }: { log: Log; clock: Clock }, server: RedisServer) {
+  private constructor(clock: Clock, log: Log, server: RedisServer) {
     this.clock = clock;
     this.log = log;
     this.server = server;
+    this.root = keyRoot(server);
     this.redis = redisClient(server);
     this.redis.on('error', (error: Error) => {
       const { lastNodeError } = error as { lastNodeError?: unknown };
@@ -94,6 +64,9 @@ export class RedisLink {
     this.redis.on('ready', () => this.#onReady());
     this.redis.on('close', () => this.#onClose());
     keepConnected(this.redis, () => this.#isClosed);
+    const script = defineScripts(this.redis, this.root);
+    this.run = (...call) => this.ask(() => script(...call));
+    this.list = async (...call) => ((await this.run(...call)) as unknown[]).map(String);
   }
 
   /**
@@ -102,12 +75,11 @@ export class RedisLink {
    * Also throws `config_invalid` if the settings are for a single Redis but this one is a Cluster, or the
    * other way around.
    */
-  static async open(options: LinkOptions): Promise<RedisLink> {
-    const { log, clock, withinMs = firstConnectionMs, ...server } = options;
-    const link = new RedisLink({ log, clock }, server);
+  static async open({ log, clock, withinMs = 10_000, ...server }: LinkOptions): Promise<RedisLink> {
+    const link = new RedisLink(clock, log, server);
     try {
       await link.#connect(withinMs);
-      await checkServer(link, log);
+      await checkServer(link);
     } catch (error) {
       link.close();
       throw error;
@@ -115,11 +87,16 @@ export class RedisLink {
     return link;
   }
 
+  /** Returns the Redis key or channel of a name that `scripts/shared.lua` lists. */
+  key(name: string): string {
+    return `${this.root}:${name}`;
+  }
+
   /**
    * Runs a Redis call. Throws `queue_unavailable` if Redis is unreachable or currently can't answer or store
    * anything. Any other error is a bug. Errors never include the URL or any command arguments.
    */
-  readonly ask = async <T>(work: () => Promise<T>, client: RedisClient = this.redis): Promise<T> => {
+  async ask<T>(work: () => Promise<T>, client: RedisClient = this.redis): Promise<T> {
     try {
       return await work();
     } catch (error) {
@@ -128,7 +105,6 @@ export class RedisLink {
       // `socketTimeout` closes it, and reconnecting would break the calls to all the other nodes.
       if (error instanceof Error && error.message === 'Command timed out' && !(client instanceof Cluster))
         client.disconnect(true);
-      // Reconnect after READONLY, since another server may be the primary by now.
       const refusal = refusalOf(error);
       if (refusal !== null) this.#noteRefusal(refusal);
       const thrown = asUnavailable(error, refusal ?? (isReply(error) ? null : this.#recentRefusal()));
@@ -137,7 +113,22 @@ export class RedisLink {
         this.#upSince = this.clock.monotonic();
       throw thrown;
     }
-  };
+  }
+
+  /**
+   * Repeats a call until Redis is reachable. Once `signal` has aborted, throws `queue_unavailable` instead of
+   * repeating it. Other errors are thrown immediately.
+   */
+  async untilAvailable<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, maxRetryPauseMs)) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!hasCode(error, 'queue_unavailable') || signal.aborted) throw error;
+        await this.clock.sleep(pauseMs, signal).catch(() => undefined);
+      }
+    }
+  }
 
   /**
    * Returns how long, in milliseconds, the connection has been up without a failed call. Returns 0 if it's
@@ -147,15 +138,13 @@ export class RedisLink {
     return this.#upSince === null ? 0 : Math.max(1, this.clock.monotonic() - this.#upSince);
   }
 
-  /**
-   * Creates another client with the same settings. It isn't connected yet, and gets closed along with this
-   * link.
-   */
+  /** Opens another connection with the same settings. It gets closed along with this link. */
   another(): RedisClient {
     const other = redisClient(this.server);
     other.on('error', () => undefined);
     keepConnected(other, () => this.#isClosed);
     this.#others.push(other);
+    connect(other);
     return other;
   }
 
@@ -173,17 +162,14 @@ export class RedisLink {
         resolve(true);
       });
     });
-    // This promise rejects at the first failure, but the client keeps retrying.
-    this.redis.connect().catch(() => undefined);
+    connect(this.redis);
     if (await ready) return;
     const { urlEnv } = this.server;
     if (this.#lastFailure.includes('cluster support disabled'))
       throw new WaybillError(
         'config_invalid',
         `server.queue: the Redis of ${urlEnv} is not a Redis Cluster`,
-        {
-          hint: 'remove redis_cluster from server.queue, or name a node of a Cluster',
-        },
+        { hint: 'remove redis_cluster from server.queue, or name a node of a Cluster' },
       );
     throw new WaybillError('queue_unavailable', `Redis (${urlEnv}) cannot be reached: ${this.#lastFailure}`, {
       hint: `start Redis, or correct the URL in the variable ${urlEnv}`,
@@ -225,53 +211,9 @@ export class RedisLink {
   }
 }
 
-/**
- * Strips a BullMQ or ioredis error of everything that isn't safe to log. The original includes the command
- * and its arguments, which for `AUTH` means the password.
- */
-export function plain(error: unknown): Error {
-  const { name, message } = error instanceof Error ? error : new Error(String(error));
-  return new Error(name === 'Error' || name === 'ReplyError' ? message : `${name}: ${message}`);
-}
-
-function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | Error {
-  if (error instanceof WaybillError) return error;
-  const cause = plain(error);
-  if (isReply(error) && refusal === null && !passing.test(cause.message)) return cause;
-  if (refusal !== null)
-    return new WaybillError('queue_unavailable', `the queue of this daemon accepts nothing: ${refusal.why}`, {
-      cause,
-      hint: refusal.hint,
-    });
-  return new WaybillError('queue_unavailable', 'the queue of this daemon cannot be reached', {
-    cause,
-    hint: 'try again shortly',
-  });
-}
-
-/**
- * Finds the explanation for an error. Returns null if Redis didn't reject the command for one of the known
- * reasons.
- */
-function refusalOf(error: unknown): Refusal | null {
-  // If the command was called by a script, Redis wraps the reply.
-  const word =
-    /\b(OOM|READONLY|MISCONF|NOPERM|NOAUTH|WRONGPASS|NOREPLICAS|WRONGTYPE)\b/.exec(
-      plain(error).message,
-    )?.[1] ?? '';
-  return isReply(error) ? (refusals[word] ?? null) : null;
-}
-
-/**
- * Reports whether Redis rejected a command because of a value with the wrong type or format, which means that
- * another program has overwritten it.
- */
-export function isDamage(error: unknown): error is Error {
-  return isReply(error) && /^(?:ERR|WRONGTYPE)\b/.test(error.message);
-}
-
-function isReply(error: unknown): error is Error {
-  return error instanceof Error && error.name === 'ReplyError';
+/** The promise of the first connection rejects at the first failure, but the client keeps trying. */
+function connect(client: RedisClient): void {
+  client.connect().catch(() => undefined);
 }
 
 /**
@@ -282,11 +224,12 @@ function isReply(error: unknown): error is Error {
  * keys, and locks. Only warns if there is a policy but no limit, because eviction would start as soon as one
  * is set. Also warns if persistence is off, because a restart would lose accepted runs.
  */
-async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
+async function checkServer(link: RedisLink): Promise<void> {
+  const { redis, log } = link;
   const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];
   const warnings = new Map<string, object>();
   for (const node of nodes) {
-    const facts = factsOf(await ask(() => node.info()));
+    const facts = factsOf(await link.ask(() => node.info()));
     if (facts.get('redis_mode') === 'cluster' && !(redis instanceof Cluster))
       throw new WaybillError('config_invalid', 'server.queue: this Redis is a node of a Redis Cluster', {
         hint: 'set redis_cluster: true in server.queue',
@@ -311,9 +254,9 @@ async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
 
 function factsOf(info: string): Map<string, string> {
   return new Map(
-    info
-      .split(/\r?\n/)
-      .filter((line) => line.includes(':'))
-      .map((line): [string, string] => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),
+    info.split(/\r?\n/).flatMap((line): [string, string][] => {
+      const [, name, value] = /^([^:]+):(.*)$/.exec(line) ?? [];
+      return name === undefined ? [] : [[name, value ?? '']];
+    }),
   );
 }

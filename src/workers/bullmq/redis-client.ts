@@ -9,6 +9,8 @@ export interface RedisServer {
   url: string;
   /** The environment variable that contains the URL, for use in messages. */
   urlEnv: string;
+  /** The prefix of all keys, as configured. */
+  prefix: string;
   /**
    * The Sentinels to ask for the primary. The URL then only provides the user, password, database, and TLS
    * setting.
@@ -23,26 +25,22 @@ export type RedisClient = Redis | Cluster;
 
 /** Determines how to connect to Redis. Throws `secrets_invalid` if the URL is missing. */
 export function redisServer(
-  { redisUrlEnv: urlEnv, redisSentinels: sentinels, redisCluster: isCluster }: BullmqConfig,
+  { redisUrlEnv: urlEnv, prefix, redisSentinels: sentinels, redisCluster: isCluster }: BullmqConfig,
   secrets: Pick<Secrets, 'require'>,
 ): RedisServer {
-  return { url: secrets.require(urlEnv, 'server.queue'), urlEnv, sentinels, isCluster };
+  return { url: secrets.require(urlEnv, 'server.queue'), urlEnv, prefix, sentinels, isCluster };
 }
 
 /**
  * Returns the prefix for all keys. In a Cluster, a script can only use keys that are on the same node, so the
  * prefix includes a hash tag `{…}` that keeps them together.
  */
-export function keyRoot(prefix: string, { isCluster = false }: Pick<RedisServer, 'isCluster'>): string {
+export function keyRoot({ prefix, isCluster = false }: RedisServer): string {
   return isCluster ? `{${untagged(prefix)}}` : prefix;
 }
 
 /** Returns the prefix for a pipeline's BullMQ keys. In a Cluster, every pipeline gets its own hash tag. */
-export function ticketRoot(
-  prefix: string,
-  pipelineId: string,
-  { isCluster = false }: Pick<RedisServer, 'isCluster'>,
-): string {
+export function ticketRoot({ prefix, isCluster = false }: RedisServer, pipelineId: string): string {
   return isCluster ? `{${untagged(prefix)}:${pipelineId}}` : `${prefix}:queue`;
 }
 
@@ -55,32 +53,32 @@ const maxPauseMs = 1_000;
 export function redisClient(server: RedisServer): RedisClient {
   checkUrl(server);
   const { url, sentinels = null, isCluster = false } = server;
-  const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(times, 10), maxPauseMs);
-  const common = {
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: null,
-    // `autoResubscribe` can fail silently after a quick reconnect. Subscribers listen for `ready` instead.
-    autoResubscribe: false,
-    connectTimeout: commandTimeoutMs,
-    commandTimeout: commandTimeoutMs,
-    // After a failover, the old primary is read-only, so look for the new one.
-    reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
-  } satisfies RedisOptions;
-  const own = { lazyConnect: true, enableOfflineQueue: false } as const;
-  if (isCluster) return clusterClient(url, { ...own, retryStrategy, common });
-  if (sentinels === null) return new Redis(url, { ...common, ...own, retryStrategy });
+  if (isCluster) return clusterClient(url);
+  const options: RedisOptions = { ...common, lazyConnect: true, enableOfflineQueue: false, retryStrategy };
+  if (sentinels === null) return new Redis(url, options);
   const tls = url.startsWith('rediss:') ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {};
   return new Redis(url, {
-    ...common,
-    ...own,
+    ...options,
     ...tls,
-    retryStrategy,
     sentinels: [...sentinels.hosts],
     name: sentinels.master,
     failoverDetector: true,
     sentinelRetryStrategy: retryStrategy,
   });
 }
+
+const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(times, 10), maxPauseMs);
+
+const common = {
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: null,
+  // `autoResubscribe` can fail silently after a quick reconnect. Subscribers listen for `ready` instead.
+  autoResubscribe: false,
+  connectTimeout: commandTimeoutMs,
+  commandTimeout: commandTimeoutMs,
+  // After a failover, the old primary is read-only, so look for the new one.
+  reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+} satisfies RedisOptions;
 
 /**
  * Connects a client again after ioredis has given it up. It does that if a connection is closed while the
@@ -92,22 +90,11 @@ export function keepConnected(client: RedisClient, isClosed: () => boolean): voi
   });
 }
 
-function clusterClient(
-  url: string,
-  {
-    common,
-    retryStrategy,
-    ...own
-  }: {
-    lazyConnect: boolean;
-    enableOfflineQueue: boolean;
-    common: RedisOptions;
-    retryStrategy: (times: number) => number;
-  },
-): Cluster {
+function clusterClient(url: string): Cluster {
   const { hostname, port, username, password, protocol } = new URL(url);
   const cluster = new Cluster([{ host: hostname.replaceAll(/[[\]]/g, ''), port: Number(port || 6379) }], {
-    ...own,
+    lazyConnect: true,
+    enableOfflineQueue: false,
     clusterRetryStrategy: retryStrategy,
     // Don't resend commands. They may have been executed before the connection broke.
     retryDelayOnFailover: 0,
@@ -118,9 +105,9 @@ function clusterClient(
       ...common,
       // Closes the connection to a node that no longer responds.
       socketTimeout: commandTimeoutMs,
-      ...(username === '' ? {} : { username: decodeURIComponent(username) }),
-      ...(password === '' ? {} : { password: decodeURIComponent(password) }),
-      ...(protocol === 'rediss:' ? { tls: {} } : {}),
+      username: decodeURIComponent(username) || undefined,
+      password: decodeURIComponent(password) || undefined,
+      tls: protocol === 'rediss:' ? {} : undefined,
     },
   });
   // While a slot moves, ioredis sends ASKING and ignores its promise. A rejection would end this process.

@@ -42,10 +42,9 @@ interface Answer {
  * key has the run too. Calls made while a confirmation is in progress share the next one.
  */
 export class ReplicaConfirmation {
-  /** False for a single Redis, which has no failover. Nothing is confirmed then. */
+  /** False for a single Redis, which has no failover. */
   readonly isNeeded: boolean;
   readonly #link: RedisLink;
-  readonly #root: string;
   #client: RedisClient | undefined;
   #waiting: Call[] = [];
   #isBusy = false;
@@ -55,10 +54,8 @@ export class ReplicaConfirmation {
   #silentSince: number | null = null;
   #askAgainAt = -Infinity;
 
-  /** @param root The prefix of all keys. */
-  constructor(link: RedisLink, root: string) {
+  constructor(link: RedisLink) {
     this.#link = link;
-    this.#root = root;
     const { sentinels = null, isCluster = false } = link.server;
     this.isNeeded = sentinels !== null || isCluster;
   }
@@ -103,9 +100,7 @@ export class ReplicaConfirmation {
 
   #open(): RedisClient {
     const client = this.#link.another();
-    defineScripts(client, this.#root);
-    // This promise rejects at the first failure, but the client keeps retrying.
-    client.connect().catch(() => undefined);
+    defineScripts(client, this.#link.root);
     return client;
   }
 
@@ -125,7 +120,7 @@ export class ReplicaConfirmation {
 
   async #attempt(client: RedisClient, runIds: readonly string[]): Promise<Answer> {
     const pipeline = client.pipeline();
-    void scriptCaller(pipeline, this.#root)('confirm', {}, runIds);
+    void scriptCaller(pipeline, this.#link.root)('admission/confirm', {}, runIds);
     const isAsked = this.#hasReplicas && this.#isAskDue();
     if (isAsked) pipeline.wait(1, waitMs);
     const results = (await pipeline.exec()) ?? [];

@@ -1,30 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import type { LastSuccess, PipelineOverview, RunQuery } from '../queue/job-queue.ts';
-import { pageGone } from '../queue/refusals.ts';
+import type { KeptBundles, LastSuccess, PipelineOverview, QueueDepth, RunQuery } from '../queue/job-queue.ts';
+import { pageGone, type QueueLoad } from '../queue/refusals.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
 import { type EarlierRecord, type RunRecord, withAddedFields } from '../queue/run-record.ts';
 import { unreadable } from './job-seal.ts';
-import { jsonOf } from './job-shape.ts';
-import { isObject, isRecord } from './record-shape.ts';
-import type { RunScript } from './scripts.ts';
-
-/** Reads run records, which all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
-export interface RunReads {
-  find(runId: string): Promise<RunRecord | undefined>;
-  /** Returns which of the given runs are finished or unknown. */
-  finishedOf(runIds: readonly string[]): Promise<string[]>;
-  /** See `JobQueue.list`. */
-  list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
-  /** See `JobQueue.overview`. */
-  overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
-  /** See `JobQueue.waitingSince`. */
-  waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
-  /**
-   * Returns up to `limit` runs that changed after the given revision, starting with the oldest change. If the
-   * revision is null, no runs are returned.
-   */
-  changes(after: number | null, limit: number): Promise<ChangesFound>;
-}
+import type { RedisLink } from './link.ts';
+import { pairsOf } from './scripts.ts';
+import { isObject, isRecord, jsonOf } from './shapes.ts';
 
 export interface ChangesFound {
   /** Identifies this generation of the data, and changes if Redis loses it. */
@@ -40,69 +22,112 @@ export interface ChangesFound {
 /** The maximum number of records to read in one call. */
 const maxRead = 100;
 
-export function runReads(run: RunScript): RunReads {
-  const placeOf = async (runId: string, pipelineIds: readonly string[]): Promise<string> => {
-    const [pipelineId = '', seq = ''] = (await run('place', { runId })) as string[];
+/**
+ * Reads the records of runs and their numbers, which all hosts share. Every method throws
+ * `queue_unavailable` while Redis is unreachable.
+ */
+export class RunReads {
+  readonly #link: RedisLink;
+
+  constructor(link: RedisLink) {
+    this.#link = link;
+  }
+
+  async find(runId: string): Promise<RunRecord | undefined> {
+    const [record = ''] = await this.#link.list('runs/find', {}, [runId]);
+    return optionalRecord(record) ?? undefined;
+  }
+
+  /** Returns which of the given runs are finished or unknown. */
+  finishedOf(runIds: readonly string[]): Promise<string[]> {
+    return this.#link.list('runs/finished', {}, runIds);
+  }
+
+  /** See `JobQueue.list`. */
+  async list(pipelineIds: readonly string[], { limit, before, ...filter }: RunQuery): Promise<RunPage> {
+    const page = new PageOfRuns(limit, filter);
+    let from = before == null ? '' : await this.#placeOf(before, pipelineIds);
+    const isFiltered = Object.values(filter).some(Boolean);
+    const readLimit = isFiltered ? maxRead : Math.min(limit + 1, maxRead);
+    for (;;) {
+      const answer = await this.#link.list('runs/list', { before: from, limit: readLimit }, pipelineIds);
+      const found = pairsOf(answer);
+      for (const [, text] of found) {
+        const record = optionalRecord(text);
+        if (record !== null && page.isFull(record)) return page.page();
+      }
+      if (found.length < readLimit) return page.page();
+      from = found.at(-1)?.[0] ?? '';
+    }
+  }
+
+  /** See `JobQueue.overview`. */
+  async overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]> {
+    const answer = await this.#link.list('runs/overview', {}, pipelineIds);
+    return pipelineIds.map((_id, index) => {
+      const [waiting, running = '', newest = '', success = '', retrying] = answer.slice(5 * index);
+      return {
+        waiting: Number(waiting),
+        retrying: Number(retrying),
+        running: running === '' ? null : running,
+        lastRun: optionalRecord(newest),
+        lastSuccess: successOf(success),
+      };
+    });
+  }
+
+  /** See `JobQueue.waitingSince`. */
+  async waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]> {
+    const found = await this.#link.list('runs/waiting-since', {}, pipelineIds);
+    return found.map((text) => {
+      const record = optionalRecord(text);
+      return record?.queued_at ?? record?.accepted_at ?? null;
+    });
+  }
+
+  async depth(): Promise<QueueDepth> {
+    const [reserved, queued, running] = await this.#link.list('runs/depth', {});
+    return { reserved: Number(reserved), queued: Number(queued), running: Number(running) };
+  }
+
+  /** See `JobQueue.kept`. */
+  async kept(): Promise<KeptBundles> {
+    const { redis } = this.#link;
+    const [bundles, bytes] = await Promise.all([
+      this.#link.ask(() => redis.zcard(this.#link.key('kept'))),
+      this.#link.ask(() => redis.get(this.#link.key('kept-bytes'))),
+    ]);
+    return { bundles, bytes: Number(bytes ?? 0) };
+  }
+
+  /** Returns how fast a pipeline works through its runs. If the id is null, covers all pipelines. */
+  async pace(pipelineId: string | null): Promise<QueueLoad> {
+    const answer = await this.#link.list('runs/pace', { pipeline: pipelineId ?? '' });
+    const [now = 0, waiting = 0, isPaused = 0, ...ends] = answer.map(Number);
+    return { now, waiting, isPaused: isPaused === 1, endedAt: ends.reverse().filter(Number.isFinite) };
+  }
+
+  /**
+   * Returns up to `limit` runs that changed after the given revision, starting with the oldest change. If the
+   * revision is null, no runs are returned.
+   */
+  async changes(after: number | null, limit: number): Promise<ChangesFound> {
+    // Use a new name each time. Reusing one after a data loss would make the revisions ambiguous.
+    const epoch = randomBytes(6).toString('hex');
+    const answer = await this.#link.list('runs/changes', { after: after ?? '', limit, epoch });
+    const [known = '', revision, horizon, ...found] = answer;
+    const changes = pairsOf(found).map(([number, text]) => ({
+      revision: Number(number),
+      record: optionalRecord(text),
+    }));
+    return { epoch: known, revision: Number(revision), horizon: Number(horizon), changes };
+  }
+
+  async #placeOf(runId: string, pipelineIds: readonly string[]): Promise<string> {
+    const [pipelineId = '', seq = ''] = await this.#link.list('runs/place', { runId });
     if (!pipelineIds.includes(pipelineId)) throw pageGone();
     return seq;
-  };
-  return {
-    find: async (runId) => {
-      const [record = ''] = (await run('find', {}, [runId])) as string[];
-      return optionalRecord(record) ?? undefined;
-    },
-    finishedOf: async (runIds) => (await run('finished', {}, runIds)) as string[],
-    list: async (pipelineIds, { limit, before = null, ...filter }) => {
-      const page = new PageOfRuns(limit, filter);
-      let from = before === null ? '' : await placeOf(before, pipelineIds);
-      const isFiltered = Object.values(filter).some(Boolean);
-      const pageLimit = isFiltered ? maxRead : Math.min(limit + 1, maxRead);
-      for (;;) {
-        const found = pairsOf(
-          (await run('list', { before: from, limit: pageLimit }, pipelineIds)) as (string | number)[],
-        );
-        for (const { record } of found) if (record !== null && page.isFull(record)) return page.page();
-        if (found.length < pageLimit) return page.page();
-        from = String(found.at(-1)?.number);
-      }
-    },
-    overview: async (pipelineIds) => {
-      const answer = (await run('overview', {}, pipelineIds)) as (string | number)[];
-      return pipelineIds.map((_id, index) => {
-        const [waiting, running, newest, success, retrying] = answer.slice(5 * index).map(String);
-        return {
-          waiting: Number(waiting),
-          retrying: Number(retrying),
-          running: running === '' ? null : (running ?? null),
-          lastRun: optionalRecord(newest ?? ''),
-          lastSuccess: successOf(success ?? ''),
-        };
-      });
-    },
-    waitingSince: async (pipelineIds) =>
-      ((await run('waitingSince', {}, pipelineIds)) as string[]).map((text) => {
-        const record = optionalRecord(text);
-        return record === null ? null : (record.queued_at ?? record.accepted_at);
-      }),
-    changes: async (after, limit) => {
-      // Use a new name each time. Reusing one after a data loss would make the revisions ambiguous.
-      const epoch = randomBytes(6).toString('hex');
-      const answer = (await run('changes', { after: after ?? '', limit, epoch })) as (string | number)[];
-      const [known, revision, horizon] = answer;
-      const changes = pairsOf(answer.slice(3)).map((pair) => ({
-        revision: pair.number,
-        record: pair.record,
-      }));
-      return { epoch: String(known), revision: Number(revision), horizon: Number(horizon), changes };
-    },
-  };
-}
-
-/** Splits a reply with alternating numbers and records into pairs. */
-function pairsOf(answer: readonly (string | number)[]): { number: number; record: RunRecord | null }[] {
-  return answer.flatMap((number, index) =>
-    index % 2 === 0 ? [{ number: Number(number), record: optionalRecord(String(answer[index + 1])) }] : [],
-  );
+  }
 }
 
 /** Parses a record. Returns null if the run has expired, or if another program has overwritten the record. */

@@ -3,114 +3,93 @@ import type { ChainableCommander } from 'ioredis';
 import type { RedisClient } from './redis-client.ts';
 
 /**
- * The Lua scripts, one file each, for operations that have to be atomic across hosts. The header of each file
- * explains what the script does and returns. The names listed here are its arguments, in order, starting at
+ * The Lua scripts, for operations that have to be atomic across hosts. Each is a file below `scripts/`, whose
+ * header explains what it does and returns. The names listed here are its arguments, in order, starting at
  * `ARGV[2]`. The keys are documented in `scripts/shared.lua`.
  */
 export const scripts = {
-  reserve: {
-    file: 'admission/reserve',
-    args: ['slot', 'queueSize', 'lifeMs', 'key', 'rerunFailed', 'pipeline', 'maxWaiting'],
-  },
-  renew: { file: 'admission/renew', args: ['slot', 'lifeMs', 'key', 'staged', 'stagedLifeMs', 'pipeline'] },
-  release: { file: 'admission/release', args: ['slot', 'lifeMs', 'key', 'pipeline'] },
-  stage: { file: 'admission/stage', args: ['staged', 'stagedLifeMs'] },
-  replay: { file: 'admission/replay', args: ['key', 'digest', 'rerunFailed'] },
-  accept: {
-    file: 'admission/accept',
-    args: [
-      'slot',
-      'lifeMs',
-      'key',
-      'digest',
-      'runId',
-      'pipeline',
-      'job',
-      'record',
-      'staged',
-      'rerunFailed',
-      'unconfirmedMs',
-    ],
-  },
-  trigger: {
-    file: 'admission/trigger',
-    args: ['runId', 'pipeline', 'trigger', 'job', 'record', 'passes', 'latest'],
-  },
-  confirm: { file: 'admission/confirm', args: [] },
-  retract: { file: 'admission/retract', args: ['runId'] },
-  unwanted: { file: 'admission/unwanted', args: ['limit'] },
-  outbox: { file: 'runs/outbox', args: ['pipeline', 'confirmed'] },
-  handedOver: { file: 'runs/handed-over', args: ['pipeline'] },
-  take: { file: 'runs/take', args: ['runId', 'owner', 'at', 'pipeline'] },
-  save: { file: 'runs/save', args: ['runId', 'owner', 'record'] },
-  finish: { file: 'runs/finish', args: ['runId', 'owner', 'record', 'retentionMs', 'maxEnds', 'bytes'] },
-  giveBack: { file: 'runs/give-back', args: ['runId', 'owner', 'record'] },
-  retry: {
-    file: 'runs/retry',
-    args: ['runId', 'owner', 'record', 'pauseMs', 'maxEnds', 'blocks'],
-  },
-  retryNow: { file: 'runs/retry-now', args: ['runId', 'record'] },
-  retrying: { file: 'runs/retrying', args: ['pipeline'] },
-  newer: { file: 'runs/newer', args: ['runId', 'limit'] },
-  supersede: { file: 'runs/supersede', args: ['runId', 'record', 'retentionMs', 'bytes'] },
-  note: { file: 'runs/note', args: ['runId', 'before', 'after'] },
-  cancel: { file: 'runs/cancel', args: ['runId', 'record', 'retentionMs'] },
-  cancelled: { file: 'runs/cancelled', args: [] },
-  rerun: {
-    file: 'runs/rerun',
-    args: ['runId', 'newRunId', 'record', 'job', 'oldJob', 'hasBundle', 'queueSize', 'maxWaiting'],
-  },
-  overkept: { file: 'runs/overkept', args: ['keepMs', 'maxBundles', 'maxBytes', 'limit'] },
-  find: { file: 'runs/find', args: [] },
-  list: { file: 'runs/list', args: ['before', 'limit'] },
-  overview: { file: 'runs/overview', args: [] },
-  waitingSince: { file: 'runs/waiting-since', args: [] },
-  place: { file: 'runs/place', args: ['runId'] },
-  changes: { file: 'runs/changes', args: ['after', 'limit', 'epoch'] },
-  finished: { file: 'runs/finished', args: [] },
-  depth: { file: 'runs/depth', args: [] },
-  pace: { file: 'runs/pace', args: ['pipeline'] },
-  pause: { file: 'pipelines/pause', args: ['pipeline', 'since', 'reason'] },
-  mayTake: { file: 'pipelines/may-take', args: ['pipeline'] },
-  expired: { file: 'runs/expired', args: ['limit'] },
-  forget: { file: 'runs/forget', args: ['runId'] },
-  tellEvent: { file: 'events/tell', args: ['host', 'lifeMs', 'runId', 'event', 'call'] },
-  takeEvents: { file: 'events/take', args: ['host', 'lifeMs', 'limit', 'own'] },
-  endEvent: { file: 'events/end', args: ['field'] },
-  leaveEvents: { file: 'events/leave', args: ['host'] },
-  keepUndelivered: {
-    file: 'events/keep',
-    args: ['notifier', 'event', 'happened', 'undelivered', 'limit'],
-  },
-  removeUndelivered: { file: 'events/remove', args: ['notifier', 'event'] },
-  countUndelivered: { file: 'events/counts', args: [] },
-  claimUndelivered: { file: 'events/claim', args: ['notifier', 'owner', 'lifeMs'] },
-  hold: { file: 'runs/hold', args: ['runId', 'owner', 'holdMs'] },
-  waiting: { file: 'runs/waiting', args: [] },
-  reopen: { file: 'runs/reopen', args: [] },
-} as const satisfies Record<string, { file: string; args: readonly string[] }>;
+  'admission/accept': [
+    'slot',
+    'lifeMs',
+    'key',
+    'digest',
+    'runId',
+    'pipeline',
+    'job',
+    'record',
+    'staged',
+    'rerunFailed',
+    'unconfirmedMs',
+  ],
+  'admission/confirm': [],
+  'admission/release': ['slot', 'lifeMs', 'key', 'pipeline'],
+  'admission/renew': ['slot', 'lifeMs', 'key', 'staged', 'stagedLifeMs', 'pipeline'],
+  'admission/replay': ['key', 'digest', 'rerunFailed'],
+  'admission/reserve': ['slot', 'queueSize', 'lifeMs', 'key', 'rerunFailed', 'pipeline', 'maxWaiting'],
+  'admission/retract': ['runId'],
+  'admission/stage': ['staged', 'stagedLifeMs'],
+  'admission/trigger': ['runId', 'pipeline', 'trigger', 'job', 'record', 'passes', 'latest'],
+  'admission/unwanted': ['limit'],
+  'events/claim': ['notifier', 'owner', 'lifeMs'],
+  'events/counts': [],
+  'events/end': ['field'],
+  'events/keep': ['notifier', 'event', 'happened', 'undelivered', 'limit'],
+  'events/leave': ['host'],
+  'events/remove': ['notifier', 'event'],
+  'events/take': ['host', 'lifeMs', 'limit', 'own'],
+  'events/tell': ['host', 'lifeMs', 'runId', 'event', 'call'],
+  'pipelines/may-take': ['pipeline'],
+  'pipelines/pause': ['pipeline', 'since', 'reason'],
+  'runs/cancel': ['runId', 'record', 'retentionMs'],
+  'runs/cancelled': [],
+  'runs/changes': ['after', 'limit', 'epoch'],
+  'runs/depth': [],
+  'runs/expired': ['limit'],
+  'runs/find': [],
+  'runs/finish': ['runId', 'owner', 'record', 'retentionMs', 'maxEnds', 'bytes'],
+  'runs/finished': [],
+  'runs/forget': ['runId'],
+  'runs/give-back': ['runId', 'owner', 'record'],
+  'runs/handed-over': ['pipeline'],
+  'runs/hold': ['runId', 'owner', 'holdMs'],
+  'runs/list': ['before', 'limit'],
+  'runs/newer': ['runId', 'limit'],
+  'runs/note': ['runId', 'before', 'after'],
+  'runs/outbox': ['pipeline', 'confirmed'],
+  'runs/overkept': ['keepMs', 'maxBundles', 'maxBytes', 'limit'],
+  'runs/overview': [],
+  'runs/pace': ['pipeline'],
+  'runs/place': ['runId'],
+  'runs/reopen': [],
+  'runs/rerun': ['runId', 'newRunId', 'record', 'job', 'oldJob', 'hasBundle', 'queueSize', 'maxWaiting'],
+  'runs/retry': ['runId', 'owner', 'record', 'pauseMs', 'maxEnds', 'blocks'],
+  'runs/retry-now': ['runId', 'record'],
+  'runs/retrying': ['pipeline'],
+  'runs/save': ['runId', 'owner', 'record'],
+  'runs/supersede': ['runId', 'record', 'retentionMs', 'bytes'],
+  'runs/take': ['runId', 'owner', 'at', 'pipeline'],
+  'runs/waiting': [],
+  'runs/waiting-since': [],
+} as const satisfies Record<string, readonly string[]>;
 
 type ScriptName = keyof typeof scripts;
-type ScriptArguments<Name extends ScriptName> = Record<
-  (typeof scripts)[Name]['args'][number],
-  string | number
->;
+type ScriptArguments<Name extends ScriptName> = Record<(typeof scripts)[Name][number], string | number>;
 
 /**
  * Calls a script with named arguments and resolves with its return value. For scripts that accept a list,
- * `rest` is appended. Throws ioredis errors.
+ * `rest` is appended.
  */
-export type RunScript = <Name extends ScriptName>(
+export type RunScript<Answer = unknown> = <Name extends ScriptName>(
   name: Name,
   args: ScriptArguments<Name>,
   rest?: readonly string[],
-) => Promise<unknown>;
+) => Promise<Answer>;
 
 type Commands = Record<`waybill:${ScriptName}`, (...args: (string | number)[]) => Promise<unknown>>;
 
 /**
  * Defines the scripts as commands on this connection. ioredis only sends a script's hash, and sends the full
- * text again if Redis lost it in a restart.
+ * text again if Redis lost it in a restart. The returned function throws ioredis errors.
  *
  * Scripts build their keys from `root`. In a Cluster, `root` contains a hash tag, so that all of the keys are
  * on the same node. The two declared keys have the same tag, but never exist. This way, if the Cluster is
@@ -120,8 +99,8 @@ type Commands = Record<`waybill:${ScriptName}`, (...args: (string | number)[]) =
  */
 export function defineScripts(redis: RedisClient, root: string): RunScript {
   const shared = scriptText('shared');
-  for (const [name, { file }] of Object.entries(scripts))
-    redis.defineCommand(`waybill:${name}`, { lua: shared + scriptText(file), numberOfKeys: 2 });
+  for (const name of Object.keys(scripts))
+    redis.defineCommand(`waybill:${name}`, { lua: shared + scriptText(name), numberOfKeys: 2 });
   return scriptCaller(redis, root);
 }
 
@@ -133,9 +112,16 @@ export function scriptCaller(target: RedisClient | ChainableCommander, root: str
   const commands = target as typeof target & Commands;
   return (name, args, rest = []) => {
     const given: Readonly<Record<string, string | number>> = args;
-    const ordered = scripts[name].args.map((arg) => given[arg] as string | number);
+    const ordered = scripts[name].map((arg) => given[arg] as string | number);
     return commands[`waybill:${name}`](`${root}:slot`, `${root}:move`, root, ...ordered, ...rest);
   };
+}
+
+/** Splits an answer with alternating values into pairs. */
+export function pairsOf(answer: readonly string[]): [string, string][] {
+  return answer.flatMap((first, index): [string, string][] =>
+    index % 2 === 0 ? [[first, answer[index + 1] ?? '']] : [],
+  );
 }
 
 /** @param name The path below `scripts/`, without the `.lua` extension. */

@@ -1,119 +1,69 @@
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Config } from '../../core/config/config.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import { makeRoot } from '../../core/storage/local/local-root.ts';
-import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
-import { type Journal, noJournal } from '../memory/journal.ts';
+import type { QueueStore } from '../embedded/queue-store.ts';
+import { noJournal } from '../memory/journal.ts';
 import { type MemoryQueue, memoryQueue } from '../memory/memory-queue.ts';
 import type { PublishJob } from '../queue/job.ts';
-import type { JobProcessor } from '../queue/job-queue.ts';
-import { RunEventBuffer } from '../queue/run-event-buffer.ts';
-import { tracedRuns, tracedWaits } from '../queue/run-trace.ts';
 import {
-  type StagingArea,
   sweepUploadDirectories,
   uploadDirectories,
   uploadDirectoryOf,
 } from '../staging/staged-directories.ts';
-import { PublishingThreads } from '../threads/publishing-pool.ts';
-import { queueSettings, type RunSettings, runSettings } from '../threads/run-settings.ts';
-import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
-import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
-
-/** Storage for runs that have to survive a restart of the process. */
-export interface RunPersistence {
-  journal: Journal;
-  /** Throws an error with the reason if runs can't be stored right now. */
-  check(): void;
-}
-
-const noPersistence: RunPersistence = { journal: noJournal, check: () => undefined };
+import type { CommonQueueOptions, CoordinatorOptions, QueueHost } from './coordinator.ts';
+import { queueCheck, stagingChecks } from './health-checks.ts';
 
 /**
- * The coordinator for a single process. Prepare the staging directory with `prepareStaging` first. When the
- * coordinator closes, it removes all upload directories, except those of runs that will continue after a
- * restart.
+ * Opens the queue of a single process. Prepare the staging directory with `prepareStaging` first. `store` has
+ * the runs that survive a restart. If it is null, none do. Closing removes all upload directories, except
+ * those of runs that will continue after a restart.
  */
-export class OneHostCoordinator implements Coordinator {
-  readonly queue: MemoryQueue;
-  readonly staging: StagingArea;
-  readonly checks: readonly HealthCheck[];
-  readonly threads: PublishingThreads;
-  readonly #options: CoordinatorOptions;
-  readonly #journal: Journal;
-  readonly #settings: RunSettings;
-  readonly #news: RunEventBuffer;
-
-  constructor(options: CoordinatorOptions, persistence: RunPersistence = noPersistence) {
-    const { config, clock } = options;
-    const { directory } = config.server.staging;
-    this.#options = options;
-    this.#journal = persistence.journal;
-    this.#settings = runSettings(config);
-    this.#news = new RunEventBuffer((occurrence, trace) => {
-      if (isReported(this.queue, occurrence)) options.notify(occurrence, trace);
-    });
-    this.staging = uploadDirectories(directory, options.yieldToEventLoop ?? neverYield, options.disk);
-    this.queue = this.#openQueue();
-    this.checks = [
-      queueCheck(this.queue, {
+export function oneHost(
+  options: CoordinatorOptions,
+  common: CommonQueueOptions,
+  store: Pick<QueueStore, 'journal' | 'check'> | null = null,
+): QueueHost {
+  const { config, clock, notify, yieldToEventLoop = neverYield, disk, requireAnswers } = options;
+  const { directory } = config.server.staging;
+  const journal = store?.journal ?? noJournal;
+  const staging = uploadDirectories(directory, yieldToEventLoop, disk);
+  const discard = async (job: PublishJob): Promise<void> => {
+    if (job.staged !== null) await staging.discard(job.staged);
+  };
+  const queue = memoryQueue({
+    ...common,
+    journal,
+    onExpire: discard,
+    discard,
+    onGivenUp: (job, error) =>
+      notify(runFailure(job.pipelineId, job.runId, errorRecord(error)), traceOf(job)),
+  });
+  return {
+    queue,
+    staging,
+    checks: [
+      queueCheck(queue, {
         remedy: 'check that the disk of server.queue.directory has free space and is writable',
-        keeps: () => persistence.check(),
+        keeps: () => store?.check(),
       }),
-      ...stagingChecks(directory, { clock, requireAnswers: options.requireAnswers }),
-    ];
-    this.threads = new PublishingThreads({
-      ...options,
-      settings: this.#settings,
-      notify: (occurrence, trace) => this.#news.add(occurrence, trace),
-    });
-  }
-
-  async start(): Promise<void> {
-    const { observer, tracing: { tracer } = noTracing } = this.#options;
-    const publish: JobProcessor = (job, context) => {
-      this.#news.begin(job.runId);
-      return this.threads.publish(job, context);
-    };
-    await this.queue.start(tracedRuns(publish, tracer), tracedWaits(observer, tracer));
-  }
-
-  async adopt(config: Config): Promise<void> {
-    this.#settings.adopt(config);
-  }
-
-  async close(timeoutMs: number): Promise<{ unfinished: string[] }> {
-    const { directory } = this.#options.config.server.staging;
-    const closed = await this.queue.close(timeoutMs);
-    await this.threads.close();
-    const kept = this.#journal.outlives ? stagedOf(this.queue.jobs(), directory) : new Set<string>();
-    await sweepUploadDirectories(directory, kept);
-    return closed;
-  }
-
-  #openQueue(): MemoryQueue {
-    const { clock, log, notify } = this.#options;
-    const discard = async (job: PublishJob): Promise<void> => {
-      if (job.staged !== null) await this.staging.discard(job.staged);
-    };
-    return memoryQueue({
-      ...queueSettings(this.#settings),
-      clock,
-      log,
-      journal: this.#journal,
-      onExpire: discard,
-      discard,
-      onOutcome: (job, next) => this.#news.decided(job, next),
-      onGivenUp: (job, error) =>
-        notify(runFailure(job.pipelineId, job.runId, errorRecord(error)), traceOf(job)),
-    });
-  }
+      ...stagingChecks(directory, { clock, requireAnswers }),
+    ],
+    isReported: (occurrence) => isReported(queue, occurrence),
+    process: (job, publish) => publish(job),
+    addPipelines: async () => undefined,
+    close: async () => {
+      await sweepUploadDirectories(
+        directory,
+        journal.outlives ? stagedOf(queue.jobs(), directory) : undefined,
+      );
+    },
+  };
 }
 
 /**

@@ -4,23 +4,23 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { QueueStore } from '../embedded/queue-store.ts';
 import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
-import { eventsOfOneProcess, type EventStore } from '../queue/event-store.ts';
 import { needsBundle } from '../queue/kept-bundles.ts';
-import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
-import { OneHostCoordinator, prepareStaging, stagedOf } from './one-host.ts';
+import { eventsOfOneProcess, type EventStore } from '../queue/run-events.ts';
+import { Coordinator, type CoordinatorOptions } from './coordinator.ts';
+import { oneHost, prepareStaging, stagedOf } from './one-host.ts';
 
 /**
  * Opens the coordinator that the configuration asks for, ready to receive uploads. Get `store` from
  * `openConfiguredStore`. BullMQ is only loaded if it's configured. Throws `config_invalid` if the staging
- * directory can't be used, and with BullMQ also the errors of `BullmqCoordinator.open`.
+ * directory can't be used, and with BullMQ also the errors of `severalHosts`.
  */
 export async function openCoordinator(
   options: CoordinatorOptions & { secrets: Secrets; store?: QueueStore | null },
 ): Promise<Coordinator> {
   const { config, log, store = null } = options;
   if (config.server.queue.driver === 'bullmq') {
-    const { BullmqCoordinator } = await import('./several-hosts.ts');
-    return BullmqCoordinator.open(options);
+    const { severalHosts } = await import('./several-hosts.ts');
+    return Coordinator.open(options, (common) => severalHosts(options, common));
   }
   const { directory } = config.server.staging;
   const left = store?.journal.runs ?? [];
@@ -33,7 +33,7 @@ export async function openCoordinator(
     log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
   const waiting = left.filter(({ record }) => record.finished_at === null).length;
   if (left.length > 0) log.info({ runs: left.length, waiting }, 'resumed the runs of an earlier process');
-  return new OneHostCoordinator(options, store ?? undefined);
+  return Coordinator.open(options, (common) => oneHost(options, common, store));
 }
 
 /**
@@ -91,8 +91,8 @@ export async function openEvents({
   if (queue.driver !== 'bullmq') return eventsOfOneProcess(store, onDropped);
   const { bullmqEvents } = await import('../bullmq/bullmq-events.ts');
   const { redisServer } = await import('../bullmq/redis-client.ts');
-  const { prefix, workerTimeoutMs: hostLifeMs } = queue;
-  return bullmqEvents({ ...redisServer(queue, secrets), clock, log, prefix, hostLifeMs, onDropped });
+  const { workerTimeoutMs: hostLifeMs } = queue;
+  return bullmqEvents({ ...redisServer(queue, secrets), clock, log, hostLifeMs, onDropped });
 }
 
 /**
@@ -112,7 +112,7 @@ export async function openEndedSessions({
   if (queue.driver !== 'bullmq') return store?.endedSessions ?? endedSessionsBook({ clock });
   const { bullmqEndedSessions } = await import('../bullmq/bullmq-sessions.ts');
   const { redisServer } = await import('../bullmq/redis-client.ts');
-  return bullmqEndedSessions({ ...redisServer(queue, secrets), clock, prefix: queue.prefix });
+  return bullmqEndedSessions({ ...redisServer(queue, secrets), clock });
 }
 
 /**

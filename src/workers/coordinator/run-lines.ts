@@ -57,7 +57,9 @@ export function keepRunLines({ log, clock }: { log: Log; clock: Clock }): RunLin
   return {
     log: {
       debug: (fields, message) => log.debug(fields, message),
-      ...{ info: line('info'), warn: line('warn'), error: line('error') },
+      info: line('info'),
+      warn: line('warn'),
+      error: line('error'),
       isLevelEnabled: (level) => log.isLevelEnabled?.(level) ?? true,
     },
     of: (runId) => kept.get(runId) ?? [],

@@ -1,6 +1,7 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { waitAtMost } from '../queue/run-changes.ts';
 
 /**
  * The new state of an entry. It's either a function that returns the value when it is about to be written, or
@@ -118,17 +119,7 @@ export class GroupCommit {
   async close(withinMs: number): Promise<boolean> {
     this.#retry?.cancel();
     this.#begin();
-    await new Promise<void>((resolve) => {
-      const timeout = this.#options.clock.timeout(withinMs, resolve);
-      void this.#working?.finally(() => {
-        timeout.cancel();
-        resolve();
-      });
-      if (this.#working === undefined) {
-        timeout.cancel();
-        resolve();
-      }
-    });
+    if (this.#working !== undefined) await waitAtMost(this.#options.clock, withinMs, this.#working);
     this.#retry?.cancel();
     return this.#isEmpty && this.#working === undefined;
   }

@@ -56,6 +56,7 @@ export interface QueueStore {
 const version = 1;
 const versionKey = 'meta/version';
 const ownerKey = 'meta/owner';
+const eventPrefix = 'event/';
 const pausePrefix = 'pause/';
 const triggerPrefix = 'trigger/';
 const undeliveredPrefix = 'undelivered/';
@@ -159,6 +160,7 @@ function journalOn(
   values: ReadonlyMap<string, string>,
   { staging, newKey }: { staging: string; newKey: (kind: 'run') => string },
 ): Journal {
+  /** Keyed by run id. */
   const keys = new Map<string, string>();
   const runs: StoredRun[] = [];
   for (const [key, text] of values) {
@@ -171,23 +173,13 @@ function journalOn(
   return {
     outlives: true,
     runs,
-    pauses: new Map(
-      [...values]
-        .filter(([key]) => key.startsWith(pausePrefix))
-        .map(([key, text]) => [key.slice(pausePrefix.length), JSON.parse(text) as Pause]),
-    ),
-    triggers: [...values]
-      .filter(([key]) => key.startsWith(triggerPrefix))
-      .map(([, text]) => JSON.parse(text) as StoredTrigger),
+    pauses: new Map(leftOf<Pause>(values, pausePrefix)),
+    triggers: leftOf<StoredTrigger>(values, triggerPrefix).map(([, trigger]) => trigger),
     triggered(pipelineId, trigger) {
-      const key = `${triggerPrefix}${trigger.kind}/${pipelineId}`;
       const kept: StoredTrigger = { pipelineId, trigger };
-      writes.set(key, () => framed(key, JSON.stringify(kept)));
+      setJson(writes, `${triggerPrefix}${trigger.kind}/${pipelineId}`, kept);
     },
-    paused(pipelineId, pause) {
-      const key = pausePrefix + pipelineId;
-      writes.set(key, pause === null ? null : () => framed(key, JSON.stringify(pause)));
-    },
+    paused: (pipelineId, pause) => setJson(writes, pausePrefix + pipelineId, pause),
     accepted(run) {
       const key = newKey('run');
       keys.set(run.job.runId, key);
@@ -221,14 +213,14 @@ function outboxOn(
   return {
     outlives: true,
     open(take) {
-      for (const [key, text] of values)
-        if (key.startsWith('event/')) take({ ...(JSON.parse(text) as OutboxEvent), ended: forget(key) });
+      for (const [name, event] of leftOf<OutboxEvent>(values, eventPrefix))
+        take({ ...event, ended: forget(eventPrefix + name) });
     },
     keep(traced, notifierIds, deliver) {
       for (const notifierId of notifierIds) {
         const key = newKey('event');
         const kept: OutboxEvent = { notifierId, ...traced };
-        writes.set(key, () => framed(key, JSON.stringify(kept)));
+        setJson(writes, key, kept);
         deliver(notifierId, forget(key));
       }
     },
@@ -245,14 +237,10 @@ function undeliveredOn(
   onDropped: QueueStoreOptions['onDropped'],
 ): UndeliveredEvents {
   return undeliveredInMemory({
-    left: [...values]
-      .filter(([key]) => key.startsWith(undeliveredPrefix))
-      .map(([, text]) => JSON.parse(text) as StoredUndelivered),
-    write: ({ notifierId, eventId }, kept) => {
-      const key = `${undeliveredPrefix}${notifierId}/${eventId}`;
-      writes.set(key, kept === null ? null : () => framed(key, JSON.stringify(kept)));
-    },
-    ...(onDropped === undefined ? {} : { onDropped }),
+    left: leftOf<StoredUndelivered>(values, undeliveredPrefix).map(([, kept]) => kept),
+    write: ({ notifierId, eventId }, kept) =>
+      setJson(writes, `${undeliveredPrefix}${notifierId}/${eventId}`, kept),
+    onDropped,
   });
 }
 
@@ -273,6 +261,17 @@ function endedSessionsOn(
       return Promise.resolve();
     },
   });
+}
+
+/** Returns the entries of earlier processes whose keys begin with this prefix, by the rest of their keys. */
+function leftOf<T>(values: ReadonlyMap<string, string>, prefix: string): [name: string, value: T][] {
+  return [...values].flatMap(([key, text]): [string, T][] =>
+    key.startsWith(prefix) ? [[key.slice(prefix.length), JSON.parse(text) as T]] : [],
+  );
+}
+
+function setJson(writes: GroupCommit, key: string, value: object | null): void {
+  writes.set(key, value === null ? null : () => framed(key, JSON.stringify(value)));
 }
 
 function refuseNewer(file: string, found: string | undefined): void {

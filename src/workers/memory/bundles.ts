@@ -1,24 +1,12 @@
 import type { Clock } from '../../core/lib/clock.ts';
-import type { Log } from '../../core/lib/log.ts';
-import type { PublishJob } from '../queue/job.ts';
 import type { KeptBundles } from '../queue/job-queue.ts';
-import {
-  beyondLimits,
-  isKept,
-  type KeepLimits,
-  type KeptBundle,
-  stagedBytes,
-  withoutBundle,
-} from '../queue/kept-bundles.ts';
+import { beyondLimits, isKept, type KeptBundle, stagedBytes, withoutBundle } from '../queue/kept-bundles.ts';
+import type { QueueOptions } from '../queue/queue-options.ts';
+import { waitAtMost } from '../queue/run-changes.ts';
 import type { Journal, StoredRun } from './journal.ts';
 
-interface BundlesOptions<Run> {
-  clock: Clock;
-  log: Log;
+interface BundlesOptions<Run> extends Pick<Required<QueueOptions>, 'clock' | 'log' | 'keep' | 'discard'> {
   journal: Journal;
-  limits: KeepLimits;
-  /** Deletes a job's staged files. */
-  discard: (job: PublishJob) => Promise<void>;
   /** Called when a finished run's bundle is no longer kept, so that this can be written to the journal. */
   onGone: (run: Run) => void;
 }
@@ -42,13 +30,10 @@ export class Bundles<Run extends StoredRun> {
   readonly #leaving = new Set<Promise<void>>();
 
   constructor(options: BundlesOptions<Run>) {
-    const { clock, limits } = options;
+    const { clock, keep } = options;
     this.#options = options;
-    this.#retention = new Retention({
-      clock,
-      retentionMs: limits.keepMs,
-      onExpire: async (run) => this.#dropKept(run),
-    });
+    const onExpire = async (run: Run): Promise<void> => this.#dropKept(run);
+    this.#retention = new Retention({ clock, retentionMs: keep.keepMs, onExpire });
   }
 
   /** The number and size of the bundles kept for finished runs. */
@@ -67,7 +52,7 @@ export class Bundles<Run extends StoredRun> {
     }
     this.#put(run);
     this.#retention.keep(run, ageMs);
-    for (const { run: oldest } of beyondLimits(this.#oldestFirst(), this.kept, this.#options.limits))
+    for (const { run: oldest } of beyondLimits(this.#oldestFirst(), this.kept, this.#options.keep))
       this.#dropKept(oldest);
   }
 
@@ -105,10 +90,7 @@ export class Bundles<Run extends StoredRun> {
   async close(): Promise<void> {
     await this.#retention.close();
     if (this.#leaving.size === 0) return;
-    const enough = new AbortController();
-    const timeout = this.#options.clock.sleep(closeTimeoutMs, enough.signal).catch(() => undefined);
-    await Promise.race([timeout, Promise.all(this.#leaving)]);
-    enough.abort();
+    await waitAtMost(this.#options.clock, closeTimeoutMs, Promise.all(this.#leaving));
   }
 
   #dropKept(run: Run): void {

@@ -1,27 +1,21 @@
-import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
 import type { PublishJob, RunOrigin } from '../queue/job.ts';
 import type {
   AcceptedRun,
-  Admission,
   AdmissionRequest,
   Cancellation,
   JobProcessor,
   JobQueue,
-  KeptBundles,
   Pause,
   PipelineOverview,
   QueueDepth,
   RunQuery,
 } from '../queue/job-queue.ts';
-import type { KeepLimits } from '../queue/kept-bundles.ts';
+import { type QueueOptions, withDefaults } from '../queue/queue-options.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
-import type { RunWatch } from '../queue/run-changes.ts';
-import type { RunPage } from '../queue/run-filter.ts';
+import { waitAtMost } from '../queue/run-changes.ts';
 import type { RunObserver } from '../queue/run-observer.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
-import { noRetries, type RetriesOf } from '../queue/run-retry.ts';
 import { isCancelled } from '../queue/run-transitions.ts';
 import type { Triggers } from '../queue/trigger.ts';
 import { Admissions } from './admissions.ts';
@@ -29,30 +23,9 @@ import { type Journal, noJournal } from './journal.ts';
 import { triggersOf } from './memory-triggers.ts';
 import { RunRegistry } from './run-registry.ts';
 import { RunScheduler } from './run-scheduler.ts';
-import { Keys, type SlotLimits, Slots } from './slots.ts';
+import { Keys, Slots } from './slots.ts';
 
-export interface MemoryQueueOptions extends SlotLimits {
-  clock: Clock;
-  log: Log;
-  /** The maximum number of concurrent jobs. */
-  maxConcurrency: number;
-  /** How long finished runs are kept, in milliseconds. */
-  retentionMs: number;
-  /**
-   * Called once when a finished run is deleted. After that, the job's staged directory is no longer needed.
-   */
-  onExpire: (job: PublishJob) => Promise<void>;
-  /** Called when a job's staged files are no longer needed but its record is kept. Default: no-op. */
-  discard?: (job: PublishJob) => Promise<void>;
-  /** How long the bundles of finished runs stay staged. Default: as long as their records. */
-  keep?: KeepLimits;
-  /** How failed runs are retried. Default: never. */
-  retries?: RetriesOf;
-  /**
-   * Called before the outcome of an attempt is recorded, and when a run ends while waiting for its next
-   * attempt. `next` is the record that is about to be saved.
-   */
-  onOutcome?: (job: PublishJob, next: RunRecord) => void;
+export interface MemoryQueueOptions extends QueueOptions {
   /** Stores every change to a run. By default, nothing is stored. */
   journal?: Journal;
   /** Called when a run from the journal fails because too many processes died while executing it. */
@@ -81,49 +54,45 @@ export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
  * `RunScheduler`. Runs of a paused pipeline don't start, and closing the queue doesn't wait for them.
  */
 class QueueOfOneProcess implements MemoryQueue {
-  readonly #options: MemoryQueueOptions & { journal: Journal; retries: RetriesOf };
+  readonly triggers: Triggers;
+  readonly #options: Required<MemoryQueueOptions>;
   readonly #runs: RunRegistry;
   readonly #scheduler: RunScheduler;
   readonly #admissions: Admissions;
-  readonly triggers: Triggers;
   #onIdle: (() => void) | undefined;
   #closing: Promise<{ unfinished: string[] }> | undefined;
 
   constructor(options: MemoryQueueOptions) {
-    const { journal = noJournal, retries = noRetries } = options;
-    const { onGivenUp = () => undefined, onOutcome = () => undefined } = options;
-    this.#options = { ...options, journal, retries };
+    const context = { journal: noJournal, onGivenUp: () => undefined, ...withDefaults(options) };
+    const onIdle = (): void => this.#notifyIdle();
     const keys = new Keys();
-    this.#runs = new RunRegistry({
-      ...this.#options,
-      onGivenUp,
-      onOutcome,
+    const runs = new RunRegistry({
+      ...context,
       onForget: ({ key, job }) => {
         if (key !== null) keys.forget(key.scope, job.runId);
       },
     });
-    this.#scheduler = new RunScheduler({
-      ...this.#options,
-      runs: this.#runs,
-      onEnd: () => this.#notifyIdle(),
-    });
-    this.#admissions = new Admissions({
-      ...{ runs: this.#runs, scheduler: this.#scheduler, slots: new Slots(options, this.#scheduler), keys },
-      onIdle: () => this.#notifyIdle(),
-    });
-    for (const { key, job } of journal.runs)
+    const scheduler = new RunScheduler({ ...context, runs, onEnd: onIdle });
+    const slots = new Slots(context, scheduler);
+    this.#options = context;
+    this.#runs = runs;
+    this.#scheduler = scheduler;
+    this.#admissions = new Admissions({ runs, scheduler, slots, keys, onIdle });
+    for (const { key, job } of context.journal.runs)
       if (key !== null) keys.use(key.scope, job.runId, key.contentDigest);
-    for (const run of this.#runs.restore()) this.#scheduler.add(run);
+    for (const run of runs.restore()) scheduler.add(run);
     this.triggers = triggersOf({
-      journal,
-      stateOf: (id) => ({ ...this.#scheduler.of(id), isPaused: this.#scheduler.pauses.has(id) }),
+      journal: context.journal,
+      stateOf: (id) => ({ ...scheduler.of(id), isPaused: scheduler.pauses.has(id) }),
       start: (job) => this.#admissions.startTriggered(job),
     });
   }
 
-  async reserve(request: AdmissionRequest): Promise<Admission> {
-    return this.#admissions.reserve(request);
-  }
+  readonly reserve = (request: AdmissionRequest) => this.#admissions.reserve(request);
+  readonly watch = (onChange: () => void) => this.#runs.table.feed.watch(onChange);
+  readonly markReported = (runId: string, event: string) => this.#runs.table.markReported(runId, event);
+  readonly jobs = () => this.#runs.table.jobs();
+  readonly isInterrupted = (runId: string) => this.#runs.get(runId)?.isInterrupted ?? false;
 
   async find(runId: string): Promise<RunRecord | undefined> {
     this.#runs.expire();
@@ -135,7 +104,7 @@ class QueueOfOneProcess implements MemoryQueue {
     await this.#runs.untilFinished(runId, signal);
   }
 
-  async list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage> {
+  async list(pipelineIds: readonly string[], query: RunQuery) {
     this.#runs.expire();
     return this.#runs.table.list(pipelineIds, query);
   }
@@ -149,19 +118,12 @@ class QueueOfOneProcess implements MemoryQueue {
     return pipelineIds.map((id) => this.#scheduler.waitingSince(id));
   }
 
-  watch(onChange: () => void): RunWatch {
-    return this.#runs.table.feed.watch(onChange);
-  }
-
   async depth(): Promise<QueueDepth> {
-    return {
-      reserved: this.#admissions.reserved,
-      queued: this.#scheduler.waiting,
-      running: this.#scheduler.running,
-    };
+    const { waiting: queued, running } = this.#scheduler;
+    return { reserved: this.#admissions.reserved, queued, running };
   }
 
-  async kept(): Promise<KeptBundles> {
+  async kept() {
     this.#runs.expire();
     return this.#runs.bundles.kept;
   }
@@ -211,18 +173,6 @@ class QueueOfOneProcess implements MemoryQueue {
     return structuredClone(run.record);
   }
 
-  markReported(runId: string, event: string): boolean {
-    return this.#runs.table.markReported(runId, event);
-  }
-
-  jobs(): Iterable<PublishJob> {
-    return this.#runs.table.jobs();
-  }
-
-  isInterrupted(runId: string): boolean {
-    return this.#runs.get(runId)?.isInterrupted ?? false;
-  }
-
   drain(): void {
     this.#admissions.drain();
   }
@@ -244,16 +194,11 @@ class QueueOfOneProcess implements MemoryQueue {
     this.#admissions.drain();
     if (journal.outlives) this.#scheduler.hold();
     else this.#scheduler.endRetries();
-    if (!this.#isIdle())
-      await new Promise<void>((resolve) => {
-        const timeout = clock.timeout(timeoutMs, resolve);
-        this.#onIdle = () => {
-          timeout.cancel();
-          resolve();
-        };
-      });
+    if (!this.#isIdle()) {
+      const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
+      await waitAtMost(clock, timeoutMs, idle);
+    }
     this.#admissions.close();
-
     const stopped = new WaybillError('aborted', 'the daemon stopped before the run was done', {
       hint: 'upload the bundle again',
     });

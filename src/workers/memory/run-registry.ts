@@ -1,11 +1,10 @@
-import type { Clock } from '../../core/lib/clock.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
-import { isRerunnable, jobAgain, type KeepLimits, type NewRun } from '../queue/kept-bundles.ts';
+import { isRerunnable, jobAgain, type NewRun } from '../queue/kept-bundles.ts';
+import type { QueueOptions } from '../queue/queue-options.ts';
 import { RunWaiters } from '../queue/run-changes.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { afterFailure, dueRun, hasSamePlace, type RetriesOf, supersededRun } from '../queue/run-retry.ts';
+import { afterFailure, dueRun, hasSamePlace, supersededRun } from '../queue/run-retry.ts';
 import {
   acceptedRun,
   cancelledRun,
@@ -22,29 +21,12 @@ import { type Run, RunTable } from './run-table.ts';
 
 const fresh = { sequence: 0, kept: null, undo: null, isInterrupted: false };
 
-export interface RunRegistryOptions {
-  clock: Clock;
-  log: Log;
+export interface RunRegistryOptions extends Required<QueueOptions> {
   journal: Journal;
-  /** How long finished runs are kept, in milliseconds. */
-  retentionMs: number;
   /** Called once when a finished run is deleted, before `onExpire`. */
   onForget: (run: Run) => void;
-  /** How failed runs are retried. */
-  retries: RetriesOf;
-  /**
-   * Called before the outcome of an attempt is recorded, and when a run ends while waiting for its next
-   * attempt. `next` is the record that is about to be saved.
-   */
-  onOutcome: (job: PublishJob, next: RunRecord) => void;
   /** Called when a run fails because too many processes died while executing it. */
   onGivenUp: (job: PublishJob, error: WaybillError) => void;
-  /** Called once when a finished run is deleted. The job's staged directory is no longer needed then. */
-  onExpire: (job: PublishJob) => Promise<void>;
-  /** Called when a job's staged files are no longer needed but its record is kept. Default: no-op. */
-  discard?: (job: PublishJob) => Promise<void>;
-  /** How long the bundles of finished runs stay staged. Default: as long as their records. */
-  keep?: KeepLimits;
 }
 
 /**
@@ -62,15 +44,9 @@ export class RunRegistry {
 
   constructor(options: RunRegistryOptions) {
     const { clock, retentionMs } = options;
-    const { keep: limits = { keepMs: retentionMs, maxBundles: Infinity, maxBytes: Infinity } } = options;
     this.#options = options;
     this.table = new RunTable(clock, options.journal);
-    this.bundles = new Bundles({
-      ...options,
-      limits,
-      discard: options.discard ?? (async () => undefined),
-      onGone: (run) => this.#notRerunnable(run),
-    });
+    this.bundles = new Bundles({ ...options, onGone: (run) => this.#notRerunnable(run) });
     this.#finished = new Retention({ clock, retentionMs, onExpire: (run) => this.#forget(run) });
   }
 

@@ -1,25 +1,22 @@
-import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
 import { traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobResult } from '../queue/job.ts';
 import type { JobProcessor, Pause } from '../queue/job-queue.ts';
+import type { QueueOptions } from '../queue/queue-options.ts';
 import { cancelled, type QueueLoad, RunEndTimes } from '../queue/refusals.ts';
 import { type RunObserver, unobserved, waitedSeconds } from '../queue/run-observer.ts';
-import { isRetrying, nextTryOf, type RetriesOf } from '../queue/run-retry.ts';
+import { isRetrying, nextTryOf } from '../queue/run-retry.ts';
 import { isCancelled } from '../queue/run-transitions.ts';
 import type { Journal } from './journal.ts';
 import type { RunRegistry } from './run-registry.ts';
 import type { Run } from './run-table.ts';
 import { FairQueue, RetryQueue } from './waiting-runs.ts';
 
-export interface RunSchedulerOptions {
-  clock: Clock;
-  log: Log;
-  /** The maximum number of concurrent jobs. */
-  maxConcurrency: number;
+export interface RunSchedulerOptions extends Pick<
+  Required<QueueOptions>,
+  'clock' | 'log' | 'maxConcurrency' | 'retries'
+> {
   runs: RunRegistry;
-  retries: RetriesOf;
   journal: Journal;
   /** Called when a run has finished. */
   onEnd: () => void;

@@ -1,14 +1,10 @@
 import type { Digest } from '../../core/lib/digest.ts';
 import type { AdmissionRequest } from '../queue/job-queue.ts';
+import type { QueueOptions } from '../queue/queue-options.ts';
 import { estimatedWaitSeconds, pipelineFull, queueFull } from '../queue/refusals.ts';
 import type { RunScheduler } from './run-scheduler.ts';
 
-export interface SlotLimits {
-  /** The maximum number of uploads in progress plus waiting runs. Active runs don't count. */
-  queueSize: number;
-  /** The same limit for a single pipeline. null means that only `queueSize` applies. Default: null. */
-  maxWaitingOf?: (pipelineId: string) => number | null;
-}
+type SlotLimits = Pick<Required<QueueOptions>, 'queueSize' | 'maxWaitingOf'>;
 
 /**
  * Counts the uploads in progress: those that occupy a slot, by pipeline, and replays, which don't need one.
@@ -32,7 +28,7 @@ export class Slots {
     const scheduler = this.#scheduler;
     const all = this.#all + scheduler.waiting;
     if (all >= queueSize) throw queueFull(queueSize, estimatedWaitSeconds(scheduler.load(null, all)));
-    const maxWaiting = maxWaitingOf?.(pipelineId) ?? null;
+    const maxWaiting = maxWaitingOf(pipelineId);
     const waiting = this.lengthOf(pipelineId) + scheduler.waitingOf(pipelineId);
     if (maxWaiting === null || waiting < maxWaiting) return;
     throw pipelineFull(pipelineId, maxWaiting, estimatedWaitSeconds(scheduler.load(pipelineId, waiting)));

@@ -29,14 +29,22 @@ import type { Triggers } from './trigger.ts';
  * `insufficient_storage`.
  */
 export interface JobQueue
-  extends
-    RunAdmission,
-    RunReader,
-    RunFollower,
-    PipelineSteering,
-    RunSteering,
-    DeliveryNotes,
-    QueueLifecycle {}
+  extends RunAdmission, RunReader, RunFollower, PipelineSteering, RunSteering, DeliveryNotes {
+  /** Starts running jobs with `process`, and reports what happens to `observer`. */
+  start(process: JobProcessor, observer?: RunObserver): Promise<void>;
+
+  /** From now on, `reserve` throws `shutting_down`. Runs that were already accepted still run. */
+  drain(): void;
+
+  /**
+   * Shuts the queue down. It stops accepting uploads, waits up to `timeoutMs` milliseconds for this process's
+   * jobs, aborts the rest, and releases all resources. Resolves with the ids of the runs that were
+   * interrupted or are lost with this process. An in-memory queue loses every run that is still waiting after
+   * the timeout. With a journal or Redis, nothing is lost, because the next process or another host continues
+   * the runs. If it's called again, returns the result of the first call.
+   */
+  close(timeoutMs: number): Promise<{ unfinished: string[] }>;
+}
 
 /** The ways in which a run can be accepted: as an upload, as a rerun, or started by a trigger. */
 export interface RunAdmission {
@@ -150,24 +158,6 @@ export interface RunSteering {
 export interface DeliveryNotes {
   /** Adds the state of a delivery to the record of the event's run. Does nothing if the run is unknown. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
-}
-
-/** Starts and stops the queue within this process. */
-export interface QueueLifecycle {
-  /** Starts running jobs with `process`, and reports what happens to `observer`. */
-  start(process: JobProcessor, observer?: RunObserver): Promise<void>;
-
-  /** From now on, `reserve` throws `shutting_down`. Runs that were already accepted still run. */
-  drain(): void;
-
-  /**
-   * Shuts the queue down. It stops accepting uploads, waits up to `timeoutMs` milliseconds for this process's
-   * jobs, aborts the rest, and releases all resources. Resolves with the ids of the runs that were
-   * interrupted or are lost with this process. An in-memory queue loses every run that is still waiting after
-   * the timeout. With a journal or Redis, nothing is lost, because the next process or another host continues
-   * the runs. If it's called again, returns the result of the first call.
-   */
-  close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
 
 export interface Pause {

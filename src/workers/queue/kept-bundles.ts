@@ -80,13 +80,7 @@ export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: Ne
 /** Returns a copy of the job without its bundle, which has been deleted or now belongs to another run. */
 export function withoutBundle(job: PublishJob): PublishJob {
   const { runId, pipelineId, rerunOf, channel, revision, publishedBy } = job;
-  const more = {
-    ...(rerunOf === undefined ? {} : { rerunOf }),
-    ...(channel === undefined ? {} : { channel }),
-    ...(revision === undefined ? {} : { revision }),
-    ...(publishedBy === undefined ? {} : { publishedBy }),
-  };
-  return { runId, pipelineId, staged: null, ...more };
+  return { runId, pipelineId, rerunOf, channel, revision, publishedBy, staged: null };
 }
 
 /**

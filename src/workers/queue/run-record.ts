@@ -289,9 +289,12 @@ export type EarlierRecord = Omit<RunRecord, AddedField | 'destinations'> &
   Partial<Pick<RunRecord, AddedField>> & { destinations: EarlierDestination[] };
 
 export function withAddedFields(record: EarlierRecord): RunRecord {
-  const triggeredBy = { kind: 'request' as const, tick: null };
   return {
-    ...{ rerun_of: null, channel: null, rerunnable: false, triggered_by: triggeredBy, trace_id: null },
+    rerun_of: null,
+    channel: null,
+    rerunnable: false,
+    triggered_by: { kind: 'request', tick: null },
+    trace_id: null,
     ...firstTry,
     ...noFailedDeliveries,
     ...record,

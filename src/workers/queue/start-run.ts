@@ -24,7 +24,7 @@ export async function startRun(
   const admission = await queue.reserve(wanted);
   try {
     const runId = newRunId(pipelineId, clock.now());
-    const to = channel === null ? {} : { channel };
+    const to = { channel: channel ?? undefined };
     // Digest the whole request, because a second request with the same key must ask for the same thing.
     const requestDigest = digestOf(JSON.stringify(to));
     return await admission.accept({ runId, pipelineId, staged: null, ...to, ...origin }, requestDigest);

@@ -195,13 +195,11 @@ function lineOf({ path, kind, digest, size, url, updatedAt, owner }: OutputRecor
 
 function shortened({ added, removed, changed, same }: ReleaseDifference): InspectionAnswer {
   const all = added.length + removed.length + changed.length;
-  const [a, r, c] = [added, removed, changed].map((paths) => paths.slice(0, maxDifferences)) as [
-    string[],
-    string[],
-    string[],
-  ];
-  return {
-    ...{ kind: 'compare', added: a, removed: r, changed: c, same },
-    omitted: all - a.length - r.length - c.length,
+  const listed = {
+    added: added.slice(0, maxDifferences),
+    removed: removed.slice(0, maxDifferences),
+    changed: changed.slice(0, maxDifferences),
   };
+  const shown = listed.added.length + listed.removed.length + listed.changed.length;
+  return { kind: 'compare', ...listed, same, omitted: all - shown };
 }

@@ -1,24 +1,17 @@
 import { fileURLToPath } from 'node:url';
 import type { ResourceLimits } from 'node:worker_threads';
 import { Piscina } from 'piscina';
-import type { Config } from '../../core/config/config.ts';
-import type { Clock } from '../../core/lib/clock.ts';
 import { asWaybillError, errorRecord, WaybillError } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
 import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
-import type { Occurrence } from '../../core/notify/event.ts';
 import { withinRunTimeout } from '../../core/publish/deadlines.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
-import type { FinishedSpan } from '../../core/tracing/span.ts';
-import { type TraceContext, traceOf } from '../../core/tracing/trace-context.ts';
+import { traceOf } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
-import { supervise } from './supervised-task.ts';
+import { supervise, type SupervisionOptions } from './supervised-task.ts';
 import type { ThreadJob, ThreadOutcome } from './thread-channel.ts';
 
-export interface WorkerPoolOptions {
-  clock: Clock;
-  log: Log;
+export interface WorkerPoolOptions extends Omit<SupervisionOptions, 'silenceMs'> {
   /**
    * The module to run on the threads. Its export `publish`, or another one that was asked for, handles each
    * `ThreadTask`.
@@ -30,19 +23,8 @@ export interface WorkerPoolOptions {
   data: unknown;
   /** The environment variables of the threads. */
   env: Readonly<Record<string, string>>;
-  /** If an aborted job hasn't stopped after this many milliseconds, its thread is terminated. */
-  graceMs: number;
-  /** If a thread hasn't sent anything for this many milliseconds, it's terminated. */
   silenceMs?: number;
-  /** Returns the configuration for a run of this pipeline that starts now. Must be plain data. */
-  configOf: (pipelineId: string) => Config;
   limits?: ResourceLimits;
-  /** Whether threads should currently send debug messages. Default: false. */
-  verbose?: () => boolean;
-  /** Receives publication events for the notifiers. */
-  notify: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Receives the spans recorded by the threads. If absent, they don't record any. */
-  onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
 export interface WorkerPool {
@@ -209,7 +191,7 @@ function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcesso
 function resultOf<Result>(outcome: ThreadOutcome<Result>): Result {
   if (outcome.ok) return outcome.result;
   const { code, message, hint, findings } = outcome.error;
-  throw new WaybillError(code, message, { ...(hint === null ? {} : { hint }), findings });
+  throw new WaybillError(code, message, { hint: hint ?? undefined, findings });
 }
 
 /**

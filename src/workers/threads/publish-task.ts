@@ -73,19 +73,15 @@ export async function processJob(
 ): Promise<JobResult> {
   const pipeline = pipelineOf(job, config);
   if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
-  const resumed = job.begunAt === undefined ? {} : { reportCommitsSince: job.begunAt };
-  const trace = traceOf(job);
-  const channel = job.channel === undefined ? {} : { channel: job.channel };
-  const by = identityOf(job);
   const request = {
     dryRun,
     force: false,
     runId: job.runId,
     onProgress,
-    trace,
-    ...resumed,
-    ...channel,
-    ...by,
+    trace: traceOf(job),
+    reportCommitsSince: job.begunAt,
+    channel: job.channel,
+    publisher: publisherOf(job),
   };
   const published =
     job.staged === null
@@ -132,9 +128,8 @@ async function fetchArchive(
 }
 
 /** Returns the publisher of the upload if there is one, and otherwise the token of the request. */
-function identityOf({ publishedBy, tokenId }: PublishJob): { publisher?: PublisherIdentity } {
-  if (publishedBy !== undefined) return { publisher: publishedBy };
-  return tokenId === undefined ? {} : { publisher: { token_id: tokenId } };
+function publisherOf({ publishedBy, tokenId }: PublishJob): PublisherIdentity | undefined {
+  return publishedBy ?? (tokenId === undefined ? undefined : { token_id: tokenId });
 }
 
 function pipelineOf(job: PublishJob, config: Config): PipelineConfig {

@@ -4,7 +4,6 @@ import type { Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import { noTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
-import type { FinishedSpan } from '../../core/tracing/span.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { JobResult, PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
@@ -126,7 +125,7 @@ function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boole
     env,
     graceMs: abortGraceMs,
     notify,
-    ...(tracing.tracer.isOn ? { onSpan: (span: FinishedSpan) => tracing.report(span) } : {}),
+    onSpan: tracing.tracer.isOn ? (span) => tracing.report(span) : undefined,
   };
 }
 
@@ -135,6 +134,13 @@ function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boole
  * another answer, so it isn't logged as a failure.
  */
 export type AnswerOutcome<Answer> = { answer: Answer } | { refused: ErrorRecord };
+
+/** Returns the answer. Throws the error of a refused request. */
+export function answerOf<Answer>(outcome: AnswerOutcome<Answer>): Answer {
+  if ('answer' in outcome) return outcome.answer;
+  const { code, message, hint } = outcome.refused;
+  throw new WaybillError(code, message, { hint: hint ?? undefined });
+}
 
 interface AnsweringPool<Request, Answer> {
   /**
@@ -182,10 +188,7 @@ function answeringPool<Request extends ThreadJob, Answer>(
         });
       count(pipelineId, 1);
       try {
-        const outcome = await pool.process(request, { signal, onProgress: () => undefined });
-        if ('answer' in outcome) return outcome.answer;
-        const { code, message, hint } = outcome.refused;
-        throw new WaybillError(code, message, hint === null ? {} : { hint });
+        return answerOf(await pool.process(request, { signal, onProgress: () => undefined }));
       } finally {
         count(pipelineId, -1);
       }

@@ -1,7 +1,6 @@
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import type { Current } from '../../core/lib/current.ts';
-import type { KeepLimits } from '../queue/kept-bundles.ts';
-import { type RetriesOf, retriesOf } from '../queue/run-retry.ts';
+import { retriesOf } from '../queue/run-retry.ts';
 
 /** The configuration to use for new runs. */
 export interface RunSettings extends Current<Config> {
@@ -36,19 +35,12 @@ export function runSettings(first: Config): RunSettings {
   };
 }
 
-/** Returns the settings that all kinds of queues have in common. */
-export function queueSettings(settings: RunSettings): {
-  queueSize: number;
-  maxWaitingOf: (pipelineId: string) => number | null;
-  maxConcurrency: number;
-  retentionMs: number;
-  keep: KeepLimits;
-  retries: RetriesOf;
-} {
+/** Returns the queue's options that are in the configuration. */
+export function queueSettings(settings: RunSettings) {
   const { http, rerun: keep } = settings.get().server;
   const { queueSize, maxConcurrency, retentionMs } = http;
-  const [maxWaiting, retries] = [maxWaitingOf(settings), retriesOf(settings)];
-  return { queueSize, maxWaitingOf: maxWaiting, maxConcurrency, retentionMs, keep, retries };
+  const limits = { maxWaitingOf: maxWaitingOf(settings), retries: retriesOf(settings) };
+  return { queueSize, maxConcurrency, retentionMs, keep, ...limits };
 }
 
 /**

@@ -1,7 +1,12 @@
 import type { Config } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { ThreadPool } from './pool.ts';
-import { type AnswerOutcome, type PublishingPoolOptions, publishThread } from './publishing-pool.ts';
+import {
+  answerOf,
+  type AnswerOutcome,
+  type PublishingPoolOptions,
+  publishThread,
+} from './publishing-pool.ts';
 import type { SceneMapRequest } from './scene-map-task.ts';
 
 /** Checks scene maps on a thread, because a malicious document could block the event loop for seconds. */
@@ -32,7 +37,12 @@ export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitM
   const config = { ...options.config, pipelines: [] };
   const pool = new ThreadPool<SceneMapRequest, AnswerOutcome<string>>(
     {
-      ...{ clock, log, file, threads, env, limits },
+      clock,
+      log,
+      file,
+      threads,
+      env,
+      limits,
       data: { env: { ...env }, dryRun: true },
       configOf: () => config,
       // While it works on a document, the thread can't receive messages. There's no point in asking it to
@@ -47,10 +57,7 @@ export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitM
       const enough = new AbortController();
       const timer = clock.timeout(limitMs, () => enough.abort(tooLong(limitMs)));
       try {
-        const outcome = await pool.process(request, { signal: enough.signal, onProgress: () => undefined });
-        if ('answer' in outcome) return outcome.answer;
-        const { code, message, hint } = outcome.refused;
-        throw new WaybillError(code, message, hint === null ? {} : { hint });
+        return answerOf(await pool.process(request, { signal: enough.signal, onProgress: () => undefined }));
       } catch (error) {
         throw enough.signal.aborted ? enough.signal.reason : error;
       } finally {

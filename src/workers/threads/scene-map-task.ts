@@ -31,9 +31,10 @@ export async function sceneMapTask(
 ): Promise<ThreadOutcome<AnswerOutcome<string>>> {
   return answerTask(task, { clock: systemClock }, async ({ file, transcript, ...options }) => {
     try {
-      const known =
-        transcript === null ? {} : { transcript: readTranscript(transcript.bytes, transcript.name) };
-      const findings = checkSceneMap(file.bytes, file.name, { ...options, ...known });
+      const findings = checkSceneMap(file.bytes, file.name, {
+        ...options,
+        transcript: transcript === null ? undefined : readTranscript(transcript.bytes, transcript.name),
+      });
       return { answer: JSON.stringify(sceneMapReport([{ file: file.name, findings }])) };
     } catch (error) {
       if (!(error instanceof WaybillError)) throw error;

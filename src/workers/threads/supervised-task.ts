@@ -17,21 +17,21 @@ import {
   type ThreadTask,
 } from './thread-channel.ts';
 
-interface SupervisionOptions {
+export interface SupervisionOptions {
   clock: Clock;
   log: Log;
   /** If an aborted job hasn't stopped after this many milliseconds, its thread is terminated. */
   graceMs: number;
   /** If a thread hasn't sent anything for this many milliseconds, it's terminated. */
   silenceMs: number;
-  /** Returns the configuration for a run of this pipeline that starts now. */
+  /** Returns the configuration for a run of this pipeline that starts now. Must be plain data. */
   configOf: (pipelineId: string) => Config;
   /** Whether threads should currently send debug messages. Default: false. */
   verbose?: () => boolean;
   /** Receives publication events for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
   /** Receives the spans recorded by the thread. If absent, it doesn't record any. */
-  onSpan?: ((span: FinishedSpan) => void) | undefined;
+  onSpan?: (span: FinishedSpan) => void;
 }
 
 /** A task that is running on a thread, as seen from the pool. */

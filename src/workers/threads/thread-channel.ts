@@ -122,7 +122,7 @@ export async function answerTask<Job extends ThreadJob, Result>(
   const abort = new AbortController();
   const post = (message: ThreadMessage): void => port.postMessage(message);
   port.on('message', ({ code, reason, hint }: AbortMessage) =>
-    abort.abort(new WaybillError(code, reason, hint === null ? {} : { hint })),
+    abort.abort(new WaybillError(code, reason, { hint: hint ?? undefined })),
   );
   const { onProgress, flush } = batchProgress(
     clock,

@@ -3,8 +3,9 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { Admissions } from '../../../src/workers/bullmq/admission.ts';
+import type { Slot } from '../../../src/workers/bullmq/admission-store.ts';
 import { RedisLink } from '../../../src/workers/bullmq/link.ts';
-import { type RunStore, runStore, type Slot } from '../../../src/workers/bullmq/run-store.ts';
+import { RunStore } from '../../../src/workers/bullmq/run-store.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { startRedis } from '../../services/redis.ts';
 import { type ManualClock, manualClock } from '../manual-clock.ts';
@@ -23,10 +24,10 @@ t.test('does not renew a released slot, which would leak', async (t) => {
     const accepted = reserved.accept(job, manifest);
     await gate.reached;
     await clock.advance(workerTimeoutMs);
-    t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+    t.same(await store.reads.depth(), { reserved: 0, queued: 1, running: 0 });
     gate.open();
     await accepted;
-    t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+    t.same(await store.reads.depth(), { reserved: 0, queued: 1, running: 0 });
   });
 
   t.test('not while the response to the release is pending', async (t) => {
@@ -37,7 +38,7 @@ t.test('does not renew a released slot, which would leak', async (t) => {
     await clock.advance(workerTimeoutMs);
     gate.open();
     await released;
-    t.same(await store.depth(), { reserved: 0, queued: 0, running: 0 });
+    t.same(await store.reads.depth(), { reserved: 0, queued: 0, running: 0 });
   });
 
   t.test('not by a renewal that reaches Redis late', async (t) => {
@@ -50,30 +51,34 @@ t.test('does not renew a released slot, which would leak', async (t) => {
       rerunFailed: false,
     }));
     const [released, accepted] = slots as [Slot, Slot];
-    for (const slot of slots) t.equal(await store.reserve(slot, limits), 'ok');
-    await store.release(released);
+    for (const slot of slots) t.equal(await store.admission.reserve(slot, limits), 'ok');
+    await store.admission.release(released);
     const now = new Date();
-    await store.accept(accepted, job, queuedRun(acceptedRun(job, now), now), manifest, null);
-    for (const slot of slots) await store.renew(slot, null);
-    t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
-    t.equal(await store.reserve({ ...released, id: 'again' }, limits), 'ok', 'the key is free again as well');
+    await store.admission.accept(accepted, job, queuedRun(acceptedRun(job, now), now), manifest, null);
+    for (const slot of slots) await store.admission.renew(slot, null);
+    t.same(await store.reads.depth(), { reserved: 0, queued: 1, running: 0 });
+    t.equal(
+      await store.admission.reserve({ ...released, id: 'again' }, limits),
+      'ok',
+      'the key is free again as well',
+    );
   });
 
   t.test('but renews while the upload is received', async (t) => {
     const { admission, store, clock, gate } = await arrange(t, redis.url);
     gate.open();
     let renewals = 0;
-    const renew = store.renew.bind(store);
-    store.renew = async (...call) => {
+    const renew = store.admission.renew.bind(store.admission);
+    store.admission.renew = async (...call) => {
       renewals += 1;
       await renew(...call);
     };
     const reserved = await admission.reserve({ pipelineId: 'p1' });
     await clock.advance(workerTimeoutMs);
     t.equal(renewals, 3);
-    t.same(await store.depth(), { reserved: 1, queued: 0, running: 0 });
+    t.same(await store.reads.depth(), { reserved: 1, queued: 0, running: 0 });
     await reserved.release();
-    t.same(await store.depth(), { reserved: 0, queued: 0, running: 0 });
+    t.same(await store.reads.depth(), { reserved: 0, queued: 0, running: 0 });
   });
 });
 
@@ -97,11 +102,17 @@ const limits = { queueSize: 2, maxWaiting: null };
 async function arrange(t: Test, url: string): Promise<Arranged> {
   const clock = manualClock();
   const gate = newGate();
-  const link = await RedisLink.open({ url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
+  const link = await RedisLink.open({
+    url,
+    urlEnv: 'REDIS_URL',
+    prefix: t.name,
+    log: silentLog,
+    clock: systemClock,
+  });
   t.teardown(() => link.close());
-  const store = runStore(link, t.name, workerTimeoutMs);
-  const release = store.release.bind(store);
-  store.release = async (slot) => {
+  const store = new RunStore(link, workerTimeoutMs);
+  const release = store.admission.release.bind(store.admission);
+  store.admission.release = async (slot) => {
     await release(slot);
     await gate.pass();
   };
@@ -110,6 +121,7 @@ async function arrange(t: Test, url: string): Promise<Arranged> {
     log: silentLog,
     store,
     queueSize: 2,
+    maxWaitingOf: () => null,
     workerTimeoutMs,
     shared: { share: async (shared) => shared, remove: async () => undefined },
     onAccepted: () => gate.pass(),

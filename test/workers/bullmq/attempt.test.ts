@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../../src/core/lib/error-codes.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { attempt, type Outcome } from '../../../src/workers/bullmq/attempt.ts';
-import type { TakenRun } from '../../../src/workers/bullmq/run-store.ts';
+import type { TakenRun } from '../../../src/workers/bullmq/run-claims.ts';
 import type { JobResult } from '../../../src/workers/queue/job.ts';
 import { acceptedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { runResult } from '../../contract/queue.ts';
@@ -11,6 +11,7 @@ import { manualClock } from '../manual-clock.ts';
 
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: null };
 const taken = (takes: number): TakenRun => ({
+  outcome: 'taken',
   job,
   takes,
   begunAt: null,

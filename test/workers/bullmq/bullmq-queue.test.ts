@@ -1,13 +1,13 @@
-import type { Job } from 'bullmq';
+import { type Job, Queue } from 'bullmq';
 import { Redis } from 'ioredis';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
 import { RedisLink } from '../../../src/workers/bullmq/link.ts';
-import { runStore } from '../../../src/workers/bullmq/run-store.ts';
+import { RunStore } from '../../../src/workers/bullmq/run-store.ts';
 import type { JobQueue } from '../../../src/workers/queue/job-queue.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { isRetrying, noRetries, type RetriesOf } from '../../../src/workers/queue/run-retry.ts';
@@ -99,6 +99,17 @@ async function submit(host: Host, runId: string): Promise<void> {
   await admission.accept({ runId, pipelineId, staged: null }, digestOf('{}'));
 }
 
+/** BullMQ's queue of the pipeline `maps`. */
+function ticketsOf(t: Test, prefix: string): Queue {
+  const connection = new Redis(redis.url);
+  const tickets = new Queue('maps', { connection, prefix: `${prefix}:queue` });
+  t.teardown(async () => {
+    await tickets.close();
+    connection.disconnect();
+  });
+  return tickets;
+}
+
 const never = new AbortController().signal;
 
 t.test('the end of a run ends all waits for it, on any host', async (t) => {
@@ -177,14 +188,15 @@ t.test('a ticket that returns before the retry is due is postponed again', async
   });
   await submit(host, 'maps.1');
   await untilRetrying(host, 'maps.1');
-  const ticket = async () => (await host.queues.get('maps')?.getJob('maps.1')) as Job;
+  const tickets = ticketsOf(t, 'early');
+  const ticket = async () => (await tickets.getJob('maps.1')) as Job;
   while (!(await (await ticket()).isDelayed())) await systemClock.sleep(20);
   await (await ticket()).promote();
   while (!(await (await ticket()).isDelayed())) await systemClock.sleep(20);
   t.same(begun, ['maps.1']);
   t.match(await host.find('maps.1'), { status: 'queued', attempt: 2 });
   await host.cancel('maps.1');
-  t.equal(await host.queues.get('maps')?.getJob('maps.1'), undefined, 'its ticket is removed with it');
+  t.equal(await tickets.getJob('maps.1'), undefined, 'its ticket is removed with it');
 });
 
 t.test('a pause applies to every host, including later ones', async (t) => {
@@ -240,26 +252,29 @@ t.test('checks for a pause when a run is taken', async (t) => {
   const link = await RedisLink.open({
     url: redis.url,
     urlEnv: 'REDIS_URL',
+    prefix: 'taking',
     log: silentLog,
     clock: systemClock,
   });
   t.teardown(() => link.close());
-  const store = runStore(link, 'taking', 5_000);
+  const store = new RunStore(link, 5_000);
   const now = new Date();
   const slot = { id: 'one', pipelineId: 'maps', key: '', rerunFailed: false };
   const job = { runId: 'maps.1', pipelineId: 'maps', staged: null } as const;
-  t.equal(await store.reserve(slot, { queueSize: 2, maxWaiting: 1 }), 'ok');
+  t.equal(await store.admission.reserve(slot, { queueSize: 2, maxWaiting: 1 }), 'ok');
   const second = { ...slot, id: 'two' };
-  t.equal(await store.reserve(second, { queueSize: 2, maxWaiting: 1 }), 'pipeline_full');
-  await store.accept(slot, job, queuedRun(acceptedRun(job, now), now), digestOf('{}'), null);
-  t.equal(await store.reserve(second, { queueSize: 2, maxWaiting: 1 }), 'pipeline_full');
+  t.equal(await store.admission.reserve(second, { queueSize: 2, maxWaiting: 1 }), 'pipeline_full');
+  await store.admission.accept(slot, job, queuedRun(acceptedRun(job, now), now), digestOf('{}'), null);
+  t.equal(await store.admission.reserve(second, { queueSize: 2, maxWaiting: 1 }), 'pipeline_full');
   await store.pause('maps', null, now);
-  t.equal(await store.take({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), 'paused');
-  t.match(await store.find('maps.1'), { status: 'queued' });
-  t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+  t.match(await store.claims.take({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), {
+    outcome: 'paused',
+  });
+  t.match(await store.reads.find('maps.1'), { status: 'queued' });
+  t.same(await store.reads.depth(), { reserved: 0, queued: 1, running: 0 });
   await store.resume('maps');
-  t.match(await store.take({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), { takes: 1 });
-  t.same(await store.depth(), { reserved: 0, queued: 0, running: 1 });
+  t.match(await store.claims.take({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), { takes: 1 });
+  t.same(await store.reads.depth(), { reserved: 0, queued: 0, running: 1 });
 });
 
 /** A worker whose runs end when they are stopped. `begun` resolves when the first has begun. */
@@ -298,6 +313,7 @@ t.test('a run is stopped even if the message is lost, or its worker died', async
   const link = await RedisLink.open({
     url: redis.url,
     urlEnv: 'REDIS_URL',
+    prefix: 'flags',
     log: silentLog,
     clock: systemClock,
   });
@@ -307,12 +323,15 @@ t.test('a run is stopped even if the message is lost, or its worker died', async
     await Promise.all([api.close(0), worker.close(0)]);
   });
   await submit(api, 'docs.1');
-  const store = runStore(link, 'flags', 5_000);
-  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', new Date()), {
-    isCancelled: false,
-  });
+  const store = new RunStore(link, 5_000);
+  t.match(
+    await store.claims.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', new Date()),
+    {
+      isCancelled: false,
+    },
+  );
   t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may stay');
-  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'another', new Date()), {
+  t.match(await store.claims.take({ runId: 'docs.1', pipelineId: 'docs' }, 'another', new Date()), {
     isCancelled: true,
   });
   await submit(api, 'maps.1');
@@ -331,6 +350,7 @@ t.test('a run of a dead worker that the next worker returns waits like one that 
   const link = await RedisLink.open({
     url: redis.url,
     urlEnv: 'REDIS_URL',
+    prefix: 'returned',
     log: silentLog,
     clock: systemClock,
   });
@@ -340,11 +360,15 @@ t.test('a run of a dead worker that the next worker returns waits like one that 
   });
   await submit(api, 'maps.1');
   const queued = await api.find('maps.1');
-  const store = runStore(link, 'returned', 5_000);
-  const taken = await store.take({ runId: 'maps.1', pipelineId: 'maps' }, 'a worker that dies', new Date());
-  if (taken === null || typeof taken === 'string' || !('takes' in taken)) throw new Error('it was not taken');
+  const store = new RunStore(link, 5_000);
+  const taken = await store.claims.take(
+    { runId: 'maps.1', pipelineId: 'maps' },
+    'a worker that dies',
+    new Date(),
+  );
+  if (taken.outcome !== 'taken') throw new Error('it was not taken');
   const started = startedRun(taken.record, new Date());
-  await store.save(
+  await store.claims.save(
     'a worker that dies',
     progressedRun(
       started,
@@ -370,6 +394,7 @@ t.test('gives the next worker of a run its start time, to send missing events', 
   const link = await RedisLink.open({
     url: redis.url,
     urlEnv: 'REDIS_URL',
+    prefix: 'begun',
     log: silentLog,
     clock: systemClock,
   });
@@ -380,8 +405,8 @@ t.test('gives the next worker of a run its start time, to send missing events', 
   await submit(api, 'docs.1');
   await submit(api, 'maps.1');
   const first = new Date('2026-11-20T02:04:34.123Z');
-  const store = runStore(link, 'begun', 5_000);
-  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', first), {
+  const store = new RunStore(link, 5_000);
+  t.match(await store.claims.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', first), {
     begunAt: null,
   });
   const begun = new Map<string, string | undefined>();
@@ -420,45 +445,36 @@ t.test('a run cancelled while it waits has no ticket any more', async (t) => {
   const api = await openHost('tickets');
   t.teardown(() => api.close(0));
   await submit(api, 'maps.1');
-  const board = api.queues.get('maps');
-  t.equal(await board?.getWaitingCount(), 1);
+  const tickets = ticketsOf(t, 'tickets');
+  t.equal(await tickets.getWaitingCount(), 1);
   t.match(await api.cancel('maps.1'), { outcome: 'forgotten' });
-  t.equal(await board?.getWaitingCount(), 0);
+  t.equal(await tickets.getWaitingCount(), 0);
 });
 
-t.test(
-  'a watch shows changes of other hosts even if messages are lost, and notices replaced data',
-  async (t) => {
-    const [api, worker] = [await openHost('watched'), await openHost('watched')];
-    t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
-    let ring: () => void = () => undefined;
-    const watch = api.watch(() => ring());
-    const rung = (): Promise<void> => new Promise((resolve) => (ring = resolve));
-    const beginning = await watch.cursor();
-    const query = { limit: 100, wants: () => true };
-    const cut = (): Promise<string> => redis.cli('client', 'kill', 'type', 'pubsub');
-    for (let run = 1; run <= 20; run++) {
-      await submit(worker, `maps.${run}`);
-      if (run % 4 === 0) await cut();
-    }
-    await worker.start(async () => runResult('ok'));
-    await cut();
-    for (;;) {
-      const changed = rung();
-      const page = await watch.after(beginning, query);
-      const done = page?.changes.filter(({ record }) => record.status === 'succeeded') ?? [];
-      if (done.length === 20) break;
-      await changed;
-    }
-    await redis.cli('del', ...['epoch', 'revision', 'changed'].map((key) => `watched:${key}`));
+t.test('a watch shows changes of other hosts, and notices replaced data', async (t) => {
+  const [api, worker] = [await openHost('watched'), await openHost('watched')];
+  t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
+  let ring: () => void = () => undefined;
+  const watch = api.watch(() => ring());
+  const rung = (): Promise<void> => new Promise((resolve) => (ring = resolve));
+  const beginning = await watch.cursor();
+  const query = { limit: 100, wants: () => true };
+  for (let run = 1; run <= 20; run++) await submit(worker, `maps.${run}`);
+  await worker.start(async () => runResult('ok'));
+  for (;;) {
     const changed = rung();
-    await cut();
+    const page = await watch.after(beginning, query);
+    const done = page?.changes.filter(({ record }) => record.status === 'succeeded') ?? [];
+    if (done.length === 20) break;
     await changed;
-    t.equal(await watch.after(beginning, query), null, 'a cursor of deleted data');
-    t.match(await watch.after(await watch.cursor(), query), { changes: { length: 0 }, more: false });
-    watch.close();
-  },
-);
+  }
+  const changed = rung();
+  await redis.cli('del', ...['epoch', 'revision', 'changed'].map((key) => `watched:${key}`));
+  await changed;
+  t.equal(await watch.after(beginning, query), null, 'a cursor of deleted data');
+  t.match(await watch.after(await watch.cursor(), query), { changes: { length: 0 }, more: false });
+  watch.close();
+});
 
 t.test('lets any host rerun a failed run, once, with the archive of the last one', async (t) => {
   const removed: string[] = [];

@@ -10,7 +10,7 @@ import type { PublishJob } from '../../../src/workers/queue/job.ts';
 import { runResult } from '../../contract/queue.ts';
 
 export interface FailoverOptions {
-  redis: RedisServer & { prefix: string };
+  redis: RedisServer;
   uploads: number;
   pipelines: number;
   /**

@@ -1,12 +1,12 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { finishPoll } from '../../../src/workers/bullmq/bullmq-feed.ts';
+import { FinishPoll } from '../../../src/workers/bullmq/bullmq-feed.ts';
 
 t.test('polls each run at most once at a time, for any number of waits', async (t) => {
   const never = new AbortController().signal;
   const answers: string[][] = [[], ['maps.2'], ['maps.1']];
   const asked: string[][] = [];
-  const poll = finishPoll({ ...systemClock, sleep: async () => undefined }, async (runIds) => {
+  const poll = new FinishPoll({ ...systemClock, sleep: async () => undefined }, async (runIds) => {
     asked.push([...runIds]);
     return answers.shift() ?? [];
   });

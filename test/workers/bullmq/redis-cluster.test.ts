@@ -6,7 +6,6 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
 import { RedisLink } from '../../../src/workers/bullmq/link.ts';
-import { defineScripts } from '../../../src/workers/bullmq/scripts.ts';
 import { queueContract, runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
 import { startRedisCluster } from '../../services/redis-groups.ts';
@@ -80,11 +79,10 @@ t.test('runs of a moving slot wait, and all finish once, in order', async (t) =>
 });
 
 t.test('no script runs on part of a slot', async (t) => {
-  const link = await RedisLink.open({ ...server, clock: systemClock, log: silentLog });
+  const link = await RedisLink.open({ ...server, prefix: 'part', clock: systemClock, log: silentLog });
   t.teardown(() => link.close());
-  const run = defineScripts(link.redis, '{part}');
   for (let index = 0; index < 30; index += 1)
-    await run('keepUndelivered', {
+    await link.run('events/keep', {
       notifier: `n${index}`,
       event: 'e',
       happened: 1,
@@ -92,17 +90,14 @@ t.test('no script runs on part of a slot', async (t) => {
       limit: 10,
     });
   await cluster.move('{part}:', async () => {
-    await t.rejects(
-      link.ask(() => run('countUndelivered', {})),
-      { code: 'queue_unavailable' },
-    );
+    await t.rejects(link.run('events/counts', {}), { code: 'queue_unavailable' });
   });
-  const counts = (await run('countUndelivered', {})) as unknown[];
+  const counts = (await link.run('events/counts', {})) as unknown[];
   t.equal(counts.length, 60);
 });
 
 t.test('a connection that closes while a slot moves does not end the process', async (t) => {
-  const link = await RedisLink.open({ ...server, clock: systemClock, log: silentLog });
+  const link = await RedisLink.open({ ...server, prefix: 'closes', clock: systemClock, log: silentLog });
   t.teardown(() => link.close());
   if (!(link.redis instanceof Cluster)) throw new TypeError('a Cluster');
   for (const node of link.redis.nodes('master')) {
@@ -117,7 +112,13 @@ t.test('a connection that closes while a slot moves does not end the process', a
 t.test('a Redis and a Cluster are not confused', async (t) => {
   const single = await startRedis();
   t.teardown(() => single.close());
-  const options = { urlEnv: 'REDIS_URL', clock: systemClock, log: silentLog, withinMs: 3_000 };
+  const options = {
+    urlEnv: 'REDIS_URL',
+    prefix: 'none',
+    clock: systemClock,
+    log: silentLog,
+    withinMs: 3_000,
+  };
   await t.rejects(RedisLink.open({ ...options, url: cluster.url }), {
     code: 'config_invalid',
     hint: /redis_cluster: true/,

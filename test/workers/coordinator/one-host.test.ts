@@ -6,8 +6,8 @@ import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
-import type { Coordinator } from '../../../src/workers/coordinator/coordinator.ts';
-import { OneHostCoordinator, prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
+import { Coordinator, type CoordinatorOptions } from '../../../src/workers/coordinator/coordinator.ts';
+import { oneHost, prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { type ManualClock, manualClock } from '../manual-clock.ts';
 
@@ -40,7 +40,7 @@ pipelines:${pipelines}`;
   await prepareStaging(staging);
   const clock = manualClock();
   const workerFile = new URL(`../../fixtures/workers/${worker}.mjs`, import.meta.url);
-  const coordinator = new OneHostCoordinator({
+  const options: CoordinatorOptions = {
     config,
     env: {},
     clock,
@@ -49,7 +49,8 @@ pipelines:${pipelines}`;
     notify: () => undefined,
     workerFile,
     requireAnswers,
-  });
+  };
+  const coordinator = await Coordinator.open(options, (common) => oneHost(options, common));
   t.teardown(() => coordinator.close(0));
   await coordinator.start();
   return { coordinator, clock, staging, configured };

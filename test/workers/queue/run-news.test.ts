@@ -4,7 +4,7 @@ import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { eventIdOf } from '../../../src/core/notify/event-id.ts';
 import { destinationFailure } from '../../../src/core/publish/results/occurrences.ts';
-import { RunEventBuffer } from '../../../src/workers/queue/run-event-buffer.ts';
+import { RunEventBuffer } from '../../../src/workers/queue/run-events.ts';
 import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import { acceptedRun, failedRun, startedRun } from '../../../src/workers/queue/run-transitions.ts';
 

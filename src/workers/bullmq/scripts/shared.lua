@@ -60,8 +60,6 @@
 
   Times are in milliseconds, according to Redis's clock, so they are consistent across hosts.
 
-  The channel `changes` announces every change to a record as `<revision> <record>`.
-
   KEYS     two keys that never exist, needed for Redis Cluster (see `scripts.ts`)
   ARGV[1]  the prefix, which has a hash tag in a Redis Cluster
 ]]
@@ -84,17 +82,12 @@ local function nextOf(counter)
   return now
 end
 
--- Reads fields of a run as strings. Missing fields are returned as ''. If another program has overwritten the
--- run, all of them are ''.
+-- Returns fields of a run as strings. Missing fields are ''. If another program has overwritten the run, all of
+-- them are ''.
 local function fieldsOf(runId, ...)
   local known, fields = redis.pcall('HMGET', prefix .. 'run:' .. runId, ...), {}
   for i = 1, select('#', ...) do fields[i] = known[i] or '' end
-  return fields
-end
-
--- Like `fieldsOf`, but reads a single field.
-local function fieldOf(runId, field)
-  return fieldsOf(runId, field)[1]
+  return unpack(fields)
 end
 
 -- Parses a JSON object. Returns an empty one if another program has overwritten it.
@@ -106,10 +99,10 @@ end
 -- Reports whether the pipeline has a run that is queued or waiting for its next attempt.
 local function hasWaiting(pipeline)
   for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'queued:' .. pipeline)) do
-    if fieldOf(runId, 'state') == 'queued' then return true end
+    if fieldsOf(runId, 'state') == 'queued' then return true end
   end
   for _, runId in ipairs(redis.call('ZRANGE', prefix .. 'retrying:' .. pipeline, 0, -1)) do
-    if fieldOf(runId, 'state') == 'queued' then return true end
+    if fieldsOf(runId, 'state') == 'queued' then return true end
   end
   return false
 end
@@ -130,8 +123,8 @@ end
 
 -- Reports whether a run has finished and failed.
 local function hasFailed(runId)
-  local known = fieldsOf(runId, 'state', 'record')
-  return known[1] == 'finished' and objectOf(known[2])['status'] == 'failed'
+  local state, record = fieldsOf(runId, 'state', 'record')
+  return state == 'finished' and objectOf(record)['status'] == 'failed'
 end
 
 -- Returns the host in charge of an event, and the event as JSON. Returns nil if there is nothing left to
@@ -151,13 +144,10 @@ local function withDeliveries(runId, record)
   return string.sub(record, 1, first - 1) .. deliveries .. string.sub(record, last + 1)
 end
 
--- Saves a run's record, along with any additional fields, and notifies the watchers.
+-- Saves a run's record, along with any additional fields, and gives this change a revision.
 local function saveRecord(runId, written, ...)
-  local record = withDeliveries(runId, written)
-  local revision = nextOf('revision')
-  redis.call('HSET', prefix .. 'run:' .. runId, 'record', record, ...)
-  redis.call('ZADD', prefix .. 'changed', revision, runId)
-  redis.call('PUBLISH', prefix .. 'changes', revision .. ' ' .. record)
+  redis.call('HSET', prefix .. 'run:' .. runId, 'record', withDeliveries(runId, written), ...)
+  redis.call('ZADD', prefix .. 'changed', nextOf('revision'), runId)
 end
 
 -- Queues a run and returns its position in the pipeline's queue.
@@ -202,7 +192,7 @@ end
 local function isHeld(pipeline)
   local runId = redis.call('HGET', prefix .. 'active', pipeline)
   if not runId then return false end
-  local held, holdMs = unpack(fieldsOf(runId, 'held', 'hold'))
+  local held, holdMs = fieldsOf(runId, 'held', 'hold')
   local leftMs = number(held) - now
   -- If Redis's clock was set back, the hold seems to last longer than it should. Treat it as expired.
   return leftMs > 0 and leftMs <= (holdMs ~= '' and number(holdMs) or leftMs)
@@ -233,20 +223,20 @@ end
 local function unkeep(runId)
   local run = prefix .. 'run:' .. runId
   if redis.call('ZREM', prefix .. 'kept', runId) == 1 then
-    addKept(-number(fieldOf(runId, 'bytes')))
+    addKept(-number(fieldsOf(runId, 'bytes')))
   end
   redis.call('HSET', run, 'bundle', 'gone')
 end
 
 -- Records that a run can't be rerun anymore.
 local function notRerunnable(runId)
-  local changed, count = string.gsub(fieldOf(runId, 'record'), '"rerunnable":true', '"rerunnable":false', 1)
+  local changed, count = string.gsub(fieldsOf(runId, 'record'), '"rerunnable":true', '"rerunnable":false', 1)
   if count == 1 then saveRecord(runId, changed) end
 end
 
 -- Schedules a run's archive for deletion by any host. The job may have been changed by another program.
 local function unwant(runId)
-  local archive = objectOf(fieldOf(runId, 'job'))['archive']
+  local archive = objectOf(fieldsOf(runId, 'job'))['archive']
   if type(archive) == 'table' and type(archive['name']) == 'string' then
     redis.call('ZADD', prefix .. 'unwanted', now, archive['name'])
   end
@@ -278,9 +268,8 @@ end
 
 -- Returns a run's record, or '' if the run is unknown or has expired.
 local function recordOf(runId)
-  local known = fieldsOf(runId, 'record', 'expires')
-  local isGone = known[2] ~= '' and number(known[2]) <= now
-  return isGone and '' or known[1]
+  local record, expires = fieldsOf(runId, 'record', 'expires')
+  return expires ~= '' and number(expires) <= now and '' or record
 end
 
 -- Returns 'full' or 'pipeline_full' if no slot is available, and nil if there is one. If `maxWaiting` is nil,
@@ -301,7 +290,7 @@ end
 -- Reports whether a run still waits for the confirmation of a replica. It has no ticket then. If the time is
 -- far away, another program has overwritten it, or Redis's clock was set back.
 local function isUnconfirmed(runId)
-  local leftMs = number(fieldOf(runId, 'unconfirmed')) - now
+  local leftMs = number(fieldsOf(runId, 'unconfirmed')) - now
   return leftMs > 0 and leftMs <= 60000
 end
 
@@ -315,11 +304,24 @@ local function isStaging(value)
   return value and string.sub(value, 1, 2) == 's '
 end
 
+-- Returns the answer to a request whose Idempotency-Key has this value: {'conflict'} if the first run with the
+-- key had different content, or {'replay', record, position} of that run. Returns nil if there is no such run,
+-- or if it has failed and `rerunFailed` is '1'.
+local function replayOf(value, digest, rerunFailed)
+  if not value or isStaging(value) then return nil end
+  local used, first = usedKey(value)
+  local record = first and fieldsOf(first, 'record') or ''
+  if record == '' then return nil end
+  if used ~= digest then return {'conflict'} end
+  if rerunFailed == '1' and hasFailed(first) then return nil end
+  mayHandOver(first)
+  return {'replay', record, fieldsOf(first, 'position')}
+end
+
 -- Deletes a run, and its Idempotency-Key unless another run uses it by now.
 local function forgetRun(runId)
   local run = prefix .. 'run:' .. runId
-  local known = fieldsOf(runId, 'pipeline', 'key', 'digest')
-  local pipeline, key, digest = known[1], known[2], known[3]
+  local pipeline, key, digest = fieldsOf(runId, 'pipeline', 'key', 'digest')
   if pipeline ~= '' then
     redis.call('ZREM', prefix .. 'runs:' .. pipeline, runId)
     leaveLine(runId, pipeline)

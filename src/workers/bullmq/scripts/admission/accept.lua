@@ -28,17 +28,8 @@ endSlot(slot, lifeMs, pipeline)
 if key ~= '' then
   local known = redis.call('GET', prefix .. 'key:' .. key)
   if isStaging(known) and known ~= 's ' .. slot then return {'busy'} end
-  if known and not isStaging(known) then
-    local used, first = usedKey(known)
-    local firstRecord = first and fieldOf(first, 'record')
-    if firstRecord == '' then firstRecord = nil end
-    if firstRecord and used ~= digest then return {'conflict'} end
-    local isRerun = rerunFailed == '1' and firstRecord and hasFailed(first)
-    if firstRecord and not isRerun then
-      mayHandOver(first)
-      return {'replay', firstRecord, fieldOf(first, 'position')}
-    end
-  end
+  local replay = replayOf(known, digest, rerunFailed)
+  if replay then return replay end
 end
 if staged ~= '' and redis.call('ZREM', prefix .. 'staging', staged) == 0 then
   forgetKey(key, 's ' .. slot)

@@ -9,12 +9,4 @@
 ]]
 local key, digest, rerunFailed = ARGV[2], ARGV[3], ARGV[4]
 
-local known = redis.call('GET', prefix .. 'key:' .. key)
-if not known or isStaging(known) then return {} end
-local used, first = usedKey(known)
-local record = first and fieldOf(first, 'record') or ''
-if record == '' then return {} end
-if used ~= digest then return {'conflict'} end
-if rerunFailed == '1' and hasFailed(first) then return {} end
-mayHandOver(first)
-return {'replay', record, fieldOf(first, 'position')}
+return replayOf(redis.call('GET', prefix .. 'key:' .. key), digest, rerunFailed) or {}

@@ -7,8 +7,8 @@
 ]]
 local runId = ARGV[2]
 
-if fieldOf(runId, 'state') ~= 'queued' or not isUnconfirmed(runId) then return 0 end
-redis.call('ZREM', prefix .. 'outbox:' .. fieldOf(runId, 'pipeline'), runId)
+if fieldsOf(runId, 'state') ~= 'queued' or not isUnconfirmed(runId) then return 0 end
+redis.call('ZREM', prefix .. 'outbox:' .. fieldsOf(runId, 'pipeline'), runId)
 unwant(runId)
 forgetRun(runId)
 return 1

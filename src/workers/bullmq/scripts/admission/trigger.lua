@@ -34,7 +34,7 @@ local function outcomeOf()
   if hasWaiting(pipeline) then return 'coalesced' end
   if isTick then
     for _, running in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do
-      if fieldOf(running, 'pipeline') == pipeline then return 'coalesced' end
+      if fieldsOf(running, 'pipeline') == pipeline then return 'coalesced' end
     end
   end
   return 'started'

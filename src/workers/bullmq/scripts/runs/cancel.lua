@@ -11,8 +11,8 @@
 local runId, record, retentionMs = ARGV[2], ARGV[3], ARGV[4]
 
 local run = prefix .. 'run:' .. runId
-local known = fieldsOf(runId, 'state', 'record', 'job', 'pipeline', 'key', 'digest')
-local state, current, job, pipeline, key, digest = known[1], known[2], known[3], known[4], known[5], known[6]
+local state, current, job = fieldsOf(runId, 'state', 'record', 'job')
+local pipeline, key, digest = fieldsOf(runId, 'pipeline', 'key', 'digest')
 if redis.call('TYPE', run).ok ~= 'hash' then return {} end
 if state == 'finished' then return {'finished', current} end
 if state == 'running' then

@@ -7,6 +7,6 @@
 ]]
 local found = {}
 for i = 2, #ARGV do
-  if fieldOf(ARGV[i], 'cancel') == '1' then found[#found + 1] = ARGV[i] end
+  if fieldsOf(ARGV[i], 'cancel') == '1' then found[#found + 1] = ARGV[i] end
 end
 return found

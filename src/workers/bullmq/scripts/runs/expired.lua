@@ -10,6 +10,6 @@ local limit = ARGV[2]
 local found = {}
 for _, runId in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'finished', '-inf', now, 'LIMIT', 0, limit)) do
   found[#found + 1] = runId
-  found[#found + 1] = fieldOf(runId, 'job')
+  found[#found + 1] = fieldsOf(runId, 'job')
 end
 return found

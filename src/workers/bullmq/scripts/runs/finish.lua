@@ -13,9 +13,8 @@
 local runId, owner, record, retentionMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local bytes = ARGV[7]
 
-local known = fieldsOf(runId, 'owner', 'state', 'key', 'digest', 'pipeline')
-local state, key, digest, pipeline = known[2], known[3], known[4], known[5]
-if known[1] ~= owner then return 0 end
+local current, state, key, digest, pipeline = fieldsOf(runId, 'owner', 'state', 'key', 'digest', 'pipeline')
+if current ~= owner then return 0 end
 if state == 'finished' then return 1 end
 local outcome = cjson.decode(record)
 if outcome.status == 'succeeded' then

@@ -7,7 +7,7 @@
 ]]
 local finished = {}
 for i = 2, #ARGV do
-  local state = fieldOf(ARGV[i], 'state')
+  local state = fieldsOf(ARGV[i], 'state')
   if state == '' or state == 'finished' then finished[#finished + 1] = ARGV[i] end
 end
 return finished

@@ -10,11 +10,10 @@
 local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'owner', 'state', 'seq')
-local seq = known[3]
+local current, state, seq = unpack(redis.call('HMGET', run, 'owner', 'state', 'seq'))
 -- Don't use the stored pipeline, because another program may have changed it.
 local pipeline = cjson.decode(record).pipeline_id
-if known[1] ~= owner or known[2] ~= 'running' then return 0 end
+if current ~= owner or state ~= 'running' then return 0 end
 saveRecord(runId, record, 'state', 'queued', 'owner', '')
 redis.call('HSET', run, 'takes', number(redis.call('HGET', run, 'takes')) - 1)
 leaveRunning(runId, pipeline)

@@ -11,8 +11,8 @@
 local runId, owner, holdMs = ARGV[2], ARGV[3], ARGV[4]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'owner', 'state')
-if known[2] ~= 'running' then return 1 end
-if known[1] ~= owner then return 0 end
+local current, state = unpack(redis.call('HMGET', run, 'owner', 'state'))
+if state ~= 'running' then return 1 end
+if current ~= owner then return 0 end
 redis.call('HSET', run, 'held', now + holdMs, 'hold', holdMs)
 return 1

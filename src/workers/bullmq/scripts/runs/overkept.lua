@@ -21,6 +21,6 @@ for i = 1, limit do
   unkeep(oldest[1])
   notRerunnable(oldest[1])
   unwant(oldest[1])
-  jobs[i] = fieldOf(oldest[1], 'job')
+  jobs[i] = fieldsOf(oldest[1], 'job')
 end
 return jobs

@@ -8,7 +8,7 @@
 ]]
 local running = {}
 for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do
-  local pipeline = fieldOf(runId, 'pipeline')
+  local pipeline = fieldsOf(runId, 'pipeline')
   running[pipeline] = runId
 end
 local answer = {}

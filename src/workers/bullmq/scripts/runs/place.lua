@@ -8,6 +8,6 @@
 local runId = ARGV[2]
 
 if recordOf(runId) == '' then return {} end
-local pipeline = fieldOf(runId, 'pipeline')
+local pipeline = fieldsOf(runId, 'pipeline')
 local seq = redis.call('ZSCORE', prefix .. 'runs:' .. pipeline, runId)
 return seq and {pipeline, seq} or {}

@@ -15,7 +15,7 @@ for i = 2, #ARGV do
   local active = redis.call('HGET', prefix .. 'active', pipeline)
   if active then runIds[#runIds + 1] = active end
   for _, runId in ipairs(runIds) do
-    redis.call('ZADD', prefix .. 'outbox:' .. pipeline, number(fieldOf(runId, 'seq')), runId)
+    redis.call('ZADD', prefix .. 'outbox:' .. pipeline, number(fieldsOf(runId, 'seq')), runId)
   end
   if #runIds > 0 then redis.call('SADD', prefix .. 'outboxes', pipeline) end
 end

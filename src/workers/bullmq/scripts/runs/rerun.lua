@@ -18,13 +18,13 @@ local runId, newRunId, record, job, oldJob = ARGV[2], ARGV[3], ARGV[4], ARGV[5],
 local hasBundle, queueSize, maxWaiting = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
 
 local run = prefix .. 'run:' .. runId
-local known = fieldsOf(runId, 'state', 'pipeline', 'expires', 'rerun', 'bundle')
-local state, pipeline, expires, again, bundle = known[1], known[2], known[3], known[4], known[5]
+local state, pipeline, expires, again, bundle =
+  fieldsOf(runId, 'state', 'pipeline', 'expires', 'rerun', 'bundle')
 if state == '' or (expires ~= '' and number(expires) <= now) then return {} end
 if state ~= 'finished' then return {'unfinished'} end
 if again ~= '' then
-  local repeated = fieldsOf(again, 'record', 'position')
-  if repeated[1] ~= '' then return {'replay', repeated[1], repeated[2]} end
+  local repeated, position = fieldsOf(again, 'record', 'position')
+  if repeated ~= '' then return {'replay', repeated, position} end
 end
 if hasBundle == '1' and bundle == 'gone' then return {'gone'} end
 local refusal = noSlot(pipeline, queueSize, maxWaiting)

@@ -13,15 +13,14 @@
 local runId, owner, record, pauseMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local blocks = ARGV[7]
 
-local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'owner', 'state', 'cancel')
-local state = known[2]
+local current, state, cancel =
+  unpack(redis.call('HMGET', prefix .. 'run:' .. runId, 'owner', 'state', 'cancel'))
 -- Don't use the stored pipeline, because another program may have changed it.
 local pipeline = cjson.decode(record).pipeline_id
-if known[1] ~= owner then return 0 end
+if current ~= owner then return 0 end
 if state == 'queued' then return 1 end
 if state ~= 'running' then return 0 end
-if known[3] == '1' then return 2 end
+if cancel == '1' then return 2 end
 saveRecord(runId, record, 'state', 'queued', 'takes', 0)
 leaveRunning(runId, pipeline)
 redis.call('ZADD', prefix .. 'retrying:' .. pipeline, now + pauseMs, runId)

@@ -9,8 +9,8 @@ local pipeline = ARGV[2]
 
 local answer = {}
 for _, runId in ipairs(redis.call('ZRANGE', prefix .. 'retrying:' .. pipeline, 0, -1)) do
-  local known = fieldsOf(runId, 'record', 'job')
-  answer[#answer + 1] = known[1]
-  answer[#answer + 1] = known[2]
+  local record, job = fieldsOf(runId, 'record', 'job')
+  answer[#answer + 1] = record
+  answer[#answer + 1] = job
 end
 return answer

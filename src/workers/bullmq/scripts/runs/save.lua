@@ -9,8 +9,7 @@
 ]]
 local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 
-local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'owner', 'state')
-if known[1] ~= owner or known[2] ~= 'running' then return 0 end
+local current, state = unpack(redis.call('HMGET', prefix .. 'run:' .. runId, 'owner', 'state'))
+if current ~= owner or state ~= 'running' then return 0 end
 saveRecord(runId, record)
 return 1

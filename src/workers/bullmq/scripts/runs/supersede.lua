@@ -10,8 +10,7 @@
 ]]
 local runId, record, retentionMs, bytes = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-local known = fieldsOf(runId, 'pipeline', 'key', 'digest')
-local pipeline, key, digest = known[1], known[2], known[3]
+local pipeline, key, digest = fieldsOf(runId, 'pipeline', 'key', 'digest')
 if not redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId) then return 0 end
 leaveLine(runId, pipeline)
 endRun(runId, record, retentionMs, key, digest, bytes)

@@ -22,9 +22,9 @@ if redis.call('TYPE', run).ok ~= 'hash' then
   leaveLine(runId, pipeline)
   return {'unknown'}
 end
-local known = redis.call('HMGET', run, 'state', 'record', 'job', 'cancel', 'begun')
-local state, record, job = known[1], known[2], known[3]
-local outcome = known[4] == '1' and 'cancelled' or 'taken'
+local state, record, job, cancel, begun =
+  unpack(redis.call('HMGET', run, 'state', 'record', 'job', 'cancel', 'begun'))
+local outcome = cancel == '1' and 'cancelled' or 'taken'
 if state == 'finished' then return {} end
 if outcome == 'taken' and redis.call('HEXISTS', prefix .. 'paused', pipeline) == 1 then return {'paused'} end
 local pauseMs = dueIn(runId, pipeline)
@@ -32,11 +32,10 @@ if outcome == 'taken' and pauseMs > 0 then
   local blocks = redis.call('HGET', prefix .. 'blocking', pipeline) == runId
   return {'early', tostring(pauseMs), blocks and '1' or '0'}
 end
-local begun = known[5] or ''
 if state == 'running' and isHeld(pipeline) then return {'held'} end
 local takes = number(redis.call('HGET', run, 'takes')) + 1
 redis.call('HSET', run, 'state', 'running', 'owner', owner, 'pipeline', pipeline, 'takes', takes,
-  'begun', begun == '' and at or begun)
+  'begun', begun or at)
 leaveLine(runId, pipeline)
 enterRunning(runId, pipeline)
-return {outcome, record or '', job or '', tostring(takes), begun}
+return {outcome, record or '', job or '', tostring(takes), begun or ''}
