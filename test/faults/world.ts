@@ -51,7 +51,7 @@ export interface World {
 }
 
 /** The conditional writes that a server supports determine how the lease is taken on an object store. */
-const honouredBy = {
+const honoredBy = {
   'memory objects': 'full',
   'memory objects, create only': 'create',
   'memory objects, no conditions': 'none',
@@ -87,7 +87,7 @@ function memoryWorld(kind: Exclude<WorldKind, 'local'>, disk: MemoryDisk): World
     open: async () =>
       kind === 'memory files'
         ? memoryStorage({ disk, flavour: 'files' })
-        : memoryStorage({ disk, flavour: 'objects', conditionalWrites: honouredBy[kind] }),
+        : memoryStorage({ disk, flavour: 'objects', conditionalWrites: honoredBy[kind] }),
     files: async () => new Map(Array.from(disk, ([name, { bytes }]) => [name, bytes.toString()])),
     fork: async () => memoryWorld(kind, new Map(disk)),
   };

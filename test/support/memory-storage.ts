@@ -61,14 +61,14 @@ function entryOf(name: string, { bytes, target, version }: MemoryFile): Entry {
 /** A storage in memory for tests: the shortest correct implementation of the contract. */
 export function memoryStorage(options: MemoryOptions): Storage {
   const { disk = new Map<string, MemoryFile>(), flavour } = options;
-  const honoured = flavour === 'files' ? 'create' : (options.conditionalWrites ?? 'full');
+  const honored = flavour === 'files' ? 'create' : (options.conditionalWrites ?? 'full');
   const keepBy = options.keepBy ?? (flavour === 'files' ? 'link' : 'copy');
   const storage: Storage & Omit<Capabilities, 'fixModes' | 'localFiles' | 'placeOf'> = {
     renameKind: 'atomic',
     movesDirectories: true,
     label: `memory (${flavour})`,
     facts: {
-      conditionalWrites: async () => honoured,
+      conditionalWrites: async () => honored,
       keepsHeaders: flavour === 'objects',
       clockOffsetMs: 0,
     },
@@ -204,7 +204,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       refuseReadOnly(key);
       const present = disk.get(key);
       const isOther = present !== undefined && present.version !== ifVersion;
-      if (ifVersion !== undefined && honoured === 'full' && isOther) throw versionConflict(storage, key);
+      if (ifVersion !== undefined && honored === 'full' && isOther) throw versionConflict(storage, key);
       disk.delete(key);
     },
 
@@ -228,10 +228,10 @@ export function memoryStorage(options: MemoryOptions): Storage {
   });
 
   function refuseCondition(key: Key, { mode, ifVersion }: WriteOptions): void {
-    if ((mode === 'create' && honoured === 'none') || (ifVersion !== undefined && honoured !== 'full'))
+    if ((mode === 'create' && honored === 'none') || (ifVersion !== undefined && honored !== 'full'))
       throw new WaybillError(
         'storage_permanent',
-        `${storage.label}: "${key}": such a condition is not honoured`,
+        `${storage.label}: "${key}": such a condition is not honored`,
       );
   }
 

@@ -128,7 +128,8 @@ const pipelineList: JsonSchema = {
                 layout: { enum: ['in_place', 'releases'] },
                 public_base_url: { type: ['string', 'null'] },
                 max_rate: {
-                  description: 'Maximum rate of published files, in bytes per second. Null: no limit.',
+                  description:
+                    'Maximum rate of published files, in bytes per second, or null if there is no limit.',
                   type: ['integer', 'null'],
                 },
               },

@@ -814,7 +814,7 @@ export interface PipelineList {
       layout: 'in_place' | 'releases';
       public_base_url: string | null;
       /**
-       * Maximum rate of published files, in bytes per second. Null: no limit.
+       * Maximum rate of published files, in bytes per second, or null if there is no limit.
        */
       max_rate: number | null;
     }[];

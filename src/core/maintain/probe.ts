@@ -151,8 +151,8 @@ async function create(storage: Storage, key: Key): Promise<unknown> {
 }
 
 async function conditionalWrites(storage: Storage, key: Key): Promise<ConditionalWrites> {
-  const honoured = await storage.facts.conditionalWrites();
-  return honoured === 'none' || (await refusesSecondCreation(storage, key)) ? honoured : 'none';
+  const honored = await storage.facts.conditionalWrites();
+  return honored === 'none' || (await refusesSecondCreation(storage, key)) ? honored : 'none';
 }
 
 async function refusesSecondCreation(storage: Storage, key: Key): Promise<boolean> {

@@ -98,7 +98,7 @@ t.test('abandons a list without an end after a hundred pages, and a cyclic one i
   ]);
   nws.show({ ...morning, documents: new Map([...morning.documents, ...(pages as [string, string][])]) });
   t.match(await feed(nws), {
-    [`${paths.stations}&cursor=c100`]: { outcome: 'failed', reason: 'the list goes on after 100 pages' },
+    [`${paths.stations}&cursor=c100`]: { outcome: 'failed', reason: 'the list has more than 100 pages' },
   });
   t.equal(nws.asked.filter(({ path }) => path.startsWith('/stations')).length, 100);
   const circle: [string, string][] = [

@@ -121,7 +121,7 @@ export async function tryDestination(
       if (refusal !== null) throw asThrown(refusal);
       const alone =
         probe.conditionalWrites === 'none'
-          ? '; honours no conditional writes: let one publisher write there at a time'
+          ? '; honors no conditional writes: let one publisher write there at a time'
           : '';
       return `reached, written to and cleaned; ${milliseconds(probe.latencyMs)}${alone}`;
     });

@@ -43,19 +43,19 @@ export async function acquireStateLease(storage: Storage, options: LeaseOptions)
 
 async function whenFree(storage: Storage, options: LeaseOptions, heartbeat: Heartbeat): Promise<Lease> {
   const { clock, times, signal } = options;
-  const honoured = await storage.facts.conditionalWrites();
+  const honored = await storage.facts.conditionalWrites();
   const judge = watchLease(times, clock.monotonic());
   for (;;) {
     signal?.throwIfAborted();
     heartbeat.check();
     const found =
-      honoured === 'full'
+      honored === 'full'
         ? await readVersionedState(storage)
         : { ...(await readState(storage)), version: null };
     const pending = pendingOf(found);
     const isHeld = pending?.holder != null && !isKnownDead(pending.holder);
     const verdict = isHeld ? judge(`${pending.attemptId} ${pending.renewals}`, clock.monotonic()) : 'stale';
-    if (verdict === 'stale') return new HeldState(storage, options, heartbeat, found, honoured);
+    if (verdict === 'stale') return new HeldState(storage, options, heartbeat, found, honored);
     if (verdict === 'busy') throw destinationBusy(storage, pending?.holder ?? null);
     await clock.sleep(times.pollEveryMs, signal);
   }
@@ -84,7 +84,7 @@ class HeldState implements Lease {
   readonly signal: AbortSignal;
   readonly #storage: Storage;
   readonly #options: LeaseOptions;
-  readonly #honoured: ConditionalWrites;
+  readonly #honored: ConditionalWrites;
   readonly #heartbeat: Heartbeat;
   /**
    * The version that this attempt last read or wrote; null if there is no state, or if the server does not
@@ -106,13 +106,13 @@ class HeldState implements Lease {
     options: LeaseOptions,
     heartbeat: Heartbeat,
     found: StoredState & { version: string | null },
-    honoured: ConditionalWrites,
+    honored: ConditionalWrites,
   ) {
     this.attemptId = options.attemptId;
     this.found = found;
     this.#storage = storage;
     this.#options = options;
-    this.#honoured = honoured;
+    this.#honored = honored;
     this.#version = found.version;
     this.#exists = found.raw !== null;
     this.#heartbeat = heartbeat;
@@ -206,7 +206,7 @@ class HeldState implements Lease {
       async () => {
         if (!(await isStateOf(storage, body))) return false;
         this.#bytes = null;
-        if (this.#honoured === 'full') this.#version = (await storage.stat(stateKey))?.version ?? null;
+        if (this.#honored === 'full') this.#version = (await storage.stat(stateKey))?.version ?? null;
         return true;
       },
     );
@@ -219,7 +219,7 @@ class HeldState implements Lease {
    */
   async #remove(): Promise<void> {
     this.check();
-    const ifVersion = this.#honoured === 'full' ? this.#version : null;
+    const ifVersion = this.#honored === 'full' ? this.#version : null;
     try {
       await this.#storage.remove(stateKey, { ifVersion: ifVersion ?? undefined });
     } catch (error) {
@@ -233,9 +233,9 @@ class HeldState implements Lease {
     // The caller checked earlier, but it may have been waiting in `#inTurn` for a while since then.
     this.check();
     const how = { headers, ...expected };
-    if (!this.#exists && this.#honoured !== 'none')
+    if (!this.#exists && this.#honored !== 'none')
       return storage.write(stateKey, body, { mode: 'create', ...how });
-    if (this.#honoured === 'full' && this.#version !== null)
+    if (this.#honored === 'full' && this.#version !== null)
       return storage.write(stateKey, body, { mode: 'replace', ifVersion: this.#version, ...how });
     return { ...(await this.#replaceUnconditionally(body, how)), version: this.#version };
   }

@@ -21,7 +21,7 @@ const probeAbandonedAfterMs = 600_000;
 const probeTimeoutMs = 300_000;
 
 export interface Conditions {
-  honoured: ConditionalWrites;
+  honored: ConditionalWrites;
   /** The format that the server expects in `If-Match`, or null if it doesn't support the condition at all. */
   versionForm: VersionForm | null;
 }
@@ -47,12 +47,12 @@ export class ConditionProbe {
    */
   async conditionOf(key: Key, { mode, ifVersion }: WriteOptions): Promise<Condition | undefined> {
     if (mode !== 'create' && ifVersion === undefined) return undefined;
-    const { honoured, versionForm } = await this.conditions();
-    if (mode === 'create' && honoured !== 'none') return { absent: true };
+    const { honored, versionForm } = await this.conditions();
+    if (mode === 'create' && honored !== 'none') return { absent: true };
     if (ifVersion !== undefined && versionForm !== null) return { version: ifVersion, form: versionForm };
     throw new WaybillError(
       'storage_permanent',
-      `${this.#options.label}: "${key}": the server does not honour this condition, so the object cannot be written safely`,
+      `${this.#options.label}: "${key}": the server does not honor this condition, so the object cannot be written safely`,
     );
   }
 
@@ -82,10 +82,10 @@ export class ConditionProbe {
     if (clock.monotonic() - started > probeTimeoutMs)
       throw new WaybillError('storage_transient', `${label}: trying conditional writes took too long`);
     log.debug({ storage: label, ...found }, 'conditional writes were probed');
-    if (found.honoured !== 'full')
+    if (found.honored !== 'full')
       log.warn(
-        { storage: label, honoured: found.honoured },
-        'the server does not honour all conditional writes: do not let two publishers write to it at once',
+        { storage: label, honored: found.honored },
+        'the server does not honor all conditional writes: do not let two publishers write to it at once',
       );
     return found;
   }
@@ -120,17 +120,17 @@ export interface ProbeObject {
 export async function probeConditions(object: ProbeObject): Promise<Conditions> {
   try {
     if ((await attempt(object, '1', { absent: true })) !== 'written')
-      return { honoured: 'none', versionForm: null };
+      return { honored: 'none', versionForm: null };
     if ((await attempt(object, '2', { absent: true })) !== 'refused')
-      return { honoured: 'none', versionForm: null };
+      return { honored: 'none', versionForm: null };
     for (const form of ['quoted', 'unquoted'] as const) {
       const version = await object.write('3');
       if ((await attempt(object, '4', { version, form })) !== 'written') continue;
       // By now, this version is out of date.
       if ((await attempt(object, '5', { version, form })) === 'refused')
-        return { honoured: 'full', versionForm: form };
+        return { honored: 'full', versionForm: form };
     }
-    return { honoured: 'create', versionForm: null };
+    return { honored: 'create', versionForm: null };
   } finally {
     await object.remove();
   }

@@ -124,6 +124,6 @@ function pageCheck(
       limit.add(storage, name);
     }
     emptyPages = names.length === 0 ? emptyPages + 1 : 0;
-    if (emptyPages > maxEmptyPages) throw distrusted(storage, 'the listing goes on without naming anything');
+    if (emptyPages > maxEmptyPages) throw distrusted(storage, 'the listing has too many empty pages');
   };
 }

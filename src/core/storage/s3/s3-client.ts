@@ -303,7 +303,7 @@ export class BucketClient {
   #cutShort(prefix: string): Error {
     return this.#requests.unusableAnswer(
       prefix,
-      'a listing that is cut short and does not say how to go on',
+      'a truncated listing without a token for the next page',
       'this is a defect of the server; waybill never takes part of a listing for all of it',
     );
   }

@@ -117,7 +117,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     this.#writer = new ObjectWriter({ client, prefix, label, log, partBytes, retry });
     this.#copier = new ServerCopier({ client, label, log });
     this.facts = {
-      conditionalWrites: async () => (await this.#conditions.conditions()).honoured,
+      conditionalWrites: async () => (await this.#conditions.conditions()).honored,
       keepsHeaders: true,
       clockOffsetMs: client.clockOffsetMs,
     };

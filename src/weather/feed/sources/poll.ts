@@ -121,7 +121,7 @@ async function pollPages(
     const page: string = place;
     if (seen.has(page)) return [...fed, notFed(page, 'failed', 'pagination.next leads back to this page')];
     if (seen.size === maxPages)
-      return [...fed, notFed(page, 'failed', `the list goes on after ${maxPages} pages`)];
+      return [...fed, notFed(page, 'failed', `the list has more than ${maxPages} pages`)];
     seen.add(page);
     const known = requests.keepsCursors ? await requests.get(page) : null;
     const answer = await answered(get, page, known);

@@ -101,7 +101,7 @@ export function outlinesInTime(
     const late = (): void =>
       reject(
         new WaybillError('database_unavailable', 'the outlines of the alerts are still being read', {
-          hint: 'try again in a moment: reading them goes on; or ask without point and bbox',
+          hint: 'try again in a moment, or omit point and bbox',
         }),
       );
     const timer = clock.timeout(Math.max(0, Math.ceil(until - clock.monotonic())), late, { unref: true });

@@ -45,9 +45,9 @@ async function pendingIn(storage: Storage): Promise<Pending | null> {
 
 const committed: Catalog = { generation: 1, updatedAt, bundles: [], outputs: [], pending: null };
 
-for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(`conditions ${honoured}: takes, fences, commits and releases a lease`, async (t) => {
-    const storage = objects(honoured);
+for (const honored of ['full', 'create', 'none'] as const)
+  t.test(`conditions ${honored}: takes, fences, commits and releases a lease`, async (t) => {
+    const storage = objects(honored);
     const lease = await acquire(storage);
     t.equal((await readState(storage)).raw, null, 'acquiring it writes nothing');
     await lease.writeState(intent(lease));
@@ -57,9 +57,9 @@ for (const honoured of ['full', 'create', 'none'] as const)
     t.match((await readState(storage)).state, { kind: 'valid', catalog: committed });
   });
 
-for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(`conditions ${honoured}: only the first of two contenders takes the lease`, async (t) => {
-    const storage = objects(honoured);
+for (const honored of ['full', 'create', 'none'] as const)
+  t.test(`conditions ${honored}: only the first of two contenders takes the lease`, async (t) => {
+    const storage = objects(honored);
     const [first, second] = [await acquire(storage, 'first'), await acquire(storage, 'second')];
     await first.writeState(intent(first));
     const failure = await second.writeState(intent(second)).then(
@@ -72,17 +72,17 @@ for (const honoured of ['full', 'create', 'none'] as const)
     await first.release();
   });
 
-for (const honoured of ['full', 'create', 'none'] as const)
+for (const honored of ['full', 'create', 'none'] as const)
   t.test(
-    `conditions ${honoured}: a holder that was overtaken fails at its fence and commits nothing`,
+    `conditions ${honored}: a holder that was overtaken fails at its fence and commits nothing`,
     async (t) => {
-      const storage = objects(honoured);
+      const storage = objects(honored);
       const lease = await acquire(storage);
       await lease.writeState(intent(lease));
       const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
       await put(storage, '.publisher.json', theirs);
       await t.rejects(lease.writeState(committed), {
-        code: honoured === 'full' ? 'storage_conflict' : 'lease_lost',
+        code: honored === 'full' ? 'storage_conflict' : 'lease_lost',
       });
       await t.rejects(lease.fence(), { code: 'lease_lost' });
       t.ok(lease.signal.aborted);
@@ -192,12 +192,12 @@ function noting(inner: Storage, losesAnswer: () => boolean = () => false) {
 
 t.test('each write has the strictest condition and headers against caching', async (t) => {
   const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
-  for (const [honoured, creation, isGuarded] of [
+  for (const [honored, creation, isGuarded] of [
     ['full', 'create', true],
     ['create', 'create', false],
     ['none', 'replace', false],
   ] as const) {
-    const { storage, writes } = noting(objects(honoured));
+    const { storage, writes } = noting(objects(honored));
     const lease = await acquire(storage);
     await lease.writeState(intent(lease));
     const version = (await storage.stat('.publisher.json' as never))?.version;
@@ -208,7 +208,7 @@ t.test('each write has the strictest condition and headers against caching', asy
         { mode: creation, headers },
         { mode: 'replace', ...(isGuarded && { ifVersion: version }), headers },
       ],
-      honoured,
+      honored,
     );
     await lease.release();
   }
@@ -253,16 +253,16 @@ t.test('a long plan or a commit needs no renewals to keep the lease', async (t) 
   t.same(warnings, []);
 });
 
-for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(`conditions ${honoured}: commits after a lost response to the intent`, async (t) => {
+for (const honored of ['full', 'create', 'none'] as const)
+  t.test(`conditions ${honored}: commits after a lost response to the intent`, async (t) => {
     let isLost = true;
-    const { storage, writes } = noting(objects(honoured), () => isLost);
+    const { storage, writes } = noting(objects(honored), () => isLost);
     const lease = await acquire(storage);
     await lease.writeState(intent(lease));
     const version = (await storage.stat('.publisher.json' as never))?.version;
     isLost = false;
     await lease.writeState(committed);
-    t.equal(writes.at(-1)?.ifVersion, honoured === 'full' ? version : undefined);
+    t.equal(writes.at(-1)?.ifVersion, honored === 'full' ? version : undefined);
     await lease.release();
     t.match((await readState(storage)).state, { kind: 'valid', catalog: committed });
   });
@@ -307,9 +307,9 @@ t.test('after the release, nothing is renewed and the holder counts as dead', as
   t.ok(isKnownDead(lease.holder));
 });
 
-for (const honoured of ['create', 'none'] as const)
-  t.test(`conditions ${honoured}: takes over and replaces an existing state`, async (t) => {
-    const storage = objects(honoured);
+for (const honored of ['create', 'none'] as const)
+  t.test(`conditions ${honored}: takes over and replaces an existing state`, async (t) => {
+    const storage = objects(honored);
     await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
     const clock = testClock();
     const lease = await acquire(storage, 'mine', clock);
@@ -321,9 +321,9 @@ for (const honoured of ['create', 'none'] as const)
     t.match((await readState(storage)).state, { catalog: { generation: 2 } });
   });
 
-for (const honoured of ['create', 'none'] as const)
-  t.test(`conditions ${honoured}: a state that vanished counts as changed`, async (t) => {
-    const storage = objects(honoured);
+for (const honored of ['create', 'none'] as const)
+  t.test(`conditions ${honored}: a state that vanished counts as changed`, async (t) => {
+    const storage = objects(honored);
     await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
     const late = await acquire(storage, 'late');
     await storage.remove('.publisher.json' as never);
@@ -365,10 +365,10 @@ t.test('without conditions, does not take a state that vanishes in the meantime'
   await lease.release();
 });
 
-for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(`conditions ${honoured}: only the holder removes the state`, async (t) => {
+for (const honored of ['full', 'create', 'none'] as const)
+  t.test(`conditions ${honored}: only the holder removes the state`, async (t) => {
     let isLost = false;
-    const { storage, writes, conditions } = noting(objects(honoured), () => isLost);
+    const { storage, writes, conditions } = noting(objects(honored), () => isLost);
     const lease = await acquire(storage);
     await t.rejects(
       acquire(storage, 'idle').then(async (idle) => idle.removeState()),
@@ -380,9 +380,9 @@ for (const honoured of ['full', 'create', 'none'] as const)
     await lease.removeState();
     isLost = false;
     t.equal((await readState(storage)).raw, null, 'a lost response is not a failure');
-    t.same(conditions, [honoured === 'full' ? { ifVersion: version } : {}]);
+    t.same(conditions, [honored === 'full' ? { ifVersion: version } : {}]);
     await lease.writeState(intent(lease));
-    t.equal(writes.at(-1)?.mode, honoured === 'none' ? 'replace' : 'create', 'there is none to replace');
+    t.equal(writes.at(-1)?.mode, honored === 'none' ? 'replace' : 'create', 'there is none to replace');
     const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
     await put(storage, '.publisher.json', theirs);
     await t.rejects(lease.removeState(), { code: 'lease_lost' });
@@ -412,23 +412,20 @@ t.test('checks the digest of a restored state', async (t) => {
   await lease.release();
 });
 
-for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(
-    `conditions ${honoured}: a removal that is refused or gets no response does not count`,
-    async (t) => {
-      let failure = new WaybillError('storage_denied', 'no');
-      const inner = objects(honoured);
-      const storage = { ...inner, remove: async () => Promise.reject(failure) };
-      const lease = await acquire(storage);
-      await lease.writeState(intent(lease));
-      await t.rejects(lease.removeState(), failure);
-      await t.rejects(lease.restoreState(), failure);
-      failure = new WaybillError('storage_transient', 'no answer');
-      await t.rejects(lease.removeState(), { code: 'commit_unknown' });
-      await lease.fence();
-      await lease.release();
-    },
-  );
+for (const honored of ['full', 'create', 'none'] as const)
+  t.test(`conditions ${honored}: a removal that is refused or gets no response does not count`, async (t) => {
+    let failure = new WaybillError('storage_denied', 'no');
+    const inner = objects(honored);
+    const storage = { ...inner, remove: async () => Promise.reject(failure) };
+    const lease = await acquire(storage);
+    await lease.writeState(intent(lease));
+    await t.rejects(lease.removeState(), failure);
+    await t.rejects(lease.restoreState(), failure);
+    failure = new WaybillError('storage_transient', 'no answer');
+    await t.rejects(lease.removeState(), { code: 'commit_unknown' });
+    await lease.fence();
+    await lease.release();
+  });
 
 t.test('does not remove a state that another attempt took over after the fence', async (t) => {
   const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();

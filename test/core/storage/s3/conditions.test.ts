@@ -31,18 +31,18 @@ const honest =
 t.test('sends both conditions in the form that the server supports', async (t) => {
   for (const form of ['quoted', 'unquoted']) {
     const { object, removed } = server(honest(form));
-    t.same(await probeConditions(object), { honoured: 'full', versionForm: form });
+    t.same(await probeConditions(object), { honored: 'full', versionForm: form });
     t.equal(removed(), 1, 'the probe object is removed');
   }
 });
 
 t.test('a server that ignores conditions supports neither', async (t) => {
-  t.same(await probeConditions(server(() => true).object), { honoured: 'none', versionForm: null });
+  t.same(await probeConditions(server(() => true).object), { honored: 'none', versionForm: null });
 });
 
 t.test('a server that ignores If-Match supports only creation', async (t) => {
   const { object } = server((condition, version) => !('absent' in condition) || version === 0);
-  t.same(await probeConditions(object), { honoured: 'create', versionForm: null });
+  t.same(await probeConditions(object), { honored: 'create', versionForm: null });
 });
 
 t.test('501 means that a condition is unsupported; any other failure ends the probe', async (t) => {
@@ -55,7 +55,7 @@ t.test('501 means that a condition is unsupported; any other failure ends the pr
   });
   const answer = { name: 'NotImplemented', message: '', status: 501, headers: {} };
   const unsupported = new WaybillError('storage_permanent', 'no', { cause: new S3AnswerError(answer) });
-  t.same(await probeConditions(failing(unsupported)), { honoured: 'none', versionForm: null });
+  t.same(await probeConditions(failing(unsupported)), { honored: 'none', versionForm: null });
   const denied = new WaybillError('storage_denied', 'no');
   await t.rejects(probeConditions(failing(denied)), denied);
   t.equal(removed, 2);

@@ -59,23 +59,23 @@ t.beforeEach(() => {
   proxy.seen.length = 0;
 });
 
-const kinds: Record<string, { honoured: ConditionalWrites; judge: (request: SeenRequest) => Verdict }> = {
+const kinds: Record<string, { honored: ConditionalWrites; judge: (request: SeenRequest) => Verdict }> = {
   'that ignores conditions': {
-    honoured: 'none',
+    honored: 'none',
     judge: ({ ifMatch, ifNoneMatch }) =>
       (ifMatch ?? ifNoneMatch) === undefined ? 'pass' : 'without_condition',
   },
   'that answers 501 to conditions': {
-    honoured: 'none',
+    honored: 'none',
     judge: ({ ifMatch, ifNoneMatch }) =>
       (ifMatch ?? ifNoneMatch) === undefined ? 'pass' : { status: 501, code: 'NotImplemented' },
   },
   'that ignores If-Match': {
-    honoured: 'create',
+    honored: 'create',
     judge: ({ ifMatch }) => (ifMatch === undefined ? 'pass' : 'without_condition'),
   },
   'that wants versions in quotes': {
-    honoured: 'full',
+    honored: 'full',
     judge: ({ ifMatch }) => {
       if (ifMatch === undefined) return 'pass';
       const [, version] = /^"(.*)"$/.exec(ifMatch) ?? [];
@@ -84,16 +84,16 @@ const kinds: Record<string, { honoured: ConditionalWrites; judge: (request: Seen
   },
 };
 
-for (const [name, { honoured, judge }] of Object.entries(kinds))
+for (const [name, { honored, judge }] of Object.entries(kinds))
   t.test(`detects a server ${name}`, async (t) => {
     proxy.judge = judge;
     const location = place();
     const warnings: object[] = [];
     const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
     const storage = await open(location, { log });
-    t.equal(await storage.facts.conditionalWrites(), honoured);
-    t.equal(await storage.facts.conditionalWrites(), honoured, 'and probed once');
-    t.equal(warnings.length, honoured === 'full' ? 0 : 1, 'a warning if two publishers could collide');
+    t.equal(await storage.facts.conditionalWrites(), honored);
+    t.equal(await storage.facts.conditionalWrites(), honored, 'and probed once');
+    t.equal(warnings.length, honored === 'full' ? 0 : 1, 'a warning if two publishers could collide');
     t.same(await names(storage), [], 'the probe leaves no objects');
     t.test(`a server ${name} passes the contract`, async (t) => {
       t.before(() => (proxy.judge = judge));
