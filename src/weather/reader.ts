@@ -29,7 +29,6 @@ export type WeatherReader = {
 } & {
   zoneOutlines: ZoneOutlines;
   newestObservations: NewestObservations;
-  /** Checks that the database responds. */
   probe(): Promise<void>;
   /** Closes all databases. If that fails for any of them, throws the first error after trying the others. */
   close(): Promise<void>;

@@ -27,7 +27,6 @@ export interface IdentityPorts {
   identity: IdentityService;
 }
 
-/** A verified ID token and the publisher it belongs to. */
 export interface Verified {
   publisher: Publisher;
   claims: JWTPayload;

@@ -24,7 +24,6 @@ const eventStream: ResponseObject = {
   content: { 'text/event-stream': { schema: { type: 'string' } } },
 };
 
-/** Streams the events of a run until it has finished. */
 export const followRunRoute: Route<RunPorts> = {
   method: 'get',
   path: '/runs/{run_id}/events',
@@ -74,7 +73,6 @@ const followQuery = queryParameters({
   limit: wholeNumber(1, 500, 100, { description: 'Number of runs in a snapshot, newest first.' }),
 });
 
-/** Streams the events of all runs in the pipelines that the token can access. */
 export const followRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/events',

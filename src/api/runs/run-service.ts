@@ -16,7 +16,6 @@ export interface RunPorts extends RoutePorts {
 export interface RunService {
   /** Called when a run is cancelled before it starts, to update metrics and send notifications. */
   onCancelled: (run: { pipelineId: string; runId: string }) => void;
-  /** The open event streams. */
   streams: Streams;
   /** The newest log lines of the runs that this process has published. */
   lines: Pick<RunLines, 'of'>;

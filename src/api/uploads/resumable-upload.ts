@@ -21,7 +21,6 @@ import { authorizeUpload } from './take-upload.ts';
 import { speakTus, type TusCall, TusStore, tusVersion } from './tus-server.ts';
 import type { UploadParams, UploadPipeline, UploadPorts } from './upload-service.ts';
 
-/** Reports whether resumable uploads are enabled. */
 export function isResumable({ uploads }: Pick<UploadPorts, 'uploads'>): boolean {
   return uploads.partialUploads.maxUploads > 0;
 }

@@ -131,7 +131,6 @@ export async function withStagingDirectory<T extends { isKept: boolean }>(
   }
 }
 
-/** Describes the response to a dry run. */
 export const planResponse: ResponseObject = {
   description:
     'With `dry_run=true`: what publishing the bundle would do, as `waybill run --dry-run --format json` prints it. Nothing was published and nothing was kept.',

@@ -133,7 +133,6 @@ export function sendTus(res: Response, { status, headers }: Awaited<ReturnType<t
   res.end();
 }
 
-/** Adds headers about the run of a completed upload. */
 export function addRunHeaders(res: Response, basePath: string, { runId, replayed }: PartialOutcome): void {
   if (replayed) res.setHeader('Idempotency-Replayed', 'true');
   res.location(`${basePath}runs/${encodeURIComponent(runId)}`);

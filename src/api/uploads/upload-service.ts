@@ -25,7 +25,6 @@ export interface UploadPorts extends RoutePorts {
   threads: Pick<PublishingThreads, 'plan'>;
 }
 
-/** Receives and stages archives. */
 export interface UploadService {
   /** Limits how many archives each token can transfer at a time. */
   archives: Shares;
@@ -87,7 +86,6 @@ export interface StagedUpload {
   bytes: number;
 }
 
-/** The parameters in the path of an upload. */
 export interface UploadParams {
   pipelineId: string;
   uploadId: string;

@@ -57,7 +57,6 @@ complete -c waybill -n __waybill_has_words -f -a '(__waybill_words)'
 
 const scripts: Readonly<Record<string, string>> = { bash, zsh, fish };
 
-/** Implements `waybill completion SHELL`. */
 export async function printScript(shell: string): Promise<number> {
   process.stdout.write(scripts[shell] ?? '');
   return 0;

@@ -18,7 +18,6 @@ export interface ProgramFlags {
   color: boolean;
 }
 
-/** Options for starting a long-running program. */
 export interface ProgramOptions {
   configFile: string;
   log: Log;
@@ -34,7 +33,6 @@ export interface ProgramOptions {
   onReload?: (phase: 'begun' | 'ended') => void;
 }
 
-/** A configuration and its secrets. */
 export interface ReadConfig {
   config: Config;
   secrets: Secrets;

@@ -18,7 +18,6 @@ import { consoleSettings, quotasOf } from './access.ts';
 import type { DaemonServices } from './daemon-app.ts';
 import type { Daemon } from './open-daemon.ts';
 
-/** Provides the services that routes depend on. */
 export function daemonServices(daemon: Daemon, reload: () => Promise<ReloadReport>): DaemonServices {
   const { foundation, configured, metrics, coordinator, weather, endedSessions } = daemon;
   const { audit, notifier, tracing } = daemon.reporting;

@@ -15,7 +15,6 @@ export interface SuccessSearch {
   readonly done: Promise<void>;
   /** Also searches for destinations that are new in this configuration. */
   extend(next: Configured): void;
-  /** Aborts the search. */
   close(): Promise<void>;
 }
 

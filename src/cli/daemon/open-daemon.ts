@@ -134,7 +134,6 @@ async function openConfiguredWeather(
   return openWeather({ ...foundation, metrics, allowUnreachable: true });
 }
 
-/** The parts that handle uploads. */
 interface Uploads {
   stagingDisk: OpenedDisk;
   partialUploads: PartialUploads;
@@ -166,7 +165,6 @@ async function openUploads(
   return { stagingDisk, partialUploads, content: own(content) };
 }
 
-/** Work that runs in the background. */
 interface Background {
   /** null if this process does not publish. */
   tidying: Tidying | null;

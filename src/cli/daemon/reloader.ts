@@ -35,7 +35,6 @@ const refusedCodes: readonly ErrorCode[] = [
   'signing_key_invalid',
 ];
 
-/** Reloads the configuration of a running program. */
 export class Reloader {
   readonly #options: ReloaderOptions;
   #config: Config;

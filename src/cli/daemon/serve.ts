@@ -12,7 +12,6 @@ import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
 import { recordedReload } from './recorded.ts';
 
-/** Implements `waybill serve`. */
 export async function serveForever(
   flags: ProgramFlags & { workers: boolean; open: boolean },
 ): Promise<number> {

@@ -24,7 +24,6 @@ import { closeReporting, openPublishing, openReporting, ownedBy, type Reporting 
 import { recordedReload } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
-/** Implements `waybill worker`. */
 export async function workForever(flags: ProgramFlags & { listen?: string }): Promise<number> {
   const listen = flags.listen === undefined ? undefined : addressOf(flags.listen);
   return runUntilStopped(flags, (options) => work({ ...options, listen }));
@@ -55,7 +54,6 @@ export interface Working {
   close(): Promise<{ unfinished: string[] }>;
 }
 
-/** The open parts of a running worker. */
 interface Worker {
   foundation: ProgramContext;
   reporting: Reporting;

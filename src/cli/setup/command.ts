@@ -124,7 +124,6 @@ export function command<I>(
   return { name: description.name, make: () => makeCommand(description, load) };
 }
 
-/** Adds subcommands to a command. */
 export function commandGroup({ name, make }: CommandEntry, members: readonly CommandEntry[]): CommandEntry {
   const group = (): Command => {
     const made = make();

@@ -46,7 +46,6 @@ export async function writeFile(file: string, bytes: Bytes): Promise<{ size: num
   return { size, digest: finishDigest(hash) };
 }
 
-/** Creates the error for a file that cannot be written. */
 export function unwritable(file: string, error: unknown): WaybillError {
   const reason = error instanceof Error ? error.message : String(error);
   return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, {

@@ -85,7 +85,6 @@ interface Orphan {
   outputs: string[];
   /** The total size of the recorded outputs, in bytes. */
   bytes: number;
-  /** The catalog's generation. */
   generation: number;
   updatedAt: string;
 }

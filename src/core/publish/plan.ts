@@ -97,7 +97,6 @@ export interface Observation {
   largestKeptBytes: number | null;
 }
 
-/** Identifies a bundle in the catalog. */
 export interface BundleIdentity extends Pick<PublishedBundle, 'source' | 'created'> {
   /** The trusted key that the bundle was signed with. The catalog does not record it. */
   signedBy?: KeyId;
@@ -106,7 +105,6 @@ export interface BundleIdentity extends Pick<PublishedBundle, 'source' | 'create
 /** Everything a decision depends on except the observation. */
 export interface DecisionBasis {
   owner: Owner;
-  /** The bundle that the outputs come from. */
   bundle: BundleIdentity;
   workflow: 'additive' | 'replacement';
   force: boolean;
@@ -116,7 +114,6 @@ export interface DecisionBasis {
   planned: readonly PlannedOutput[];
 }
 
-/** Everything a decision depends on. */
 export interface DecisionInput extends DecisionBasis {
   observed: Observation;
 }

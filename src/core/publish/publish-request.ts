@@ -56,7 +56,6 @@ export interface PublishRequest {
   reportCommitsSince?: string;
 }
 
-/** A bundle and the place to publish it. */
 export interface BundlePublication {
   bundle: SourceBundle;
   owner: Owner;

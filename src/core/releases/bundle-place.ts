@@ -20,7 +20,6 @@ import { releaseIds } from './stored-releases.ts';
  * unknown, the error suggests a similar one.
  */
 
-/** A bundle path with releases. */
 export interface BundlePlace {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;

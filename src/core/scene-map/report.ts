@@ -86,7 +86,6 @@ export function sceneMapFinding(
  * Formats the results of checks as JSON, SARIF and GitHub annotations.
  */
 
-/** The findings for a document. */
 export interface CheckedFile {
   file: string;
   findings: readonly Finding[];
@@ -94,9 +93,7 @@ export interface CheckedFile {
 
 interface SceneMapReport {
   schema_version: 1;
-  /** Whether there are no errors. */
   valid: boolean;
-  /** Whether there are no findings. */
   clean: boolean;
   files: { file: string; valid: boolean; findings: readonly Finding[] }[];
 }

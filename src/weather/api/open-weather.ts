@@ -14,9 +14,7 @@ import { createWeatherService, newWeatherObserver, type WeatherService } from '.
 
 export interface OpenedWeather {
   service: WeatherService;
-  /** Checks whether the database responds. */
   health: DatabaseHealth;
-  /** Closes all databases. */
   close(): Promise<void>;
 }
 

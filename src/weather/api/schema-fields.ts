@@ -6,7 +6,6 @@ import { unknownReasons } from '../values.ts';
 
 /** JSON Schemas that the responses of all families have in common. */
 
-/** The `meta` member of a response. */
 export const metaSchema: JsonSchema = {
   description: 'Present only if it has a member.',
   type: 'object',

@@ -230,7 +230,6 @@ function unitsOf(query: object): UnitSystem {
   return 'units' in query && query.units === 'us' ? 'us' : 'si';
 }
 
-/** The dependencies of the weather routes. */
 export interface WeatherPorts {
   /** null if no weather database is configured. */
   weather: WeatherService | null;

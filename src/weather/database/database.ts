@@ -12,7 +12,6 @@ export interface WeatherDatabase {
   one<T>(work: (queries: Queries) => Promise<T>, family?: string): Promise<T>;
   /** Runs several statements that all see the same data. */
   snapshot<T>(work: (queries: Queries) => Promise<T>, family?: string): Promise<T>;
-  /** Checks that the database responds. */
   probe(): Promise<void>;
   close(): Promise<void>;
 }
@@ -22,7 +21,6 @@ export type ReadFunction<T> = (queries: Queries) => Promise<T>;
 
 /** Connections to a server, which are opened when needed. All methods throw the driver's errors. */
 export interface ServerConnections {
-  /** Runs one statement. */
   one<T>(work: ReadFunction<T>): Promise<T>;
   /**
    * Closes all connections at once, even if statements are waiting on them. They are opened again when

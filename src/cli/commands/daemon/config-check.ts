@@ -125,7 +125,6 @@ const everything = {
   signing: true,
 };
 
-/** Implements `waybill config schema`. */
 export async function printSchema(): Promise<number> {
   const { configJsonSchema } = await import('../../../core/config/json-schema.ts');
   process.stdout.write(`${JSON.stringify(configJsonSchema(), null, 2)}\n`);

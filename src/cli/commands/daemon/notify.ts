@@ -80,7 +80,6 @@ async function test(
 
 type UndeliveredOptions = OptionsFor<typeof undeliveredCommand>;
 
-/** The response from the API. */
 interface UndeliveredAnswer {
   notifier_id: string;
   configured: boolean;

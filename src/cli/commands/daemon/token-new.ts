@@ -6,7 +6,6 @@ import { newToken } from '../../../core/lib/token.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { newTokenCommand } from './commands.ts';
 
-/** Implements `waybill token new`. */
 export async function printNewToken(
   { id, pipeline: pipelines = [] }: OptionsFor<typeof newTokenCommand>,
   { output }: Io,

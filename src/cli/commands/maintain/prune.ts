@@ -9,7 +9,6 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { pruneCommand } from './commands.ts';
 
-/** Implements `waybill prune`. */
 export async function pruneDestination(
   options: OptionsFor<typeof pruneCommand>,
   { output, signal }: Io,

@@ -11,7 +11,6 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { reconcileStateCommand } from './commands.ts';
 
-/** Implements `waybill reconcile-state`. */
 export async function reconcileState(
   options: OptionsFor<typeof reconcileStateCommand>,
   { output, signal }: Io,

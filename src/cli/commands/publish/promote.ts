@@ -43,7 +43,6 @@ import { reportRun } from './run-text.ts';
 
 type PromoteOptions = OptionsFor<typeof promoteCommand>;
 
-/** The two destinations of a promotion. */
 interface Prepared {
   setUp: CommandContext;
   pipeline: PipelineConfig;

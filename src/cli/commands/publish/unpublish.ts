@@ -14,7 +14,6 @@ import type { unpublishCommand } from './commands.ts';
 
 type UnpublishOptions = OptionsFor<typeof unpublishCommand>;
 
-/** Implements `waybill unpublish`. */
 export async function unpublish(options: UnpublishOptions, { output, signal }: Io): Promise<number> {
   const { dryRun } = options;
   const destinationPath = givenBundlePath(options.path);

@@ -209,7 +209,6 @@ async function located<T>(locate: (finding: Finding) => Finding, work: () => Pro
   }
 }
 
-/** Prints what publishing the upload would do. */
 function printPlan(plan: Plan, output: Output): void {
   const { style } = output;
   for (const { destinations, error } of plan.pipelines) {

@@ -20,7 +20,6 @@ import type {
 
 type RunFlags = OptionsFor<typeof showCommand>;
 
-/** Implements `waybill runs list`. */
 export async function listRuns(flags: OptionsFor<typeof listCommand>, io: Io): Promise<number> {
   const { pipeline: pipelines, status, search: q, limit } = flags;
   const since = timeOf('since', flags.since)?.toISOString();
@@ -172,7 +171,6 @@ function printRerun(
   return run === null || run.status === 'succeeded' ? 0 : 1;
 }
 
-/** Implements `waybill pipelines`. */
 export async function showPipelines(flags: OptionsFor<typeof pipelinesCommand>, io: Io): Promise<number> {
   const { output } = io;
   return withDaemon(flags, io, async (client) => {

@@ -9,7 +9,6 @@ import {
   writeOutput,
 } from './documents.ts';
 
-/** Implements `waybill scene-map render`. */
 export async function renderFile(
   io: SceneMapIo,
   file: string,

@@ -2,7 +2,6 @@ import { plural } from '../../../core/lib/text.ts';
 import { type SceneMapStats, sceneMapStats } from '../../../core/scene-map/stats.ts';
 import { check, print, printable, printJson, refuse, type SceneMapIo } from './documents.ts';
 
-/** Implements `waybill scene-map stats`. */
 export async function countFile(io: SceneMapIo, file: string, format: 'text' | 'json'): Promise<void> {
   const checked = await check(io, file, undefined, true);
   if (checked.map === null) return refuse(io, file, checked, 'Invalid documents are not counted.');

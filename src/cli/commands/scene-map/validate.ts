@@ -16,7 +16,6 @@ export type ValidateFlags = TranscriptFlags & {
   format: 'text' | 'json' | 'sarif' | 'github';
 };
 
-/** Implements `waybill scene-map validate`. */
 export async function validateFiles(io: SceneMapIo, files: string[], flags: ValidateFlags): Promise<void> {
   if (files.filter((file) => file === '-').length + (flags.transcript === '-' ? 1 : 0) > 1) {
     throw new WaybillError('usage', 'Standard input is named twice.', {

@@ -21,7 +21,6 @@ import type { ActionResult } from '../results/result.ts';
 export interface PublicationLayout<S extends ObservedState, D extends LayoutDecision> {
   /** The path used in output URLs, relative to the destination root. */
   readonly urlPath: string;
-  /** The other layout. */
   readonly former: Layout;
   /** Reads what is currently published. */
   observe(candidate: Candidate): Promise<S>;

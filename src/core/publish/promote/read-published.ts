@@ -31,7 +31,6 @@ export interface PromotedContent {
   release?: string | undefined;
 }
 
-/** The content of one bundle path. */
 export interface PublishedContent {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;

@@ -41,7 +41,6 @@ import { pathOf, releasesDestination } from './show.ts';
 
 type SwitchFlags = OptionsFor<typeof resumeCommand>;
 
-/** Implements `waybill releases rollback`. */
 export async function rollBackRelease(flags: OptionsFor<typeof rollbackCommand>, io: Io): Promise<number> {
   const { to, release } = flags;
   // `--to` named the release before it named a daemon.
@@ -56,7 +55,6 @@ export async function rollBackRelease(flags: OptionsFor<typeof rollbackCommand>,
   return activate(flags, { verb: 'rollback', release }, io);
 }
 
-/** Implements `waybill releases promote`. */
 export async function promoteRelease(flags: OptionsFor<typeof activateCommand>, io: Io): Promise<number> {
   return activate(flags, { verb: 'promote', release: flags.release }, io);
 }
@@ -108,12 +106,10 @@ async function lastGoodAt({ client, place }: DaemonPlace): Promise<string> {
   throw switchRefused({ why: 'nothing_to_go_back_to' }, describeBundlePath(only.destination_path));
 }
 
-/** Implements `waybill releases resume`. */
 export async function resumeReleases(options: SwitchFlags, io: Io): Promise<number> {
   return change(options, { verb: 'resume' }, io);
 }
 
-/** Implements `waybill releases drop`. */
 export async function dropChannel(options: OptionsFor<typeof dropCommand>, io: Io): Promise<number> {
   return change(options, { verb: 'drop', channel: options.channel }, io);
 }
