@@ -93,7 +93,9 @@ export interface CheckedFile {
 
 interface SceneMapReport {
   schema_version: 1;
+  /** Whether there are no errors. There may be warnings. */
   valid: boolean;
+  /** Whether there are neither errors nor warnings. */
   clean: boolean;
   files: { file: string; valid: boolean; findings: readonly Finding[] }[];
 }

@@ -21,6 +21,7 @@ import type { ActionResult } from '../results/result.ts';
 export interface PublicationLayout<S extends ObservedState, D extends LayoutDecision> {
   /** The path used in output URLs, relative to the destination root. */
   readonly urlPath: string;
+  /** The other layout, which a bundle path may have been published in. */
   readonly former: Layout;
   /** Reads what is currently published. */
   observe(candidate: Candidate): Promise<S>;
