@@ -78,18 +78,19 @@ export async function claimsOfAnswer(
   const idToken = await idTokenOf(code, attempt?.verifier ?? '', login, ports);
   const claims: Claims = await verifyLogin(idToken, login, ports).catch((error: unknown) => {
     if (!(error instanceof WaybillError) || error.code !== 'id_token_refused') throw error;
-    throw refusal(`the answer of ${login.host} is not valid: ${error.message}`, askOperator);
+    throw refusal(`the answer of ${login.host} is not valid: ${error.message}`, askAdministrator);
   });
   if (claims['nonce'] !== attempt?.nonce)
     throw refusal(`the answer of ${login.host} belongs to another login`, tryAgain);
   const { sub: subject } = claims;
   if (typeof subject !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(subject))
-    throw refusal(`the answer of ${login.host} names no user`, askOperator);
+    throw refusal(`the answer of ${login.host} names no user`, askAdministrator);
   return claims;
 }
 
 const tryAgain = 'log in again';
-const askOperator = 'try again later; if it fails again, ask the operator of this server to read its log';
+const askAdministrator =
+  'try again later; if it fails again, ask the administrator of this server to read its log';
 
 /**
  * Returns the authorization code after checking that the redirect belongs to this login attempt. Throws
@@ -108,7 +109,7 @@ function codeOf(query: URLSearchParams, attempt: LoginAttempt | null, login: Con
     throw refusal(`the answer to this login does not come from ${host}`, tryAgain);
   const error = only('error');
   if (error === 'access_denied') throw refusal(`the login was cancelled or denied at ${host}`, tryAgain);
-  if (error !== null) throw refusal(`the login failed at ${host}${named(error)}`, askOperator);
+  if (error !== null) throw refusal(`the login failed at ${host}${named(error)}`, askAdministrator);
   const code = only('code');
   if (code === null || code === '') throw refusal(`the answer of ${host} has no code`, tryAgain);
   return code;
@@ -141,10 +142,10 @@ async function idTokenOf(
   if (status !== 200) {
     if (error === 'invalid_grant')
       throw refusal('the login took too long, or its last page was opened twice', tryAgain);
-    throw refusal(`this console is not accepted by ${host}${named(error)}`, askOperator);
+    throw refusal(`this console is not accepted by ${host}${named(error)}`, askAdministrator);
   }
   if (typeof idToken === 'string') return idToken;
-  throw refusal(`the answer of ${host} has no ID token`, askOperator);
+  throw refusal(`the answer of ${host} has no ID token`, askAdministrator);
 }
 
 /** RFC 6749, section 2.3.1, requires both parts to be form-encoded. */

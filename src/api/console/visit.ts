@@ -266,7 +266,7 @@ export function requireAdmin({ token, isAdmin }: Visitor, access: Pick<ConsoleAc
   if (isAdmin) return;
   if (token.person === undefined) requireAdminToken(token, access);
   throw new WaybillError('forbidden', 'this needs the role admin', {
-    hint: 'ask the operator of this server for it',
+    hint: 'ask the administrator of this server for it',
   });
 }
 

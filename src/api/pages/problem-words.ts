@@ -55,7 +55,7 @@ const byStatus: Readonly<Record<number, ProblemWords>> = {
   401: { heading: 'Log in first', text: 'Your session has ended, or you are not logged in.' },
   403: {
     heading: 'Not allowed',
-    text: 'The operator of this server decides which token or role may do this.',
+    text: 'The administrator of this server decides which token or role may do this.',
   },
   404: { heading: 'Page not found', text: 'Nothing is at this address. The link may be old or mistyped.' },
   405: { heading: 'Not possible here', text: 'This address does not accept that kind of request.' },

@@ -123,14 +123,14 @@ export function permitPipeline(
         hint:
           person === undefined
             ? 'use the token of this pipeline, or ask the operator to add the pipeline to upload_tokens'
-            : 'ask the operator of this server for a role',
+            : 'ask the administrator of this server for a role',
       },
     );
   if (person === undefined) requireScope(token, scope, res);
   throw new WaybillError(
     'insufficient_scope',
     `your role ${person?.roles.get(id) ?? ''} for the pipeline "${id}" does not permit this`,
-    { hint: 'ask the operator of this server for the role operator' },
+    { hint: 'ask the administrator of this server for the role operator' },
   );
 }
 

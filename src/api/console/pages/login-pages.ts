@@ -90,7 +90,7 @@ export const loginCallback: PageRoute<ConsoleParts> = {
           throw new WaybillError(
             'login_refused',
             `you are logged in at ${login.host} as ${person.name}, but you have no role in this console`,
-            { hint: 'ask the operator of this server for a role' },
+            { hint: 'ask the administrator of this server for a role' },
           );
         noteVisitor(req, token);
         await parts.sessions.begin(req, res, token, person);
