@@ -20,7 +20,7 @@ import { columns, makeOutput } from '../../src/cli/output/output.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { withReleasers } from '../../src/core/lib/lifecycle.ts';
 import { logControl, silentLog } from '../../src/core/lib/log.ts';
-import { formatSize } from '../../src/core/lib/settings/quantities.ts';
+import { formatSize } from '../../src/core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../src/core/lib/text.ts';
 import { keepProducing } from './live.ts';
 import {

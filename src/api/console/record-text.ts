@@ -1,4 +1,4 @@
-import { formatSize } from '../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../core/lib/settings/sizes-and-durations.ts';
 import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 
 /*

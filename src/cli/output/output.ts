@@ -3,7 +3,7 @@ import pc from 'picocolors';
 import { describeFinding, type ErrorRecord, type Finding, type WaybillError } from '../../core/lib/errors.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import { type Log, silentLog } from '../../core/lib/log.ts';
-import { formatDuration } from '../../core/lib/settings/quantities.ts';
+import { formatDuration } from '../../core/lib/settings/sizes-and-durations.ts';
 import { belowLabel, widthOf, wrapped } from './terminal.ts';
 
 /**

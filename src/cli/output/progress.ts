@@ -1,7 +1,7 @@
 import type { SingleBar } from 'cli-progress';
 import type { Upload } from '../../client/client.ts';
 import { systemClock, type Timer } from '../../core/lib/clock.ts';
-import { formatDuration, formatSize } from '../../core/lib/settings/quantities.ts';
+import { formatDuration, formatSize } from '../../core/lib/settings/sizes-and-durations.ts';
 import type { Progress } from '../../core/publish/results/result.ts';
 import type { Output } from './output.ts';
 

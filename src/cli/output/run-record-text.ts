@@ -1,6 +1,6 @@
 import type { RunRecord } from '../../client/client.ts';
 import { describeFinding, type Finding } from '../../core/lib/errors.ts';
-import { formatSize } from '../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../core/lib/text.ts';
 import { columns, localTime, type Output, reasonText, signOf, type Style, tookText } from './output.ts';
 

@@ -1,7 +1,7 @@
 import { systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { dateOf, parseInstant } from '../../core/lib/instant.ts';
-import { parseDuration } from '../../core/lib/settings/quantities.ts';
+import { parseDuration } from '../../core/lib/settings/sizes-and-durations.ts';
 
 /**
  * Parses the option `--since` or `--until`: a duration before now, `yesterday`, `today`, a date or RFC 3339.

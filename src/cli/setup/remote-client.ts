@@ -3,7 +3,7 @@ import { type Client, connect, exchangedToken, type TokenSource } from '../../cl
 import { systemClock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { formatDuration, parseDuration } from '../../core/lib/settings/quantities.ts';
+import { formatDuration, parseDuration } from '../../core/lib/settings/sizes-and-durations.ts';
 import { describeFileError } from '../../core/lib/system-errors.ts';
 import { isMistyped } from '../../core/lib/token.ts';
 import type { Output } from '../output/output.ts';

@@ -1,8 +1,8 @@
 import type { TrailSettings } from '../audit/trail-writer.ts';
 import type { SceneMapRules } from '../bundle/validate-bundle.ts';
 import type { LogSettings } from '../lib/log.ts';
-import type { Amount } from '../lib/settings/quantities.ts';
 import type { ResolvedBy } from '../lib/settings/setting.ts';
+import type { Amount } from '../lib/settings/sizes-and-durations.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { SignaturePolicy } from '../signing/trusted-keys.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';

@@ -7,7 +7,7 @@ import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupte
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord, hasCode, WaybillError } from '../lib/errors.ts';
-import type { Amount } from '../lib/settings/quantities.ts';
+import type { Amount } from '../lib/settings/sizes-and-durations.ts';
 import { refuseRemovals } from '../publish/decision/refusals.ts';
 import { pruneOccurrence } from '../publish/results/occurrences.ts';
 import { releasePathOf } from '../releases/release.ts';

@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts';
 import { maxClockSkewMs } from '../lib/clock-skew.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
-import { formatDuration } from '../lib/settings/quantities.ts';
+import { formatDuration } from '../lib/settings/sizes-and-durations.ts';
 import { bytesBody } from '../storage/body.ts';
 import { type Owner, sameOwner } from '../storage/identity.ts';
 import { joinKey, listedKey } from '../storage/key.ts';

@@ -4,7 +4,7 @@ import ejs from 'ejs';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { instantForPeople } from '../lib/instant.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
-import { formatSize } from '../lib/settings/quantities.ts';
+import { formatSize } from '../lib/settings/sizes-and-durations.ts';
 import { digestInputs, type Generator, type GeneratorInput, indexName, keptBytes } from './generator.ts';
 
 const templates = new URL('../../../templates/', import.meta.url);

@@ -1,6 +1,6 @@
 import { digestOf, hexOf } from '../lib/digest.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
-import { formatSize } from '../lib/settings/quantities.ts';
+import { formatSize } from '../lib/settings/sizes-and-durations.ts';
 
 /**
  * Returns a link to a path below the root. If we do not know `baseUrl`, the link is relative. That works

@@ -4,7 +4,7 @@ import ejs from 'ejs';
 import type { Digest } from '../lib/digest.ts';
 import { instantForPeople, parseInstant } from '../lib/instant.ts';
 import { compareCodeUnits, type RelativePath } from '../lib/paths.ts';
-import { formatSize } from '../lib/settings/quantities.ts';
+import { formatSize } from '../lib/settings/sizes-and-durations.ts';
 import { xmlText } from '../lib/xml.ts';
 import { digestInputs } from './generator.ts';
 import {

@@ -2,7 +2,7 @@ import type { PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { onAbort } from '../lib/on-abort.ts';
-import { formatDuration } from '../lib/settings/quantities.ts';
+import { formatDuration } from '../lib/settings/sizes-and-durations.ts';
 import { asAborted } from './publish-request.ts';
 import type { Progress } from './results/result.ts';
 

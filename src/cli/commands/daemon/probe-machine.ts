@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { currentUserName, userName } from '../../../core/lib/unsafe-path.ts';
 import { requireMakeableRoot } from '../../../core/storage/local/local-root.ts';
 import { weatherFamilies } from '../../../weather/families.ts';

@@ -6,7 +6,7 @@ import type { CoreContext } from '../../../core/context.ts';
 import { type ErrorRecord, errorRecord, type Finding, finding } from '../../../core/lib/errors.ts';
 import type { Instant } from '../../../core/lib/instant.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
-import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { formatRate } from '../../../core/lib/settings/transfer-rate.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { findBundles, openSource, readableSource } from '../../../core/publish/find-bundles.ts';

@@ -5,7 +5,7 @@ import type { DestinationConfig } from '../../../core/config/config.ts';
 import { parseConfig } from '../../../core/config/load-config.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
-import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { type SignatureReport, verifySignatures } from '../../../core/maintain/verify-signatures.ts';
 import { parsePublicKeyFile, type PublicKey } from '../../../core/signing/public-key.ts';

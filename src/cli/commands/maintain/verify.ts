@@ -2,7 +2,7 @@ import type { DestinationConfig, PipelineConfig } from '../../../core/config/con
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
-import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { repair, type RepairReport } from '../../../core/maintain/repair.ts';
 import { parseSubset, type Subset, verify, type VerifyReport } from '../../../core/maintain/verify.ts';

@@ -6,7 +6,7 @@ import { parsePackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { idempotencyKeyOf, type PackedBundle } from '../../../core/bundle/pack/packed-bundle.ts';
 import { type Digest, finishDigest, startDigest } from '../../../core/lib/digest.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { type Output } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';

@@ -3,7 +3,7 @@ import type { CoreContext } from '../../../core/context.ts';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { nextTry, runPauses } from '../../../core/lib/retry.ts';
-import { parseDuration } from '../../../core/lib/settings/quantities.ts';
+import { parseDuration } from '../../../core/lib/settings/sizes-and-durations.ts';
 import type { Occurrence } from '../../../core/notify/event.ts';
 import { withinRunTimeout } from '../../../core/publish/deadlines.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';

@@ -1,6 +1,6 @@
 import { systemClock } from '../../../core/lib/clock.ts';
 import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import type { ChangeReason, Fate } from '../../../core/publish/plan.ts';
 import {

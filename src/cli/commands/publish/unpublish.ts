@@ -1,6 +1,6 @@
 import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
 import { errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';

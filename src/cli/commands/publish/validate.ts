@@ -9,7 +9,7 @@ import {
 import { validateBundle } from '../../../core/bundle/validate-bundle.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
 import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { chooseOutputs } from '../../../core/outputs/generator.ts';
 import { findBundles, openSource, readableSource } from '../../../core/publish/find-bundles.ts';
@@ -22,7 +22,7 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import { setUpPipeline } from '../../setup/set-up.ts';
 import type { validateCommand } from './commands.ts';
 
-type BundleFlags = OptionsFor<typeof validateCommand>;
+type ValidateBundleFlags = OptionsFor<typeof validateCommand>;
 
 interface BundleReport {
   bundle: string;
@@ -37,7 +37,7 @@ interface BundleReport {
  * read to check their digests. With `--listing-only`, it only reads manifests, scene maps and, for a remote
  * source, the list of files.
  */
-export async function validate(options: BundleFlags, { output }: Io): Promise<number> {
+export async function validate(options: ValidateBundleFlags, { output }: Io): Promise<number> {
   const { bundlePath } = options;
   const bar = progressBar(!output.isJson);
   try {
@@ -62,7 +62,11 @@ interface Validation {
   filesRead: boolean;
 }
 
-async function ofDirectory(bundlePath: string, options: BundleFlags, bar: ProgressBar): Promise<Validation> {
+async function ofDirectory(
+  bundlePath: string,
+  options: ValidateBundleFlags,
+  bar: ProgressBar,
+): Promise<Validation> {
   if (options.config !== undefined || options.pipeline !== undefined)
     throw new WaybillError('usage', 'a bundle path cannot be used with --config or --pipeline', {
       hint: 'waybill validate <bundle>, or waybill validate --config <file>',
@@ -94,7 +98,7 @@ async function ofDirectory(bundlePath: string, options: BundleFlags, bar: Progre
   return check(storage, { candidates: root, invalid: broken, warnings }, identity, { bar, filesRead: true });
 }
 
-async function ofSource(options: BundleFlags, output: Output, bar: ProgressBar): Promise<Validation> {
+async function ofSource(options: ValidateBundleFlags, output: Output, bar: ProgressBar): Promise<Validation> {
   const { config, pipeline: named, verbose } = options;
   if (config === undefined)
     throw new WaybillError('usage', 'missing argument <bundle>: the directory with the manifest.json', {

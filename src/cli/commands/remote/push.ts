@@ -6,7 +6,7 @@ import type { Client, Plan, PushOptions, PushOutcome } from '../../../client/cli
 import { manifestName } from '../../../core/bundle/manifest.ts';
 import type { PackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize, parseSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize, parseSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { columns, type Output, reasonText, signOf } from '../../output/output.ts';
 import { type Bars, newBars, withBars } from '../../output/progress.ts';

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { manifestName, signatureName } from '../../../core/bundle/manifest.ts';
 import { packDirectory } from '../../../core/bundle/pack/pack-directory.ts';
-import { formatSize } from '../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { progressBar } from '../../output/progress.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';

@@ -1,5 +1,5 @@
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { parseDuration } from '../../../core/lib/settings/quantities.ts';
+import { parseDuration } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { feedDocument, type FeedResult, notFed } from '../../../weather/feed/feed-document.ts';
 import { feedForever, feedOnce } from '../../../weather/feed/feed-sources.ts';

@@ -19,15 +19,6 @@ import {
   resolveSize,
 } from './parse-values.ts';
 import {
-  type Amount,
-  amountPattern,
-  durationPattern,
-  parseAmount,
-  parseDuration,
-  parseSize,
-  sizePattern,
-} from './quantities.ts';
-import {
   type AcceptedBy,
   type DocumentOf,
   type Duration,
@@ -42,6 +33,15 @@ import {
   type ValueForm,
   type ValueRefusal,
 } from './setting.ts';
+import {
+  type Amount,
+  amountPattern,
+  durationPattern,
+  parseAmount,
+  parseDuration,
+  parseSize,
+  sizePattern,
+} from './sizes-and-durations.ts';
 
 /**
  * The kinds of values that a setting can have. Each has a phrase that describes a valid value and is part of

@@ -1,7 +1,7 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { isAbsolute, resolve } from 'node:path';
 import { parseRelativePath } from '../paths.ts';
-import { type Amount, parseAmount, parseDuration, parseSize } from './quantities.ts';
+import { type Amount, parseAmount, parseDuration, parseSize } from './sizes-and-durations.ts';
 
 /**
  * The result of parsing a value in the configuration. The schema and the final configuration use the same

@@ -1,6 +1,6 @@
 import { expectsNumber, textOrWhole } from './kinds.ts';
-import { formatSize, parseSize, sizePattern } from './quantities.ts';
 import type { Setting } from './setting.ts';
+import { formatSize, parseSize, sizePattern } from './sizes-and-durations.ts';
 
 /*
  * Parses and formats transfer rates, in bytes per second.

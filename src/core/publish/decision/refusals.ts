@@ -11,7 +11,7 @@ import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { type Amount, formatAmount, maxOf } from '../../lib/settings/quantities.ts';
+import { type Amount, formatAmount, maxOf } from '../../lib/settings/sizes-and-durations.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 

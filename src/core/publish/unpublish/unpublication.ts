@@ -2,7 +2,7 @@ import type { Catalog, OutputRecord, PublishedBundle } from '../../catalog/catal
 import type { StoredState } from '../../catalog/catalog-store.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, describeBundlePath } from '../../lib/paths.ts';
-import type { Amount } from '../../lib/settings/quantities.ts';
+import type { Amount } from '../../lib/settings/sizes-and-durations.ts';
 import type { Layout, ReleaseId } from '../../releases/release.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { type Key, keyOf } from '../../storage/key.ts';

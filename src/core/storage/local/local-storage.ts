@@ -28,10 +28,10 @@ import {
   sizeOf,
   statOf,
 } from './entries.ts';
-import { fixModes } from './fix-modes.ts';
 import { ImpliedDirectories } from './implied-directories.ts';
 import { DirectoryHandles } from './local-directories.ts';
 import { createFile, openToRead, readChunks, writeBody } from './local-files.ts';
+import { fixModes } from './local-fix-modes.ts';
 import { LocalNames } from './local-names.ts';
 import { linkAbove, localObstacle } from './local-obstacles.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './local-root.ts';

@@ -30,12 +30,12 @@ import type {
 } from '../storage.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../storage-errors.ts';
 import { sizeFrom } from '../untrusted.ts';
-import { fixModes } from './fix-modes.ts';
 import { SftpLinks } from './links.ts';
 import { openSession } from './session.ts';
 import { SessionPool } from './session-pool.ts';
 import { requireDirectory, requireMakeableRoot, SftpDirectories } from './sftp-directories.ts';
 import { isAbsent, requestFailure } from './sftp-errors.ts';
+import { fixModes } from './sftp-fix-modes.ts';
 import { describeSftp, type SftpLocation } from './sftp-location.ts';
 import { replacedName, SftpNames } from './sftp-names.ts';
 import { detectFullDisk, explained, linkAbove, sftpObstacle } from './sftp-obstacles.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { CatalogState, LegacyRecord } from '../../../../src/core/catalog/catalog.ts';
-import { type Amount, parseAmount } from '../../../../src/core/lib/settings/quantities.ts';
+import { type Amount, parseAmount } from '../../../../src/core/lib/settings/sizes-and-durations.ts';
 import { plannedRemovals, refuseRemovals } from '../../../../src/core/publish/decision/refusals.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';

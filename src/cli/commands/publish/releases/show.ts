@@ -2,7 +2,7 @@ import path from 'node:path';
 import type { DestinationConfig, PipelineConfig } from '../../../../core/config/config.ts';
 import { WaybillError } from '../../../../core/lib/errors.ts';
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
-import { formatSize } from '../../../../core/lib/settings/quantities.ts';
+import { formatSize } from '../../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../../core/lib/text.ts';
 import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
 import {

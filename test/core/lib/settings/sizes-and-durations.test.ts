@@ -5,7 +5,7 @@ import {
   formatSize,
   parseDuration,
   parseSize,
-} from '../../../../src/core/lib/settings/quantities.ts';
+} from '../../../../src/core/lib/settings/sizes-and-durations.ts';
 
 t.test('durations are a whole number and a unit', async (t) => {
   for (const [text, ms] of [
