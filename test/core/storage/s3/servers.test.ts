@@ -218,7 +218,7 @@ t.test('a truncated listing is an error', async (t) => {
     status: 200,
     body: `<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>`,
   });
-  t.match(await failure(names(storage)), { code: 'storage_permanent', message: /short/ });
+  t.match(await failure(names(storage)), { code: 'storage_permanent', message: /truncated/ });
 });
 
 t.test('the page of another server does not count as an empty destination', async (t) => {
