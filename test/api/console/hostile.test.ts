@@ -123,7 +123,13 @@ function portsOf(text: () => string): ReplacedServices {
     },
     notifier: {
       undelivered: async () => [
-        { event: { type: text() }, tries: 1, reason: text(), givenUpAt: '2026-11-20T01:02:03Z' },
+        {
+          event: {
+            type: text(),
+            data: { pipeline_id: text(), destination_id: text(), run_id: text() },
+          },
+          ...{ tries: 1, reason: text(), givenUpAt: '2026-11-20T01:02:03Z' },
+        },
       ],
     } as never,
   };
