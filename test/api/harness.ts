@@ -89,7 +89,7 @@ export interface Api {
 const grouped = ['uploads', 'runs', 'threads', 'identity', 'health'] as const;
 type Grouped = (typeof grouped)[number];
 
-/** Services in place of those of the harness. Groups of services keep the other members. */
+/** Replaces services of the harness. A group keeps its other members. */
 export type ReplacedServices = Partial<Omit<DaemonServices, Grouped>> & {
   [Name in Grouped]?: Partial<DaemonServices[Name]>;
 };

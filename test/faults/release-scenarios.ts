@@ -19,7 +19,7 @@ export interface ReleaseScenario {
   prepare?: (root: Storage, ids: readonly ReleaseId[]) => Promise<unknown>;
   /** Also the work of the next run. Returns false if it was rejected. */
   work: (root: Storage, ids: readonly ReleaseId[]) => Promise<boolean>;
-  /** The number of each release that may be current after a fault, and that of the final one. */
+  /** The numbers of the releases that may be current after a fault, and of the final one. */
   between: readonly (number | null)[];
   current: number | null;
   /** The releases that are held back after any fault, and at the end. */

@@ -89,7 +89,7 @@ const tokens = {
 
 interface Place {
   at: (...names: string[]) => string;
-  /** The current release for readers, or that of a channel. */
+  /** The current release for readers or of a channel. */
   page: (pointer?: string) => Promise<string>;
   /** Adds the n-th bundle to the source and publishes it. Returns the id of its release. */
   publish: (n: number, to?: { bundle?: string; channel?: string }) => Promise<string>;
