@@ -1160,7 +1160,7 @@ function routesOf(router: Router): string[] {
   });
 }
 
-/** An upload that announces a body but sends none. Returns a response like that of the others. */
+/** Announces a body but sends none. Returns a response in the same form as the other functions. */
 async function stalledUpload(api: Api, requestHead: string): Promise<Response> {
   const { socket, until } = await connect(t, api.origin);
   socket.write(requestHead);

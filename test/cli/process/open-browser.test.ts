@@ -27,7 +27,7 @@ function layOut(t: Test, more: object = {}): Place {
   return { cwd, opened, env: { PATH: path.dirname(script), OPENED: list } };
 }
 
-t.test('publish opens the public URL, or that of a channel', async (t) => {
+t.test('publish opens the public URL of the destination or channel', async (t) => {
   const { cwd, env, opened } = layOut(t);
   const publish = (args: string[], more: Record<string, string> = {}): Ended =>
     waybill(['publish', 'site', 'www', '--releases', '--open', ...args], { cwd, env: { ...env, ...more } });

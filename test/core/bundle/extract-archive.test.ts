@@ -403,7 +403,7 @@ t.test('an archive and its content may each have exactly the maximum size', asyn
   }
 });
 
-t.test('reserves the path of a stored file like that of an archive entry', async (t) => {
+t.test('reserves the path of a stored file like the path of an archive entry', async (t) => {
   const archive = tar({ path: 'manifest.json', body: 'x' }, { path: 'a/x.txt', body: 'y' });
   const { directory, ...extraction } = await extract(archive, {
     limits: { maxUploadSize: 10_000, maxFiles: 2 },

@@ -110,7 +110,7 @@ t.test('each property of a wrong type is reported with its pointer and position'
         const one = found.find((item) => item.pointer === place && item.code === 'wrong_type');
         if (one === undefined) throw new Error(`${place} not named: ${JSON.stringify(found)}`);
         const line = text.split('\n')[(one.line ?? 0) - 1] ?? '';
-        if (!line.includes(`"${key}": `)) throw new Error(`line ${one.line} is not that of ${key}`);
+        if (!line.includes(`"${key}": `)) throw new Error(`line ${one.line} is not the line of ${key}`);
         if (
           !line.slice((one.column ?? 0) - 1).startsWith(JSON.stringify(parsed, null, 2).split('\n')[0] ?? '')
         )

@@ -8,7 +8,7 @@ import { cached, madeOnce } from '../cache.ts';
 import { ensureInstalled, MissingService } from '../debian.ts';
 import { withOwnMounts } from '../mount-namespace.ts';
 
-/** Programs from a Debian release that is newer than that of the tests. */
+/** Programs from a newer Debian release than the tests run on. */
 const release = 'forky';
 const packages = [
   // For the locale C.UTF-8. Without it, Java supports only ASCII names.

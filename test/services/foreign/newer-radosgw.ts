@@ -3,7 +3,7 @@ import { startOwnRadosgw } from '../radosgw.ts';
 import { firstLineOf, type StartS3 } from './foreign-s3.ts';
 import { newerDebian } from './newer-debian.ts';
 
-/** Ceph's gateway in a release four years newer than that of Debian 12. */
+/** Ceph's gateway four years newer than the release in Debian 12. */
 export const startNewerRadosgw: StartS3 = async (t) => {
   const { through } = await newerDebian();
   const within = memoryDirectory();

@@ -167,7 +167,7 @@ t.test('directory: the suggested commands publish', async (t) => {
   t.ok(existsSync(path.join(place, 'public/SHA256SUMS')));
 });
 
-/** A site like that of a generator, as `www` in `place`. */
+/** A site as a generator makes it, as `www` in `place`. */
 function makeSite(place: string): void {
   mkdirSync(path.join(place, 'www'));
   writeFileSync(path.join(place, 'www/index.html'), '<link rel="stylesheet" href="style.css">');

@@ -68,7 +68,7 @@ t.test('a directory is published to a path, and a second time nothing changes', 
   );
 });
 
-t.test('prints the public URL, or that of the channel', async (t) => {
+t.test('prints the public URL of the destination or channel', async (t) => {
   const { waybill } = layOut(t);
   const to = ['publish', 'site', 'www', '--releases', '--url', 'https://www.example.org/docs'];
   const preview = ['--channel', 'pr-12', '--channel-url', 'https://pr-12.example.org'];
