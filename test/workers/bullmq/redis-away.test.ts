@@ -8,6 +8,7 @@ import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
 import type { JobResult } from '../../../src/workers/queue/job.ts';
 import type { RunObserver } from '../../../src/workers/queue/run-observer.ts';
 import { runResult } from '../../contract/queue.ts';
+import { freePort } from '../../services/free-port.ts';
 import { type RedisService, startRedis } from '../../services/redis.ts';
 
 async function service(t: Test, args: readonly string[] = []): Promise<RedisService> {
@@ -370,7 +371,9 @@ t.test('takes over the run of a dead worker even if some calls keep failing', as
 });
 
 t.test('rejects a Redis Cluster at the start', async (t) => {
-  const cluster = await service(t, ['--cluster-enabled', 'yes']);
+  // The default bus port, 10000 above the port, may be an ephemeral port in use.
+  const busPort = String(await freePort());
+  const cluster = await service(t, ['--cluster-enabled', 'yes', '--cluster-port', busPort]);
   await t.rejects(host(t, cluster), {
     code: 'config_invalid',
     message: /Redis Cluster/,
