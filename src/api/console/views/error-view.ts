@@ -63,8 +63,8 @@ function hintText(hint: string, hasCommand: boolean): string {
 
 /** Splits a message of the core into sentences. */
 export function sentencesOf(message: string): string[] {
-  return plainWords(message)
-    .split('; ')
+  return outsideQuotes(plainWords(message), (text) => text.replaceAll('; ', '\n'))
+    .split('\n')
     .map((part) => sentence(part.replace(/\.?$/, '.')));
 }
 
@@ -75,10 +75,17 @@ export function sentence(message: string): string {
 
 /** Puts a message of the core in the words of the console. */
 export function plainWords(message: string): string {
-  return message
-    .replace(/planned outputs differ from their records/, 'files differ from the published ones')
-    .replace(/\boutput(s?)\b/g, 'file$1')
-    .replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (iso) => momentOf(iso).text);
+  return outsideQuotes(message, (text) =>
+    text
+      .replace(/planned outputs differ from their records/, 'files differ from the published ones')
+      .replace(/\boutput(s?)\b/g, 'file$1')
+      .replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (iso) => momentOf(iso).text),
+  );
+}
+
+/** Changes the text of a message, but no name that it quotes, such as a file. */
+function outsideQuotes(message: string, change: (text: string) => string): string {
+  return message.replace(/"(?:[^"\\]|\\.)*"|[^"]+/g, (part) => (part.startsWith('"') ? part : change(part)));
 }
 
 /**
