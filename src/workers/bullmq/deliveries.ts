@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { isObject } from '../../core/lib/json-document.ts';
 import type { Log } from '../../core/lib/log.ts';
 import {
   type Claim,
@@ -18,7 +19,7 @@ import {
 } from '../queue/run-record.ts';
 import type { RedisLink } from './link.ts';
 import { pairsOf } from './scripts.ts';
-import { isEvent, isObject, jsonOf } from './shapes.ts';
+import { isEvent, jsonOf } from './shapes.ts';
 
 interface RedisUndeliveredOptions {
   link: RedisLink;
