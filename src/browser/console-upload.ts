@@ -40,6 +40,9 @@ function findElements(): Elements | null {
   return { form, state, findings, drop, archive, directory, name };
 }
 
+/** Phones can choose an archive, but often no directory. The styles put the buttons in this order. */
+const phone = '(hover: none), (max-width: 40rem)';
+
 class UploadForm {
   readonly #elements: Elements;
   /** The chosen archive or directory; empty if neither is known. */
@@ -48,6 +51,8 @@ class UploadForm {
   #files: readonly NamedFile[] = [];
   /** Counts how often the user has chosen files. */
   #choices = 0;
+  /** The kind of the last choice. Before the first one, it is the kind that the device is best at. */
+  #kind: 'archive' | 'directory' = matchMedia(phone).matches ? 'archive' : 'directory';
   /** True if the archive is in the form, so that the browser can submit it. */
   #isPacked = false;
 
@@ -88,6 +93,7 @@ class UploadForm {
   async #choose({ files, directory }: Chosen): Promise<void> {
     const { form, findings, name } = this.#elements;
     const choice = ++this.#choices;
+    this.#kind = isArchive(files) ? 'archive' : 'directory';
     this.#setFiles([]);
     this.#name = directory ?? (files.length === 1 ? (files[0]?.path ?? '') : '');
     findings.replaceChildren();
@@ -105,21 +111,19 @@ class UploadForm {
     name.value = name.disabled ? nameIn(manifest) : (directory ?? '');
     const limits = { maxBytes: Number(form.dataset['maxBytes']), maxFiles: Number(form.dataset['maxFiles']) };
     const problems = problemsOf(files, { isArchive: isArchive(files), manifest, limits });
-    if (problems.length > 0) this.#showInvalid(problems);
-    else this.#setFiles(files);
+    if (problems.length > 0) {
+      this.#setFiles([], 'again');
+      this.#showInvalid(problems);
+    } else this.#setFiles(files);
     const note = hiddenNote(files);
     this.#report([summaryOf(files, directory), ...(note === null ? [] : [note])].join('. '));
   }
 
   #submit(event: SubmitEvent): void {
-    const { form, state, archive, name } = this.#elements;
+    const { form, archive, name } = this.#elements;
     // The response to a dry run is a page, so let the browser submit the form with the archive.
     if (this.#isPacked) return;
     event.preventDefault();
-    if (this.#files.length === 0) {
-      if (state.textContent === '') this.#report('Choose a directory or an archive first.');
-      return;
-    }
     const problem = name.disabled || name.value === '' ? null : pathProblem(name.value);
     if (problem !== null) {
       this.#showInvalid([problem]);
@@ -153,16 +157,30 @@ class UploadForm {
       return;
     }
     this.#report('');
-    this.#setFiles([]);
+    this.#setFiles([], 'again');
     showProblem(findings, problemOf(status, text), { manifest, name: this.#name });
   }
 
-  /** Makes the next step the primary button: choosing files, or uploading them. */
-  #setFiles(files: readonly NamedFile[]): void {
+  /**
+   * Makes the next step the primary button: choosing files, or uploading them. After a refusal, the area is
+   * small and the step is to choose the same kind of files again.
+   */
+  #setFiles(files: readonly NamedFile[], attempt: 'first' | 'again' = 'first'): void {
     this.#files = files;
-    const { form } = this.#elements;
-    form.querySelector('#choose')?.classList.toggle('primary', files.length === 0);
-    form.querySelector('#send')?.classList.toggle('primary', files.length > 0);
+    const { form, drop } = this.#elements;
+    const isEmpty = files.length === 0;
+    drop.classList.toggle('again', attempt === 'again');
+    for (const [kind, first] of [
+      ['directory', 'Choose a directory'],
+      ['archive', 'Choose an archive'],
+    ] as const) {
+      const button = form.querySelector(`#choose-${kind}`);
+      const isNext = isEmpty && kind === this.#kind;
+      button?.classList.toggle('primary', isNext);
+      if (button) button.textContent = isNext && attempt === 'again' ? `Choose the ${kind} again` : first;
+    }
+    for (const button of form.querySelectorAll<HTMLButtonElement>('#send, #plan')) button.disabled = isEmpty;
+    form.querySelector('#send')?.classList.toggle('primary', !isEmpty);
   }
 
   #report(text: string): void {

@@ -90,7 +90,7 @@ export const consolePages: PageSet = {
       path: 'console/pipelines/maps/destinations/site/releases',
       prepare: async (page) => {
         await page.getByRole('link', { name: 'Roll back…' }).first().click();
-        await page.locator('#confirm details').click();
+        await page.locator('#confirm details[open]').waitFor();
       },
     },
     { name: 'console-trends', path: 'console/pipelines/maps/trends', inDocs: true },

@@ -137,7 +137,8 @@ t.test('rejects a zip and an empty directory before anything is sent', async (t)
   ] as const) {
     await drop(page, dropped);
     await state.filter({ hasText: says }).waitFor();
-    await page.getByRole('button', { name: 'Upload', exact: true }).click();
+    for (const name of ['Upload', 'Plan without publishing'])
+      t.ok(await page.getByRole('button', { name, exact: true }).isDisabled(), name);
     t.match(await state.innerText(), says);
   }
   t.same(uploads, []);
@@ -157,7 +158,7 @@ t.test('checks a directory before it is sent', async (t) => {
   ] as const) {
     await drop(page, directoryOf({ 'index.html': 'x', 'manifest.json': manifest }));
     await problem.filter({ hasText: says }).waitFor();
-    await upload.click();
+    t.ok(await upload.isDisabled());
   }
   await drop(page, directoryOf({ 'index.html': 'x', '.env': 'secret' }));
   await page.locator('#upload-state', { hasText: '1 hidden file is included, for example .env.' }).waitFor();
@@ -174,7 +175,7 @@ t.test('checks a directory before it is sent', async (t) => {
   await drop(page, directoryOf({ 'index.html': 'too long', 'b.txt': '' }));
   await problem.filter({ hasText: '8 bytes are more than the limit of 1 bytes' }).waitFor();
   t.match(await problem.innerText(), /2 files are more than the limit of 1/);
-  await upload.click();
+  t.ok(await upload.isDisabled());
   t.same(uploads, [], 'nothing was sent');
 });
 
@@ -262,6 +263,8 @@ t.test('shows three errors of a bundle, each at its location in the manifest', a
   }
   t.equal(await page.locator('#upload-findings .findings li').count(), 0, 'none is listed twice');
   t.match(await page.locator('#upload-findings').innerText(), /^Not accepted: 3 mistakes in dropped-/);
+  t.match(await page.getByText('Choose the directory again').getAttribute('class'), /primary/);
+  t.ok(await page.getByRole('button', { name: 'Upload', exact: true }).isDisabled());
   t.same(
     [...publishedAt('web').keys()].filter((file) => file.startsWith('mistaken')),
     [],

@@ -261,6 +261,19 @@ export function placesFor(
   return (isAllowed(visitor, 'pause', id) ? places.get(id) : undefined) ?? new Map();
 }
 
+/** Returns what starts the first run of a pipeline, with a link to the page for it. */
+export function firstRunOf(
+  { visitor, access }: Pick<Visit<unknown>, 'visitor' | 'access'>,
+  id: string,
+): { text: string; label: string; path: string; isAction: boolean } {
+  const open = { label: 'Open the pipeline', path: paths.pipeline(id), isAction: false };
+  if (!access.uploadPipelines.has(id)) return { text: 'The first run reads the source.', ...open };
+  if (!isAllowed(visitor, 'upload', id))
+    return { text: 'The first upload starts a run. This token may not upload.', ...open };
+  const upload = { label: 'Upload a bundle', path: paths.upload(id), isAction: true };
+  return { text: 'The first upload starts a run.', ...upload };
+}
+
 /** Throws `forbidden` unless the visitor is an admin. */
 export function requireAdmin({ token, isAdmin }: Visitor, access: Pick<ConsoleAccess, 'adminToken'>): void {
   if (isAdmin) return;

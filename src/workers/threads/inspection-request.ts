@@ -8,9 +8,9 @@ import { verify, type VerifyReport } from '../../core/maintain/verify.ts';
 import { atDestination, destinationNamed, placeAt, releaseNamed } from '../../core/releases/bundle-place.ts';
 import {
   bundlePathsAmong,
-  compareReleases,
+  catalogOf,
+  differenceBetween,
   publishedState,
-  type ReleaseDifference,
 } from '../../core/releases/describe.ts';
 import { releaseKey } from '../../core/releases/release.ts';
 import type { Storage } from '../../core/storage/storage.ts';
@@ -51,10 +51,23 @@ export interface CompareQuestion {
   to: string;
 }
 
-export type InspectionAnswer =
-  | CatalogPage
-  | ({ kind: 'compare'; omitted: number } & ReleaseDifference)
-  | { kind: 'verify'; reports: VerifyReport[] };
+export type InspectionAnswer = CatalogPage | ComparedFiles | { kind: 'verify'; reports: VerifyReport[] };
+
+/** The files that are different between two releases, as in `ReleaseDifference`. */
+export interface ComparedFiles extends Record<'added' | 'changed' | 'removed', DifferentFile[]> {
+  kind: 'compare';
+  /** How many files are the same. */
+  same: number;
+  /** How many different files are not listed. */
+  omitted: number;
+}
+
+/** A file that is different, with its size in bytes in both releases; null where it does not exist. */
+export interface DifferentFile {
+  path: string;
+  before: number | null;
+  after: number | null;
+}
 
 export interface CatalogPage {
   kind: 'catalog';
@@ -117,7 +130,8 @@ export async function answerInspection(
     const place = placeAt(root, request.path ?? '.');
     if (request.kind === 'compare') {
       const [from, to] = [await releaseNamed(place, request.from), await releaseNamed(place, request.to)];
-      return shortened(await compareReleases(place.storage, from, to));
+      const before = await catalogOf(place.storage, from);
+      return compared(before.outputs, (await catalogOf(place.storage, to)).outputs);
     }
     const { release } = await publishedState(place.storage, layout);
     const storage = release === null ? place.storage : within(place.storage, releaseKey(release));
@@ -193,13 +207,19 @@ function lineOf({ path, kind, digest, size, url, updatedAt, owner }: OutputRecor
   return { path, kind, digest, size, url, updatedAt, owner: `${owner.pipelineId}/${owner.destinationId}` };
 }
 
-function shortened({ added, removed, changed, same }: ReleaseDifference): InspectionAnswer {
+function compared(before: readonly OutputRecord[], after: readonly OutputRecord[]): ComparedFiles {
+  const { added, removed, changed, same } = differenceBetween(before, after);
   const all = added.length + removed.length + changed.length;
-  const listed = {
-    added: added.slice(0, maxDifferences),
-    removed: removed.slice(0, maxDifferences),
-    changed: changed.slice(0, maxDifferences),
-  };
-  const shown = listed.added.length + listed.removed.length + listed.changed.length;
-  return { kind: 'compare', ...listed, same, omitted: all - shown };
+  const sizeIn = (outputs: readonly OutputRecord[]): Map<string, number> =>
+    new Map(outputs.map(({ path, size }) => [path, size]));
+  const [old, current] = [sizeIn(before), sizeIn(after)];
+  const listed = (paths: readonly string[]): DifferentFile[] =>
+    paths.slice(0, maxDifferences).map((path) => ({
+      path,
+      before: old.get(path) ?? null,
+      after: current.get(path) ?? null,
+    }));
+  const lists = { added: listed(added), removed: listed(removed), changed: listed(changed) };
+  const shown = lists.added.length + lists.removed.length + lists.changed.length;
+  return { kind: 'compare', ...lists, same, omitted: all - shown };
 }

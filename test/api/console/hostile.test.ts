@@ -76,7 +76,12 @@ function portsOf(text: () => string): ReplacedServices {
       inspect: async ({ kind }) => {
         const [one] = [text()];
         if (kind === 'compare')
-          return { kind, omitted: 1, added: [one], changed: [one], removed: [one], same: 1 };
+          return {
+            ...{ kind, omitted: 1, same: 1 },
+            added: [{ path: one, before: null, after: 1 }],
+            changed: [{ path: one, before: 1, after: 2 }],
+            removed: [{ path: one, before: 1, after: null }],
+          };
         const differing = [{ path: one, problem: one, expected: one, found: one }];
         const error = { code: one, message: one, hint: one, retryable: true, findings: [] };
         const counts = { verified: 1, skipped: 1, bytes: 1, interrupted: true };

@@ -1,4 +1,5 @@
 import { freeText } from '../../../core/lib/parameters.ts';
+import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { CatalogPage } from '../../../workers/threads/inspection-request.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
@@ -9,7 +10,7 @@ import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { catalogView, openable, placementOf } from '../views/destination-view.ts';
 import { verificationView, type VerifiedPath } from '../views/verification-view.ts';
-import { action, isAllowed, page, placesFor, type Visit } from '../visit.ts';
+import { action, firstRunOf, isAllowed, page, placesFor, type Visit } from '../visit.ts';
 import { crumbsTo, inspect, pathOf, pathParameter, placeOf, queryOf } from './destination-access.ts';
 
 const filesPerPage = 100;
@@ -41,17 +42,20 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
   const here = paths.destination(pipelineId, id);
   const { catalog } = answer;
   const run = catalog?.isPublished === true ? (runs.get(catalog.destinationPath) ?? null) : null;
+  const published = new Map(
+    [...runs].map(([path, { accepted_at: at, finished_at: end }]) => [path, end ?? at]),
+  );
   show(visit, {
     title: `${id} of ${pipelineId}`,
     template: 'destination',
     crumbs: crumbsTo(pipelineId, id, null),
     view: {
-      ...catalogView(answer, prefix, parts.clock.now()),
+      ...catalogView(answer, { prefix, published, now: parts.clock.now() }),
       ...{ id, pipelineId, here, prefix },
       ...{ placement: placementOf(destination), publicBaseUrl: destination.public_base_url },
       place: placesFor(visitor, pipelineId, access).get(id) ?? null,
-      publishedBy: run === null ? null : paths.run(run),
-      pipelinePath: paths.pipeline(pipelineId),
+      publishedBy: run === null ? null : paths.run(run.run_id),
+      firstRun: firstRunOf(visit, pipelineId),
       herePath: (path: string) => withQuery(here, { path }),
       at: (path: string, more: Record<string, string> = {}) =>
         withQuery(here, { path, release: asked.release, ...more }),
@@ -90,13 +94,13 @@ const searchedRuns = 100;
 async function runsByPath(
   { req, parts }: Visit<DestinationParams>,
   destinationId: string,
-): Promise<Map<string, string>> {
+): Promise<Map<string, RunRecord>> {
   const { runs } = await parts.queue.list([req.params.pipelineId], { limit: searchedRuns });
-  const found = new Map<string, string>();
-  for (const { run_id: runId, destinations } of runs.filter(({ channel }) => channel === null))
-    for (const { destination_id: id, destination_path: path, error, action: kind } of destinations)
+  const found = new Map<string, RunRecord>();
+  for (const run of runs.filter(({ channel }) => channel === null))
+    for (const { destination_id: id, destination_path: path, error, action: kind } of run.destinations)
       if (id === destinationId && error === null && path !== null && kind !== 'skip_same' && !found.has(path))
-        found.set(path, runId);
+        found.set(path, run);
   return found;
 }
 

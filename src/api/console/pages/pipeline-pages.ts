@@ -13,8 +13,18 @@ import { goTo, show } from '../show.ts';
 import { attentionOf } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
 import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
-import { holdingsOf, trendsOf } from '../views/trends.ts';
-import { action, type Form, isAllowed, page, permit, placesFor, seenBy, type Visit } from '../visit.ts';
+import { holdingsOf, periodOf, trendsOf } from '../views/trends.ts';
+import {
+  action,
+  firstRunOf,
+  type Form,
+  isAllowed,
+  page,
+  permit,
+  placesFor,
+  seenBy,
+  type Visit,
+} from '../visit.ts';
 
 /** The number of runs in a pipeline's bar chart. */
 const recentRuns = 30;
@@ -195,7 +205,10 @@ export const trendsPage: PageRoute<ConsoleParts> = {
           isEmpty: runs.every((run) => run.finished_at === null),
           holdings: holdingsOf(runs),
           runs: plural(runs.length, 'run'),
-          ...{ id, pipelinePath: paths.pipeline(id) },
+          period: periodOf(runs),
+          runPath: paths.run,
+          destinationPath: (destination: string) => paths.destination(id, destination),
+          firstRun: firstRunOf(visit, id),
           isAll: next === null,
         },
         follows: { pipeline: id },

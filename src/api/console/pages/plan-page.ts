@@ -94,6 +94,7 @@ function showPlan(
     view: {
       plan: planned === null ? null : planView(planned, visit.parts.clock.now()),
       path: paths.plan(id),
+      pipelinePath: paths.pipeline(id),
       destinationPath: (destination: string) => paths.destination(id, destination),
       mayStart: isAllowed(visit.visitor, 'start', id),
       channels: visit.access.sourcePipelines.get(id) ?? [],

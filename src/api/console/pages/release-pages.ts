@@ -1,5 +1,6 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { freeText } from '../../../core/lib/parameters.ts';
+import type { ComparedFiles } from '../../../workers/threads/inspection-request.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
@@ -7,7 +8,7 @@ import { askReleases, type DestinationParams } from '../../pipelines/releases-ro
 import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
-import { type ReleaseRow, releaseRows } from '../views/destination-view.ts';
+import { differenceView, releaseChoices, type ReleaseRow, releaseRows } from '../views/release-view.ts';
 import { action, isAllowed, page, type Visit } from '../visit.ts';
 import { crumbsTo, inspect, pathOf, pathParameter, placeOf, queryOf } from './destination-access.ts';
 
@@ -93,22 +94,20 @@ function choiceOf(places: readonly ReleasePlace[], id: string | null, path: stri
   return null;
 }
 
-interface Difference {
+interface Difference extends ComparedFiles {
   from: string;
   to: string;
-  added: string[];
-  removed: string[];
-  changed: string[];
-  same: number;
-  omitted: number;
 }
 
-/** Adds the names of the bundles to a comparison. Releases without one have their id as name. */
+/** Returns a comparison, and the releases at the same bundle path that can be compared instead. */
 function comparedOf(places: readonly ReleasePlace[], compared: Difference | null): object | null {
   if (compared === null) return null;
-  const rows = places.flatMap((place) => place.rows);
-  const nameOf = (id: string): string => rows.find((row) => row.id === id)?.bundle ?? id;
-  return { ...compared, fromName: nameOf(compared.from), toName: nameOf(compared.to) };
+  const { from, to } = compared;
+  const place = places.find(({ rows }) => rows.some(({ id }) => id === to));
+  return {
+    ...{ from, to, ...differenceView(compared) },
+    ...{ path: place?.path ?? '.', choices: releaseChoices(place?.rows ?? []) },
+  };
 }
 
 /** The number of runs among which the ones that published the releases are searched. */

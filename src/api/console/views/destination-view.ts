@@ -1,22 +1,23 @@
-import { compareCodeUnits } from '../../../core/lib/paths.ts';
 import { formatRate } from '../../../core/lib/settings/transfer-rate.ts';
-import type { ListedPath } from '../../../core/releases/bundle-place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/inspection-request.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
-import { ageText, type Mark, type Moment, momentOf, plural, shortMoment, sizeText } from '../record-text.ts';
+import { ageText, type Moment, momentOf, plural, shortMoment, sizeText } from '../record-text.ts';
 
 /** One page of the files at a bundle path, with links to its directories. */
 export interface CatalogPageView {
-  paths: string[];
-  pathsOmitted: number;
-  /** Such as `2 bundles`; null without bundles below the root, which may have an index of them. */
-  bundleCount: string | null;
+  /** The bundles, with the age of their newest publication, which is null if it is not known. */
+  bundles: { path: string; name: string; isCurrent: boolean; age: string | null }[];
+  bundlesOmitted: number;
+  /** Whether there are few enough bundles to list them as links. */
+  isShortList: boolean;
+  /** Whether there are so many files that only some of them are wanted. */
+  hasFilter: boolean;
   catalog:
     | (Omit<CatalogView, 'outputs' | 'bytes' | 'pages'> & {
         pages: { url: string; label: string }[];
         updated: Moment & { age: string };
         about: string;
-        outputs: (OutputLine & { sizeText: string; short: string; updated: Moment })[];
+        outputs: (OutputLine & { sizeText: string; short: string; updated: Moment & { short: string } })[];
         directories: { prefix: string; label: string }[];
       })
     | null;
@@ -28,19 +29,22 @@ const backends: Readonly<Record<string, string>> = {
   s3: 'S3 bucket',
 };
 const mappings: Record<DestinationSummary['mapping'], string> = {
-  preserve_relative: 'each at its own path',
-  fixed: 'only the newest one',
+  preserve_relative: 'Each bundle is published at its own path',
+  fixed: 'Only the newest bundle is published',
 };
 const workflows: Record<DestinationSummary['workflow'], string> = {
-  additive: 'stay published',
-  replacement: 'are removed',
+  additive: 'Files that a new version drops stay published.',
+  replacement: 'Files that a new version drops are removed.',
 };
 const layouts: Record<DestinationSummary['layout'], string> = {
-  releases: 'as releases, switched in one step',
+  releases: 'as releases that are switched in one step',
   in_place: 'in place, file by file',
 };
 
-interface Placement extends Record<'storage' | 'bundles' | 'omitted' | 'publication', string> {
+interface Placement {
+  storage: string;
+  /** How bundles are published, in sentences. */
+  publishing: string;
   /** null if transfers are not rate-limited. */
   rate: string | null;
 }
@@ -53,29 +57,42 @@ export function placementOf({
   layout,
   max_rate,
 }: Pick<DestinationSummary, 'backend' | 'mapping' | 'workflow' | 'layout' | 'max_rate'>): Placement {
+  const rate = max_rate === null ? null : `at most ${formatRate(max_rate)}`;
   return {
     storage: backends[backend] ?? backend,
-    bundles: mappings[mapping],
-    omitted: workflows[workflow],
-    publication: layouts[layout],
-    rate: max_rate === null ? null : `at most ${formatRate(max_rate)}`,
+    rate,
+    publishing: [
+      `${mappings[mapping]}, ${layouts[layout]}.`,
+      workflows[workflow],
+      ...(rate === null ? [] : [`Transfers use ${rate}.`]),
+    ].join(' '),
   };
 }
 
 const digestPrefix = 'sha256:';
 const digestChars = 12;
 
+/** Up to this many bundles are links, and more are in a menu. */
+const maxLinks = 8;
+/** Up to this many files need no filter. */
+const maxUnfiltered = 20;
+
+/** @param published The times at which runs last published to the bundle paths, as far as known. */
 export function catalogView(
   { paths, pathsOmitted, catalog }: CatalogPage,
-  prefix: string,
-  now: Date,
+  { prefix, published, now }: { prefix: string; published: ReadonlyMap<string, string>; now: Date },
 ): CatalogPageView {
-  const count = paths.filter((path) => path !== '.').length + pathsOmitted;
-  const named = { paths, pathsOmitted, bundleCount: count === 0 ? null : plural(count, 'bundle') };
-  if (catalog === null) return { ...named, catalog: null };
+  const bundles = paths.map((path) => ({
+    ...{ path, name: nameOf(path), isCurrent: path === catalog?.destinationPath },
+    age: ageOf(published.get(path), now),
+  }));
+  const isShortList = paths.length + pathsOmitted <= maxLinks;
+  const named = { bundles, bundlesOmitted: pathsOmitted, isShortList };
+  if (catalog === null) return { ...named, hasFilter: false, catalog: null };
   const { outputs, bytes, pages, ...rest } = catalog;
   return {
     ...named,
+    hasFilter: prefix !== '' || catalog.total > maxUnfiltered,
     catalog: {
       ...rest,
       updated: { ...momentOf(catalog.updatedAt), age: ageText(catalog.updatedAt, now) },
@@ -84,15 +101,24 @@ export function catalogView(
         ...one,
         sizeText: sizeText(one.size),
         short: one.digest.replace(digestPrefix, '').slice(0, digestChars),
-        updated: momentOf(one.updatedAt),
+        updated: { ...momentOf(one.updatedAt), short: shortMoment(one.updatedAt) },
       })),
       pages: openable(pages).map(({ url, path, kind }) => ({
         url,
-        label: kind === 'scene_map_page' ? `Scene map ${path}` : `Open ${path}`,
+        label: kind === 'scene_map_page' ? `Scene map ${path}` : 'Open the index',
       })),
       directories: directoriesOf(outputs, prefix),
     },
   };
+}
+
+/** The root usually has an index of the bundles below it. */
+function nameOf(path: string): string {
+  return path === '.' ? 'At the root' : path;
+}
+
+function ageOf(iso: string | undefined, now: Date): string | null {
+  return iso === undefined ? null : ageText(iso, now);
 }
 
 /**
@@ -114,110 +140,4 @@ function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix
   const up = prefix.replace(/[^/]*\/?$/, '');
   const down = [...new Set(below)].map((one) => ({ prefix: one, label: one }));
   return prefix === '' ? down : [{ prefix: up, label: '..' }, ...down];
-}
-
-export interface ReleaseRow {
-  id: string;
-  /** What sets it apart, such as `current` or `incomplete`. */
-  badges: Pick<Mark, 'label' | 'tone'>[];
-  /** A sentence about it; null if its badges say everything. */
-  note: string | null;
-  /** Whether its catalog can be read. */
-  isReadable: boolean;
-  isCurrent: boolean;
-  /** Whether a rollback without a chosen release switches to this one. */
-  isLastGood: boolean;
-  files: string;
-  bundle: string;
-  active: (Moment & { age: string; short: string }) | null;
-  /** The release that was current before, or is current if this one never was, for comparing the two. */
-  before: { id: string; bundle: string } | null;
-  /** The button that activates this release. null if it is already current or cannot be activated. */
-  verb: 'promote' | 'rollback' | null;
-}
-
-/** Returns the releases at a bundle path, starting with the most recently activated one. */
-export function releaseRows({ releases }: Pick<ListedPath, 'releases'>, now: Date): ReleaseRow[] {
-  const ordered = [...releases].sort((a, b) => {
-    const [first, second] = [a.activatedAt ?? '', b.activatedAt ?? ''];
-    return Number(b.isCurrent) - Number(a.isCurrent) || compareCodeUnits(second, first);
-  });
-  return ordered.map((one, index) => ({
-    id: one.id,
-    ...standingOf(one),
-    isReadable: isReadable(one),
-    isCurrent: one.isCurrent,
-    isLastGood: one.isLastGood && !one.isCurrent,
-    files:
-      one.outputs === null ? 'unreadable' : `${plural(one.outputs, 'file')}, ${sizeText(one.bytes ?? 0)}`,
-    bundle: bundleName(one),
-    active:
-      one.activatedAt === null
-        ? null
-        : {
-            ...momentOf(one.activatedAt),
-            age: ageText(one.activatedAt, now),
-            short: shortMoment(one.activatedAt),
-          },
-    before: beforeOf(one, ordered, index),
-    verb: verbFor(one),
-  }));
-}
-
-type Listed = ListedPath['releases'][number];
-
-function bundleName({ id, bundle }: Listed): string {
-  return bundle === null || bundle.path === '.' ? id : bundle.path;
-}
-
-function isReadable({ state, outputs }: Listed): boolean {
-  return state !== 'unreadable' && outputs !== null;
-}
-
-function beforeOf(one: Listed, ordered: readonly Listed[], index: number): ReleaseRow['before'] {
-  const others = one.activatedAt === null ? ordered : ordered.slice(index + 1);
-  const former = others.find((other) => other.activatedAt !== null && isReadable(other));
-  if (former === undefined || !isReadable(one)) return null;
-  return { id: former.id, bundle: bundleName(former) };
-}
-
-const states = {
-  writing: { label: 'being written', tone: 'running', note: 'A run may still be writing it.' },
-  abandoned: {
-    label: 'incomplete',
-    tone: 'warning',
-    note: 'A run stopped before it was complete. A later run removes it.',
-  },
-  unreadable: {
-    label: 'unreadable',
-    tone: 'failure',
-    note: 'Its catalog is invalid, or from a newer version of waybill.',
-  },
-} as const;
-
-/** Describes what sets a release apart from those that are complete and were current once. */
-function standingOf(one: Listed): Pick<ReleaseRow, 'badges' | 'note'> {
-  const state = one.state === 'complete' ? null : states[one.state];
-  const badges: (ReleaseRow['badges'][number] | null)[] = [
-    one.isCurrent ? { label: 'current', tone: 'success' } : null,
-    one.isLastGood && !one.isCurrent ? { label: 'last good', tone: 'neutral' } : null,
-    one.isRolledBack ? { label: 'rolled back', tone: 'warning' } : null,
-    one.isBeingRemoved ? { label: 'being removed', tone: 'warning' } : null,
-    state,
-    ...one.channels.map((name) => ({ label: `channel ${name}`, tone: 'neutral' }) as const),
-  ];
-  const note = one.isRolledBack ? 'Later runs skip it, until you promote it.' : null;
-  return {
-    badges: badges.flatMap((badge) => (badge === null ? [] : { label: badge.label, tone: badge.tone })),
-    note: state?.note ?? (one.isBeingRemoved ? 'A run is removing its files.' : note),
-  };
-}
-
-/**
- * Decides whether activating a release counts as a promotion or a rollback. A release that has never been
- * current, or was rolled back, is newer than the current one, so activating it is a promotion.
- */
-function verbFor(one: Listed): ReleaseRow['verb'] {
-  if (one.isCurrent || one.isBeingRemoved || one.state !== 'complete') return null;
-  return one.activatedAt === null || one.isRolledBack ? 'promote' : 'rollback';
 }

@@ -30,6 +30,8 @@ export interface PlanView {
   /** Destinations with bundles that a run would leave unchanged. */
   unchanged: UnchangedRow[];
   unchangedReason: string | null;
+  /** Whether everything is already published, so that its headline says all there is to say. */
+  isSettled: boolean;
   made: Moment;
   errors: ErrorView[];
   warnings: string[];
@@ -43,7 +45,10 @@ interface UnchangedRow {
   bundles: string[];
   /** The number of bundles that are not named. */
   bundlesOmitted: number;
-  counts: string;
+  /** The number of files, and their noun for narrow screens. */
+  count: string;
+  noun: string;
+  size: string;
   reason: string | null;
 }
 
@@ -65,7 +70,7 @@ export function planView(planned: RunResult, now: Date): PlanView {
           isUnchanged: one.error === null && one.action === 'skip_same',
           reason: one.reason === null ? null : sentence(plainWords(one.reason.message)),
           ...{ files: one.outputs.length, bytes: size },
-          counts: countsText(one.outputs.length, size),
+          counts: `${plural(one.outputs.length, 'file')}, ${sizeText(size)}`,
           changes: changes.slice(0, maxChanges).map(changeLine),
           changesOmitted: Math.max(0, changes.length - maxChanges),
           error: one.error === null ? null : errorView(one.error, { destinationId }),
@@ -83,20 +88,22 @@ export function planView(planned: RunResult, now: Date): PlanView {
   ]);
   const failed = all.filter(({ error }) => error !== null);
   const changed = all.filter(({ error, isUnchanged }) => error === null && !isUnchanged);
+  const unchanged = all.filter(({ isUnchanged }) => isUnchanged);
+  const isSettled = failed.length + errors.length + changed.length === 0 && unchanged.length > 0;
+  const unchangedReason = reasonOfAll(unchanged);
   return {
-    headline: headlineOf(failed.length + errors.length, changed),
+    headline:
+      isSettled && unchangedReason !== null
+        ? `Nothing would change: ${unchangedReason.charAt(0).toLowerCase()}${unchangedReason.slice(1)}`
+        : headlineOf(failed.length + errors.length, changed),
     rows: [...failed, ...changed],
-    unchanged: unchangedRows(all.filter(({ isUnchanged }) => isUnchanged)),
-    unchangedReason: reasonOfAll(all.filter(({ isUnchanged }) => isUnchanged)),
+    unchanged: unchangedRows(unchanged),
+    ...{ unchangedReason, isSettled },
     made: momentOf(now.toISOString()),
     errors: errors.map((one) => errorView(one)),
     warnings: warnings.map(({ message }) => sentence(plainWords(message))),
     digest: digestOfPlan(planned),
   };
-}
-
-function countsText(files: number, bytes: number): string {
-  return `${plural(files, 'file')}, ${sizeText(bytes)}`;
 }
 
 /** Groups the publications that change nothing by destination and reason. */
@@ -110,14 +117,14 @@ function unchangedRows(rows: readonly PlanRow[]): UnchangedRow[] {
     const { destinationId = '', reason = null } = here[0] ?? {};
     const sum = (valueOf: (row: PlanRow) => number): number =>
       here.reduce((total, row) => total + valueOf(row), 0);
+    const count = sum(({ files }) => files);
     return {
       ...{ destinationId, reason },
       bundles: here.slice(0, maxBundles).map(({ bundle }) => bundle ?? '–'),
       bundlesOmitted: Math.max(0, here.length - maxBundles),
-      counts: countsText(
-        sum(({ files }) => files),
-        sum(({ bytes }) => bytes),
-      ),
+      count: count.toLocaleString('en-GB'),
+      noun: count === 1 ? 'file' : 'files',
+      size: sizeText(sum(({ bytes }) => bytes)),
     };
   });
 }

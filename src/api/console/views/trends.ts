@@ -2,6 +2,7 @@ import { scaleLinear } from 'd3-scale';
 import { area, curveStepAfter, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
+import { durationUnit, limitOf, maxLabels, roundTop, sizeUnit, ticksOf } from './plot-axis.ts';
 
 /**
  * A plot with the same width for each run, oldest first. The drawing is stretched to fit. The labels are HTML
@@ -22,25 +23,44 @@ export interface Plot {
   area: string;
   line: string;
   /** Bars for values that belong to a single run, such as its duration. */
-  bars: { x: number; y: number; width: number; height: number; title: string; isFailure: boolean }[];
+  bars: Bar[];
+  /** The values, if there are few, and those of bars that are cut off. `x` and `y` are percentages. */
+  labels: { x: number; y: number; text: string }[];
   /** A horizontal line at the median. */
   marks: { y: number; name: string }[];
   /** The times of the first and the last run, and of the middle one if there are many. */
   ticks: string[];
+  /** Whether every run has a tick, below its bar. */
+  hasEachTick: boolean;
+  /** Whether there is room for the labels of only some runs on a phone. */
+  isDense: boolean;
   /** Labels for the value axis, evenly spaced from top to bottom. */
   levels: string[];
+}
+
+interface Bar extends Record<'x' | 'y' | 'width' | 'height', number> {
+  title: string;
+  isFailure: boolean;
+  /** Whether it is so much longer than the others that it is not drawn to its end. */
+  isCut: boolean;
+  /** The run to link to; null if the bar stands for several, or if there are many bars. */
+  runId: string | null;
 }
 
 interface Point {
   at: number;
   value: number;
   isFailure: boolean;
+  runId: string | null;
 }
 
 const [width, height] = [1000, 100];
 const maxBarWidth = 120;
 /** The maximum number of points that can be distinguished at this width. Any more are merged. */
 const maxPoints = 120;
+const maxPhoneLabels = 4;
+/** Up to this many bars are links, which take most of the size of the page. */
+const maxLinks = 40;
 
 /** Waiting times below this are hidden unless another run waited longer. */
 const minWaitMs = 1000;
@@ -54,6 +74,7 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
       at: Date.parse(run.accepted_at),
       value: valueOf(run),
       isFailure: run.status === 'failed',
+      runId: run.run_id,
     }));
   const begun = ended.filter(({ started_at: at }) => at !== null);
   const published = ended.filter((run) => largestOf(run, outputsOf) > 0);
@@ -70,23 +91,18 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
       ...percentiles,
       nothing: begun.every((run) => waitedMs(run) < minWaitMs) ? 'No run waited longer than a second.' : null,
     }),
-    plotOf('bytes', 'Bytes written', points(written), { together: sum, text: sizeText, unitOf: sizeUnit }),
-    plotOf(
-      'release-bytes',
-      'Size of each bundle',
-      points((run) => largestOf(run, bytesOf), published),
-      {
-        ...{ together: last, text: sizeText, unitOf: sizeUnit },
-      },
-    ),
-    plotOf(
-      'release-files',
-      'Files in each bundle',
-      points((run) => largestOf(run, outputsOf), published),
-      {
-        ...{ together: last, text: (value) => value.toLocaleString('en-GB') },
-      },
-    ),
+    plotOf('bytes', 'Bytes written', points(written), {
+      ...{ together: sum, text: sizeText, unitOf: sizeUnit },
+      constant: (value) => (value === 0 ? 'No bytes were written.' : `Each run wrote ${sizeText(value)}.`),
+    }),
+    plotOf('release-bytes', 'Size of each bundle', points(largestBy(bytesOf), published), {
+      ...{ together: last, text: sizeText, unitOf: sizeUnit },
+      constant: (value) => `Each bundle has ${sizeText(value)}.`,
+    }),
+    plotOf('release-files', 'Files in each bundle', points(largestBy(outputsOf), published), {
+      ...{ together: last, text: (value) => value.toLocaleString('en-GB') },
+      constant: (value) => `Each bundle has ${plural(value, 'file')}.`,
+    }),
     plotOf('growth', 'Total size of the newest bundles', growth(ended), {
       ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true },
     }),
@@ -106,19 +122,23 @@ const outputsOf = (one: Destination): number => one.outputs_written + one.output
 /** Every destination gets the same bundle, so the largest value is the bundle's size. */
 const largestOf = ({ destinations }: RunRecord, valueOf: (one: Destination) => number): number =>
   Math.max(0, ...destinations.filter(({ error }) => error === null).map(valueOf));
+const largestBy =
+  (valueOf: (one: Destination) => number) =>
+  (run: RunRecord): number =>
+    largestOf(run, valueOf);
 const largest = (values: readonly number[]): number => Math.max(...values);
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const last = (values: readonly number[]): number => values.at(-1) ?? 0;
 
-/** The content of a destination according to the last run of each bundle path. */
+/** The newest bundle of each path of a destination. */
 export interface Holding {
   id: string;
-  /** Such as `2 bundles, 12 files, 10.8 KiB`. */
+  /** Such as `2 bundles`. */
   text: string;
   bundles: { path: string; text: string; width: number }[];
 }
 
-/** Returns the content of each destination, from runs that are newest first. */
+/** Returns the newest bundles of each destination, from runs that are newest first. */
 export function holdingsOf(runs: readonly RunRecord[]): Holding[] {
   const found = new Map<string, Map<string, Destination>>();
   const forAll = runs.filter(({ channel }) => channel === null);
@@ -130,17 +150,15 @@ export function holdingsOf(runs: readonly RunRecord[]): Holding[] {
   }
   const all = [...found.values()].flatMap((at) => [...at.values()]);
   const most = Math.max(1, ...all.map(bytesOf));
-  const textOf = (some: readonly Destination[]): string =>
-    `${plural(sum(some.map(outputsOf)), 'file')}, ${sizeText(sum(some.map(bytesOf)))}`;
   return [...found].map(([id, at]) => ({
     id,
-    text: `${plural(at.size, 'bundle')}, ${textOf([...at.values()])}`,
+    text: plural(at.size, 'bundle'),
     bundles: [...at]
       .sort(([, a], [, b]) => bytesOf(b) - bytesOf(a))
       .slice(0, maxBundles)
       .map(([path, one]) => ({
         path: path === '.' ? 'at the root' : path,
-        text: textOf([one]),
+        text: `${plural(outputsOf(one), 'file')}, ${sizeText(bytesOf(one))}`,
         width: Math.max(1, round((100 * bytesOf(one)) / most)),
       })),
   }));
@@ -160,7 +178,7 @@ function growth(runs: readonly RunRecord[]): Point[] {
       total += size - (sizes.get(place) ?? 0);
       sizes.set(place, size);
     }
-    return { at: Date.parse(run.accepted_at), value: total, isFailure: false };
+    return { at: Date.parse(run.accepted_at), value: total, isFailure: false, runId: null };
   });
 }
 
@@ -176,6 +194,8 @@ interface PlotOptions {
   hasMarks?: boolean;
   about?: () => string;
   nothing?: string | null;
+  /** Returns the sentence that replaces the plot if all its values are the same. */
+  constant?: (value: number) => string;
 }
 
 function plotOf(id: string, title: string, points: readonly Point[], options: PlotOptions): Plot {
@@ -183,37 +203,61 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   const shown = condensed(points, together);
   const values = points.map(({ value }) => value);
   const percentiles = options.hasMarks === true && values.length > 0 ? percentilesOf(values) : [];
-  const top = roundTop(Math.max(1, ...shown.map(({ value }) => value)), unitOf);
+  const top = roundTop(Math.max(1, limitOf(shown.map(({ value }) => value))), unitOf);
   const slot = width / Math.max(1, shown.length);
-  const y = scaleLinear([0, top], [height, 0]);
-  const barWidth = Math.min(maxBarWidth, 0.7 * slot);
+  const y = scaleLinear([0, top], [height, 0]).clamp(true);
   // A level begins at the left edge of its run, and the last one extends to the end.
   const steps = shown.length === 0 ? [] : [...shown, ...shown.slice(-1)];
   const across = (_: Point, index: number): number => round(index * slot);
   const up = ({ value }: Point): number => round(y(value));
+  const cut = shown.filter(({ value }) => value > top).length;
   const known = [
     ...percentiles.map(({ name, value }) => `${name} ${text(value)}`),
     ...(percentiles.length > 0
       ? []
       : [`largest ${text(Math.max(0, ...values))}`, `newest ${text(last(values))}`]),
+    ...(cut === 0 ? [] : [`${plural(cut, 'long bar')} cut off`]),
   ];
   return {
-    ...{ id, title, width, height, nothing: options.nothing ?? null },
+    ...{ id, title, width, height, nothing: options.nothing ?? sameOf(values, options) },
     about: values.length === 0 ? 'no run has ended yet' : (options.about?.() ?? known.join(', ')),
     area: isContinuous ? (area<Point>(across, height, up).curve(curveStepAfter)(steps) ?? '') : '',
     line: isContinuous ? (line<Point>(across, up).curve(curveStepAfter)(steps) ?? '') : '',
-    bars: (isContinuous ? [] : shown)
-      .map((point, index) => ({
-        ...{ x: round((index + 0.5) * slot - barWidth / 2), y: up(point), width: round(barWidth) },
-        height: round(height - y(point.value)),
-        title: titleOf(point, text),
-        isFailure: point.isFailure,
-      }))
-      .filter((_, index) => (shown[index]?.value ?? 0) > 0),
+    bars: isContinuous ? [] : barsOf(shown, { top, up, text }),
+    labels: shown.flatMap((point, index) =>
+      point.value > top || (shown.length <= maxLabels && point.value > 0)
+        ? [{ x: round(((index + 0.5) * 100) / shown.length), y: up(point), text: text(point.value) }]
+        : [],
+    ),
     marks: percentiles.slice(0, 1).map(({ name, value }) => ({ y: round(y(value)), name })),
-    ticks: ticksOf(shown),
+    ...ticksOf(shown),
+    isDense: shown.length > maxPhoneLabels,
     levels: (top < 2 * unitOf(top) ? [top, 0] : [top, top / 2, 0]).map(text),
   };
+}
+
+function sameOf(values: readonly number[], { constant }: PlotOptions): string | null {
+  const [first] = values;
+  if (constant === undefined || first === undefined || values.some((value) => value !== first)) return null;
+  return constant(first);
+}
+
+function barsOf(
+  shown: readonly Point[],
+  { top, up, text }: { top: number; up: (point: Point) => number; text: (value: number) => string },
+): Bar[] {
+  const slot = width / Math.max(1, shown.length);
+  const barWidth = Math.min(maxBarWidth, 0.7 * slot);
+  return shown
+    .map((point, index) => ({
+      ...{ x: round((index + 0.5) * slot - barWidth / 2), y: up(point), width: round(barWidth) },
+      height: round(height - up(point)),
+      title: titleOf(point, text),
+      isFailure: point.isFailure,
+      isCut: point.value > top,
+      runId: shown.length <= maxLinks ? point.runId : null,
+    }))
+    .filter((_, index) => (shown[index]?.value ?? 0) > 0);
 }
 
 function titleOf({ at, value, isFailure }: Point, text: (value: number) => string): string {
@@ -235,43 +279,12 @@ export function percentileOf(values: readonly number[], part: number): number {
   return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
 }
 
-/**
- * Rounds `value` up to 1, 2, 4, 6, 8, 10, 12, 16, 20 … times its unit, so that the label halfway up is also a
- * round number.
- */
-function roundTop(value: number, unitOf: (value: number) => number): number {
-  const unit = unitOf(value);
-  const power = 10 ** Math.floor(Math.log10(value / unit));
-  const steps = power < 10 ? [1, 2, 4, 6, 8] : [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8];
-  const step = steps.find((one) => one * power * unit >= value) ?? 10;
-  return step * power * unit;
-}
-
-function durationUnit(ms: number): number {
-  return [3_600_000, 60_000, 1000].find((unit) => ms >= unit) ?? 1;
-}
-
-function sizeUnit(bytes: number): number {
-  return 1024 ** Math.max(0, Math.floor(Math.log(bytes) / Math.log(1024)));
-}
-
-function ticksOf(points: readonly Point[]): string[] {
-  const ends = [points[0], ...(points.length > 8 ? [points[points.length >> 1]] : []), points.at(-1)];
-  const times = (points.length < 2 ? points : ends).flatMap((point) => point?.at ?? []);
-  const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
-  return times.map((at, index) => tickText(new Date(at), span, index === 0));
-}
-
-const dayText = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
-
-/** Formats a time in UTC, more precisely if the plot covers a shorter period. The first one has the date. */
-function tickText(at: Date, spanMs: number, isFirst: boolean): string {
-  const iso = at.toISOString();
-  const day = isFirst ? `${dayText.format(at)}, ` : '';
-  if (spanMs < 5 * 60_000) return `${day}${iso.slice(11, 19)}`;
-  if (spanMs < 12 * 3_600_000) return `${day}${iso.slice(11, 16)}`;
-  if (spanMs < 3 * 86_400_000) return `${dayText.format(at)}, ${iso.slice(11, 16)}`;
-  return dayText.format(at);
+/** Returns the dates of the first and the last run, such as `20 Nov 2026 to 28 Nov 2026`, in UTC. */
+export function periodOf(runs: readonly Pick<RunRecord, 'accepted_at'>[]): string {
+  const days = [runs.at(-1), runs[0]].flatMap((run) =>
+    run === undefined ? [] : momentOf(run.accepted_at).text.replace(/,.*/, ''),
+  );
+  return [...new Set(days)].join(' to ');
 }
 
 function condensed(points: readonly Point[], together: (values: readonly number[]) => number): Point[] {
@@ -283,6 +296,7 @@ function condensed(points: readonly Point[], together: (values: readonly number[
     at: group.at(-1)?.at ?? 0,
     value: together(group.map(({ value }) => value)),
     isFailure: group.some(({ isFailure }) => isFailure),
+    runId: group.length === 1 ? (group[0]?.runId ?? null) : null,
   }));
 }
 

@@ -12,6 +12,8 @@ export interface VerifiedPath {
 interface VerificationView {
   headline: string;
   mark: Pick<Mark, 'tone' | 'symbol'>;
+  /** Whether every file is as published. */
+  isClean: boolean;
   made: Moment;
   /** Such as `7.8 KiB read in 120 ms`. */
   about: string;
@@ -21,7 +23,10 @@ interface VerificationView {
 interface VerifiedBundle {
   path: string;
   mark: Mark;
-  files: string;
+  isClean: boolean;
+  /** The number of verified files, and their noun for narrow screens. */
+  count: string;
+  noun: string;
   size: string;
   isInterrupted: boolean;
   error: ErrorView | null;
@@ -58,6 +63,7 @@ export function verificationView(
       ? `${files === 1 ? '' : 'All '}${what} ${files === 1 ? 'is' : 'are'} as published`
       : wrong.join(', and '),
     mark: isClean ? { tone: 'success', symbol: '✓' } : { tone: 'failure', symbol: '✕' },
+    isClean,
     made: momentOf(now.toISOString()),
     about: `${sizeText(bytes)} read in ${durationText(now.getTime() - started.getTime())}`,
     bundles: verified.map(bundleOf),
@@ -70,7 +76,9 @@ function bundleOf({ path, report }: VerifiedPath): VerifiedBundle {
   return {
     path: path === '.' ? own : own === '.' ? path : `${path}/${own}`,
     mark: isClean ? marks.clean : error === null ? marks.different : marks.unknown,
-    files: plural(verified, 'file'),
+    isClean,
+    count: verified.toLocaleString('en-GB'),
+    noun: verified === 1 ? 'file' : 'files',
     size: sizeText(bytes),
     isInterrupted: interrupted,
     error: error === null ? null : errorView(error),

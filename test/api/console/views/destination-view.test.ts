@@ -1,58 +1,5 @@
 import t from 'tap';
-import { placementOf, releaseRows } from '../../../../src/api/console/views/destination-view.ts';
-
-const release = {
-  ...{ state: 'complete', isCurrent: false, isLastGood: false, isRolledBack: false, isBeingRemoved: false },
-  ...{ channels: [], outputs: 1, bytes: 1, bundle: null, activatedAt: null, writtenAt: null },
-} as const;
-
-t.test('releases are listed in the order of activation, with one action each', (t) => {
-  const releases = [
-    // By its id, it is the newest.
-    { ...release, id: 'r9', activatedAt: '2026-11-20T01:00:00Z' },
-    { ...release, id: 'r8' },
-    { ...release, id: 'r7', activatedAt: '2026-11-20T03:00:00Z', isRolledBack: true },
-    { ...release, id: 'r6', activatedAt: '2026-11-20T04:00:00Z', isCurrent: true },
-    { ...release, id: 'r5', activatedAt: '2026-11-20T02:00:00Z', state: 'writing' },
-  ] as never;
-  t.same(
-    releaseRows({ releases }, new Date()).map(({ id, verb, before }) => [id, verb, before?.id ?? null]),
-    [
-      ['r6', null, 'r7'],
-      ['r7', 'promote', 'r5'],
-      ['r5', null, 'r9'],
-      ['r9', 'rollback', null],
-      ['r8', 'promote', 'r6'],
-    ],
-  );
-  t.end();
-});
-
-t.test('a release that is not complete says what it is, and is compared with no other', (t) => {
-  const releases = [
-    { ...release, id: 'r3', activatedAt: '2026-11-20T03:00:00Z', isCurrent: true, channels: ['preview'] },
-    { ...release, id: 'r2', state: 'abandoned', isBeingRemoved: true },
-    { ...release, id: 'r1', state: 'unreadable', outputs: null, bytes: null },
-  ] as never;
-  t.same(
-    releaseRows({ releases }, new Date()).map(({ badges, note, before, verb }) => [
-      badges.map(({ label, tone }) => `${label}: ${tone}`),
-      ...[note, before?.id ?? null, verb],
-    ]),
-    [
-      [['current: success', 'channel preview: neutral'], null, null, null],
-      [
-        ['being removed: warning', 'incomplete: warning'],
-        ...['A run stopped before it was complete. A later run removes it.', 'r3', null],
-      ],
-      [
-        ['unreadable: failure'],
-        ...['Its catalog is invalid, or from a newer version of waybill.', null, null],
-      ],
-    ],
-  );
-  t.end();
-});
+import { catalogView, placementOf } from '../../../../src/api/console/views/destination-view.ts';
 
 t.test('settings of a destination are described in plain words', (t) => {
   const settings = {
@@ -64,11 +11,39 @@ t.test('settings of a destination are described in plain words', (t) => {
   } as const;
   t.same(placementOf(settings), {
     storage: 'Local directory',
-    bundles: 'each at its own path',
-    omitted: 'stay published',
-    publication: 'in place, file by file',
     rate: null,
+    publishing:
+      'Each bundle is published at its own path, in place, file by file. Files that a new version drops stay published.',
   });
-  t.notMatch(Object.values(placementOf({ ...settings, mapping: 'fixed', layout: 'releases' })).join(), /_/);
+  const other = { ...settings, mapping: 'fixed', layout: 'releases', max_rate: 1024 } as const;
+  const { publishing } = placementOf(other);
+  t.match(publishing, /^Only the newest bundle is published, as releases .* Transfers use at most 1 KiB/);
+  t.notMatch(publishing, /_/);
+  t.end();
+});
+
+t.test('few bundles are links with their ages, and few files need no filter', (t) => {
+  const now = new Date('2026-11-20T02:00:00Z');
+  const published = new Map([['a', '2026-11-20T01:00:00Z']]);
+  const view = (count: number, total: number, prefix = ''): ReturnType<typeof catalogView> =>
+    catalogView(
+      {
+        ...{ kind: 'catalog', pathsOmitted: 0 },
+        paths: Array.from({ length: count }, (_, index) => String.fromCharCode(97 + index)),
+        catalog: {
+          ...{ destinationPath: 'b', release: null, isPublished: true, generation: 1, isInterrupted: false },
+          ...{ updatedAt: '2026-11-20T01:00:00Z', total, bytes: 1, outputs: [], pages: [], next: null },
+        },
+      },
+      { prefix, published, now },
+    );
+  const few = view(2, 20);
+  t.same([few.isShortList, few.hasFilter], [true, false]);
+  t.same(few.bundles, [
+    { path: 'a', name: 'a', isCurrent: false, age: '1 h ago' },
+    { path: 'b', name: 'b', isCurrent: true, age: null },
+  ]);
+  t.same([view(9, 21).isShortList, view(9, 21).hasFilter], [false, true]);
+  t.ok(view(2, 1, 'notes/').hasFilter, 'a filter can be removed');
   t.end();
 });

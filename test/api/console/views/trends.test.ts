@@ -1,5 +1,5 @@
 import t from 'tap';
-import { holdingsOf, trendsOf } from '../../../../src/api/console/views/trends.ts';
+import { holdingsOf, periodOf, trendsOf } from '../../../../src/api/console/views/trends.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 
 const done = {
@@ -108,7 +108,7 @@ t.test('each destination lists the last published size of each bundle path, larg
   t.same(holdingsOf(runs), [
     {
       id: 'web',
-      text: '2 bundles, 4 files, 3 KiB',
+      text: '2 bundles',
       bundles: [
         { path: 'b', text: '2 files, 2 KiB', width: 100 },
         { path: 'a', text: '2 files, 1 KiB', width: 50 },
@@ -116,10 +116,74 @@ t.test('each destination lists the last published size of each bundle path, larg
     },
     {
       id: 'site',
-      text: '1 bundle, 2 files, 512 B',
+      text: '1 bundle',
       bundles: [{ path: 'at the root', text: '2 files, 512 B', width: 25 }],
     },
   ]);
+  t.end();
+});
+
+/** Runs with these durations in seconds, oldest first. */
+function lasting(...seconds: number[]): RunRecord[] {
+  return runsOf(...seconds.map(() => false)).map((run, index) => {
+    const started = Date.parse(run.started_at ?? '');
+    const finished = new Date(started + (seconds.at(-1 - index) ?? 0) * 1000).toISOString();
+    return { ...run, run_id: `maps.${seconds.length - 1 - index}`, finished_at: finished };
+  });
+}
+
+t.test('one run that takes much longer than the others is cut off and labelled', (t) => {
+  const few = plot(lasting(50, 2, 3, 1), 'durations');
+  t.same(few?.levels, ['4 s', '2 s', '0 ms']);
+  t.equal(few?.about, 'median 2 s, longest 50 s, 1 long bar cut off');
+  t.same(
+    few?.bars.map(({ y, isCut, runId }) => [y, isCut, runId]),
+    [
+      [0, true, 'maps.0'],
+      [50, false, 'maps.1'],
+      [25, false, 'maps.2'],
+      [75, false, 'maps.3'],
+    ],
+  );
+  t.same(
+    few?.labels.map(({ x, text }) => [x, text]),
+    [
+      [12.5, '50 s'],
+      [37.5, '2 s'],
+      [62.5, '3 s'],
+      [87.5, '1 s'],
+    ],
+  );
+  t.ok(few?.hasEachTick, 'each of a few bars has its time');
+  const many = plot(lasting(90, ...Array.from({ length: 49 }, () => 2)), 'durations');
+  t.same(
+    many?.labels.map(({ text }) => text),
+    ['1 min 30 s'],
+    'only bars that are cut off have one',
+  );
+  t.same([many?.hasEachTick, many?.bars[0]?.runId], [false, null]);
+  const even = plot(lasting(4, 3, 2, 1), 'durations');
+  t.notOk(even?.bars.some(({ isCut }) => isCut));
+  t.end();
+});
+
+t.test('a value that never changes is a sentence', (t) => {
+  const runs = lasting(1, 2).map((run) => ({
+    ...run,
+    destinations: [{ ...done, bytes_kept: 1024, outputs_kept: 2 }],
+  })) as RunRecord[];
+  t.same(
+    ['bytes', 'release-bytes', 'release-files', 'durations'].map((id) => plot(runs, id)?.nothing),
+    ['No bytes were written.', 'Each bundle has 1 KiB.', 'Each bundle has 2 files.', null],
+  );
+  t.end();
+});
+
+t.test('the period is a day, or the first and the last one', (t) => {
+  const at = (accepted_at: string): { accepted_at: string } => ({ accepted_at });
+  t.equal(periodOf([at('2026-11-20T02:00:00Z'), at('2026-11-20T01:00:00Z')]), '20 Nov 2026');
+  t.equal(periodOf([at('2026-11-20T02:00:00Z'), at('2026-10-02T01:00:00Z')]), '2 Oct 2026 to 20 Nov 2026');
+  t.equal(periodOf([]), '');
   t.end();
 });
 
