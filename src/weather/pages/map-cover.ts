@@ -144,7 +144,7 @@ export function labelPoint(
     [-halfWidth, halfWidth].every((dx) =>
       [-halfHeight, halfHeight].every((dy) => land.some((one) => isInside(one, [x + dx, y + dy]))),
     );
-  return roomiestIn(state).find((at) => isFree(at) && isOnLand(at)) ?? null;
+  return roomiestIn(state).find((at) => isOnLand(at) && isFree(at)) ?? null;
 }
 
 function gridOf({ box: [left, top, right, bottom] }: Outline): Point[] {
