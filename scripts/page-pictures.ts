@@ -6,7 +6,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
 import { type PageSet, pageSets, type ShownPage } from '../test/pages/page-sets.ts';
-import { hostile } from '../test/pages/weather-world.ts';
 import { startChromium } from '../test/services/chromium.ts';
 
 const [directory = 'docs/images', ...names] = process.argv.slice(2);
@@ -42,7 +41,6 @@ async function pictures(browser: Browser, set: PageSet, pages: readonly ShownPag
         await page.setViewportSize({ width, height: 900 });
         await page.goto(`${base}${path}`);
         await prepare?.(page);
-        if (isForDocs) await calm(page);
         await growToPage(page, width);
         await keep(page, name, width, colorScheme);
         await page.close();
@@ -64,15 +62,6 @@ async function growToPage(page: Page, width: number): Promise<void> {
       'new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))',
     );
   }
-}
-
-/** Replaces text in the test data that looks like an attack. */
-async function calm(page: Page): Promise<void> {
-  await page.evaluate(`((hostile) => {
-    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    for (let text = texts.nextNode(); text !== null; text = texts.nextNode())
-      if (text.data.includes(hostile)) text.data = text.data.replaceAll(hostile, 'Special Statement');
-  })(${JSON.stringify(hostile)})`);
 }
 
 async function keep(page: Page, name: string, width: number, scheme: string): Promise<void> {

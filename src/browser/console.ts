@@ -3,6 +3,7 @@
  * requested again and its content is replaced where it differs. All rendering is done by the server. Pages
  * that do not follow events are left alone.
  */
+import './copy.ts';
 import { Idiomorph } from 'idiomorph';
 
 /**
@@ -21,16 +22,6 @@ const refreshMs = 30_000;
 const note = document.querySelector<HTMLElement>('[data-events]');
 const events = note?.dataset['events'];
 if (note !== null && events !== undefined) follow(note, events);
-
-// Only secure pages may use the clipboard. On others, a click on a command selects all of it.
-if (isSecureContext) document.documentElement.classList.add('can-copy');
-document.addEventListener('click', ({ target }) => {
-  const button = target instanceof Element ? target.closest<HTMLElement>('[data-copy]') : null;
-  if (button === null) return;
-  void navigator.clipboard.writeText(button.dataset['copy'] ?? '').then(() => {
-    button.textContent = 'Copied';
-  });
-});
 
 /**
  * Disables buttons that act on selected rows while none is selected. Without this script they are enabled,

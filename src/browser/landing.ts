@@ -1,6 +1,7 @@
 /*
  * Shows on the landing page whether the daemon is healthy, and its actual URL in the example.
  */
+import './copy.ts';
 
 const base = new URL('.', document.baseURI);
 

@@ -1,7 +1,7 @@
 /*
  * A country of stations with the weather of one afternoon, as a feeder would store it: temperatures that
- * decrease to the north, alerts by polygon and by zone, an outlook, forecasts, and texts that would be
- * markup if they were not escaped.
+ * decrease to the north, alerts by polygon and by zone, an outlook and forecasts. A hostile world is the
+ * same, but its texts would be markup if they were not escaped.
  */
 
 export const worldNow = '2026-01-20T18:20:00Z';
@@ -34,33 +34,57 @@ interface Alert {
   description?: string;
 }
 
-const alerts: readonly Alert[] = [
-  { event: 'Winter Storm Warning', severity: 'Severe', geometry: null, zone: 'NYZ072' },
-  { event: 'Tornado Warning', severity: 'Extreme', geometry: polygon(-90, 32, -88, 33.5), zone: 'MSZ001' },
-  { event: 'Wind Advisory', severity: 'Moderate', geometry: polygon(-105, 38, -100, 43), zone: 'COZ001' },
-  { event: hostile, severity: 'Minor', geometry: polygon(-120, 36, -116, 40), zone: 'NVZ001' },
-];
+/** @param odd text that is added to the texts of the alerts */
+function alertsWith(odd: string): readonly Alert[] {
+  const alerts: readonly Alert[] = [
+    {
+      ...{ event: 'Winter Storm Warning', severity: 'Severe', geometry: null, zone: 'NYZ072' },
+      area: 'New York (Manhattan)',
+    },
+    {
+      ...{ event: 'Tornado Warning', severity: 'Extreme', zone: 'MSZ001' },
+      ...{ geometry: polygon(-90, 32, -88, 33.5), area: 'Lauderdale; Kemper; Neshoba' },
+    },
+    {
+      ...{ event: 'Wind Advisory', severity: 'Moderate', zone: 'COZ001' },
+      ...{ geometry: polygon(-105, 38, -100, 43), area: 'Nebraska Panhandle; Northeast Plains' },
+    },
+    {
+      ...{ event: odd === '' ? 'Dense Fog Advisory' : odd, severity: 'Minor', zone: 'NVZ001' },
+      ...{ geometry: polygon(-120, 36, -116, 40), area: 'Central Nevada' },
+    },
+  ];
+  return alerts.map((alert) => ({
+    ...alert,
+    area: joined([alert.area ?? '', odd], '; '),
+    description: `* WHAT...${alert.event}.\n\n* WHERE...${joined([alert.area ?? '', odd], ' and ')}.`,
+  }));
+}
+
+function joined(texts: readonly string[], by: string): string {
+  return texts.filter((each) => each !== '').join(by);
+}
+
+const senders: Readonly<Record<string, string>> = {
+  AK: 'NWS Anchorage AK',
+  CO: 'NWS Boulder CO',
+  MS: 'NWS Jackson MS',
+  NV: 'NWS Elko NV',
+  NY: 'NWS Upton NY',
+};
 
 /** @param name The name in their identifiers. */
 function alertRows(alerts: readonly Alert[], name = 'urn'): string {
   return alerts
     .map(
       (
-        {
-          event,
-          severity,
-          geometry,
-          zone,
-          status = 'Actual',
-          area = `New York; ${hostile}`,
-          description = `* WHAT...${event}.\n\n* WHERE...Here and ${hostile}.`,
-        },
+        { event, severity, geometry, zone, status = 'Actual', area = '', description = `* WHAT...${event}.` },
         index,
       ) => `
       insert into alerts (alert_id, sent_at, effective_at, expires_at, ends_at, status, message_type, category, severity,
         certainty, urgency, event, office, sender_name, headline, description, instruction, area_desc, geometry)
       values ('${name}:${index}', '2026-01-20T17:00Z', '2026-01-20T17:00Z', '2026-01-21T03:00Z', '2026-01-21T06:00Z', '${status}', 'Alert',
-        'Met', '${severity}', 'Likely', 'Expected', ${text(event)}, 'OKX', 'NWS Upton NY',
+        'Met', '${severity}', 'Likely', 'Expected', ${text(event)}, 'OKX', ${text(senders[zone.slice(0, 2)] ?? 'NWS')},
         ${text(`${event} until 1 AM`)}, ${text(description)}, 'Stay at home.',
         ${text(area)}, ${geometry === null ? 'null' : text(geometry)});
       insert into alert_areas (alert_id, ugc) values ('${name}:${index}', '${zone}');
@@ -89,8 +113,12 @@ function outlookRows(): string {
 const observation = `station_id, observed_at, received_at, text_description, raw_message, temperature_c, dewpoint_c,
   relative_humidity_pct, wind_direction_deg, wind_speed_kmh, wind_gust_kmh, altimeter_pa, visibility_m`;
 
-/** SQL that fills the tables of the contract. */
-export const weatherWorld = `
+/**
+ * SQL that fills the tables of the contract.
+ *
+ * @param odd text that is added to the texts of the world
+ */
+const worldWith = (odd: string): string => `
   insert into stations
     select 'K' || chr(65 + (n / 26) % 26) || chr(65 + n % 26) || 'X', 'Field number ' || n, 26.5 + (n % 11) * 2.1, -122 + (n / 11) * 2.4,
       100 + n, 'America/Chicago', case when n % 11 = 2 then 'TX' else 'KS' end from generate_series(0, 230) n;
@@ -99,10 +127,10 @@ export const weatherWorld = `
   delete from stations where latitude_deg < 42 and longitude_deg > -76 or latitude_deg > 44 and longitude_deg > -84;
   insert into stations values
     ('KNYC', 'New York City, Central Park', 40.78, -73.97, 27, 'America/New_York', 'NY'),
-    ('KALB', ${text(hostile)}, 42.75, -73.80, 90, 'America/New_York', 'NY'),
+    ('KALB', ${text(odd === '' ? 'Albany' : odd)}, 42.75, -73.80, 90, 'America/New_York', 'NY'),
     ('KBUF', 'Buffalo', 42.94, -78.73, 218, 'America/New_York', 'NY'),
     ('KSYR', 'Syracuse', 43.11, -76.10, 125, 'America/New_York', 'NY'),
-    ('KOLD', 'Long Silent Field', 44.5, -75.0, 125, 'America/New_York', 'NY'),
+    ('KOLD', 'Long Silent Field', 43.6, -75.6, 125, 'America/New_York', 'NY'),
     ('PANC', 'Anchorage', 61.17, -150.03, 40, 'America/Anchorage', 'AK'),
     ('PHNL', 'Honolulu', 21.33, -157.93, 4, 'Pacific/Honolulu', 'HI'),
     ('PGUM', 'Guam', 13.48, 144.8, 77, 'Pacific/Guam', 'GU');
@@ -114,7 +142,7 @@ export const weatherWorld = `
     select station_id, observed_at, 1, 'BKN', 914.4 from observations where station_id = 'KNYC';
   insert into zones (ugc, name, geometry) values ('NYZ072', 'New York', '${polygon(-75.2, 40.4, -73.2, 42.4)}');
   insert into alert_runs (fetched_at) values ('2026-01-20T18:19Z');
-  ${alertRows(alerts)}
+  ${alertRows(alertsWith(odd))}
   ${outlookRows()}
   insert into locations values ('OKX/33,35', 'Manhattan', 40.77, -73.98, 'America/New_York', 'NY');
   insert into forecast_runs (kind, location_id, office, grid_x, grid_y, time_zone, generated_at, updated_at, valid_from, valid_until)
@@ -123,19 +151,24 @@ export const weatherWorld = `
   insert into forecast_periods (run_id, number, starts_at, ends_at, is_daytime, temperature_c, dewpoint_c, precipitation_probability_pct,
       wind_speed_max_kmh, wind_direction, short_forecast)
     select run_id, n + 1, '2026-01-20T18:00Z'::timestamptz + n * interval '1 hour', '2026-01-20T19:00Z'::timestamptz + n * interval '1 hour',
-      (n + 13) % 24 between 7 and 17, 2 + 6 * sin((n - 3) * 0.2618), -4 + 2 * sin(n * 0.2), greatest(0, round(60 * sin(n * 0.15))),
-      10 + n % 7 * 3, 'NNW', 'Chance Snow ' || ${text(hostile)} from forecast_runs, generate_series(0, 95) n where kind = 'hourly';
+      (n + 13) % 24 between 7 and 17, -4 + 4 * sin((n + 4) * 0.2618) + 2 * sin(n * 0.05), -8 + 2 * sin(n * 0.2),
+      greatest(0, round(60 * sin(n * 0.07))), round(16 + 8 * sin(n * 0.11) + n % 3), 'NNW',
+      case when sin(n * 0.07) > 0.1 then 'Chance Snow' when (n + 13) % 24 between 7 and 17 then 'Mostly Sunny' else 'Partly Cloudy' end
+        || ${text(odd === '' ? '' : ` ${odd}`)} from forecast_runs, generate_series(0, 167) n where kind = 'hourly';
   insert into forecast_periods (run_id, number, starts_at, ends_at, name, is_daytime, temperature_c, short_forecast, detailed_forecast)
     select run_id, n + 1, '2026-01-20T18:00Z'::timestamptz + n * interval '12 hours', '2026-01-21T06:00Z'::timestamptz + n * interval '12 hours',
       (array['This Afternoon', 'Tonight', 'Wednesday', 'Wednesday Night', 'Thursday', 'Thursday Night'])[n + 1], n % 2 = 0, 3, 'Snow',
-      'Snow, mainly after 4 pm. Cloudy, with a high near 35. North wind around 12 mph, with gusts as high as 25 mph. ' || ${text(hostile)}
+      'Snow, mainly after 4 pm. Cloudy, with a high near 35. North wind around 12 mph, with gusts as high as 25 mph. ' || ${text(odd)}
     from forecast_runs, generate_series(0, 5) n where kind = 'narrative';
   insert into forecast_discussions (product_id, office, issued_at, raw_text)
-    values ('afd', 'OKX', '2026-01-20T17:30Z', ${text(`Area Forecast Discussion\nNational Weather Service New York NY\n\n.SYNOPSIS...\nLow pressure passes to the south.\n${hostile}`)});
+    values ('afd', 'OKX', '2026-01-20T17:30Z', ${text(`Area Forecast Discussion\nNational Weather Service New York NY\n\n.SYNOPSIS...\nLow pressure passes to the south.\n${odd}`)});
   insert into weather_story_runs (office, fetched_at) values ('OKX', '2026-01-20T17:00Z');
   insert into weather_stories (run_id, position, title, description, starts_at, ends_at)
-    select run_id, 1, 'Snow tonight', 'Two to four inches. ' || ${text(hostile)}, '2026-01-20T12:00Z', '2026-01-21T12:00Z' from weather_story_runs;
+    select run_id, 1, 'Snow tonight', 'Two to four inches. ' || ${text(odd)}, '2026-01-20T12:00Z', '2026-01-21T12:00Z' from weather_story_runs;
 `;
+
+export const weatherWorld = worldWith('');
+export const hostileWorld = worldWith(hostile);
 
 const badAlerts: readonly Alert[] = [
   {
@@ -154,7 +187,7 @@ const badAlerts: readonly Alert[] = [
     zone: 'AKZ787',
     area: 'Western Aleutians',
     description:
-      '* WHAT...Heavy snow and blowing snow expected, with winds that\ngust as high as 65 mph.\n\n* WHERE...Western Aleutians.\n\n* WHEN...From this afternoon to 9 PM.',
+      '* WHAT...Heavy snow and blowing snow expected, with winds that\ngust as high as 65 mph.\n\n* WHERE...Western Aleutians.\n\n* WHEN...From this afternoon to 9 PM AKST.',
   },
   {
     event: 'Tsunami Warning',

@@ -9,15 +9,36 @@ export interface ProblemWords {
   next?: string;
 }
 
+/** The text if the address names the thing that is missing. */
+interface NamedWords {
+  /** Finds the name in a path. */
+  name: RegExp;
+  text: (name: string) => string;
+}
+
+/** A name that is safe to repeat in a sentence. */
+const plainName = '([\\w.-]{1,64})';
+const byName: Partial<Record<ErrorCode, NamedWords>> = {
+  run_not_found: {
+    name: new RegExp(`/runs/${plainName}(?:/|$)`),
+    text: (name) => `Run “${name}” does not exist, or its record has expired.`,
+  },
+  station_not_found: {
+    name: new RegExp(`/stations/${plainName}$`),
+    text: (name) =>
+      `No weather station is called ${name}. Enter a code such as KNYC, or the start of a name.`,
+  },
+};
+
 const byCode: Partial<Record<ErrorCode, ProblemWords>> = {
   run_not_found: {
     heading: 'Run not found',
-    text: 'This run does not exist, or its record has expired. The list of runs shows those that are kept.',
+    text: 'This run does not exist, or its record has expired.',
     next: 'runs',
   },
   station_not_found: {
     heading: 'Station not found',
-    text: 'There is no weather station of this name. Enter a code such as KNYC, or the start of a name.',
+    text: 'No weather station has this name. Enter a code such as KNYC, or the start of a name.',
     next: 'weather',
   },
   pipeline_not_found: {
@@ -70,12 +91,25 @@ const byStatus: Readonly<Record<number, ProblemWords>> = {
 
 const fallback: ProblemWords = {
   heading: 'Something went wrong',
-  text: 'The server failed to answer. Try again. If it fails again, report the request id to its operator.',
+  text: 'The server failed to answer. Try again. If it fails again, report the request id to its administrator.',
 };
 
 /** Reports whether the text is specific to this error code, so that it is a reason by itself. */
 export function hasOwnWords(code: ErrorCode): boolean {
   return byCode[code] !== undefined;
+}
+
+/** Returns the text for an error code, with the name of the missing thing that is in `path`, if any. */
+export function namedWordsOf(
+  problem: Pick<Problem, 'code' | 'status' | 'title'>,
+  path: string,
+): ProblemWords & { name: string | null } {
+  const words = wordsOf(problem);
+  const named = byName[problem.code];
+  const name = named?.name.exec(path)?.[1] ?? null;
+  return named === undefined || name === null
+    ? { ...words, name }
+    : { ...words, text: named.text(name), name };
 }
 
 /** Returns the text for an error code. If there is none, returns the text for its status. */

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { describeFinding } from '../../core/lib/errors.ts';
 import type { ProblemPage } from '../http/answer/problem.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
-import { hasOwnWords, wordsOf } from './problem-words.ts';
+import { hasOwnWords, namedWordsOf } from './problem-words.ts';
 import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
@@ -71,10 +71,11 @@ export function problemPage(site: Site): ProblemPage {
   return ({ title, status, code, detail, hint, instance, retryable, findings = [] }, path, account) => {
     // `detail` already ends with the hint, but the page shows it separately.
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
-    const words = wordsOf({ code, status, title });
+    const words = namedWordsOf({ code, status, title }, path);
     const html = renderPage(site, {
       title: words.heading,
       template: 'pages/problem',
+      scripts: ['copy'],
       ...(code === 'station_not_found' ? { styles: ['weather'], nav: 'weather' } : {}),
       ...(account === undefined ? {} : { account, nav: 'console' }),
       view: {

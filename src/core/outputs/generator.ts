@@ -22,6 +22,8 @@ export interface GeneratorInput {
   siblings: readonly Sibling[];
   /** Whether a page that lists the bundle is generated, too. */
   hasIndex: boolean;
+  /** Whether `SHA256SUMS` is generated, too. */
+  hasChecksums: boolean;
   /** The URL of the destination's list of bundles, relative to the bundle; null if there is none. */
   rootIndexHref: string | null;
   /**

@@ -5,7 +5,14 @@ import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { instantForPeople } from '../lib/instant.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { formatSize } from '../lib/settings/sizes-and-durations.ts';
-import { digestInputs, type Generator, type GeneratorInput, indexName, keptBytes } from './generator.ts';
+import {
+  checksumsName,
+  digestInputs,
+  type Generator,
+  type GeneratorInput,
+  indexName,
+  keptBytes,
+} from './generator.ts';
 
 const templates = new URL('../../../templates/', import.meta.url);
 let source: Promise<Source> | undefined;
@@ -32,7 +39,7 @@ async function readSource(): Promise<Source> {
  */
 export const indexGenerator: Generator = {
   name: 'index',
-  version: 3,
+  version: 4,
   switchedBy: 'index',
   describe: async (input) => {
     source ??= readSource();
@@ -61,7 +68,9 @@ interface Page {
   total: string;
   /** The relative URL of the list of bundles; null if there is none. */
   rootIndexHref: string | null;
-  files: Row[];
+  files: FileRow[];
+  /** The name of the file for `sha256sum`; null if there is none. */
+  checksums: string | null;
   sceneMaps: Row[];
   archives: Row[];
   /** The first few pictures that a browser can display and that are not too large to have on the page. */
@@ -81,11 +90,16 @@ interface Row {
   digest: string;
 }
 
+interface FileRow extends Row {
+  /** True for the first file of a folder, which has the name of the folder above it. */
+  opens: boolean;
+}
+
 const picture = /\.(avif|gif|jpe?g|png|svg|webp)$/i;
 const maxPictureBytes = 8 * 1024 * 1024;
 const maxPictures = 24;
 
-function pageOf({ bundle, siblings, rootIndexHref }: GeneratorInput): Page {
+function pageOf({ bundle, siblings, hasChecksums, rootIndexHref }: GeneratorInput): Page {
   const files = [...bundle.files].sort((a, b) => compareCodeUnits(a.path, b.path));
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   const shown = files.filter(({ path, size }) => picture.test(path) && size <= maxPictureBytes);
@@ -96,7 +110,11 @@ function pageOf({ bundle, siblings, rootIndexHref }: GeneratorInput): Page {
     createdText: instantForPeople(bundle.created),
     total: `${files.length} ${files.length === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`,
     rootIndexHref,
-    files: files.map(row),
+    files: files.map(row).map((one, index, all) => ({
+      ...one,
+      opens: one.folder !== '' && one.folder !== all[index - 1]?.folder,
+    })),
+    checksums: hasChecksums ? checksumsName : null,
     sceneMaps: made('scene_map_page'),
     archives: made('archive'),
     pictures: shown.slice(0, maxPictures).map(row),

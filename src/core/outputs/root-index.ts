@@ -23,7 +23,7 @@ import {
  */
 
 /** Increment this whenever you change the code in a way that changes the content. */
-export const rootIndexVersion = 5;
+export const rootIndexVersion = 6;
 
 /** A file of the root index. */
 export interface RootFile {
@@ -117,7 +117,9 @@ function atomView({ title, identity, baseUrl, bundles }: RootListing): Record<st
 interface BundleRow {
   path: string;
   published: string;
-  publishedText: string;
+  /** The time as people would write it, in two parts: `20 November 2026` and `, 02:04 UTC`. */
+  publishedDay: string;
+  publishedTime: string;
   href: string;
   sceneMapHref: string | null;
   count: string;
@@ -129,7 +131,7 @@ function rowOf(bundle: ListedBundle): BundleRow {
   return {
     path,
     published,
-    publishedText: forPeople(published),
+    ...forPeople(published),
     href: linkTo(page, null),
     sceneMapHref: sceneMap === null ? null : linkTo(sceneMap, null),
     count: countOf(bundle),
@@ -137,7 +139,9 @@ function rowOf(bundle: ListedBundle): BundleRow {
   };
 }
 
-function forPeople(time: string): string {
+function forPeople(time: string): Pick<BundleRow, 'publishedDay' | 'publishedTime'> {
   const verdict = parseInstant(time);
-  return verdict.ok ? instantForPeople(verdict.value) : time;
+  const text = verdict.ok ? instantForPeople(verdict.value) : time;
+  const [day = text] = text.split(',', 1);
+  return { publishedDay: day, publishedTime: text.slice(day.length) };
 }

@@ -68,6 +68,7 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
       bundle: digested,
       siblings: [...siblings],
       hasIndex: chosen.index,
+      hasChecksums: chosen.checksums,
       rootIndexHref: rootIndexHref(options),
       signing: options.signing ?? null,
     };

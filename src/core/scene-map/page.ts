@@ -6,7 +6,7 @@ import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
 
 interface PageOptions {
-  /** Findings from a check. They are shown next to each scene that they are about, and listed at the end. */
+  /** Findings from a check. They are shown at the scenes that they are about, and the head links to them. */
   findings?: readonly Finding[];
   /** The relative URL of the document that the page is made from. */
   documentHref?: string;
@@ -66,13 +66,25 @@ function pageView(map: SceneMap, { findings = [], documentHref, bundleHref }: Pa
     participants: offered.map(({ name, scenes }, index) => ({ name: clean(name), scenes, index })),
     moreParticipants: stats.participants.length - offered.length,
     caveats: map.boundary_caveats.map(clean),
-    findings: findings.map((one) => ({ ...messageOf(one), scene: sceneOf(one) })),
+    findings: findings.length,
+    withFindings: [...byScene.keys()]
+      .sort((a, b) => a - b)
+      .slice(0, maxWithFindings)
+      .map((scene) => scene + 1),
+    hasMoreFindings: byScene.size > maxWithFindings,
+    otherFindings: findings.filter((one) => sceneOf(one) === null).map(messageOf),
+    isLong: scenes.length > maxWithLayout,
     timeline: timelineOf(map, (scene) => classesOf(scene, numbers)),
     people: peopleOf(map, offered, (scene) => classesOf(scene, numbers)),
     scenes,
     groups: groupsOf(scenes),
   };
 }
+
+/** With more scenes, the browser lays out only those near the window. */
+const maxWithLayout = 100;
+/** The head names at most this many scenes with findings. */
+const maxWithFindings = 20;
 
 /** How many scenes the browser lays out at a time. This is even, so that two columns have the same length. */
 const groupSize = 16;
@@ -88,7 +100,7 @@ interface PageView extends Record<string, unknown> {
 }
 
 function participantRule(index: number): string {
-  return `main:has(#p${index}:checked) :is(.scene,.bar,.part,.finding):not(.p${index}){display:none}`;
+  return `main:has(#p${index}:checked) :is(.scene,.bar,.part):not(.p${index}){display:none}`;
 }
 
 function sceneView(
@@ -109,7 +121,7 @@ function sceneView(
     participants: scene.main_participants.map(clean),
     summary: clean(scene.summary),
     note: clean(scene.boundary_note),
-    findings: findings.map(messageOf).map(({ start, message }) => start + message),
+    findings: findings.map(messageOf),
     classes: classesOf(scene, numbers),
   };
 }
@@ -140,18 +152,13 @@ function sceneOf({ pointer }: Finding): number | null {
 
 /**
  * Returns the message of a finding, without the id of a scene that only repeats its number: `Scene 5` for
- * `Scene 5 ("S5")`. If it begins with the scene that it is about, `scene` is that beginning.
+ * `Scene 5 ("S5")`.
  */
-function messageOf(one: Finding): { start: string; message: string } {
-  const message = clean(one.message).replaceAll(
+function messageOf(one: Finding): string {
+  return clean(one.message).replaceAll(
     /(scene (\d+)) \("S(\d+)"\)/gi,
     (whole, name: string, number: string, id: string) => (number === id ? name : whole),
   );
-  const scene = sceneOf(one);
-  const start = scene === null ? '' : `Scene ${scene + 1}`;
-  return start !== '' && message.startsWith(`${start} `)
-    ? { start, message: message.slice(start.length) }
-    : { start: '', message };
 }
 
 /**
@@ -214,9 +221,7 @@ interface Bar {
 interface Label {
   x: string;
   y: number;
-  /**
-   * On small screens, labels with `narrow` or `middling` are hidden.
-   */
+  /** On small screens, labels with `narrow` or `middling` are hidden. */
   classes: string;
 }
 

@@ -15,37 +15,55 @@ export function zoneOf({ periods, timeZone }: HourlyForecastData): string {
 
 type Period = HourlyForecastData['periods'][number];
 
+/** A forecast of a week ends within an eighth day, whose temperatures are incomplete. */
+const maxDays = 7;
+/** The first days list every hour. Later days list every third one. */
+const hourlyDays = 3;
+const laterStep = 3;
+
 /** Returns a line for each day, with its hours. */
-export function daysOf(data: HourlyForecastData | null): object[] {
+export function daysOf(data: HourlyForecastData | null, now: Date): object[] {
   if (data === null) return [];
   const days = new Map<string, Period[]>();
   for (const period of data.periods) {
-    const name = moment(period.startsAt, data.timeZone).split(' ').slice(0, 3).join(' ');
+    const name = dateOf(period.startsAt, data.timeZone);
     days.set(name, [...(days.get(name) ?? []), period]);
   }
-  return [...days].map(([name, periods]) => ({ name, ...dayOf(periods, data) }));
+  const today = dateOf(now.toISOString(), data.timeZone);
+  return [...days].slice(0, maxDays).map(([name, periods], index) => ({
+    name: name === today ? 'Today' : name,
+    ...dayOf(periods, data, index < hourlyDays ? 1 : laterStep),
+  }));
 }
 
-function dayOf(periods: readonly Period[], data: HourlyForecastData): object {
-  const { temperature, windSpeed } = data.units;
+/** Returns the day of a time: `Tue 20 Jan`. */
+function dateOf(instant: string, timeZone: string | null): string {
+  return moment(instant, timeZone).split(' ').slice(0, 3).join(' ');
+}
+
+function dayOf(periods: readonly Period[], data: HourlyForecastData, step: number): object {
+  const { windSpeed } = data.units;
   const temperatures = periods.flatMap((one) => one.temperature ?? []);
   const chances = periods.flatMap((one) => one.precipitationProbability ?? []);
   const speeds = periods.flatMap((one) => one.windSpeedMax ?? []);
   const typical = typicalOf(periods);
-  const [low, high] = [Math.min(...temperatures), Math.max(...temperatures)];
+  const end = textHelpers.time(periods.at(-1)?.endsAt ?? null, data.timeZone, 'hour');
   return {
+    // The last day of a forecast can be incomplete.
+    until: end === '00:00' ? null : `until ${end}`,
     sky: typical?.shortForecast ?? '',
     icon: typical === null ? null : iconOf(typical.shortForecast, typical.isDaytime),
-    range: temperatures.length === 0 ? unknown : rangeText(Math.round(low), Math.round(high), temperature),
+    high: temperatures.length === 0 ? unknown : degrees(Math.max(...temperatures)),
+    low: temperatures.length === 0 ? unknown : degrees(Math.min(...temperatures)),
     precipitation: chances.length === 0 ? null : quantity(Math.max(...chances), '%'),
     wind: speeds.length === 0 ? null : quantity(Math.max(...speeds), windSpeed, 0),
-    hours: periods.map((period) => hourOf(period, data)),
+    hours: hoursOf(periods, data, step),
   };
 }
 
-function rangeText(low: number, high: number, unit: string): string {
-  const most = wholeDegrees(high, unit);
-  return low === high ? most : `${wholeDegrees(low, '').trim()} to ${most}`;
+/** Formats a temperature without its scale, which the list of days names once: `−4°`. */
+function degrees(value: number): string {
+  return wholeDegrees(value, 'deg').replace('\u00a0', '');
 }
 
 /** Returns an hour with the most frequent sky of a day, preferably by daylight. */
@@ -56,6 +74,14 @@ function typicalOf(periods: readonly Period[]): Period | null {
   const count = (one: Period): number =>
     counted.filter(({ shortForecast }) => shortForecast === one.shortForecast).length;
   return [...counted].sort((a, b) => count(b) - count(a))[0] ?? null;
+}
+
+function hoursOf(periods: readonly Period[], data: HourlyForecastData, step: number): object[] {
+  const shown = periods.filter((_, index) => index % step === 0);
+  return shown.map((period, index) => ({
+    ...hourOf(period, data),
+    isSameSky: shown[index - 1]?.shortForecast === period.shortForecast,
+  }));
 }
 
 function hourOf(period: Period, { units, timeZone }: HourlyForecastData) {

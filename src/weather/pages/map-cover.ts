@@ -48,31 +48,21 @@ const directions = Array.from({ length: 8 }, (_, index) => (index * Math.PI) / 4
 /** An area that is smaller than this many discs would be hidden by the figure of a station. */
 const smallAreas = 2;
 
-/**
- * Returns how a disc at a station would cover the areas. `clear`: not at all. `over`: it is on a large area,
- * where only the figure is drawn. `hides`: it would hide a small area.
- */
-export function coverOf(
-  outlines: readonly Outline[],
-  [x, y]: Point,
-  radius: number,
-): 'clear' | 'over' | 'hides' {
-  let cover: 'clear' | 'over' = 'clear';
+/** Reports whether a disc at a station would hide a small area, such as that of a tornado warning. */
+export function hidesArea(outlines: readonly Outline[], [x, y]: Point, radius: number): boolean {
   const samples = [
     [x, y] as const,
     ...directions.map((angle) => [x + radius * Math.cos(angle), y + radius * Math.sin(angle)] as const),
   ];
-  for (const outline of outlines) {
+  return outlines.some((outline) => {
     const [left, top, right, bottom] = outline.box;
-    if (!isInBox([left - radius, top - radius, right + radius, bottom + radius], [x, y])) continue;
-    const touches =
+    if (Math.max(right - left, bottom - top) >= smallAreas * 2 * radius) return false;
+    if (!isInBox([left - radius, top - radius, right + radius, bottom + radius], [x, y])) return false;
+    return (
       samples.some((sample) => isInside(outline, sample)) ||
-      outline.points.some((point) => Math.hypot(point[0] - x, point[1] - y) < radius);
-    if (!touches) continue;
-    if (Math.max(right - left, bottom - top) < smallAreas * 2 * radius) return 'hides';
-    cover = 'over';
-  }
-  return cover;
+      outline.points.some((point) => Math.hypot(point[0] - x, point[1] - y) < radius)
+    );
+  });
 }
 
 const lands = new WeakMap<StateOutline, Outline[]>();
@@ -113,6 +103,48 @@ export function isPartlyIn(state: StateOutline, shape: string): boolean {
   return land
     .flatMap(gridOf)
     .some((at) => land.some((one) => isInside(one, at)) && area.some((one) => isInside(one, at)));
+}
+
+/** A label's half width and half height, in pixels of the map. */
+export type LabelSize = readonly [number, number];
+
+const roomiest = new WeakMap<StateOutline, readonly Point[]>();
+
+/** Returns points in the largest part of a state, starting with the one farthest from its border. */
+function roomiestIn(state: StateOutline): readonly Point[] {
+  const known = roomiest.get(state);
+  if (known !== undefined) return known;
+  const sizeOf = ({ box: [left, top, right, bottom] }: Outline): number => (right - left) * (bottom - top);
+  const [land] = [...landOf(state)].sort((a, b) => sizeOf(b) - sizeOf(a));
+  const points =
+    land === undefined
+      ? []
+      : gridOf(land)
+          .filter((at) => isInside(land, at))
+          .map((at) => ({ at, room: roomAt(land, at) }))
+          .sort((a, b) => b.room - a.room)
+          .map(({ at }) => at);
+  roomiest.set(state, points);
+  return points;
+}
+
+/** Returns the distance of a point from the corners of an outline. */
+function roomAt({ points }: Outline, [x, y]: Point): number {
+  return Math.min(...points.map((corner) => Math.hypot(corner[0] - x, corner[1] - y)));
+}
+
+/** Returns the middle of a label in a state. null if no place is large enough and free. */
+export function labelPoint(
+  state: StateOutline,
+  [halfWidth, halfHeight]: LabelSize,
+  isFree: (at: Point) => boolean,
+): Point | null {
+  const land = landOf(state);
+  const isOnLand = ([x, y]: Point): boolean =>
+    [-halfWidth, halfWidth].every((dx) =>
+      [-halfHeight, halfHeight].every((dy) => land.some((one) => isInside(one, [x + dx, y + dy]))),
+    );
+  return roomiestIn(state).find((at) => isOnLand(at) && isFree(at)) ?? null;
 }
 
 function gridOf({ box: [left, top, right, bottom] }: Outline): Point[] {

@@ -1,11 +1,14 @@
 import type { WeatherService } from '../api/service.ts';
-import { type AlertData, type AlertsData, type ConvectiveOutlookData } from '../records/family-fields.ts';
+import type { AlertsData } from '../records/family-fields.ts';
 import { type ObservationData, type PlaceData } from '../records/observation-fields.ts';
-import { alertColour, alertRank, outlookColour, riskLevel, riskName } from './colours.ts';
-import type { MapQuery } from './map-query.ts';
-import { isWithin, type MapFrame, type StateOutline, states, type ZoneShapes } from './map-shapes.ts';
-import { outlinePath, type Point, projected } from './projection.ts';
-import { dataOf, type Section, sectionOf } from './section.ts';
+import { converterOf } from '../units.ts';
+import { temperatureColour } from './colours.ts';
+import { hidesArea, labelPoint, outlinesOf } from './map-cover.ts';
+import { type MapQuery, stationHref } from './map-query.ts';
+import { isWithin, type MapArea, type MapFrame, type StateOutline } from './map-shapes.ts';
+import { mapSize, type Point, projected } from './projection.ts';
+import type { Section } from './section.ts';
+import { quantity, skyOf } from './words.ts';
 
 /** Everything that the map page shows. */
 export interface MapContent {
@@ -50,7 +53,7 @@ export function spread(stations: readonly PlaceData[], frame: MapFrame): { place
   const cell = frame.width / columns;
   const chosen = new Map<string, { place: PlaceData; at: Point }>();
   for (const place of stations) {
-    if (place.newestAge === null || place.newestAge > maxAge) continue;
+    if (!isCurrent(place)) continue;
     const at = projected(place.longitude, place.latitude);
     if (at === null || !isWithin(frame, at)) continue;
     const key = `${Math.floor((at[0] - frame.left) / cell)} ${Math.floor((at[1] - frame.top) / cell)}`;
@@ -58,6 +61,11 @@ export function spread(stations: readonly PlaceData[], frame: MapFrame): { place
     if (other === undefined || weight(place) > weight(other.place)) chosen.set(key, { place, at });
   }
   return [...chosen.values()];
+}
+
+/** Reports whether a station's latest observation describes the current weather. */
+export function isCurrent({ newestAge }: PlaceData): boolean {
+  return newestAge !== null && newestAge <= maxAge;
 }
 
 /**
@@ -93,112 +101,169 @@ export async function observed(
   return stations.map((each) => ({ ...each, observation: newest.get(each.place.id) ?? null }));
 }
 
-/** Areas with the same color, and their entry in the legend. */
-export interface MapArea {
-  label: string;
+/** A layer of the map: what it shows at one size of the screen. */
+interface LayerLayout {
+  /** The least distance of two stations, and the width of a disc, as fractions of the width of the map. */
+  apartBy: number;
+  disc: number;
+  /** The full width of the map divided by its width on the screen. */
+  scale: number;
+  /** With more stations than this, the map of a state has no names. */
+  maxNames: number;
+  maxNameLength: number;
+  /** The size of the abbreviation of a state, in pixels of the screen. */
+  labelPx: number;
+}
+const layouts = {
+  wide: { apartBy: 0.065, disc: 0.032, scale: 1, maxNames: 30, maxNameLength: 22, labelPx: 12 },
+  phone: { apartBy: 0.14, disc: 0.078, scale: 2.8, maxNames: 8, maxNameLength: 14, labelPx: 10 },
+} as const satisfies Record<string, LayerLayout>;
+/** The size of a temperature on the map, and the distance of its middle from its base line, in pixels. */
+const fontPx = 13;
+const liftPx = 4.6;
+/** The average width of a letter as a fraction of its height. */
+const letterWidth = 0.58;
+
+/** Returns the stations of the map, their names on the map of a state, and the abbreviations of states. */
+export function layerOf(
+  content: MapContent,
+  size: keyof typeof layouts,
+  { land, here }: { land: readonly StateOutline[]; here: string },
+): object {
+  const { query, frame, state } = content;
+  const layout: LayerLayout = layouts[size];
+  const scale = (frame.width / mapSize.width) * layout.scale;
+  const dots = query.day === null ? dotsOf(content, layout, here) : [];
+  const named = size === 'wide' || query.day !== null ? land.filter((one) => hasLabel(one, state)) : [];
+  const names = state === null ? [] : namesOf(dots, frame, { ...layout, scale });
+  return {
+    fontSize: rounded(fontPx * scale),
+    lift: rounded(liftPx * scale),
+    labelSize: rounded(layout.labelPx * scale),
+    dots,
+    names,
+    labels: labelsOf(named, content, {
+      px: layout.labelPx * scale,
+      taken: takenBy(dots, names, frame, layout),
+    }),
+  };
+}
+
+/** The map of a state has its name in the title, and the map of the country names both of its insets. */
+function hasLabel({ code }: StateOutline, shown: StateOutline | null): boolean {
+  return shown === null ? code !== 'AK' && code !== 'HI' : code !== shown.code;
+}
+
+function rounded(value: number): number {
+  return Number(value.toFixed(2));
+}
+
+interface Dot {
+  x: number;
+  y: number;
   colour: string;
-  /** SVG path data. Empty if no part of the area is on the map. */
-  shape: string;
-  /** The number of alerts; null for outlooks. */
-  count: number | null;
-  /** The level of an outlook's category, from 1 to 5; null for any other area. */
-  level: number | null;
-  /** True for thunderstorms that are not severe, which are drawn faintly. */
-  isFaint: boolean;
+  figure: string;
+  name: string;
+  title: string;
+  href: string;
 }
 
-/** Groups alerts by event. The most important ones come last, because they are drawn on top. */
-export async function alertAreas(
-  alerts: readonly AlertData[],
-  zoneShapes: ZoneShapes,
-  least: number,
-): Promise<{ areas: MapArea[]; drawn: string[] }> {
-  const zones = await zoneShapes(
-    alerts.flatMap(({ geometry, affectedZones }) => (geometry === null ? affectedZones : [])),
-    least,
-  );
-  const byEvent = new Map<string, { shapes: Set<string>; count: number }>();
-  const drawn: string[] = [];
-  for (const { id, event, geometry, affectedZones } of alerts) {
-    const area = byEvent.get(event) ?? { shapes: new Set(), count: 0 };
-    byEvent.set(event, area);
-    area.count += 1;
-    const shapes =
-      geometry === null ? affectedZones.map((key) => zones.get(key) ?? '') : [outlinePath(geometry, least)];
-    for (const shape of shapes) area.shapes.add(shape);
-    // An alert with its own outline counts as drawn even if it is not on this map.
-    if (geometry !== null || (shapes.length > 0 && shapes.every((shape) => shape !== ''))) drawn.push(id);
+/** Returns the stations to draw. None of them hides a small area, such as that of a tornado warning. */
+function dotsOf({ shown, frame, areas, query }: MapContent, layout: LayerLayout, here: string): Dot[] {
+  const outlines = areas.flatMap(({ shape }) => outlinesOf(shape));
+  const radius = (layout.disc * frame.width) / 2;
+  return apart(shown, frame, layout.apartBy).flatMap((each) => {
+    const at = insideOf(frame, each.at, radius);
+    return hidesArea(outlines, [at.x, at.y], radius) ? [] : [{ ...dotOf(each, query, here), ...at }];
+  });
+}
+
+function dotOf({ place, observation }: MapStation, query: MapQuery, here: string) {
+  const celsius = observation?.temperature ?? null;
+  const { temperature, units } = converterOf(query.units);
+  const exact = celsius === null ? null : temperature(celsius);
+  const converted = exact === null ? null : Math.round(exact);
+  const sky = observation === null ? null : skyOf(observation);
+  const name = place.name ?? place.id;
+  return {
+    colour: celsius === null ? '#d5dae0' : temperatureColour(celsius),
+    figure: converted === null ? '' : String(converted).replace('-', '−'),
+    name,
+    title: [name, quantity(converted, units.temperature), sky].filter((part) => part !== null).join(', '),
+    href: stationHref(place.id, query, here),
+  };
+}
+
+/** Moves a dot that the edge of the map would cut off. `radius` is in the units of the frame. */
+function insideOf(frame: MapFrame, [x, y]: Point, radius: number) {
+  const within = (value: number, from: number, size: number): number =>
+    Number(Math.min(Math.max(value, from + radius), from + size - radius).toFixed(1));
+  return { x: within(x, frame.left, frame.width), y: within(y, frame.top, frame.height) };
+}
+
+type Box = readonly [left: number, top: number, right: number, bottom: number];
+
+interface Name {
+  x: number;
+  y: number;
+  isLeft: boolean;
+  text: string;
+  box: Box;
+}
+
+/** Returns names next to the dots of a state, where they fit. The dots are sorted by importance. */
+function namesOf(dots: readonly Dot[], frame: MapFrame, layout: LayerLayout): Name[] {
+  const radius = (frame.width * layout.disc) / 2;
+  const gap = radius + frame.width * 0.006;
+  const height = fontPx * layout.scale;
+  const names: Name[] = [];
+  for (const { x, y, name } of dots.slice(0, layout.maxNames)) {
+    const [first = name] = name.split(',', 1);
+    const text = first.length > layout.maxNameLength ? `${first.slice(0, layout.maxNameLength - 1)}…` : first;
+    const width = text.length * letterWidth * height;
+    const others = [...dots.filter((one) => one.x !== x || one.y !== y).map((one) => around(one, radius))];
+    for (const isLeft of [false, true]) {
+      const start = isLeft ? x - gap - width : x + gap;
+      const box: Box = [start, y - height / 2, start + width, y + height / 2];
+      if (box[0] < frame.left || box[2] > frame.left + frame.width) continue;
+      if ([...others, ...names.map((one) => one.box)].some((other) => overlap(box, other))) continue;
+      names.push({ x: rounded(x + (isLeft ? -gap : gap)), y, isLeft, text, box });
+      break;
+    }
   }
-  const areas = [...byEvent]
-    .sort(([a], [b]) => alertRank(b) - alertRank(a) || b.localeCompare(a))
-    .map(([event, { shapes, count }]) => ({
-      label: event,
-      colour: alertColour(event),
-      shape: [...shapes].join(''),
-      ...{ count, level: null, isFaint: false },
-    }));
-  return { areas, drawn };
+  return names;
 }
 
-/** Returns the areas of an outlook, starting with the lowest category. */
-export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): MapArea[] {
-  return areas
-    .filter(
-      ({ hazard, kind }) => (hazard === 'categorical' || hazard === 'any_severe') && kind !== 'intensity',
-    )
-    .map(({ label, labelText, fill, geometry }) => ({
-      label: riskName(label, labelText),
-      colour: outlookColour({ label, fill }),
-      shape: geometry === null ? '' : outlinePath(geometry, least),
-      ...{ count: null, level: riskLevel(label), isFaint: label === 'TSTM' },
-    }));
+function around({ x, y }: { x: number; y: number }, radius: number): Box {
+  return [x - radius, y - radius, x + radius, y + radius];
 }
 
-export type UnplacedAlert = Pick<AlertData, 'event' | 'areaDescription'>;
-
-const maxAlerts = 500;
-const maxCandidates = 50;
-const maxNamed = 5;
-
-/** Alerts without a known place. */
-export interface Unplaced {
-  /** Those that might apply to a station. Only some of them if there are many. */
-  near: readonly UnplacedAlert[];
-  /** The number of those that cannot apply to it, because all their zones are in other states. */
-  elsewhere: number;
+function overlap(a: Box, b: Box): boolean {
+  return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
 }
 
-/** Returns alerts that have no place because some of their outlines are missing or cannot be read. */
-export async function unplacedAlerts(
-  weather: WeatherService,
-  at: Section<AlertsData>,
-  { state }: PlaceData,
-): Promise<Unplaced> {
-  if ((dataOf(at)?.unplaced ?? 0) === 0) return { near: [], elsewhere: 0 };
-  const placed = new Set(dataOf(at)?.alerts.map(({ id }) => id));
-  const all = dataOf(await sectionOf(weather, 'alerts', { limit: maxAlerts }))?.alerts ?? [];
-  const candidates = all.filter(
-    (each) => (each.geometry === null || has(each, 'UnreadableOutline')) && !placed.has(each.id),
-  );
-  const near = candidates.filter((each) => !isElsewhere(each, state)).slice(0, maxCandidates);
-  const far = candidates.filter((each) => isElsewhere(each, state)).slice(0, maxCandidates);
-  const outlines = await weather.zoneOutlines([...near, ...far].flatMap((each) => each.affectedZones));
-  const isUnplaced = (each: AlertData): boolean =>
-    has(each, 'UnreadableUGC') ||
-    has(each, 'UnreadableOutline') ||
-    each.affectedZones.length === 0 ||
-    each.affectedZones.some((key) => !outlines.has(key));
-  return { near: near.filter(isUnplaced).slice(0, maxNamed), elsewhere: far.filter(isUnplaced).length };
+function takenBy(
+  dots: readonly Dot[],
+  names: readonly Name[],
+  frame: MapFrame,
+  { disc }: LayerLayout,
+): Box[] {
+  return [...dots.map((dot) => around(dot, (frame.width * disc) / 2)), ...names.map(({ box }) => box)];
 }
 
-/** Reports whether all zones of an alert are in states other than that of the station. */
-function isElsewhere(alert: AlertData, state: string | null): boolean {
-  const codes = new Set(states().map(({ code }) => code));
-  if (state === null || !codes.has(state) || alert.zones.length === 0 || has(alert, 'UnreadableUGC'))
-    return false;
-  return alert.zones.map((zone) => zone.slice(0, 2)).every((code) => codes.has(code) && code !== state);
-}
-
-function has({ parameters }: AlertData, parameter: string): boolean {
-  return parameters.some(({ name }) => name === parameter);
+/** Returns the abbreviations of states, where they fit and hide nothing. */
+function labelsOf(
+  land: readonly StateOutline[],
+  { frame, areas, query }: MapContent,
+  { px, taken }: { px: number; taken: readonly Box[] },
+): object[] {
+  const size = [px * 0.75, px * 0.45] as const;
+  const alerts = query.day === null ? areas.flatMap(({ shape }) => outlinesOf(shape)) : [];
+  return land.flatMap((state) => {
+    const boxAt = ([x, y]: Point): Box => [x - size[0], y - size[1], x + size[0], y + size[1]];
+    const isFree = (at: Point): boolean =>
+      isWithin(frame, at) && !taken.some((box) => overlap(box, boxAt(at))) && !hidesArea(alerts, at, px);
+    const at = labelPoint(state, size, isFree);
+    return at === null ? [] : [{ text: state.code, x: rounded(at[0]), y: rounded(at[1] + px * 0.36) }];
+  });
 }

@@ -1,10 +1,14 @@
 import { plural } from '../../core/lib/text.ts';
+import type { WeatherService } from '../api/service.ts';
+import type { AlertData, AlertsData } from '../records/family-fields.ts';
+import type { PlaceData } from '../records/observation-fields.ts';
 import type { UnknownPart } from '../values.ts';
 import type { MapContent } from './map-layers.ts';
-import { dataOf } from './section.ts';
+import { states } from './map-shapes.ts';
+import { dataOf, type Section, sectionOf } from './section.ts';
 import { ageOf, joined } from './words.ts';
 
-/** The notices of the map page. */
+/** The notices of the map page, and alerts without a known place. */
 
 interface Notice {
   status: 'warning' | 'failure' | 'neutral';
@@ -102,4 +106,51 @@ function namesOf(alerts: readonly { event: string; areaDescription: string }[]):
 /** Begins a sentence about alerts without a place: `1 alert may apply here, but its area is unknown`. */
 export function mayApply(count: number): string {
   return `${plural(count, 'alert')} may apply here, but ${count === 1 ? 'its area is' : 'their areas are'} unknown`;
+}
+
+const maxAlerts = 500;
+const maxCandidates = 50;
+const maxNear = 5;
+
+/** Alerts without a known place. */
+export interface Unplaced {
+  /** Those that might apply to a station. Only some of them if there are many. */
+  near: readonly AlertData[];
+  /** The number of those that cannot apply to it, because all their zones are in other states. */
+  elsewhere: number;
+}
+
+/** Returns alerts that have no place because some of their outlines are missing or cannot be read. */
+export async function unplacedAlerts(
+  weather: WeatherService,
+  at: Section<AlertsData>,
+  { state }: PlaceData,
+): Promise<Unplaced> {
+  if ((dataOf(at)?.unplaced ?? 0) === 0) return { near: [], elsewhere: 0 };
+  const placed = new Set(dataOf(at)?.alerts.map(({ id }) => id));
+  const all = dataOf(await sectionOf(weather, 'alerts', { limit: maxAlerts }))?.alerts ?? [];
+  const candidates = all.filter(
+    (each) => (each.geometry === null || has(each, 'UnreadableOutline')) && !placed.has(each.id),
+  );
+  const near = candidates.filter((each) => !isElsewhere(each, state)).slice(0, maxCandidates);
+  const far = candidates.filter((each) => isElsewhere(each, state)).slice(0, maxCandidates);
+  const outlines = await weather.zoneOutlines([...near, ...far].flatMap((each) => each.affectedZones));
+  const isUnplaced = (each: AlertData): boolean =>
+    has(each, 'UnreadableUGC') ||
+    has(each, 'UnreadableOutline') ||
+    each.affectedZones.length === 0 ||
+    each.affectedZones.some((key) => !outlines.has(key));
+  return { near: near.filter(isUnplaced).slice(0, maxNear), elsewhere: far.filter(isUnplaced).length };
+}
+
+/** Reports whether all zones of an alert are in states other than that of the station. */
+function isElsewhere(alert: AlertData, state: string | null): boolean {
+  const codes = new Set(states().map(({ code }) => code));
+  if (state === null || !codes.has(state) || alert.zones.length === 0 || has(alert, 'UnreadableUGC'))
+    return false;
+  return alert.zones.map((zone) => zone.slice(0, 2)).every((code) => codes.has(code) && code !== state);
+}
+
+function has({ parameters }: AlertData, parameter: string): boolean {
+  return parameters.some(({ name }) => name === parameter);
 }

@@ -81,6 +81,11 @@ export function queryText(query: Partial<MapQuery>): string {
   return text === '' ? '' : `?${text}`;
 }
 
+/** Returns the path of a station's page. `here` is the path of the map. */
+export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here: string): string {
+  return `${here}stations/${encodeURIComponent(id)}${queryText({ units })}`;
+}
+
 /**
  * The units that were last chosen in this browser. They are stored in a cookie for the weather pages,
  * `waybill_units`.

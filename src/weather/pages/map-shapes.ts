@@ -4,6 +4,8 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { ByteCache } from '../api/answer-cache.ts';
 import type { WeatherService } from '../api/service.ts';
 import type { ZoneKey } from '../places/position.ts';
+import type { AlertData, ConvectiveOutlookData } from '../records/family-fields.ts';
+import { alertColour, alertRank, outlookColour, riskLevel, riskName } from './colours.ts';
 import { mapSize, outlinePath } from './projection.ts';
 
 /** A state on the map. */
@@ -38,13 +40,17 @@ export interface MapFrame {
 
 export const wholeCountry: MapFrame = { left: 0, top: 0, ...mapSize };
 
+/** A wider map would be too low on a phone. */
+const maxRatio = 2.2;
+
 /**
  * Returns the part of the map to show for a state. It includes a margin, and has the proportions of the whole
- * map.
+ * map, unless the state is wider.
  */
 export function frameOf({ box: [left, top, right, bottom] }: Pick<StateOutline, 'box'>): MapFrame {
   const room = 1.15;
-  const ratio = mapSize.width / mapSize.height;
+  const least = mapSize.width / mapSize.height;
+  const ratio = Math.min(Math.max((right - left) / (bottom - top), least), maxRatio);
   const width = Math.max((right - left) * room, (bottom - top) * room * ratio, 12);
   const height = width / ratio;
   const rounded = (value: number): number => Number(value.toFixed(1));
@@ -122,4 +128,65 @@ export function openZoneShapes(weather: Pick<WeatherService, 'zoneOutlines'>, cl
     }
     return shapes;
   };
+}
+
+/** Areas with the same color, and their entry in the legend. */
+export interface MapArea {
+  label: string;
+  colour: string;
+  /** SVG path data. Empty if no part of the area is on the map. */
+  shape: string;
+  /** The number of alerts; null for outlooks. */
+  count: number | null;
+  /** The level of an outlook's category, from 1 to 5; null for any other area. */
+  level: number | null;
+  /** True for thunderstorms that are not severe, which are drawn faintly. */
+  isFaint: boolean;
+}
+
+/** Groups alerts by event. The most important ones come last, because they are drawn on top. */
+export async function alertAreas(
+  alerts: readonly AlertData[],
+  zoneShapes: ZoneShapes,
+  least: number,
+): Promise<{ areas: MapArea[]; drawn: string[] }> {
+  const zones = await zoneShapes(
+    alerts.flatMap(({ geometry, affectedZones }) => (geometry === null ? affectedZones : [])),
+    least,
+  );
+  const byEvent = new Map<string, { shapes: Set<string>; count: number }>();
+  const drawn: string[] = [];
+  for (const { id, event, geometry, affectedZones } of alerts) {
+    const area = byEvent.get(event) ?? { shapes: new Set(), count: 0 };
+    byEvent.set(event, area);
+    area.count += 1;
+    const shapes =
+      geometry === null ? affectedZones.map((key) => zones.get(key) ?? '') : [outlinePath(geometry, least)];
+    for (const shape of shapes) area.shapes.add(shape);
+    // An alert with its own outline counts as drawn even if it is not on this map.
+    if (geometry !== null || (shapes.length > 0 && shapes.every((shape) => shape !== ''))) drawn.push(id);
+  }
+  const areas = [...byEvent]
+    .sort(([a], [b]) => alertRank(b) - alertRank(a) || b.localeCompare(a))
+    .map(([event, { shapes, count }]) => ({
+      label: event,
+      colour: alertColour(event),
+      shape: [...shapes].join(''),
+      ...{ count, level: null, isFaint: false },
+    }));
+  return { areas, drawn };
+}
+
+/** Returns the areas of an outlook, starting with the lowest category. */
+export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): MapArea[] {
+  return areas
+    .filter(
+      ({ hazard, kind }) => (hazard === 'categorical' || hazard === 'any_severe') && kind !== 'intensity',
+    )
+    .map(({ label, labelText, fill, geometry }) => ({
+      label: riskName(label, labelText),
+      colour: outlookColour({ label, fill }),
+      shape: geometry === null ? '' : outlinePath(geometry, least),
+      ...{ count: null, level: riskLevel(label), isFaint: label === 'TSTM' },
+    }));
 }

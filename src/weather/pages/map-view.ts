@@ -3,20 +3,19 @@ import { type AlertData } from '../records/family-fields.ts';
 import { type PlaceData } from '../records/observation-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { converterOf } from '../units.ts';
-import { alertColour, alertRank, temperatureColour, temperatureSteps } from './colours.ts';
-import { coverOf, outlinesOf } from './map-cover.ts';
-import { apart, type MapContent, type MapStation } from './map-layers.ts';
+import { alertColour, alertRank, temperatureSteps } from './colours.ts';
+import { layerOf, type MapContent } from './map-layers.ts';
 import { asidesOf, noticesOf } from './map-notices.ts';
-import { type MapQuery, queryText, unitsText } from './map-query.ts';
-import { isShownWith, states, wholeCountry } from './map-shapes.ts';
+import { type MapQuery, queryText, stationHref, unitsText } from './map-query.ts';
+import { isShownWith, states } from './map-shapes.ts';
 import { dataOf } from './section.ts';
-import { dayName, legendOf, outlookOf, zoneOfState } from './storm-view.ts';
+import { dayName, isOutside, legendOf, outlookOf, zoneOfState } from './storm-view.ts';
 import {
   ageOf,
+  joined,
   moment,
   type Paragraph,
   paragraphsOf,
-  quantity,
   skyOf,
   temperatureUnit,
   unbroken,
@@ -26,15 +25,13 @@ import {
 
 /** Renders the map page. */
 export function mapView(content: MapContent, base: string): Page {
-  const { query, now, state, frame, areas, found, stations } = content;
+  const { query, now, state, frame, areas, found, stations, shown } = content;
   const here = `${base}weather/`;
   const where = state?.name ?? 'United States';
-  const scale = frame.width / wholeCountry.width;
   const title = `Weather in ${state?.name ?? 'the United States'}`;
   const listedAlerts = query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query, now) : null;
   const totalAlerts = dataOf(content.alerts)?.total ?? 0;
-  const dots = (layout: DotLayout) => (query.day === null ? dotsOf(content, { ...layout, query, here }) : []);
-  const wide = dots(wideDots);
+  const land = states().filter((one) => state === null || isShownWith(state, one, frame));
   return {
     title,
     template: 'weather-pages/map',
@@ -46,26 +43,26 @@ export function mapView(content: MapContent, base: string): Page {
     view: {
       ...{ title, where, here, state: query.state, q: query.q, day: query.day, units: query.units },
       states: states().map(({ code, name }) => ({ code, name })),
-      tabs: tabsOf(query, here, now),
+      tabs: isOutside(state) && query.day === null ? [] : tabsOf(query, here, now),
+      example: (state === null ? null : shown[0]?.place.id) ?? 'KNYC',
+      clearHref: `${here}${queryText({ ...query, q: null })}`,
+      urgent: query.day === null ? urgentOf(dataOf(content.alerts)?.alerts ?? []) : null,
       otherUnits: query.day === null ? otherUnits(query, here) : null,
       notices: noticesOf(content),
       asides: asidesOf(content),
       frame: `${frame.left} ${frame.top} ${frame.width} ${frame.height}`,
-      scale,
-      wide: { ...sizesOf(scale), dots: wide, names: state === null ? [] : namesOf(wide, frame) },
-      phone: { ...sizesOf(scale * phoneScale), dots: dots(phoneDots) },
+      wide: layerOf(content, 'wide', { land, here }),
+      phone: layerOf(content, 'phone', { land, here }),
       hasInsets: state === null,
       scaleOfColours: query.day === null ? scaleOfColours(query) : null,
-      land: states()
-        .filter((one) => state === null || isShownWith(state, one, frame))
-        .map(({ code, name, coarse, fine }) => ({
-          name,
-          isChosen: code === state?.code,
-          shape: state === null ? coarse : fine,
-          href: `${here}${queryText({ ...query, state: code, q: null })}`,
-        })),
+      land: land.map(({ code, name, coarse, fine }) => ({
+        ...{ code, name },
+        isChosen: code === state?.code,
+        shape: state === null ? coarse : fine,
+        href: `${here}${queryText({ ...query, state: code, q: null })}`,
+      })),
       areas: areas.filter(({ shape }) => shape !== ''),
-      legend: legendOf(content),
+      legend: legendOf(content, here),
       total: stations.length,
       found: found?.map((place) => lineOf(place, { query, here, now })) ?? null,
       ...{
@@ -76,6 +73,7 @@ export function mapView(content: MapContent, base: string): Page {
       totalAlerts,
       hasShortList: hasShortList(listedAlerts, totalAlerts),
       outlook: outlookOf(content),
+      isBeside: state !== null && stations.length <= maxBeside,
     },
   };
 }
@@ -83,26 +81,6 @@ export function mapView(content: MapContent, base: string): Page {
 function weatherCrumb(query: MapContent['query'], here: string): { label: string; href: string } {
   return { label: 'Weather', href: `${here}${queryText({ ...query, state: null })}` };
 }
-
-/** The size of a temperature on the map, and the distance of its middle from its base line, in pixels. */
-const fontPx = 13;
-const liftPx = 4.6;
-/** The full width of the map divided by its width on a phone. */
-const phoneScale = 2.8;
-
-function sizesOf(scale: number): { fontSize: number; lift: number } {
-  return { fontSize: Number((fontPx * scale).toFixed(2)), lift: Number((liftPx * scale).toFixed(2)) };
-}
-
-/** How stations are drawn, as fractions of the width of the map. */
-interface DotLayout {
-  /** The least distance of two stations. */
-  apartBy: number;
-  /** The width of a disc. */
-  disc: number;
-}
-const wideDots: DotLayout = { apartBy: 0.048, disc: 0.032 };
-const phoneDots: DotLayout = { apartBy: 0.125, disc: 0.078 };
 
 interface Tab {
   label: string;
@@ -121,7 +99,7 @@ function tabsOf(query: MapQuery, here: string, now: Date): Tab[] {
   const days = [2, 3].map((day) => dayName(day, { now, timeZone: zoneOfState(query.state) }));
   return [
     tab(null, 'Alerts'),
-    tab(1, 'Storms today'),
+    tab(1, 'Storms today', 'Storms'),
     ...days.map((name, index) =>
       tab(index + 2, `Storms ${name.replace('Tomorrow', 'tomorrow')}`, name.replace(/^(?!To)(...).*/, '$1')),
     ),
@@ -131,77 +109,6 @@ function tabsOf(query: MapQuery, here: string, now: Date): Tab[] {
 function otherUnits(query: MapQuery, here: string): { label: string; href: string } {
   const units = query.units === 'us' ? 'si' : 'us';
   return { label: `Show ${temperatureUnit(units)}`, href: `${here}${unitsText({ ...query, units })}` };
-}
-
-interface Dot {
-  x: number;
-  y: number;
-  /** True on an area, where the figure is drawn without a disc. */
-  isOver: boolean;
-  colour: string;
-  figure: string;
-  name: string;
-  title: string;
-  href: string;
-}
-
-/** Returns the stations to draw. None of them hides a small area, such as that of a tornado warning. */
-function dotsOf(
-  { shown, frame, areas }: MapContent,
-  { apartBy, disc, query, here }: DotLayout & { query: MapQuery; here: string },
-): Dot[] {
-  const outlines = areas.flatMap(({ shape }) => outlinesOf(shape));
-  const radius = (disc * frame.width) / 2;
-  return apart(shown, frame, apartBy).flatMap((each) => {
-    const at = insideOf(frame, each.at, radius);
-    const cover = coverOf(outlines, [at.x, at.y], radius);
-    return cover === 'hides' ? [] : [{ ...dotOf(each, query, here), ...at, isOver: cover === 'over' }];
-  });
-}
-
-function dotOf({ place, observation }: MapStation, query: MapQuery, here: string) {
-  const celsius = observation?.temperature ?? null;
-  const converted = celsius === null ? null : converterOf(query.units).temperature(celsius);
-  const temperature =
-    converted === null
-      ? unknown
-      : quantity(Math.round(converted), converterOf(query.units).units.temperature);
-  const sky = observation === null ? null : skyOf(observation);
-  const name = place.name ?? place.id;
-  return {
-    colour: celsius === null ? '#d5dae0' : temperatureColour(celsius),
-    figure: converted === null ? '' : String(Math.round(converted)).replace('-', '−'),
-    name,
-    title: [name, temperature, sky].filter((part) => part !== null).join(', '),
-    href: stationHref(place.id, query, here),
-  };
-}
-
-/** Moves a dot that the edge of the map would cut off. `radius` is in the units of the frame. */
-function insideOf(frame: MapContent['frame'], [x, y]: MapStation['at'], radius: number) {
-  const within = (value: number, from: number, size: number): number =>
-    Number(Math.min(Math.max(value, from + radius), from + size - radius).toFixed(1));
-  return { x: within(x, frame.left, frame.width), y: within(y, frame.top, frame.height) };
-}
-
-/** More stations than this have no names on the map of a state, and a name is cut at this length. */
-const maxNames = 14;
-const maxNameLength = 22;
-
-/** Returns the names of the stations of a state, each on the side of its dot that is within the map. */
-function namesOf(dots: readonly Dot[], { left, width }: MapContent['frame']): object[] {
-  if (dots.length > maxNames) return [];
-  const gap = width * (wideDots.disc / 2 + 0.006);
-  return dots.map(({ x, y, name }) => {
-    const [short = name] = name.split(',', 1);
-    const isLeft = x > left + width * 0.7;
-    return {
-      x: Number((x + (isLeft ? -gap : gap)).toFixed(1)),
-      y,
-      isLeft,
-      text: short.length > maxNameLength ? `${short.slice(0, maxNameLength - 1)}…` : short,
-    };
-  });
 }
 
 /** Returns the colors of temperatures, and the temperature at which each second one begins. */
@@ -241,10 +148,17 @@ function lineOf(place: PlaceData, { query, here, now }: { query: MapQuery; here:
   };
 }
 
-export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here: string): string {
-  return `${here}stations/${encodeURIComponent(id)}${queryText({ units })}`;
+/** Returns a line about the most dangerous alerts. It is above the map where their list is below it. */
+function urgentOf(alerts: readonly AlertData[]): string | null {
+  const events = new Set(alerts.filter(({ severity }) => severity === 'Extreme').map(({ event }) => event));
+  return events.size === 0
+    ? null
+    : joined([...events].sort((a, b) => alertRank(a) - alertRank(b)).slice(0, maxUrgent));
 }
 
+const maxUrgent = 3;
+/** So few stations are listed next to the map of their state. More are below it. */
+const maxBeside = 12;
 const maxListed = 100;
 /** A complete list of so few alerts replaces the legend of their colors. */
 const maxShort = 8;
@@ -255,20 +169,31 @@ function hasShortList(listed: readonly object[] | null, total: number): boolean 
 
 /** Returns the alerts to list next to the map, the most important ones first. */
 function alertsOf(alerts: readonly AlertData[], { state }: MapQuery, now: Date): object[] {
-  const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
+  const sorted = [...alerts].sort((a, b) => bySeverity(a, b) || alertRank(a.event) - alertRank(b.event));
   // For the whole country there can be hundreds, so list only the first few.
-  return sorted.slice(0, state === null ? 25 : maxListed).map((alert) => alertLine(alert, now));
+  const otherZone = state === null ? null : zoneOfState(state);
+  return sorted
+    .slice(0, state === null ? 25 : maxListed)
+    .map((alert) => alertLine(alert, now, { otherZone }));
 }
 
-/**
- * Prepares an alert for a page. Its end is shown in `timeZone`, which defaults to the time zone of the
- * alert's area.
- */
-export function alertLine(
-  alert: AlertData,
-  now: Date,
-  timeZone: string | null = textHelpers.zoneOf(alert.zones, alert.geometry),
-) {
+const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'] as const;
+
+function bySeverity(a: AlertData, b: AlertData): number {
+  return severities.indexOf(a.severity) - severities.indexOf(b.severity);
+}
+
+/** The time zones of an alert on a page. */
+interface AlertTimes {
+  /** Default: the time zone of the alert's area. */
+  timeZone?: string | null;
+  /** If the time differs here, it is added. The text of the alert can use it. */
+  otherZone?: string | null;
+}
+
+/** Prepares an alert for a page. */
+export function alertLine(alert: AlertData, now: Date, times: AlertTimes = {}) {
+  const { timeZone = textHelpers.zoneOf(alert.zones, alert.geometry), otherZone = null } = times;
   const { event, severity, headline, areaDescription, description, instruction } = alert;
   const until = alert.endsAt ?? alert.expiresAt;
   const ends = new Date(until);
@@ -286,10 +211,19 @@ export function alertLine(
     ),
     action: paragraphsOf(instruction)[0]?.text ?? null,
     until,
-    untilText: moment(until, timeZone),
-    remaining: ends > now ? ` ${unbroken(`(in ${ageOf(now, ends)})`)}` : '',
+    untilText: momentInBoth(until, timeZone, otherZone),
+    remaining: ends > now ? `, ${unbroken(`in ${ageOf(now, ends)}`)}` : '',
     sender: alert.senderName,
   };
+}
+
+/** Formats a time in a zone, and in the other one if it differs: `Tue 20 Jan 20:00 HAST (21:00 AKST)`. */
+function momentInBoth(instant: string, timeZone: string | null, otherZone: string | null): string {
+  const here = moment(instant, timeZone);
+  const there = otherZone === null ? here : moment(instant, otherZone);
+  if (here === there) return here;
+  const day = here.split(' ').slice(0, 3).join(' ');
+  return `${here} (${there.startsWith(`${day} `) ? there.slice(day.length + 1) : there})`;
 }
 
 /** Returns the color of an alert's card, as a class. */

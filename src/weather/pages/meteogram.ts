@@ -49,7 +49,7 @@ interface Layout {
 }
 
 const layouts = {
-  wide: { width: 960, left: 44, right: 948, maxHours: Infinity },
+  wide: { width: 960, left: 44, right: 948, maxHours: 48 },
   phone: { width: 296, left: 43, right: 288, maxHours: 24 },
 } as const satisfies Record<string, Layout>;
 const height = 358;

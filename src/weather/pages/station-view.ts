@@ -13,16 +13,15 @@ import {
   type ObservationsData,
   type PlaceData,
 } from '../records/observation-fields.ts';
-import type { UnitSystem } from '../units.ts';
+import { converterOf, type UnitSystem } from '../units.ts';
 import { daysOf, halfDaysOf, zoneOf } from './forecast-view.ts';
-import type { Unplaced } from './map-layers.ts';
-import { mayApply } from './map-notices.ts';
-import { queryText, unitsText } from './map-query.ts';
+import { mayApply, type Unplaced } from './map-notices.ts';
+import { queryText, stationHref, unitsText } from './map-query.ts';
 import { states } from './map-shapes.ts';
 import { alertLine } from './map-view.ts';
 import { meteogram } from './meteogram.ts';
 import { dataOf, type Section } from './section.ts';
-import { stormsOf } from './storm-view.ts';
+import { stormsOf, zoneOfState } from './storm-view.ts';
 import {
   ageOf,
   cloudsOf,
@@ -48,9 +47,17 @@ export interface StationContent {
   hourly: Section<HourlyForecastData>;
   narrative: Section<NarrativeForecastData>;
   outlooks: readonly Section<ConvectiveOutlookData>[];
+  /** The nearest station with a current observation. null if none is near, or if this station has one. */
+  nearest: NearStation | null;
   /** null if no forecast says which office is responsible. */
   discussion: Section<ForecastDiscussionData> | null;
   stories: Section<WeatherStoriesData> | null;
+}
+
+export interface NearStation {
+  place: PlaceData;
+  /** In degrees Celsius. null if the observation could not be read. */
+  observation: ObservationData | null;
 }
 
 /** Renders the page of a weather station. */
@@ -85,26 +92,18 @@ export function stationView(content: StationContent, base: string): Page {
         label: `Show ${temperatureUnit(other)}`,
         href: `${here}stations/${encodeURIComponent(place.id)}${unitsText({ units: other })}`,
       },
-      present: presentOf(content),
+      present: { ...presentOf(content), nearest: nearestOf(content, here) },
       alerts: alertsOf(alerts, { place, now, unplaced: content.unplaced }),
-      storms: stormsOf(content.outlooks, { now, timeZone: place.timeZone }),
-      hourly: {
-        notice: noticeOf(hourly, hasForecast ? 'hourly forecast' : 'forecast', now),
-        pictures:
-          forecast === null
-            ? []
-            : (['wide', 'phone'] as const).flatMap((name) => {
-                const picture = meteogram(forecast, name);
-                return picture === null ? [] : [{ name, ...picture }];
-              }),
-        zone: forecast === null ? null : zoneOf(forecast),
-        unit: forecast === null ? '' : temperatureUnit(units),
-        windUnit: forecast?.units.windSpeed ?? '',
-        days: daysOf(forecast),
+      storms: {
+        ...stormsOf(content.outlooks, { now, timeZone: place.timeZone }),
+        mapHref: `${here}${queryText({ units, day: 1 })}`,
       },
+      hourly: hourlyOf(content, hasForecast),
       narrative: {
         notice: hasForecast ? noticeOf(narrative, 'forecast', now) : null,
         hasOtherUnits: units === 'si',
+        // Its temperatures can differ from the hours, so they are only shown if there are no hours.
+        isMain: (forecast?.periods.length ?? 0) === 0 && (dataOf(narrative)?.periods.length ?? 0) > 0,
         periods: halfDaysOf(dataOf(narrative)),
       },
       discussion: discussionOf(discussion, place, now),
@@ -112,6 +111,25 @@ export function stationView(content: StationContent, base: string): Page {
         ({ title, description }) => ({ title, description }),
       ),
     },
+  };
+}
+
+/** Returns the days of the forecast, and their chart at both sizes. */
+function hourlyOf({ hourly, units, now }: StationContent, hasForecast: boolean): object {
+  const forecast = dataOf(hourly);
+  return {
+    notice: noticeOf(hourly, hasForecast ? 'hourly forecast' : 'forecast', now),
+    pictures:
+      forecast === null
+        ? []
+        : (['wide', 'phone'] as const).flatMap((name) => {
+            const picture = meteogram(forecast, name);
+            return picture === null ? [] : [{ name, ...picture }];
+          }),
+    zone: forecast === null ? null : zoneOf(forecast),
+    unit: forecast === null ? '' : temperatureUnit(units),
+    windUnit: forecast?.units.windSpeed ?? '',
+    days: daysOf(forecast, now),
   };
 }
 
@@ -173,7 +191,7 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   const notice: Notice | null = isStale
     ? {
         status: 'warning',
-        text: `Old report: the station last reported ${ageOf(observedAt, now)} ago.`,
+        text: `Old report: the station last reported ${unbroken(`${ageOf(observedAt, now)} ago`)}.`,
       }
     : null;
   const { units } = shown;
@@ -202,14 +220,49 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   };
 }
 
+/** Returns a link to the nearest station that reports, with its distance and its weather. */
+function nearestOf({ nearest, units }: StationContent, here: string): object | null {
+  if (nearest === null) return null;
+  const { place, observation } = nearest;
+  const celsius = observation?.temperature ?? null;
+  const converter = converterOf(units);
+  const sky = observation === null ? null : skyOf(observation);
+  const about = [
+    ...(place.distance === null ? [] : [`${quantity(place.distance, units === 'si' ? 'km' : 'mi', 0)} away`]),
+    ...(celsius === null ? [] : [wholeDegrees(converter.temperature(celsius), converter.units.temperature)]),
+    ...(sky === null ? [] : [sky]),
+  ];
+  return {
+    name: place.name ?? place.id,
+    href: stationHref(place.id, { units }, here),
+    about: about.join(', '),
+  };
+}
+
+interface PlaceAlerts {
+  notices: Notice[];
+  list: object[];
+  /** Alerts that might apply. They come after those that certainly do. */
+  uncertain: { text: string; list: object[] } | null;
+  tests: string[];
+}
+
 function alertsOf(
   section: Section<AlertsData>,
   { place, now, unplaced }: Pick<StationContent, 'place' | 'now' | 'unplaced'>,
-): { notices: Notice[]; list: object[]; uncertain: string | null; tests: string[] } {
+): PlaceAlerts {
   const data = dataOf(section);
   const notice = noticeOf(section, 'list of alerts', now);
-  const list = (data?.alerts ?? []).map((alert) => alertLine(alert, now, place.timeZone));
-  const uncertain = uncertainText(section, unplaced);
+  const times = {
+    timeZone: place.timeZone,
+    otherZone: place.state === null ? null : zoneOfState(place.state),
+  };
+  const list = (data?.alerts ?? []).map((alert) => alertLine(alert, now, times));
+  const text = uncertainText(section, unplaced);
+  const uncertain =
+    text === null
+      ? null
+      : { text, list: unplaced.near.map((alert) => ({ ...alertLine(alert, now, times), tone: 'warning' })) };
   const tests = (data?.tests ?? []).map(
     ({ event, areaDescription }) => `Test, not a warning: ${event} (${areaDescription}).`,
   );
@@ -219,18 +272,12 @@ function alertsOf(
   return { notices, list, uncertain, tests };
 }
 
-/**
- * Returns a sentence about alerts that might apply here. It comes after those that certainly do.
- */
-function uncertainText(section: Section<AlertsData>, { near: named, elsewhere }: Unplaced): string | null {
+/** Returns a sentence about alerts that might apply here. */
+function uncertainText(section: Section<AlertsData>, { near, elsewhere }: Unplaced): string | null {
   const all = dataOf(section)?.unplaced ?? 0;
-  const unplaced = Math.max(all - elsewhere, named.length);
-  const others = unplaced - named.length;
-  const names = [
-    ...named.map(({ event, areaDescription }) => `${event} (${areaDescription})`),
-    ...(named.length > 0 && others > 0 ? [`${others} more`] : []),
-  ];
-  if (unplaced > 0) return `${mayApply(unplaced)}${names.length === 0 ? '' : `: ${names.join(', ')}`}.`;
+  const unplaced = Math.max(all - elsewhere, near.length);
+  const isCut = near.length > 0 && unplaced > near.length;
+  if (unplaced > 0) return `${mayApply(unplaced)}${isCut ? `. The first ${near.length} are listed` : ''}.`;
   const isUnknown =
     section.kind === 'read' &&
     section.unknown.some(({ field, reason }) => field === 'alerts' && (reason !== 'unplaced' || all === 0));

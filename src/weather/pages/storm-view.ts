@@ -2,9 +2,10 @@ import type { ConvectiveOutlookData, OutlookRiskData } from '../records/family-f
 import { textHelpers } from '../render/text-helpers.ts';
 import { outlookColour, riskLevel, riskName } from './colours.ts';
 import { isPartlyIn, statesIn } from './map-cover.ts';
-import type { MapArea, MapContent } from './map-layers.ts';
+import type { MapContent } from './map-layers.ts';
 import { hazardsUnknown } from './map-notices.ts';
-import { states } from './map-shapes.ts';
+import { queryText } from './map-query.ts';
+import { type MapArea, states } from './map-shapes.ts';
 import { dataOf, type Section } from './section.ts';
 import { joined, moment, weekday } from './words.ts';
 
@@ -21,17 +22,22 @@ interface DayRisk {
   chances: string;
 }
 
-const calm = { isUrgent: false, isHigh: false };
+/** The highest level from which the outlook comes before the current weather. */
+const highLevel = 3;
 
-/** Returns a line for each day, or a note if there is nothing to list. Days with the same text are merged. */
+/**
+ * Returns a line for each day if one has a risk of severe storms or the risk is unknown. Otherwise returns a
+ * sentence. Days with the same text are merged.
+ */
 export function stormsOf(
   outlooks: readonly Outlook[],
   at: { now: Date; timeZone: string | null },
-): { risks: object[]; note: string | null; isUrgent: boolean; isHigh: boolean } {
+): { risks: object[]; note: string | null; isHigh: boolean } {
   const present = outlooks.filter(isPresent);
-  if (present.length === 0) return { risks: [], note: 'No outlook is known.', ...calm };
+  const note = (text: string) => ({ risks: [], note: text, isHigh: false });
+  if (present.length === 0) return note('No thunderstorm outlook is known.');
   if (present.every((outlook) => categoryOf(dataOf(outlook))?.reason === 'not_covered'))
-    return { risks: [], note: 'The outlook covers only the contiguous states.', ...calm };
+    return note('The thunderstorm outlook covers only the contiguous states.');
   const risks = outlooks
     .map((outlook, index) => riskOf(outlook, dayName(index + 1, at)))
     .reduce<DayRisk[]>((merged, one) => {
@@ -40,8 +46,19 @@ export function stormsOf(
       return [...merged.slice(0, -1), { ...last, days: [...last.days, ...one.days] }];
     }, [])
     .map(({ days, ...risk }) => ({ ...risk, day: joined(days) }));
-  const isAtLeast = (least: number): boolean => risks.some(({ level }) => (level ?? 0) >= least);
-  return { risks, note: null, isUrgent: isAtLeast(1), isHigh: isAtLeast(3) };
+  const isCalm = outlooks.every((outlook) => {
+    const state = isPresent(outlook) ? categoryOf(dataOf(outlook))?.state : 'none';
+    return state === 'none';
+  });
+  if (isCalm) {
+    const days = risks.map(({ day, text }) => `${uncapital(text)} ${day.replace(/^To/, 'to')}`);
+    return note(`Thunderstorm outlook: ${days.join('; ')}.`);
+  }
+  return { risks, note: null, isHigh: risks.some(({ level }) => (level ?? 0) >= highLevel) };
+}
+
+function uncapital(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
 function isPresent(outlook: Outlook): boolean {
@@ -138,7 +155,7 @@ export function outlookOf({ outlook, query, areas, state, now }: MapContent): ob
     quiet:
       highest !== undefined || state === null
         ? null
-        : outside.has(state.code)
+        : isOutside(state)
           ? 'The outlook covers only the contiguous states.'
           : isKnown
             ? `No risk of severe storms is outlined in ${state.name} ${day}.`
@@ -154,29 +171,46 @@ export function outlookOf({ outlook, query, areas, state, now }: MapContent): ob
 
 const outside: ReadonlySet<string> = new Set(['AK', 'HI']);
 
-function headlineOf({ label, level, shape }: MapArea, at: { day: string; state: MapContent['state'] }) {
+/** Reports whether the outlook never covers a state. */
+export function isOutside(state: MapContent['state']): boolean {
+  return state !== null && outside.has(state.code);
+}
+
+function headlineOf(
+  { label, level, shape, colour }: MapArea,
+  at: { day: string; state: MapContent['state'] },
+) {
   const places = at.state === null ? placesOf(shape, maxPlaces) : at.state.name;
   return {
     text: `${label.replace(/ Risk$/, ' risk')} of severe storms ${at.day}`,
     places: places === '' ? '' : `parts of ${places}`,
+    colour,
     tone: (level ?? 0) >= 3 ? 'failure' : 'warning',
   };
 }
 
 const maxPlaces = 4;
-const maxListedPlaces = 6;
 
 /** Names the states that an area is in: `Texas, Oklahoma and 3 more states`. */
 function placesOf(shape: string, max: number): string {
   const names = statesIn(shape, states()).map(({ name }) => name);
   const more = names.length - max;
-  return joined(more > 1 ? [...names.slice(0, max), `${more} more states`] : names);
+  return joined(more > 1 ? [...names.slice(0, max).sort(), `${more} more states`] : names.sort());
 }
 
-/** Returns the entries of the map's legend, the most important ones first. */
-export function legendOf({ areas, state }: Pick<MapContent, 'areas' | 'state'>): object[] {
-  return [...areas].reverse().map((area) => ({
-    ...area,
-    places: area.level === null || state !== null ? '' : placesOf(area.shape, maxListedPlaces),
-  }));
+/**
+ * Returns the entries of the map's legend, the most important ones first. The areas of an outlook have links
+ * to their states, each state at its highest level.
+ */
+export function legendOf({ areas, state, query }: MapContent, here: string): object[] {
+  const listed = new Set<string>();
+  return [...areas].reverse().map((area) => {
+    const isNamed = area.level !== null && state === null;
+    const found = isNamed ? statesIn(area.shape, states()).filter(({ code }) => !listed.has(code)) : [];
+    for (const { code } of found) listed.add(code);
+    const places = found
+      .sort((a, b) => a.name.localeCompare(b.name, 'en'))
+      .map(({ code, name }) => ({ name, href: `${here}${queryText({ ...query, q: null, state: code })}` }));
+    return { ...area, places };
+  });
 }

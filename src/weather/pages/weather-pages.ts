@@ -11,7 +11,8 @@ import { newAnswerCache } from '../api/answer-cache.ts';
 import type { WeatherPorts, WeatherService } from '../api/service.ts';
 import { type PlaceData } from '../records/observation-fields.ts';
 import type { UnitSystem } from '../units.ts';
-import { alertAreas, observed, outlookAreas, spread, unplacedAlerts } from './map-layers.ts';
+import { isCurrent, observed, spread } from './map-layers.ts';
+import { unplacedAlerts } from './map-notices.ts';
 import {
   type ChosenUnits,
   type MapQuery,
@@ -20,10 +21,18 @@ import {
   stationQuery,
   unitsHeaders,
 } from './map-query.ts';
-import { frameOf, openZoneShapes, states, wholeCountry, type ZoneShapes } from './map-shapes.ts';
+import {
+  alertAreas,
+  frameOf,
+  openZoneShapes,
+  outlookAreas,
+  states,
+  wholeCountry,
+  type ZoneShapes,
+} from './map-shapes.ts';
 import { mapView } from './map-view.ts';
 import { dataOf, sectionOf } from './section.ts';
-import { stationView } from './station-view.ts';
+import { type NearStation, stationView } from './station-view.ts';
 
 /** Creating a page takes many reads, so requests within this many milliseconds get the same page. */
 const keptMs = 15_000;
@@ -159,7 +168,8 @@ async function mapPage(
 }
 
 const maxStationAlerts = 50;
-const hours = 48;
+/** A week. */
+const hours = 168;
 const outlookDays = [1, 2, 3];
 
 /**
@@ -183,6 +193,8 @@ async function stationPage(
     ),
   ]);
   const unplaced = await unplacedAlerts(weather, alerts, place);
+  const isSilent = conditions.kind === 'read' && (conditions.data === null || conditions.stale);
+  const nearest = isSilent ? await nearestReporting(weather, place, { units, now }) : null;
   const office = dataOf(narrative)?.office ?? dataOf(hourly)?.office ?? null;
   const [discussion, stories] =
     office === null
@@ -203,11 +215,27 @@ async function stationPage(
       hourly,
       narrative,
       outlooks,
+      nearest,
       discussion,
       stories,
     },
     base,
   );
+}
+
+const maxNear = 50;
+
+/** Returns the nearest station that has reported in the last hours; null if none of the nearest ones has. */
+async function nearestReporting(
+  weather: WeatherService,
+  { id, latitude, longitude }: PlaceData,
+  { units, now }: { units: UnitSystem; now: Date },
+): Promise<NearStation | null> {
+  const near = await sectionOf(weather, 'stations', { near: { latitude, longitude }, limit: maxNear, units });
+  const place = dataOf(near)?.stations.find((each) => each.id !== id && isCurrent(each));
+  if (place === undefined) return null;
+  const newest = await weather.newestObservations([place.id], new Date(now.getTime() - maxListedAgeMs));
+  return { place, observation: newest.get(place.id) ?? null };
 }
 
 /** @param id untrusted */
@@ -217,7 +245,9 @@ async function placeOf(weather: WeatherService, id: string): Promise<PlaceData> 
   const { data } = isOne ? await weather.record('stations', { q: asked, limit: 500 }) : { data: null };
   const place = data?.stations.find((each) => each.id === asked);
   if (place !== undefined) return place;
-  throw new WaybillError('station_not_found', 'there is no weather station of this name', {
-    hint: 'search for a code such as KNYC, or for the start of a name, on the map of the weather',
-  });
+  throw new WaybillError(
+    'station_not_found',
+    isOne ? `no weather station is called ${asked}` : 'no weather station has this name',
+    { hint: 'search for a code such as KNYC, or for the start of a name, on the map of the weather' },
+  );
 }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { statusOf } from '../../../src/api/http/answer/error-status.ts';
 import { publicCodes } from '../../../src/api/openapi/components.ts';
-import { wordsOf } from '../../../src/api/pages/problem-words.ts';
+import { namedWordsOf, wordsOf } from '../../../src/api/pages/problem-words.ts';
 import { startApi } from '../harness.ts';
 
 t.test('every problem has a text without codes, settings or routes', (t) => {
@@ -24,7 +24,19 @@ t.test('the page of a problem names the address and links to other pages', async
     '<a href="/waybill/console/runs">Runs',
     '<a href="/waybill/docs">API',
     '<a class="brand" href="/waybill/">',
+    '<a class="button" href="/waybill/">Start page',
     '<code>/waybill/nowhere</code>',
   ])
     t.match(html, link);
+});
+
+t.test('the text names the missing run or station only if its name is plain', (t) => {
+  const textAt = (code: 'run_not_found' | 'station_not_found', path: string): string =>
+    namedWordsOf({ code, status: 404, title: 'Not Found' }, path).text;
+  t.match(textAt('run_not_found', '/waybill/console/runs/none'), 'Run “none” does not exist');
+  t.match(textAt('run_not_found', '/waybill/runs/none/events'), 'Run “none” does not exist');
+  t.match(textAt('run_not_found', '/waybill/runs/%3Cb%3E'), 'This run does not exist');
+  t.match(textAt('station_not_found', '/weather/stations/KZZZ'), 'No weather station is called KZZZ');
+  t.match(textAt('station_not_found', `/weather/stations/${'Z'.repeat(65)}`), 'No weather station has this');
+  t.end();
 });

@@ -1,5 +1,11 @@
 import t from 'tap';
-import { coverOf, isPartlyIn, outlinesOf, statesIn } from '../../../src/weather/pages/map-cover.ts';
+import {
+  hidesArea,
+  isPartlyIn,
+  labelPoint,
+  outlinesOf,
+  statesIn,
+} from '../../../src/weather/pages/map-cover.ts';
 import { apart, type MapStation } from '../../../src/weather/pages/map-layers.ts';
 import { rememberedUnits } from '../../../src/weather/pages/map-query.ts';
 import { states } from '../../../src/weather/pages/map-shapes.ts';
@@ -84,15 +90,35 @@ t.test('values on the map do not overlap, and the best-known station stays', (t)
   t.end();
 });
 
-t.test('a station makes space in its area, and its value has no disc on a large one', (t) => {
+t.test('a station is left out if its disc would hide a small area', (t) => {
   const large = outlinesOf('M0,0L100,0L100,100L0,100Z');
   const small = outlinesOf('M200,0L210,0L210,10L200,10Z');
-  const cover = (x: number, y: number): string => coverOf([...large, ...small], [x, y], 10);
-  t.equal(cover(50, 50), 'over');
-  t.equal(cover(105, 50), 'over', 'a disc next to an area would cover its edge');
-  t.equal(cover(150, 50), 'clear');
-  t.equal(cover(205, 5), 'hides');
-  t.equal(cover(215, 15), 'hides', 'a corner is enough');
+  const hides = (x: number, y: number): boolean => hidesArea([...large, ...small], [x, y], 10);
+  t.notOk(hides(50, 50), 'a large area stays visible around a disc');
+  t.notOk(hides(105, 50));
+  t.notOk(hides(150, 50));
+  t.ok(hides(205, 5));
+  t.ok(hides(215, 15), 'a corner is enough');
+  t.end();
+});
+
+t.test('the abbreviation of a state is inside it, where nothing else is, or missing', (t) => {
+  const stateOf = (code: string) => states().find((one) => one.code === code)!;
+  const kansas = stateOf('KS');
+  const [left, top, right, bottom] = kansas.box;
+  const [x, y] = labelPoint(kansas, [9, 5], () => true)!;
+  t.ok(x - 9 > left && x + 9 < right && y - 5 > top && y + 5 < bottom);
+  const [other] = labelPoint(kansas, [9, 5], ([at]) => at > x + 20)!;
+  t.ok(other > x + 20, 'makes room for a station');
+  t.equal(
+    labelPoint(kansas, [9, 5], () => false),
+    null,
+  );
+  t.equal(
+    labelPoint(stateOf('RI'), [9, 5], () => true),
+    null,
+    'too small',
+  );
   t.end();
 });
 
