@@ -1,3 +1,4 @@
+import type { JsonSchema } from '../../core/lib/parameters.ts';
 import type { Operation, RequestBody } from '../http/route.ts';
 
 /** The shell variable with the daemon's URL. It includes the base path without the trailing slash. */
@@ -37,8 +38,18 @@ function bodyOf(body: RequestBody | undefined): string[] {
     const [part = 'file'] = Object.keys(media?.schema?.['properties'] ?? {});
     return [`-F ${part}=@bundle.tar.gz`];
   }
+  if (type === 'application/x-www-form-urlencoded') return fieldsOf(media?.schema ?? {});
   const file = type.includes('json') ? 'body.json' : type.includes('gzip') ? 'bundle.tar.gz' : 'bundle.tar';
   return [`-H "Content-Type: ${type}"`, `--data-binary @${file}`];
+}
+
+/** Returns an option for each required field of a form. */
+function fieldsOf({ required, properties }: JsonSchema): string[] {
+  const schemas = (properties ?? {}) as Record<string, { const?: string; enum?: string[] }>;
+  return ((required ?? []) as string[]).map((name) => {
+    const value = schemas[name]?.const ?? schemas[name]?.enum?.[0] ?? `$${name.toUpperCase()}`;
+    return `--data-urlencode "${name}=${value}"`;
+  });
 }
 
 /** A part of a command: a word, which must not be broken, or the space before the next one. */
