@@ -14,46 +14,27 @@ function openTarget(): void {
   target.scrollIntoView();
 }
 
-/** Turns the description of a request into a form: each parameter gets a control next to its text. */
-function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormElement {
-  const form = document.createElement('form');
-  form.className = 'try stack';
-  form.append(...(operation.querySelector('.try')?.childNodes ?? []));
-  const head = form.querySelector('.parameters thead tr');
-  if (head !== null) {
-    const column = document.createElement('th');
-    column.scope = 'col';
-    column.textContent = 'Value';
-    head.append(column);
-  }
-  for (const row of form.querySelectorAll<HTMLElement>('tr[data-name]')) {
-    const cell = document.createElement('td');
-    cell.append(controlOf(row.dataset));
-    row.append(cell);
-  }
-  const heading = document.createElement('h3');
-  heading.textContent = 'Try it';
-  const note = document.createElement('p');
-  note.className = 'quiet';
-  note.textContent = 'This sends a real request to this server, with the values above.';
-  const intro = document.createElement('div');
-  intro.className = 'stack tight';
-  intro.append(heading, note);
-  form.append(intro);
-  if (body !== undefined) form.append(body.element);
+/** Adds the controls of a request: a value to each parameter, and below the command the token and Send. */
+function addControls(operation: HTMLElement, body: BodyField | undefined): void {
+  for (const entry of operation.querySelectorAll<HTMLElement>('li[data-name]'))
+    entry.append(controlOf(entry.dataset));
+  if (body !== undefined) operation.querySelector('.content')?.append(body.element);
+  const foot = document.createElement('div');
+  foot.className = 'foot';
   if (operation.dataset['access'] !== undefined) {
     const token = document.createElement('input');
     Object.assign(token, { type: 'password', autocomplete: 'off', className: 'input' });
     Object.assign(token.dataset, { name: 'token', in: 'token' });
-    form.append(labelled(token, `${operation.id}-token`, 'Token'));
+    foot.append(labelled(token, `${operation.id}-token`, 'Token'));
   }
+  const note = document.createElement('p');
+  note.className = 'quiet';
+  note.textContent = 'Sends a real request to this server.';
   const send = document.createElement('button');
   send.className = 'button primary';
   send.textContent = 'Send';
-  const actions = document.createElement('p');
-  actions.append(send);
-  form.append(actions);
-  return form;
+  foot.append(send, note);
+  operation.querySelector('.example')?.append(foot);
 }
 
 /** Creates the control for a parameter: a choice if it has few values, and otherwise a text field. */
@@ -106,14 +87,16 @@ async function answerOf(request: Request): Promise<string> {
   return [`${response.status} ${response.statusText}`, ...headers, '', shown].join('\n');
 }
 
-function addForm(operation: HTMLElement): void {
+function fillForm(operation: HTMLElement): void {
+  const form = operation.querySelector('form');
+  if (form === null) return;
   const body = bodyField(operation);
-  const form = formOf(operation, body);
+  addControls(operation, body);
   const answer = document.createElement('pre');
   Object.assign(answer, { className: 'code tried', tabIndex: 0, hidden: true });
   answer.setAttribute('role', 'status');
   answer.setAttribute('aria-label', 'Answer');
-  form.append(answer);
+  form.querySelector('.example')?.after(answer);
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     answer.hidden = false;
@@ -125,7 +108,6 @@ function addForm(operation: HTMLElement): void {
         (error: unknown) => (answer.textContent = `No answer: ${String(error)}`),
       );
   });
-  operation.querySelector('.try')?.replaceWith(form);
 }
 
 function addCopyButton(example: HTMLElement): void {
@@ -136,7 +118,7 @@ function addCopyButton(example: HTMLElement): void {
       .writeText(example.querySelector('pre')?.textContent ?? '')
       .then(() => (button.textContent = 'Copied'));
   });
-  example.append(button);
+  example.querySelector('.head')?.append(button);
 }
 
 // Skip event streams. They never end, so there is no complete response to show.
@@ -144,7 +126,7 @@ const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
   ({ dataset }) => !dataset['path']?.endsWith('/events'),
 );
 for (const operation of finite)
-  operation.addEventListener('toggle', () => addForm(operation), { once: true });
+  operation.addEventListener('toggle', () => fillForm(operation), { once: true });
 if (isSecureContext) document.querySelectorAll<HTMLElement>('.example').forEach(addCopyButton);
 // Show the actual URL of this server in the first example. A narrow screen can break it after a slash.
 const address = document.getElementById('address');
@@ -181,7 +163,9 @@ function markCurrent(): void {
 function filter({ target }: Event): void {
   const text = target instanceof HTMLInputElement ? target.value.trim().toLowerCase() : '';
   for (const operation of document.querySelectorAll<HTMLElement>('.operation')) {
-    operation.hidden = !(operation.querySelector('summary')?.textContent ?? '').toLowerCase().includes(text);
+    const { method = '', path = '' } = operation.dataset;
+    const summary = operation.querySelector('.about')?.textContent ?? '';
+    operation.hidden = ![method, summary, path].join(' ').toLowerCase().includes(text);
     const entry = document.querySelector<HTMLElement>(`.contents li li:has(> a[href="#${operation.id}"])`);
     if (entry !== null) entry.hidden = operation.hidden;
   }
@@ -238,11 +222,11 @@ function controlsOf({ dataset }: HTMLElement, id: string): Controls {
     const text = document.createElement('textarea');
     Object.assign(text, { className: 'input', rows: 4, value: example, spellcheck: false });
     return {
-      fields: [labelled(text, id, 'Body')],
+      fields: [labelled(text, id, 'JSON')],
       read: () => (text.value.trim() === '' ? {} : { type, content: text.value }),
     };
   }
-  const names = type === 'multipart/form-data' ? parts.split(' ') : ['Body'];
+  const names = type === 'multipart/form-data' ? parts.split(' ') : ['File'];
   const files = names.map((name) => ({ name, input: fileInput() }));
   const fields = files.map(({ name, input }) => labelled(input, `${id}-${name}`, name));
   if (type !== 'multipart/form-data')

@@ -61,14 +61,14 @@ t.test('tries a read request in the page, and shows status, headers and body of 
 t.test('a request with a body can be sent: typed JSON, and files, raw or in a form', async (t) => {
   const page = await open({}, '#validateSceneMap');
   const validate = page.locator('#validateSceneMap');
-  await validate.getByLabel('Body', { exact: true }).fill('{"scenes": 7}');
+  await validate.getByLabel('JSON', { exact: true }).fill('{"scenes": 7}');
   await validate.getByRole('button', { name: 'Send' }).click();
   const answer = validate.getByLabel('Answer', { exact: true });
   await answer.getByText('"findings"').waitFor();
   t.match(await answer.textContent(), '"/scenes"');
 
   await validate.getByLabel('Content-Type').selectOption('multipart/form-data');
-  t.equal(await validate.getByLabel('Body', { exact: true }).count(), 0);
+  t.equal(await validate.getByLabel('JSON', { exact: true }).count(), 0);
   await validate.getByLabel('file', { exact: true }).setInputFiles({
     ...{ name: 'map.json', mimeType: 'application/json' },
     buffer: await readFile('examples/scene-maps/session-42-findings.json'),
@@ -84,7 +84,7 @@ t.test('a request with a body can be sent: typed JSON, and files, raw or in a fo
   const seen = page.waitForRequest((request) => request.url().endsWith('/pipelines/maps/upload'));
   await upload.getByLabel('Content-Type').selectOption('application/gzip');
   await upload
-    .getByLabel('Body', { exact: true })
+    .getByLabel('File', { exact: true })
     .setInputFiles({ name: 'a.tar.gz', mimeType: '', buffer: Buffer.from('no archive') });
   await upload.getByRole('button', { name: 'Send' }).click();
   t.equal(await (await seen).headerValue('content-type'), 'application/gzip');
@@ -138,8 +138,9 @@ t.test('every route is there, with its parameters and answers, and all links wor
 t.test('the example of a dry run says that it is one', async (t) => {
   const page = await open();
   await page.locator('#uploadBundle > summary').click();
-  const answers = page.locator('#uploadBundle .answers tr').filter({ hasText: 'With dry_run=true' });
-  t.match(await answers.locator('pre').innerText(), /"dry_run": true/);
+  await page.locator('#uploadBundle').getByText('with dry_run=true', { exact: true }).click();
+  const example = page.getByRole('group', { name: 'Example of the answer 200 of uploadBundle' });
+  t.match(await example.innerText(), /"dry_run": true/);
 });
 
 t.test('the first example works as copied from the page', async (t) => {
@@ -164,14 +165,19 @@ t.test('methods have colors, and paths break only after a slash', async (t) => {
 
 t.test('each request links its errors, and can be tried next to its example', async (t) => {
   const page = await open({}, '#getRun');
+  await page
+    .locator('#getRun')
+    .getByText(/^Errors \(\d+\)$/)
+    .click();
   await page.locator('#getRun').getByRole('link', { name: 'run_not_found' }).click();
   t.match(page.url(), /#error-run_not_found$/);
   t.match(await page.locator('#error-run_not_found').innerText(), '404');
   t.ok(await page.locator('#error-not_found').isVisible(), 'errors of every path are listed, too');
   const order = await page.evaluate(
-    `[...document.querySelectorAll('#getRun :is(pre.code, form, table)')].map(({ tagName }) => tagName)`,
+    `[...document.querySelectorAll('#getRun :is(.input, .example pre, button.primary, .answer, .problems)')]
+      .map(({ className }) => className.split(' ')[0])`,
   );
-  t.same(order, ['PRE', 'FORM', 'TABLE', 'PRE', 'TABLE', 'PRE']);
+  t.same(order, ['input', 'input', 'input', 'code', 'input', 'button', 'code', 'problems']);
 });
 
 t.test('the first example of the weather reader requests one of its own paths', async (t) => {

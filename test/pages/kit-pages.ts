@@ -16,7 +16,7 @@ export const kitPages: PageSet = {
       name: 'api-opened',
       path: 'docs#listRuns',
       prepare: async (page) => {
-        await page.locator('#listRuns form').waitFor();
+        await page.locator('#listRuns').getByRole('button', { name: 'Send' }).waitFor();
         await page.locator('#uploadBundle > summary').click();
       },
     },

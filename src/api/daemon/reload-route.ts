@@ -27,7 +27,7 @@ export const reloadRoute: Route<ReloadPorts> = {
   tag: 'daemon',
   summary: 'Reload the configuration',
   description:
-    'Needs the token of `server.admin_token_env`. Reads and checks the file and the secrets as at startup. If anything is invalid, the current configuration stays active and the response lists every finding. Otherwise tokens, pipelines, notifiers, `log` and the secrets directory take effect immediately, and `restart_needed` lists the settings that need a restart. Active runs keep their settings. With `driver: bullmq`, each process reads its own file.',
+    'Reads and checks the file and the secrets as at startup. If anything is invalid, the current configuration stays active and the response lists every finding. Otherwise tokens, pipelines, notifiers, `log` and the secrets directory take effect immediately, and `restart_needed` lists the settings that need a restart. Active runs keep their settings. With `driver: bullmq`, each process reads its own file.',
   access: 'token',
   scopes: ['admin'],
   body: emptyRequest,

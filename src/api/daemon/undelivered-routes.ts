@@ -57,7 +57,7 @@ export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   tag: 'daemon',
   summary: 'List undelivered events',
   description:
-    'Needs the token of `server.admin_token_env`. At most 1,000 events are kept for each notifier; the oldest are removed first. A notifier that a reload removed is listed as long as it has undelivered events.',
+    'At most 1,000 events are kept for each notifier; the oldest are removed first. A notifier that a reload removed is listed as long as it has undelivered events.',
   access: 'token',
   scopes: ['admin'],
   parameters: [notifierIdParameter],
@@ -100,7 +100,7 @@ export const redeliverRoute: Route<UndeliveredPorts> = {
   tag: 'daemon',
   summary: 'Redeliver undelivered events',
   description:
-    'Needs the token of `server.admin_token_env`. Sends the events one by one, oldest first, with their original ids. Delivered events are removed; the others keep their order. If the receiver is unreachable, the remaining events are not attempted. No event is started after 20 seconds: repeat the request for the rest.',
+    'Sends the events one by one, oldest first, with their original ids. Delivered events are removed; the others keep their order. If the receiver is unreachable, the remaining events are not attempted. No event is started after 20 seconds: repeat the request for the rest.',
   access: 'token',
   scopes: ['admin'],
   parameters: [notifierIdParameter],

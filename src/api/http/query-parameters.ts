@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { type Finding, finding, WaybillError } from '../../core/lib/errors.ts';
-import type { ParameterMap, Rule, ValuesOf } from '../../core/lib/parameters.ts';
+import { asSentence, type ParameterMap, type Rule, type ValuesOf } from '../../core/lib/parameters.ts';
 import type { OpenApiParameter } from './route.ts';
 
 /** The query parameters of a route. Used both for parsing and for the OpenAPI document. */
@@ -33,12 +33,13 @@ export function queryParameters<P extends ParameterMap>(
   const byName = new Map(ofQuery);
   const known = ofQuery.map(([name]) => name).join(', ');
   return {
-    parameters: entries.map(([name, { description, schema, example, isRequired, isInPath }]) => ({
+    parameters: entries.map(([name, { description, schema, expected, example, isRequired, isInPath }]) => ({
       name,
       in: isInPath === true ? 'path' : 'query',
       description,
       ...(isRequired === true || isInPath === true ? { required: true } : {}),
-      schema,
+      // People read the words, not the pattern.
+      schema: 'pattern' in schema ? { description: asSentence(expected), ...schema } : schema,
       example,
     })),
     read(url) {

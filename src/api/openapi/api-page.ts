@@ -7,12 +7,13 @@ import type {
   OpenApiDocument,
   OpenApiParameter,
   Operation,
-  RequestBody,
   ResponseObject,
 } from '../http/route.ts';
 import type { Page } from '../pages/render-page.ts';
 import { publicCodes } from './components.ts';
+import { curlExample } from './curl-example.ts';
 import { exampleOf } from './example.ts';
+import { limitsOf, typeOf } from './schema-words.ts';
 
 /**
  * Renders an OpenAPI document as an HTML page, with a table of contents, a collapsible section with a `curl`
@@ -25,6 +26,7 @@ export function apiPage(document: OpenApiDocument): Page {
     nav: 'docs',
     styles: ['api'],
     scripts: ['docs'],
+    isWide: true,
     view: pageView(document),
   };
 }
@@ -109,31 +111,48 @@ function operationView(path: string, { method, operation, schemas }: OperationPa
     path,
     // Allow line breaks after slashes, but not within a word.
     segments: path.split(/(?<=\/)/),
-    curl: unbroken(curlExample(path, method, operation)),
+    curl: curlExample(path, method, operation),
     summary,
     about: paragraphs(description ?? ''),
-    access: accessOf(security),
+    access: accessOf(path, security),
+    scope: scopeOf(security),
     scopes: security.flatMap(({ token = [] }) => token),
     parameters: (parameters ?? []).map(parameterView),
     body: requestBody && { about: inlines(requestBody.description), media: bodyView(requestBody.content) },
-    responses: Object.entries(responses)
-      .filter(([status]) => status < '400')
-      // The answer of a special case, such as a dry run, comes last.
-      .toSorted(([, a], [, b]) => Number(isSpecial(a)) - Number(isSpecial(b)))
-      .map(([status, response]) => ({
-        status,
-        about: paragraphs(response.description),
-        headers: Object.keys(response.headers ?? {}),
-        media: mediaView(response.content ?? {}),
-        example: answerExample(response, schemas),
-        name: STATUS_CODES[status] ?? '',
-      })),
-    problems: Object.entries(responses)
-      .filter(([status]) => status >= '400')
-      .map(([status, response]) => ({
-        ...{ status, name: STATUS_CODES[status] ?? '' },
-        codes: codesOf(response).map((code) => ({ code, about: inlines(reasonOf(code, response)) })),
-      })),
+    ...answersOf(responses, schemas),
+  };
+}
+
+/** Separates the answers of an operation from its errors, and takes the examples out of the answers. */
+function answersOf(responses: Operation['responses'], schemas: OperationParts['schemas']): object {
+  const named = Object.entries(responses).map(([status, response]) => ({
+    ...{ status, response, name: STATUS_CODES[status] ?? '' },
+  }));
+  const answers = named
+    .filter(({ status }) => status < '400')
+    // The answer of a special case, such as a dry run, comes last.
+    .toSorted((a, b) => Number(isSpecial(a.response)) - Number(isSpecial(b.response)));
+  const problems = named
+    .filter(({ status }) => status >= '400')
+    .map(({ response, ...rest }) => ({
+      ...rest,
+      codes: codesOf(response).map((code) => ({ code, about: inlines(reasonOf(code, response)) })),
+    }));
+  return {
+    answers: answers.map(({ response, ...rest }) => ({
+      ...rest,
+      about: paragraphs(response.description),
+      // Getting started mentions the header that every answer has.
+      headers: Object.keys(response.headers ?? {}).filter((name) => name !== 'X-Request-Id'),
+      media: mediaView(response.content ?? {}),
+    })),
+    examples: answers.flatMap(({ response, ...rest }) => {
+      const text = answerExample(response, schemas);
+      const [, flag] = specialAnswer.exec(response.description) ?? [];
+      return text === null ? [] : { ...rest, text, flag: flag === undefined ? null : `${flag}=true` };
+    }),
+    problems,
+    problemCount: problems.reduce((sum, { codes }) => sum + codes.length, 0),
   };
 }
 
@@ -152,7 +171,8 @@ function parameterView({
       place,
       required: required === true,
       about: inlines(description),
-      form: inlines(formOf(schema)),
+      type: typeOf(schema),
+      limits: inlines(limitsOf(schema)),
     },
     choices: (choices as unknown[]).map(String).join(' '),
     preset: textOf(schema['default']),
@@ -186,36 +206,28 @@ function isSpecial({ description }: ResponseObject): boolean {
   return specialAnswer.test(description);
 }
 
-/** Says which tokens an operation accepts; null if it needs none. */
-function accessOf(security: Operation['security']): Inline[] | null {
+/** Returns a word for the list of operations: the scope that a token needs. null if no token is needed. */
+function scopeOf(security: Operation['security']): string | null {
+  if (security.length === 0) return null;
+  if (security.some(({ token }) => token === undefined)) return 'optional';
+  const scopes = security.flatMap(({ token = [] }) => token);
+  return scopes.find((scope) => scope !== 'admin') ?? scopes[0] ?? 'token';
+}
+
+/** Says which tokens an operation accepts; null if it accepts none. */
+function accessOf(path: string, security: Operation['security']): Inline[] | null {
   if (security.length === 0) return null;
   const isOptional = security.some(({ token }) => token === undefined);
+  const owner = path.includes('{pipeline_id}') ? ' of the pipeline' : '';
   const scopes = security.flatMap(({ token = [] }) => token);
   const tokens = [
-    ...scopes.filter((scope) => scope !== 'admin').map((scope) => `a token with the scope \`${scope}\``),
+    ...scopes
+      .filter((scope) => scope !== 'admin')
+      .map((scope) => `a token${owner} with the scope \`${scope}\``),
     ...(scopes.includes('admin') ? ['the token of `server.admin_token_env`'] : []),
   ];
-  const needed = tokens.length === 0 ? 'a token' : tokens.join(', or ');
-  return inlines(
-    `${isOptional ? 'Can need' : 'Needs'} ${needed}${isOptional ? ', if the server is set up so' : ''}.`,
-  );
-}
-
-/** A part of a command: a word, which must not be broken, or the space before the next one. */
-interface CommandPart {
-  text: string;
-  isWord: boolean;
-  /** True if a narrow screen can break the line after this part. */
-  isPath: boolean;
-}
-
-/** Splits a command so that lines break only between words and after slashes. */
-function unbroken(command: string): CommandPart[] {
-  return (command.match(/\s+|[^\s/]*\/|[^\s/]+/g) ?? []).map((text) => ({
-    text,
-    isWord: text.trim() !== '',
-    isPath: text.endsWith('/'),
-  }));
+  const accepted = tokens.length === 0 ? 'a token' : tokens.join(', or ');
+  return inlines(`${isOptional ? 'Optional:' : 'Needs'} ${accepted}.`);
 }
 
 /** Returns what the response says about a code: its description has a paragraph for each. */
@@ -250,15 +262,6 @@ function bodyView(content: Record<string, MediaType>): object[] {
   }));
 }
 
-/** Summarizes a parameter's schema, such as `integer, minimum 1, maximum 500, default 50`. */
-function formOf({ type, enum: choices, ...rest }: JsonSchema): string {
-  const words = Array.isArray(choices)
-    ? [`one of ${choices.map((choice) => `\`${String(choice)}\``).join(', ')}`]
-    : [String(type)];
-  for (const [keyword, value] of Object.entries(rest)) words.push(`${keyword} \`${String(value)}\``);
-  return words.join(', ');
-}
-
 interface Inline {
   text: string;
   code: boolean;
@@ -275,45 +278,4 @@ function inlines(markdown: string): Inline[] {
 
 function indented(schema: JsonSchema): string {
   return JSON.stringify(schema, null, 2);
-}
-
-/** The shell variable with the daemon's URL. It includes the base path without the trailing slash. */
-const address = '$WAYBILL';
-
-/**
- * Returns a `curl` command for the operation, with shell variables as placeholders: `curl
- * "$WAYBILL/runs/$RUN_ID"`.
- */
-function curlExample(
-  path: string,
-  method: string,
-  { parameters = [], requestBody, security }: Operation,
-): string {
-  const filled = path.replaceAll(/\{([a-z_]+)\}/g, (_whole, name: string) => `$${name.toUpperCase()}`);
-  const query = parameters
-    .filter((one) => one.in === 'query' && one.required === true)
-    .map(({ name }) => `${name}=$${name.toUpperCase()}`);
-  const url = `"${address}${filled}${query.length > 0 ? `?${query.join('&')}` : ''}"`;
-  const headers = parameters
-    .filter((one) => one.in === 'header' && one.required === true)
-    .map(({ name }) => `-H "${name}: $${name.toUpperCase().replaceAll('-', '_')}"`);
-  // If authentication is optional, there is an additional, empty requirement.
-  const token = security.length > 0 ? ['-H "Authorization: Bearer $WAYBILL_TOKEN"'] : [];
-  const verb =
-    method === 'get' || (method === 'post' && requestBody !== undefined)
-      ? []
-      : [`-X ${method.toUpperCase()}`];
-  const body = bodyOf(requestBody);
-  return [`curl ${url}`, ...verb, ...token, ...headers, ...body].join(' \\\n  ');
-}
-
-function bodyOf(body: RequestBody | undefined): string[] {
-  const [type, media] = Object.entries(body?.content ?? {})[0] ?? [];
-  if (type === undefined) return [];
-  if (type === 'multipart/form-data') {
-    const [part = 'file'] = Object.keys(media?.schema?.['properties'] ?? {});
-    return [`-F ${part}=@bundle.tar.gz`];
-  }
-  const file = type.includes('json') ? 'body.json' : type.includes('gzip') ? 'bundle.tar.gz' : 'bundle.tar';
-  return [`-H "Content-Type: ${type}"`, `--data-binary @${file}`];
 }

@@ -1,4 +1,4 @@
-import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { defaultRetryAfter, statusOf } from '../http/answer/error-status.ts';
 import {
   type Header,
@@ -14,6 +14,7 @@ import {
 } from '../http/route.ts';
 import { productVersion } from '../version.ts';
 import { componentSchemas } from './components.ts';
+import { reasonOf } from './reasons.ts';
 
 const publishes =
   'Upload a bundle, follow the run that publishes it, and switch releases. All requests and answers are plain HTTP with JSON.';
@@ -68,7 +69,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
           type: 'http',
           scheme: 'bearer',
           description:
-            'A token of `upload_tokens` or of `POST /v1/token`, or the token of `server.admin_token_env` for routes that accept it.',
+            'A token of `upload_tokens` or of `POST /v1/token`, or the token of `server.admin_token_env` for routes with the scope `admin`.',
         },
       },
     },
@@ -112,12 +113,12 @@ function byStatus(codes: readonly ErrorCode[]): Map<string, ErrorCode[]> {
 
 function problemResponse(
   codes: readonly ErrorCode[],
-  { method, problemForm }: Pick<Route<never>, 'method' | 'problemForm'>,
+  { method, problemForm, ...route }: Route<never>,
 ): ResponseObject {
   const schema = { allOf: [schemaRef('Problem')], properties: { code: { enum: codes } } };
   return withHeaders(
     {
-      description: codes.map((code) => `\`${code}\`: ${errorTable[code].about}`).join('\n\n'),
+      description: codes.map((code) => `\`${code}\`: ${reasonOf(code, route)}`).join('\n\n'),
       content: { 'application/problem+json': { schema }, ...(problemForm === undefined ? {} : otherForms) },
     },
     { 'X-Request-Id': requestIdHeader, ...headersOf(codes, method) },

@@ -66,7 +66,7 @@ export const pausePipelineRoute: Route<PausePorts> = {
   tag: 'pipelines',
   summary: 'Pause a pipeline',
   description:
-    'Needs a token of the pipeline with the scope `cancel`, or the token of `server.admin_token_env`. No run of the pipeline starts while it is paused. Uploads and runs are still accepted and wait; active runs continue. If the pipeline is already paused, the request replaces the reason. With `driver: bullmq`, the pause applies to all hosts and survives restarts. With the queue in memory, it is lost when the daemon stops.',
+    'No run of the pipeline starts while it is paused. Uploads and runs are still accepted and wait; active runs continue. If the pipeline is already paused, the request replaces the reason. With `driver: bullmq`, the pause applies to all hosts and survives restarts. With the queue in memory, it is lost when the daemon stops.',
   access: 'token',
   scopes: ['cancel', 'admin'],
   parameters: [pipelineIdParameter],
@@ -92,7 +92,7 @@ export const resumePipelineRoute: Route<PausePorts> = {
   tag: 'pipelines',
   summary: 'Resume a pipeline',
   description:
-    'Needs a token of the pipeline with the scope `cancel`, or the token of `server.admin_token_env`. Waiting runs start in the order of acceptance. If the pipeline is not paused, nothing changes. A pipeline that a reload removed while it was paused can be resumed, too, for its waiting runs.',
+    'Waiting runs start in the order of acceptance. If the pipeline is not paused, nothing changes. A pipeline that a reload removed while it was paused can be resumed, too, for its waiting runs.',
   access: 'token',
   scopes: ['cancel', 'admin'],
   parameters: [pipelineIdParameter],

@@ -99,7 +99,7 @@ export const listReleasesRoute: Route<ReleasesPorts> = {
   tag: 'pipelines',
   summary: 'List the releases of a destination',
   description:
-    'For destinations with `layout: releases`. The response is the document that `waybill releases list --format json` prints, read from the destination. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
+    'For destinations with `layout: releases`. The response is the document that `waybill releases list --format json` prints, read from the destination.',
   access: 'token',
   scopes: ['read', 'admin'],
   parameters: [pipelineIdParameter, destinationIdParameter, ...listQuery.parameters],
@@ -117,7 +117,7 @@ export const showReleaseRoute: Route<ReleasesPorts> = {
   tag: 'pipelines',
   summary: 'Show a release and its files',
   description:
-    'The response is the document that `waybill releases show --format json` prints. `error` is not null if files are missing or have another size. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
+    'The response is the document that `waybill releases show --format json` prints. `error` is not null if files are missing or have another size.',
   access: 'token',
   scopes: ['read', 'admin'],
   parameters: [pipelineIdParameter, destinationIdParameter, releaseNameParameter, ...showQuery.parameters],
@@ -137,7 +137,7 @@ export const compareReleasesRoute: Route<ReleasesPorts> = {
   tag: 'pipelines',
   summary: 'Compare two releases',
   description:
-    'Lists the paths that were added, changed and removed. The response is the document that `waybill releases diff --format json` prints. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
+    'Lists the paths that were added, changed and removed. The response is the document that `waybill releases diff --format json` prints.',
   access: 'token',
   scopes: ['read', 'admin'],
   parameters: [pipelineIdParameter, destinationIdParameter, releaseNameParameter, ...compareQuery.parameters],
@@ -158,7 +158,7 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
   tag: 'pipelines',
   summary: 'Make a release current',
   description:
-    'Like `waybill releases promote` or, with `rollback`, `waybill releases rollback ID`: one atomic step that copies nothing. Repeating the request changes nothing. A release that is missing, damaged, incomplete or being removed is refused, and the current release stays. Needs a token of the pipeline with the scope `releases`, or the token of `server.admin_token_env`.',
+    'Like `waybill releases promote` or, with `rollback`, `waybill releases rollback ID`: one atomic step that copies nothing. Repeating the request changes nothing. A release that is missing, damaged, incomplete or being removed is refused, and the current release stays.',
   access: 'token',
   scopes: ['releases', 'admin'],
   parameters: [pipelineIdParameter, destinationIdParameter, releaseIdParameter, ...activateQuery.parameters],

@@ -81,7 +81,7 @@ export const tokenRoute: Route<TokenPorts> = {
   access: 'open',
   audit: 'token.exchange',
   body: {
-    description: `A form of at most ${smallBodyBytes} bytes.`,
+    description: `A form of at most ${smallBodyBytes / 1024} KiB.`,
     required: true,
     content: { [formType]: { schema: requestSchema } },
   },

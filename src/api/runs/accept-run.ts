@@ -48,7 +48,7 @@ export const idempotencyKeyParameter: OpenApiParameter = {
   in: 'header',
   description:
     'Makes the request safe to repeat: the same key with the same content gets the first response and starts no run. The scope is the token and the pipeline.',
-  schema: { type: 'string', pattern: form.source },
+  schema: { description: '1 to 255 printable ASCII characters.', type: 'string', pattern: form.source },
   example: 'session-42-build-7',
 };
 

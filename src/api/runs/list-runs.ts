@@ -96,7 +96,7 @@ export const listAllRunsRoute: Route<RunPorts> = {
   access: 'token',
   scopes: ['read'],
   parameters: allQuery.parameters,
-  responses: { 200: { description: 'One page.', content: jsonContent('RunSearch') } },
+  responses: { 200: { description: 'One page of runs.', content: jsonContent('RunSearch') } },
   problems: listProblems,
   handle: (ports) => listAllRuns(ports),
 };
@@ -132,7 +132,7 @@ export const listRunsRoute: Route<RunPorts> = {
   access: 'token',
   scopes: ['read'],
   parameters: [pipelineIdParameter, ...listQuery.parameters],
-  responses: { 200: { description: 'One page.', content: jsonContent('RunList') } },
+  responses: { 200: { description: 'One page of runs.', content: jsonContent('RunList') } },
   problems: listProblems,
   handle: (ports) => listRuns(ports),
 };

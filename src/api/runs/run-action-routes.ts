@@ -55,7 +55,7 @@ export const cancelRunRoute: Route<RunPorts> = {
   tag: 'runs',
   summary: 'Cancel a run',
   description:
-    'A waiting run never starts; an active run is stopped. Both end as `failed` with the error `cancelled`, and their staged files are removed. The next publication of that bundle completes an interrupted one. The request can be repeated. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
+    'A waiting run never starts; an active run is stopped. Both end as `failed` with the error `cancelled`, and their staged files are removed. The next publication of that bundle completes an interrupted one. The request can be repeated.',
   access: 'token',
   scopes: ['cancel', 'admin'],
   parameters: [pipelineIdParameter, runIdParameter],
@@ -103,7 +103,7 @@ export const retryRunRoute: Route<RunPorts> = {
   tag: 'runs',
   summary: 'Retry a waiting run now',
   description:
-    'Starts the next attempt of a run that failed for a temporary cause as soon as a worker is free, instead of at `next_try_at`. A run that is queued or active is not changed, so the request can be repeated. Use `…/rerun` for a finished run. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
+    'Starts the next attempt of a run that failed for a temporary cause as soon as a worker is free, instead of at `next_try_at`. A run that is queued or active is not changed, so the request can be repeated. Use `…/rerun` for a finished run.',
   access: 'token',
   scopes: ['run', 'admin'],
   parameters: [pipelineIdParameter, runIdParameter],
@@ -141,7 +141,7 @@ export const rerunRoute: Route<RunPorts> = {
   tag: 'runs',
   summary: 'Rerun a finished run',
   description:
-    'Starts a new run with the same staged bundle, which is kept as long as the record or as `server.rerun` specifies. If the pipeline has a source other than http_upload, the new run reads the source. `rerun_of` of the new record is the id of the old run. A run is repeated once: a second request gets the same new run. To repeat again, rerun the new run. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
+    'Starts a new run with the same staged bundle, which is kept as long as the record or as `server.rerun` specifies. If the pipeline has a source other than http_upload, the new run reads the source. `rerun_of` of the new record is the id of the old run. A run is repeated once: a second request gets the same new run. To repeat again, rerun the new run.',
   access: 'token',
   scopes: ['run', 'admin'],
   isTraced: true,

@@ -43,7 +43,7 @@ export const validateSceneMapRoute: Route<SceneMapPorts> = {
   access: 'optional',
   parameters: validateQuery.parameters,
   body: {
-    description: `The document, at most ${maxRequestBytes} bytes. A form has the part \`file\`, and optionally \`transcript\` to check the segments.`,
+    description: `The document, at most ${maxRequestBytes / 1024 / 1024} MiB. A form has the part \`file\`, and optionally \`transcript\` to check the segments.`,
     required: true,
     content: {
       'application/json': { schema: schemaRef('SceneMap') },

@@ -259,7 +259,11 @@ export const partialParameter: OpenApiParameter = {
   in: 'header',
   description:
     'SHA-256 of the exact bytes of `manifest.json` in the archive. The archive can then omit files that the manifest declares with a digest and that the daemon keeps from earlier uploads to the pipeline. `POST …/missing` lists the files that the daemon does not keep.',
-  schema: { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' },
+  schema: {
+    description: '`sha256:` and 64 hexadecimal digits.',
+    type: 'string',
+    pattern: '^sha256:[0-9a-f]{64}$',
+  },
 };
 
 /**

@@ -370,7 +370,7 @@ export const errorTable = {
   },
   unsupported_media_type: {
     retryable: false,
-    about: 'The Content-Type is not an archive type, or a Content-Encoding was sent.',
+    about: 'The route does not accept the Content-Type, or a Content-Encoding was sent.',
   },
   shutting_down: { retryable: true, about: 'The daemon is stopping.' },
   queue_full: { retryable: true, about: 'All upload slots are in use.' },

@@ -86,10 +86,8 @@ export function identifiers(
   one: string,
   about: ParameterText,
 ): Parameter<readonly string[]> {
-  return listOf(
-    { max, expected: `${one}, or up to ${max} of them separated by commas`, ...about },
-    { type: 'string', pattern: anyCase(pattern) },
-    (item) => (pattern.test(item.toUpperCase()) ? item.toUpperCase() : undefined),
+  return listOf({ max, expected: `${one}, or up to ${max} of them separated by commas`, ...about }, (item) =>
+    pattern.test(item.toUpperCase()) ? item.toUpperCase() : undefined,
   );
 }
 
@@ -100,7 +98,6 @@ export function choices<const T extends string>(
 ): Parameter<readonly T[]> {
   return listOf(
     { max: values.length, expected: `any of ${values.join(', ')}, separated by commas`, ...about },
-    { type: 'string', enum: values },
     (item) => values.find((value) => value.toLowerCase() === item.toLowerCase()),
   );
 }
@@ -109,7 +106,6 @@ export function choices<const T extends string>(
 export function names(max: number, maxChars: number, about: ParameterText): Parameter<readonly string[]> {
   return listOf(
     { max, expected: `up to ${max} names of up to ${maxChars} characters, separated by commas`, ...about },
-    { type: 'string', maxLength: maxChars },
     (item) => (item.length <= maxChars && !item.includes('\0') ? item : undefined),
   );
 }
@@ -217,7 +213,12 @@ export function flag(absent: boolean, about: ParameterText): Parameter<boolean> 
 export function channelName(about: ParameterText): Parameter<string | null> {
   return {
     ...about,
-    schema: { type: 'string', pattern: channelForm.source },
+    schema: {
+      description:
+        'Up to 63 lower-case letters, digits and hyphens, a letter or digit at both ends, and not `current` or `releases`.',
+      type: 'string',
+      pattern: channelForm.source,
+    },
     absent: null,
     expected: 'the name of a channel, such as preview',
     parse: (text) => (isChannelName(text) ? text : undefined),
@@ -237,12 +238,11 @@ export function bundlePath(about: ParameterText): Parameter<string | null> {
 
 function listOf<T extends string>(
   { max, ...rest }: ParameterText & { max: number; expected: string },
-  items: object,
   parseItem: (item: string) => T | undefined,
 ): Parameter<readonly T[]> {
   return {
     ...rest,
-    schema: { type: 'string', description: `Comma-separated; each is ${JSON.stringify(items)}.` },
+    schema: { description: asSentence(rest.expected), type: 'string' },
     absent: [],
     parse: (text) => {
       const items = text.split(',').map((item) => (item.trim() === '' ? undefined : parseItem(item.trim())));
@@ -250,6 +250,12 @@ function listOf<T extends string>(
       return items.includes(undefined) || found.size > max ? undefined : [...found];
     },
   };
+}
+
+/** Turns the description of a valid value into a sentence, without the example at its end. */
+export function asSentence(expected: string): string {
+  const words = expected.replace(/, such as \S+$/, '');
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }
 
 function anyCase(pattern: RegExp): string {

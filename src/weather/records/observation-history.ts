@@ -29,7 +29,11 @@ const maxRangeMs = 366 * dayMs;
 const station: Parameter<string> = {
   description: 'The station.',
   example: 'KNYC',
-  schema: { type: 'string', pattern: stationPattern.source.replaceAll(/A-Z/g, 'A-Za-z') },
+  schema: {
+    description: '3 to 8 letters and digits.',
+    type: 'string',
+    pattern: stationPattern.source.replaceAll(/A-Z/g, 'A-Za-z'),
+  },
   absent: '',
   expected: 'a station, such as KNYC',
   isRequired: true,
