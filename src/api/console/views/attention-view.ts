@@ -51,7 +51,7 @@ export interface Attention {
   undelivered: readonly UndeliveredItem[];
 }
 
-/** Returns the pipelines that are failing or paused, then the notifiers. `runs` must be sorted newest first. */
+/** Returns what is failing or paused. `runs` must be sorted newest first. */
 export function attentionOf(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
   now: Date,

@@ -73,7 +73,10 @@ const marks: Readonly<Record<AuditRecord['result'], Mark | null>> = {
   failed: { label: 'failed', tone: 'failure', symbol: '✕' },
 };
 
-/** Groups records by day, and marks those of one run that follow each other. `pauses` has the reasons of current pauses, which are not part of the trail. */
+/**
+ * Groups records by day, and marks those of one run that follow each other. `pauses` has the reasons of
+ * current pauses, which are not part of the trail.
+ */
 export function auditDays(records: readonly AuditRecord[], pauses: ReadonlyMap<string, Pause>): AuditDay[] {
   const days: AuditDay[] = [];
   for (const record of records) {
