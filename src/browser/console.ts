@@ -13,8 +13,7 @@ import { Idiomorph } from 'idiomorph';
 const minMs = 300;
 /** Do not change which items are selected and which sections are open. */
 const callbacks = {
-  beforeAttributeUpdated: (name: string, node: Element): boolean =>
-    name !== 'checked' && name !== 'open' && !(name === 'disabled' && node.hasAttribute('data-needs-choice')),
+  beforeAttributeUpdated: (name: string): boolean => name !== 'checked' && name !== 'open',
 };
 /** In milliseconds. Frequent enough for ages, which are shown in minutes. */
 const refreshMs = 30_000;
@@ -22,17 +21,6 @@ const refreshMs = 30_000;
 const note = document.querySelector<HTMLElement>('[data-events]');
 const events = note?.dataset['events'];
 if (note !== null && events !== undefined) follow(note, events);
-
-/**
- * Disables buttons that act on selected rows while none is selected. Without this script they are enabled,
- * and the daemon asks for a selection.
- */
-function requireChoice(): void {
-  for (const button of document.querySelectorAll<HTMLButtonElement>('[data-needs-choice]'))
-    button.disabled = button.form?.querySelector('.choice input:checked') == null;
-}
-requireChoice();
-document.addEventListener('change', requireChoice);
 
 function follow(place: HTMLElement, url: string): void {
   const state = place.querySelector<HTMLElement>('[data-live-state]');
@@ -89,7 +77,6 @@ async function morphPage(): Promise<boolean> {
     const made = next.getElementById(part.id);
     if (made !== null) void Idiomorph.morph(part, made, { ignoreActiveValue: true, callbacks });
   }
-  requireChoice();
   document.title = next.title;
   return true;
 }

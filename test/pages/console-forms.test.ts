@@ -85,7 +85,7 @@ t.test('without script a form performs every action of the console', async (t) =
   await page.waitForURL(/done=uploaded/);
   t.match(await daemon.follow(runOf(page)), { status: 'succeeded', error: null });
   await admin.goto(`${daemon.base}console/pipelines/maps`);
-  await admin.getByText('Pause the pipeline…').click();
+  await admin.getByText('Pause…').click();
   await admin.getByLabel('Reason, shown to producers').fill('the disk is exchanged');
   await admin.getByRole('button', { name: 'Pause the pipeline' }).click();
   await admin.waitForURL(/done=paused/);
@@ -263,7 +263,7 @@ t.test("shows a rejection on the form's page", async (t) => {
   t.notMatch(cancelled, 'http-equiv="refresh"');
   t.notMatch(cancelled, 'data-events', 'the address of a form is not followed');
   const started = await send(`${daemon.base}console/pipelines/library/start`, { channel: 'nope' });
-  t.match(started, /Not done:[^]*channel_not_found[^]*Runs and destinations/);
+  t.match(started, /Not done:[^]*channel_not_found[^]*Newest runs/);
   const planned = await send(`${daemon.base}console/pipelines/library/plan`, { channel: 'nope' });
   t.match(planned, /Not done:[^]*channel_not_found[^]*Make a plan/);
   const site = `${daemon.base}console/pipelines/maps/destinations/site/releases`;

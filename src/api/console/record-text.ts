@@ -16,7 +16,7 @@ export interface Mark {
 
 const statuses: Record<RunStatus, Mark> = {
   accepted: { label: 'accepted', tone: 'waiting', symbol: '…' },
-  queued: { label: 'queued', tone: 'waiting', symbol: '…' },
+  queued: { label: 'waiting', tone: 'waiting', symbol: '…' },
   running: { label: 'running', tone: 'running', symbol: '▸' },
   succeeded: { label: 'succeeded', tone: 'success', symbol: '✓' },
   failed: { label: 'failed', tone: 'failure', symbol: '✕' },
@@ -42,6 +42,11 @@ export function statusMark({
   if (error?.code === 'superseded') return { label: 'superseded', tone: 'warning', symbol: '◼' };
   if (error?.code === 'cancelled') return { label: 'cancelled', tone: 'warning', symbol: '◼' };
   return statuses[status];
+}
+
+/** Returns the name of a status of runs, such as `waiting` for `queued`. */
+export function statusLabel(status: RunStatus): string {
+  return statuses[status].label;
 }
 
 export function isAction(value: unknown): value is RunDestination['action'] {

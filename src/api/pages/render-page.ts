@@ -39,7 +39,7 @@ export interface Page {
   template: string;
   /** The data that the template can access as `page`. The base path is added to it as `base`. */
   view: Readonly<Record<string, unknown>>;
-  /** The navigation entry to highlight. */
+  /** The navigation entry to highlight; `daemon` and `account` are those of the account. */
   nav?: string;
   /** The breadcrumbs, ending with this page, which has no `href`. */
   crumbs?: readonly Crumb[];
@@ -80,6 +80,7 @@ export function renderPage(site: Site, page: Page): string {
       href: `${site.basePath}${path}`,
       isCurrent: id === nav,
     })),
+    current: nav ?? null,
     crumbs,
     styles: hrefs(['waybill', ...styles], 'css'),
     scripts: hrefs(page.madeAt === undefined ? scripts : ['times', ...scripts], 'js'),

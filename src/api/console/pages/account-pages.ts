@@ -3,6 +3,7 @@ import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { ageText, momentOf, tokenName } from '../record-text.ts';
 import { show } from '../show.ts';
+import { type Right, sharedRights } from '../views/account-view.ts';
 import { action, isAllowed, page, type PipelineOperation, seenBy, type Visit } from '../visit.ts';
 
 /** Shows which pipelines the visitor may use and for what, with a button that ends all their sessions. */
@@ -13,15 +14,18 @@ export const accountPage: PageRoute<ConsoleParts> = {
     page(parts, (visit) => {
       const { session, token } = visit.visitor;
       const { person = null } = token;
+      const pipelines = pipelineRights(visit);
       const expires = new Date(session.expiresMs).toISOString();
       show(visit, {
         title: 'Account',
         template: 'account',
+        nav: 'account',
         crumbs: [{ label: 'Account' }],
         view: {
           person,
           tokenId: tokenName(token.id),
-          pipelines: pipelineRights(visit),
+          pipelines,
+          shared: sharedRights(pipelines),
           expires: { ...momentOf(expires), age: ageText(expires, visit.parts.clock.now()) },
           logoutPath: paths.logout(),
           loginPath: withQuery(paths.login(), { switch: 'yes' }),
@@ -45,7 +49,7 @@ interface PipelineRights {
   href: string;
   /** null for tokens, which have no role. */
   role: string | null;
-  rights: { label: string; isGranted: boolean }[];
+  rights: Right[];
 }
 
 /** Returns what the visitor may do with each pipeline that they may see. */

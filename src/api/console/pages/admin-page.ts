@@ -3,13 +3,12 @@ import type { CheckReport } from '../../daemon/readiness.ts';
 import { subjectOf } from '../../daemon/undelivered-routes.ts';
 import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
-import { pipelineStates } from '../../pipelines/pipelines-route.ts';
+import { type PipelineState, pipelineStates } from '../../pipelines/pipelines-route.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { ageText, type Mark, type Moment, momentOf, plural, triesText } from '../record-text.ts';
+import { ageText, type Mark, type Moment, momentOf, plural, statusMark, triesText } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { subjectView } from '../views/audit-view.ts';
-import { stateMark } from '../views/overview-view.ts';
 import { eventName, failureText } from '../views/run-words.ts';
 import { action, page, requireAdmin, seenBy, type Visit } from '../visit.ts';
 
@@ -44,6 +43,7 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
   show(visit, {
     title: 'Daemon',
     template: 'admin',
+    nav: 'daemon',
     crumbs: [{ label: 'Daemon' }],
     view: {
       path: paths.admin(),
@@ -103,13 +103,23 @@ function healthText(checks: readonly CheckReport[]): object {
 interface QueueRow {
   id: string;
   href: string;
+  /** Whether runs can start. */
   state: Mark;
+  /** null if there is none. */
+  newestRun: (Mark & { href: string }) | null;
   /** null unless the pipeline is paused. */
   pause: { since: Moment; reason: string | null } | null;
   waiting: number;
   /** The age of the run that has been waiting longest, such as `3 min ago`; null if none is waiting. */
   since: string | null;
   running: { id: string; href: string } | null;
+}
+
+/** Describes the queue of a pipeline, but not the results of its runs. */
+function queueMark({ paused, running }: PipelineState): Mark {
+  if (paused !== null) return { label: 'paused', tone: 'warning', symbol: '❚❚' };
+  if (running !== null) return { label: 'running', tone: 'running', symbol: '▸' };
+  return { label: 'open', tone: 'neutral', symbol: '○' };
 }
 
 /** Counts each pipeline's waiting and running runs across all hosts. */
@@ -124,7 +134,11 @@ async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<Que
     return {
       id: state.pipeline_id,
       href: paths.pipeline(state.pipeline_id),
-      state: stateMark(state),
+      state: queueMark(state),
+      newestRun:
+        state.last_run === null
+          ? null
+          : { ...statusMark(state.last_run), href: paths.run(state.last_run.run_id) },
       pause: pause === undefined ? null : { since: momentOf(pause.since), reason: pause.reason },
       waiting: state.waiting,
       since: first === null ? null : ageText(first, clock.now()),

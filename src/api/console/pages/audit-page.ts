@@ -5,7 +5,7 @@ import type { PageRoute } from '../../pages/page-routes.ts';
 import { filtersOf, periodsOf } from '../filters.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { dayOf } from '../record-text.ts';
+import { dayOf, plural } from '../record-text.ts';
 import { show } from '../show.ts';
 import { actNames, auditDays } from '../views/audit-view.ts';
 import { page, requireAdmin, seenBy } from '../visit.ts';
@@ -31,9 +31,11 @@ export const auditPage: PageRoute<ConsoleParts> = {
       show(visit, {
         title: 'Audit trail',
         template: 'audit',
+        nav: 'daemon',
         crumbs: [{ label: 'Daemon', path: paths.admin() }, { label: 'Audit trail' }],
         view: {
           days: auditDays(found.records, await parts.queue.pauses()),
+          count: countText(found.records.length, next !== null, before !== null),
           filters: filtersText(query),
           path: paths.audit(),
           periods: periodsOf(paths.audit(), filters, parts.clock.now()),
@@ -54,6 +56,11 @@ export const auditPage: PageRoute<ConsoleParts> = {
       });
     }),
 };
+
+function countText(count: number, hasOlder: boolean, isLater: boolean): string {
+  if (isLater) return plural(count, 'older record');
+  return `${hasOlder ? 'The newest ' : ''}${plural(count, 'record')}`;
+}
 
 /** Names the filters that are set, such as `token or user "none"`. Empty without filters. */
 function filtersText({ act, actor, pipeline, since, until }: ReturnType<typeof auditQuery.read>): string {

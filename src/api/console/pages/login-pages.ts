@@ -174,9 +174,9 @@ function showLogin(
   const page = {
     title: 'Log in',
     template: 'console/login',
-    nav: 'console',
     styles: ['console'],
     view: {
+      host: res.req.host,
       next,
       error: null,
       flash: null,

@@ -10,9 +10,10 @@ import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { plural, tokenName } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
-import { attentionOf } from '../views/attention-view.ts';
+import { attentionOf, type UndeliveredItem } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
 import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
+import { failureText } from '../views/run-words.ts';
 import { holdingsOf, periodOf, trendsOf } from '../views/trends.ts';
 import {
   action,
@@ -49,11 +50,7 @@ export const overviewPage: PageRoute<ConsoleParts> = {
       const now = clock.now();
       const seen = states.map(({ pipeline_id: id }) => id);
       const recent = await queue.list(seen, { limit: recentActivity });
-      const attention = attentionOf(
-        pipelines,
-        now,
-        (id, destination) => placesFor(visitor, id, access).get(destination) ?? null,
-      );
+      const attention = attentionOf(pipelines, now, await undeliveredFor(visit));
       const cards = overviewView(pipelines, now).map((card) => ({
         ...card,
         href: paths.pipeline(card.id),
@@ -83,7 +80,6 @@ export const overviewPage: PageRoute<ConsoleParts> = {
           runPath: paths.run,
           depth: await depthFor(visit, states),
           runsPath: paths.runs(),
-          undelivered: await undeliveredFor(visit),
           adminPath: paths.admin(),
         },
         follows: {},
@@ -109,18 +105,18 @@ async function depthFor(
 }
 
 /** Counts the events that could not be delivered, by notifier, for admins. Empty for everyone else. */
-async function undeliveredFor({
-  visitor,
-  access,
-  parts,
-}: Visit<unknown>): Promise<{ id: string; text: string }[]> {
+async function undeliveredFor({ visitor, access, parts }: Visit<unknown>): Promise<UndeliveredItem[]> {
   const ids = visitor.isAdmin ? [...access.notifierIds] : [];
-  const counts = await Promise.all(
-    ids.map(async (id) => ({ id, count: (await parts.notifier.undelivered(id))?.length ?? 0 })),
+  const found = await Promise.all(
+    ids.map(async (notifierId) => {
+      const events = (await parts.notifier.undelivered(notifierId)) ?? [];
+      const newest = events.at(-1);
+      return newest === undefined
+        ? []
+        : [{ notifierId, count: events.length, reason: failureText(newest.reason) }];
+    }),
   );
-  return counts
-    .filter(({ count }) => count > 0)
-    .map(({ id, count }) => ({ id, text: plural(count, 'undelivered event') }));
+  return found.flat();
 }
 
 /** Shows a pipeline with its destinations, a grid of its runs, and the available actions. */

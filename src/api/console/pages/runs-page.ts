@@ -9,7 +9,7 @@ import { findRun } from '../../runs/run-route.ts';
 import { filtersOf, periodsOf } from '../filters.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { dayOf, plural } from '../record-text.ts';
+import { dayOf, plural, statusLabel } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { sentencesOf } from '../views/error-view.ts';
 import { runLines } from '../views/pipeline-view.ts';
@@ -68,10 +68,12 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
       path: paths.runs(),
       filters: filters.toString(),
       count: countText(runs.length, found.next !== null, before !== null),
-      mayRerunAny: asked.some((id) => isAllowed(visitor, 'rerun', id)),
+      failed: status === null ? runs.filter((run) => run.status.tone === 'failure').length : 0,
+      failedPath: `${paths.runs()}?${failedOf(filters)}`,
+      repeatable: runs.filter(({ mayRerun }) => mayRerun).length,
       next: next === null ? null : `${paths.runs()}?${next.split('?', 2)[1] ?? ''}`,
       first: before === null ? null : `${paths.runs()}?${firstOf(query)}`,
-      statuses: runStatuses,
+      statuses: runStatuses.map((value) => ({ value, label: statusLabel(value) })),
       pipelines: seen,
       periods: periodsOf(paths.runs(), filters, parts.clock.now()),
       asked: {
@@ -85,6 +87,11 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
     // The URL of a form action cannot be reloaded, so the page does not follow events.
     ...(before === null && visit.req.method === 'GET' ? { follows: {} } : {}),
   });
+}
+
+/** Adds the status to the filters. */
+function failedOf(filters: URLSearchParams): string {
+  return new URLSearchParams([...filters, ['status', 'failed']]).toString();
 }
 
 function countText(count: number, hasOlder: boolean, isLater: boolean): string {

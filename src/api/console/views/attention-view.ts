@@ -3,7 +3,7 @@ import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Mark, type Moment, momentOf, plural, statusMark } from '../record-text.ts';
 import { type ErrorView, errorView, sentence } from './error-view.ts';
-import { bundleOf, failedText, forceCommand, rerunHelps, type Starter, starterOf } from './run-words.ts';
+import { bundleOf, failedText, rerunHelps, type Starter, starterOf } from './run-words.ts';
 
 /** A pipeline whose most recent finished run failed. */
 interface AttentionItem {
@@ -20,6 +20,14 @@ interface PausedItem {
   /** Ends with a period; null if none was given. */
   reason: string | null;
   waiting: number;
+}
+
+/** A notifier with events that it could not deliver. */
+export interface UndeliveredItem {
+  notifierId: string;
+  count: number;
+  /** Why the newest delivery failed. */
+  reason: string;
 }
 
 interface FailedRun {
@@ -40,38 +48,43 @@ export interface Attention {
   mark: Pick<Mark, 'tone' | 'symbol'>;
   items: AttentionItem[];
   paused: PausedItem[];
+  undelivered: readonly UndeliveredItem[];
 }
 
-type PlaceOf = (pipelineId: string, destinationId: string) => string | null;
-
-/** Returns the pipelines that are failing or paused. `runs` must be sorted newest first. */
+/** Returns what is failing or paused. `runs` must be sorted newest first. */
 export function attentionOf(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
   now: Date,
-  placeOf: PlaceOf = () => null,
+  undelivered: readonly UndeliveredItem[] = [],
 ): Attention {
-  const failing = pipelines.flatMap(({ state, runs }) => failureIn(state, runs, now, placeOf) ?? []);
+  const failing = pipelines.flatMap(({ state, runs }) => failureIn(state, runs, now) ?? []);
   const paused = pipelines.flatMap(({ state }) => pauseIn(state, now) ?? []);
   const ended = pipelines.flatMap(({ runs }) => runs.filter((run) => run.finished_at !== null));
   const failed = ended.filter(({ status }) => status === 'failed').length;
   return {
-    heading: headingOf(failing.length, paused.length),
+    heading: headingOf(failing.length, paused.length, undelivered),
     text: failedText(failed, ended.length),
     mark:
-      failing.length > 0
+      failing.length + undelivered.length > 0
         ? { tone: 'failure', symbol: '✕' }
         : paused.length > 0
           ? { tone: 'warning', symbol: '❚❚' }
           : { tone: 'success', symbol: '✓' },
     items: failing,
     paused,
+    undelivered,
   };
 }
 
-function headingOf(failing: number, paused: number): string {
-  if (failing + paused === 0) return 'No pipeline is failing';
-  if (failing === 0) return `${plural(paused, 'pipeline')} paused`;
-  return `${plural(failing, 'pipeline')} failing${paused === 0 ? '' : `, ${paused} paused`}`;
+/** Returns for example `1 pipeline failing, 1 paused, 2 undelivered events`. */
+function headingOf(failing: number, paused: number, undelivered: readonly UndeliveredItem[]): string {
+  const events = undelivered.reduce((sum, { count }) => sum + count, 0);
+  const parts = [
+    failing === 0 ? [] : [`${plural(failing, 'pipeline')} failing`],
+    paused === 0 ? [] : [`${failing === 0 ? plural(paused, 'pipeline') : paused} paused`],
+    events === 0 ? [] : [plural(events, 'undelivered event')],
+  ].flat();
+  return parts.length === 0 ? 'No pipeline is failing' : parts.join(', ');
 }
 
 function pauseIn({ pipeline_id: pipelineId, paused, waiting }: PipelineState, now: Date): PausedItem | null {
@@ -89,12 +102,7 @@ const unknownError: ErrorRecord = {
   ...{ retryable: false, findings: [] },
 };
 
-function failureIn(
-  state: PipelineState,
-  runs: readonly RunRecord[],
-  now: Date,
-  placeOf: PlaceOf,
-): AttentionItem | null {
+function failureIn(state: PipelineState, runs: readonly RunRecord[], now: Date): AttentionItem | null {
   const run = runs.find((one) => one.finished_at !== null);
   if (run?.status !== 'failed' || run.finished_at === null || run.error?.code === 'cancelled') return null;
   const failed = run.destinations.find((one) => one.error !== null);
@@ -103,15 +111,7 @@ function failureIn(
   return {
     pipelineId: state.pipeline_id,
     mark: statusMark(run),
-    error: errorView(error, {
-      ...(id === undefined
-        ? {}
-        : {
-            destinationId: id,
-            place: placeOf(state.pipeline_id, id),
-            command: forceCommand(run, id, error.hint),
-          }),
-    }),
+    error: errorView(error, id === undefined ? {} : { destinationId: id }),
     run: {
       id: run.run_id,
       bundle: bundleOf(run),

@@ -42,10 +42,15 @@ interface AuditDay {
 }
 
 interface AuditRow extends SubjectView {
+  /** Whether the record above it is of the same run. */
+  isSameRun: boolean;
+  /** Whether a user or a token did it, and not the daemon. */
+  isByUser: boolean;
   act: string;
   name: string;
   time: { iso: string; text: string };
-  result: Mark;
+  /** null if it was done. */
+  result: Mark | null;
   actor: string;
   address: string | null;
   facts: string;
@@ -62,30 +67,37 @@ interface SubjectView {
   run: { short: string; href: string } | null;
 }
 
-const marks: Readonly<Record<AuditRecord['result'], Mark>> = {
-  done: { label: 'done', tone: 'success', symbol: '✓' },
+const marks: Readonly<Record<AuditRecord['result'], Mark | null>> = {
+  done: null,
   refused: { label: 'refused', tone: 'warning', symbol: '!' },
   failed: { label: 'failed', tone: 'failure', symbol: '✕' },
 };
 
-/** Groups records by day. `pauses` has the reasons of current pauses, which are not part of the trail. */
+/**
+ * Groups records by day, and marks those of one run that follow each other. `pauses` has the reasons of
+ * current pauses, which are not part of the trail.
+ */
 export function auditDays(records: readonly AuditRecord[], pauses: ReadonlyMap<string, Pause>): AuditDay[] {
   const days: AuditDay[] = [];
   for (const record of records) {
     const iso = record.time.slice(0, 10);
     const text = momentOf(record.time).text.split(',')[0] ?? iso;
     if (days.at(-1)?.date.iso !== iso) days.push({ date: { iso, text }, records: [] });
-    days.at(-1)?.records.push(rowOf(record, pauses));
+    const rows = days.at(-1)?.records;
+    const row = rowOf(record, pauses);
+    const isSameRun = row.run !== null && row.run.href === rows?.at(-1)?.run?.href;
+    rows?.push({ ...row, isSameRun });
   }
   return days;
 }
 
-function rowOf(record: AuditRecord, pauses: ReadonlyMap<string, Pause>): AuditRow {
+function rowOf(record: AuditRecord, pauses: ReadonlyMap<string, Pause>): Omit<AuditRow, 'isSameRun'> {
   const { time, act, result, code, actor, address } = record;
   return {
     ...{ act, code, address, name: actNames[act] },
     time: { iso: time, text: time.slice(11, 19) },
     result: marks[result],
+    isByUser: actor.type !== 'daemon',
     actor: tokenName(actor.id ?? actor.type),
     ...subjectView(record),
     facts: factsText(record, pauses),

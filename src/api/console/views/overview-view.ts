@@ -79,7 +79,7 @@ function urgency({ error, blocked, trend }: PipelineCard): number {
 }
 
 /** Describes what a pipeline is doing now, or how its last run ended if it is idle. */
-export function stateMark({
+function stateMark({
   paused,
   running,
   last_run: last,

@@ -29,7 +29,8 @@ interface PipelineView extends PipelineCard {
   watch: boolean;
   hasSource: boolean;
   places: DestinationCard[];
-  grid: RunGrid;
+  /** null below a few runs, because the list of runs says the same. */
+  grid: RunGrid | null;
   bars: RunBars;
   runs: OrderedRuns[];
 }
@@ -50,7 +51,9 @@ interface DestinationCard {
 
 /** Enough runs to fill a wide window. */
 export const gridRuns = 40;
-const listedRuns = 20;
+/** With fewer columns, there is no space for the times of the newest and the oldest run. */
+const minGridRuns = 8;
+const listedRuns = 10;
 
 /** Builds the view of a pipeline from its newest runs, which must be sorted newest first. */
 export function pipelineView(
@@ -77,7 +80,7 @@ export function pipelineView(
       hasReleases: one.layout === 'releases',
       last: lastOf(runs, one.destination_id, now),
     })),
-    grid: runGrid(runs.slice(0, gridRuns), ids, now),
+    grid: runs.length < minGridRuns ? null : runGrid(runs.slice(0, gridRuns), ids, now),
     bars: runBars(runs, now),
     runs: runLines(runs.slice(0, listedRuns), now),
   };
@@ -110,12 +113,11 @@ function lastOf(runs: readonly RunRecord[], id: string, now: Date): DestinationC
 interface RunGrid {
   columns: { runId: string; status: Mark; title: string }[];
   rows: { destinationId: string; cells: (Mark & { runId: string; title: string })[] }[];
-  /** The times of the newest and of the oldest run; the second is null if there are few runs. */
-  times: [Moment, Moment | null] | null;
+  /** The times of the newest and of the oldest run. */
+  times: Moment[];
+  /** The signs in the grid, in the order in which they occur. */
+  legend: Mark[];
 }
-
-/** With fewer columns, there is no space for two times. */
-const minColumnsOfTimes = 8;
 
 const nothing: Mark = { label: 'nothing', tone: 'neutral', symbol: '·' };
 const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
@@ -124,25 +126,25 @@ const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
 function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], now: Date): RunGrid {
   const known = runs.flatMap(({ destinations }) => destinations.map((one) => one.destination_id));
   const ids = [...new Set([...destinationIds, ...known])];
-  const [first, last] = [runs[0], runs.at(-1)];
-  const timeOf = ({ accepted_at: at }: RunRecord): Moment => ({ iso: at, text: shortMoment(at) });
+  const columns = runs.map((run) => ({
+    runId: run.run_id,
+    status: statusMark(run),
+    title: `${momentOf(run.accepted_at).text}: ${statusMark(run).label}${took(run, now)}`,
+  }));
+  const rows = ids.map((destinationId) => ({
+    destinationId,
+    cells: runs.map((run) => {
+      const mark = markOf(run, destinationId);
+      return { ...mark, runId: run.run_id, title: `${destinationId}: ${mark.label}` };
+    }),
+  }));
+  const marks = [...columns.map(({ status }) => status), ...rows.flatMap(({ cells }) => cells)];
   return {
-    times:
-      first === undefined || last === undefined
-        ? null
-        : [timeOf(first), runs.length < minColumnsOfTimes ? null : timeOf(last)],
-    columns: runs.map((run) => ({
-      runId: run.run_id,
-      status: statusMark(run),
-      title: `${momentOf(run.accepted_at).text}: ${statusMark(run).label}${took(run, now)}`,
-    })),
-    rows: ids.map((destinationId) => ({
-      destinationId,
-      cells: runs.map((run) => {
-        const mark = markOf(run, destinationId);
-        return { ...mark, runId: run.run_id, title: `${destinationId}: ${mark.label}` };
-      }),
-    })),
+    ...{ columns, rows },
+    times: [runs[0], runs.at(-1)].flatMap((run) =>
+      run === undefined ? [] : [{ iso: run.accepted_at, text: shortMoment(run.accepted_at) }],
+    ),
+    legend: [...new Map(marks.map(({ label, tone, symbol }) => [label, { label, tone, symbol }])).values()],
   };
 }
 

@@ -1,3 +1,4 @@
+import type { PlannedChange } from '../../../core/publish/plan.ts';
 import type { RunDestination, RunRecord } from '../../../workers/queue/run-record.ts';
 import { actionMark, type Mark, plural, sizeText } from '../record-text.ts';
 import { type TimeBar, timeBar } from './run-timeline.ts';
@@ -22,7 +23,10 @@ export interface DestinationRow {
 /** Changes, with the destinations that got the same ones. */
 export interface ChangeGroup {
   names: string;
+  /** The files that differ for readers. */
   lines: ChangeLine[];
+  /** Counts the other files, whose records changed; null if there are none. */
+  same: string | null;
   omitted: number;
 }
 
@@ -88,17 +92,26 @@ function rowOf(one: RunDestination, bar: TimeBar | null): DestinationRow {
   };
 }
 
+/** Leaves out destinations with only the same files, because their reason says so. */
 export function changesOf({ destinations }: RunRecord): ChangeGroup[] {
-  const groups = new Map<string, { names: string[]; lines: ChangeLine[]; omitted: number }>();
+  const groups = new Map<string, Omit<ChangeGroup, 'names'> & { names: string[] }>();
   const changed = destinations.filter(({ changes }) => changes.length > 0);
   const bundles = new Set(changed.map(({ destination_path: path }) => path).filter((path) => path !== '.'));
   for (const { destination_id: id, destination_path: path, changes, changes_omitted: omitted } of changed) {
     const key = JSON.stringify([bundles.size > 1 ? path : null, changes, omitted]);
-    const group = groups.get(key) ?? { names: [], lines: changes.map(changeLine), omitted };
+    const lines = changes.filter(isVisible).map(changeLine);
+    if (lines.length + omitted === 0) continue;
+    const others = changes.length - lines.length;
+    const same = others === 0 ? null : `${plural(others, 'file')} unchanged`;
+    const group = groups.get(key) ?? { names: [], lines, same, omitted };
     group.names.push(bundles.size > 1 && path !== null && path !== '.' ? `${id} (${path})` : id);
     groups.set(key, group);
   }
   return [...groups.values()].map((group) => ({ ...group, names: group.names.join(', ') }));
+}
+
+function isVisible({ fate }: PlannedChange): boolean {
+  return fate !== 'refresh' && fate !== 'keep';
 }
 
 function countsOf(one: RunDestination): string {

@@ -10,7 +10,7 @@ import {
   statusMark,
   type Tone,
 } from '../record-text.ts';
-import { failureLine, plainWords } from './error-view.ts';
+import { failureLine, plainWords, sentence } from './error-view.ts';
 import { deliveryText, starterOf } from './run-words.ts';
 
 /** The stages of a run and how long each one took. */
@@ -41,7 +41,7 @@ export function runTimeline(run: RunRecord, now: Date): RunTimeline {
       const isCurrent = at !== null && next === null;
       const until = next === null ? now.getTime() : Date.parse(next);
       return {
-        label,
+        label: sentence(label),
         tone,
         at: at === null ? null : { iso: at, text: momentOf(at).text.slice(-12) },
         lasted: at === null || index === 2 ? null : lastedText(label, until - Date.parse(at), isCurrent),
@@ -66,7 +66,6 @@ function toneOf({ status, error }: RunRecord): Tone {
 export interface TimeBar {
   x: number;
   width: number;
-  start: Moment;
   /** The time that the destination took, or has taken so far. */
   took: string;
   isOver: boolean;
@@ -94,7 +93,6 @@ export function timeBar(
   const width = Math.min(100 - x, Math.max(minBarWidth, percent(to) - x));
   return {
     ...{ x: Math.round(10 * x) / 10, width: Math.round(10 * width) / 10 },
-    start: momentOf(before ?? start),
     took: durationText(to - from),
     isOver: end !== null || over !== null,
   };
@@ -103,7 +101,7 @@ export function timeBar(
 /** A dated step of a run, from its record or from the log. */
 export interface RunEvent {
   at: Moment;
-  /** The time of day, with the date if it is not the day of the first event. */
+  /** The time of day of the first event. For the others, the time since then, such as `+69 ms`. */
   time: string;
   tone: Tone;
   text: string;
@@ -116,13 +114,13 @@ const lineTones: Readonly<Record<RunLine['level'], Tone>> = {
 
 /** Returns a run's dated steps and log lines, oldest first. */
 export function runEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): RunEvent[] {
-  const day = run.accepted_at.slice(0, 10);
+  const start = Date.parse(run.accepted_at);
   return undatedEvents(run, now, lines)
     .sort((a, b) => orderOf(a) - orderOf(b))
-    .map((event) => {
-      const { iso, text } = event.at;
-      return { ...event, time: iso.slice(0, 10) === day ? text.slice(-12, -4) : text.slice(0, -4) };
-    });
+    .map((event, index) => ({
+      ...event,
+      time: index === 0 ? event.at.text.slice(-12, -4) : `+${durationText(Date.parse(event.at.iso) - start)}`,
+    }));
 }
 
 interface UndatedEvent extends Omit<RunEvent, 'time'> {
@@ -151,7 +149,7 @@ function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): Un
       : `, try ${run.attempt}${run.status === 'queued' ? ' to come' : ''} after: ${plainWords(run.last_error.message)}`;
   return [
     ...step(run.accepted_at, 'neutral', `Accepted: ${how}${token === null ? '' : ` by ${token}`}`),
-    ...step(run.queued_at, 'waiting', `Queued${run.status === 'queued' ? retry : ''}`),
+    ...step(run.queued_at, 'waiting', `Waiting${run.status === 'queued' ? retry : ''}`),
     ...step(run.started_at, 'running', `Started${retry}`),
     ...run.destinations.flatMap((one) => {
       const { label, tone } = actionMark(one);

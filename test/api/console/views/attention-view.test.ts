@@ -59,9 +59,10 @@ t.test('failures come first, each with its cause, its starter and the next step'
   const placed = attentionOf(
     [{ state: state('maps'), runs: [run({ status: 'failed', destinations })] }],
     now,
-    (pipeline, id) => `/srv/${pipeline}/${id}`,
+    [{ notifierId: 'journal', count: 2, reason: 'The disk is full.' }],
   );
-  t.match(placed.items[0]?.error, { title: 'Files in the way at web', place: '/srv/maps/web' });
+  t.match(placed.items[0]?.error, { title: 'Files in the way at web' });
+  t.match(placed, { heading: '1 pipeline failing, 2 undelivered events', mark: { tone: 'failure' } });
   t.end();
 });
 

@@ -45,9 +45,9 @@ t.test('the bar of a destination extends from its start to its end, or to now', 
   const bars = (more: object) =>
     runView(run(more), ['web', 'late'], now).destinations.map(({ bar }) => bar ?? null);
   t.match(bars({ destinations: [first, second] }), [
-    { x: 0, width: 40, start: { iso: at(10) }, took: '4 s', isOver: true },
-    { x: 40, width: 10, start: { iso: at(14) }, took: '1 s', isOver: true },
-    { x: 0, width: 100, start: { iso: at(10) }, took: '10 s', isOver: false },
+    { x: 0, width: 40, took: '4 s', isOver: true },
+    { x: 40, width: 10, took: '1 s', isOver: true },
+    { x: 0, width: 100, took: '10 s', isOver: false },
   ]);
   const over = { destinations: [{ ...done, finished_at: null }], status: 'failed', finished_at: at(12) };
   t.match(bars(over), [{ x: 0, width: 100, took: '2 s', isOver: true }, null]);
@@ -84,7 +84,7 @@ t.test('events and log lines of a run are sorted by time, and name the token', (
     view.history.map(({ text }) => text),
     [
       'Accepted: upload by ci',
-      'Queued',
+      'Waiting',
       'Started, try 2 after: gone',
       'web: no answer: trying again',
       'web: published, 2 files written',
@@ -93,5 +93,19 @@ t.test('events and log lines of a run are sorted by time, and name the token', (
     ],
   );
   t.match(view.history[3], { tone: 'warning', isLogLine: true });
+  t.same(
+    view.history.map(({ time }) => time),
+    ['01:02:00', '+1 s', '+10 s', '+12 s', '+15 s', '+16 s', '+18 s'],
+  );
+  t.end();
+});
+
+t.test('changes leave out files that are the same for readers', (t) => {
+  const change = (path: string, fate: string, why: string) => ({ path, fate, why });
+  const same = change('b', 'refresh', 'source_differs');
+  const mixed = { ...done, changes: [change('a', 'add', 'not_recorded'), same] };
+  const view = runView(run({ destinations: [mixed, { ...done, changes: [same] }] }), [], now);
+  t.match(view.changes, [{ names: 'web', lines: [{ path: 'a', word: 'new' }], same: '1 file unchanged' }]);
+  t.equal(view.changes.length, 1);
   t.end();
 });

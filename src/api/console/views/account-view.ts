@@ -1,0 +1,14 @@
+/* Says what a visitor may do. */
+
+export interface Right {
+  label: string;
+  isGranted: boolean;
+}
+
+/** Returns the rights that are the same in all pipelines, or null if a table has to list them. */
+export function sharedRights(
+  pipelines: readonly { role: string | null; rights: readonly Right[] }[],
+): readonly Right[] | null {
+  const kinds = new Set(pipelines.map(({ role, rights }) => JSON.stringify([role, rights])));
+  return kinds.size === 1 ? (pipelines[0]?.rights ?? null) : null;
+}
