@@ -124,9 +124,21 @@ function clusterClient(url: string): Cluster {
 
 function checkUrl({ url, urlEnv }: RedisServer): void {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed !== undefined && ['redis:', 'rediss:'].includes(parsed.protocol) && parsed.hostname !== '')
-    return;
-  throw new WaybillError('secrets_invalid', `the value of ${urlEnv} is not a Redis URL`, {
-    hint: 'write redis://host:6379, or rediss://user:password@host:6379/0 with TLS',
-  });
+  if (parsed === undefined || !['redis:', 'rediss:'].includes(parsed.protocol) || parsed.hostname === '')
+    throw new WaybillError('secrets_invalid', `the value of ${urlEnv} is not a Redis URL`, {
+      hint: 'write redis://host:6379, or rediss://user:password@host:6379/0 with TLS',
+    });
+  if (!canDecode(parsed.username) || !canDecode(parsed.password))
+    throw new WaybillError('secrets_invalid', `the user or password in ${urlEnv} has a "%" that is not encoded`, {
+      hint: 'write %25 instead of each "%" of the password',
+    });
+}
+
+function canDecode(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
