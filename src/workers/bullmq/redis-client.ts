@@ -2,6 +2,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { BullmqConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
+import { isRedisUrl } from '../../core/lib/settings/parse-values.ts';
 
 /** The settings for connecting to Redis and finding the primary. */
 export interface RedisServer {
@@ -123,22 +124,8 @@ function clusterClient(url: string): Cluster {
 }
 
 function checkUrl({ url, urlEnv }: RedisServer): void {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed === undefined || !['redis:', 'rediss:'].includes(parsed.protocol) || parsed.hostname === '')
-    throw new WaybillError('secrets_invalid', `the value of ${urlEnv} is not a Redis URL`, {
-      hint: 'write redis://host:6379, or rediss://user:password@host:6379/0 with TLS',
-    });
-  if (!canDecode(parsed.username) || !canDecode(parsed.password))
-    throw new WaybillError('secrets_invalid', `the user or password in ${urlEnv} has a "%" that is not encoded`, {
-      hint: 'write %25 instead of each "%" of the password',
-    });
-}
-
-function canDecode(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
+  if (isRedisUrl(url)) return;
+  throw new WaybillError('secrets_invalid', `the value of ${urlEnv} is not a Redis URL`, {
+    hint: 'write redis://host:6379, or rediss://user:password@host:6379/0 with TLS, and %25 for a "%" in a password',
+  });
 }
