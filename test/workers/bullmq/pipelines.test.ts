@@ -30,7 +30,7 @@ async function heldPipelines(t: Test) {
   });
   const clock = manualClock();
   const pipelines = await Pipelines.open({
-    ...{ link: slowLink, clock, log: silentLog, store: {} as RunStore },
+    ...{ link: slowLink, clock, log: silentLog, store: {} as unknown as RunStore },
     ...{ pipelineIds: [], retentionMs: 60_000, workerTimeoutMs: 60_000 },
   });
   /** Adds pipelines. Only the check of the connection gets an answer. */

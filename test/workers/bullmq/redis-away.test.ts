@@ -242,7 +242,10 @@ t.test('reports an unreachable Redis or an invalid URL without the URL', async (
     message: /^((?!secret-word).)*$/,
   });
   for (const isCluster of [false, true]) {
-    const redis = { ...{ url: 'redis://:50%secret-word@127.0.0.1', urlEnv: 'REDIS_URL', prefix: 'w' }, isCluster };
+    const redis = {
+      ...{ url: 'redis://:50%secret-word@127.0.0.1', urlEnv: 'REDIS_URL', prefix: 'w' },
+      isCluster,
+    };
     const rejected = await BullmqQueue.open({ ...optionsOf(gone), redis }).catch((error: unknown) => error);
     t.match(rejected, { code: 'secrets_invalid', message: 'the value of REDIS_URL is not a Redis URL' });
     t.notOk(JSON.stringify([rejected, (rejected as Error).stack]).includes('secret-word'));

@@ -19,7 +19,7 @@ function heldThreads() {
       begun.push(pipelineId);
       await new Promise<void>((resolve) => {
         held.push(resolve);
-        signal?.addEventListener('abort', () => resolve());
+        signal.addEventListener('abort', () => resolve());
       });
       return { kind: 'tidy', paths: [] };
     },

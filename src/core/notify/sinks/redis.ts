@@ -37,7 +37,9 @@ function urlOf({ redisUrlEnv }: { redisUrlEnv: string }, { secrets, neededBy }: 
   throw new WaybillError(
     'secrets_invalid',
     `the secret ${redisUrlEnv}, needed by ${neededBy}, is not a Redis URL`,
-    { hint: 'use redis://user:password@host:6379/0, or rediss:// for TLS, and %25 for a "%" in the password' },
+    {
+      hint: 'use redis://user:password@host:6379/0, or rediss:// for TLS, and %25 for a "%" in the password',
+    },
   );
 }
 

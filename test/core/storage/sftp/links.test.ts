@@ -88,7 +88,7 @@ t.test('after a reconnect, a server may copy files although the one before could
   const directories = {
     withParent: async (_key: string, work: () => Promise<void>) => work(),
   } as unknown as SftpDirectories;
-  const links = new SftpLinks(root, directories, {} as SftpNames);
+  const links = new SftpLinks(root, directories, {} as unknown as SftpNames);
   t.equal(await links.duplicate(key('a'), key('b')), null);
   t.equal(await links.duplicate(key('a'), key('c')), null);
   t.equal(copies, 1, 'this server is not asked again');
