@@ -106,7 +106,11 @@ class FollowedLinks {
   async close(): Promise<void> {
     const opened = await Promise.allSettled(this.#opened.values());
     const open = opened.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
-    const closers = [this.#main, ...open].map(({ storage }) => async () => storage.close());
+    const closers = [this.#main, ...open].map(
+      ({ storage }) =>
+        async () =>
+          storage.close(),
+    );
     await closeAll(...closers);
   }
 
