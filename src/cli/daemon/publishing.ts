@@ -3,7 +3,7 @@ import { productVersion } from '../../api/version.ts';
 import type { AuditRecord } from '../../core/audit/record.ts';
 import { openConfiguredTrail, type Trail } from '../../core/audit/trail.ts';
 import type { Finding } from '../../core/lib/errors.ts';
-import type { Releaser } from '../../core/lib/lifecycle.ts';
+import { closeAll, type Releaser } from '../../core/lib/lifecycle.ts';
 import type { Postponed } from '../../core/notify/delivery-queue.ts';
 import { Notifier } from '../../core/notify/notifier.ts';
 import { entryOfOccurrence, programActor } from '../../core/notify/occurrence-acts.ts';
@@ -174,9 +174,11 @@ export async function openPublishing(
 
 /** Writes and delivers pending records, events and spans, and then closes everything that reports runs. */
 export async function closeReporting({ notifier, tracing, events, store, audit }: Reporting): Promise<void> {
-  await audit.close();
-  await notifier.close();
-  await tracing.close();
-  await events.close();
-  await store?.close();
+  await closeAll(
+    () => audit.close(),
+    () => notifier.close(),
+    () => tracing.close(),
+    () => events.close(),
+    () => store?.close(),
+  );
 }

@@ -1,7 +1,7 @@
 import type { ServerConfig } from '../../core/config/config.ts';
 import type { ReloadReport } from '../../core/config/config-changes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
+import { closeAll, releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { withDirectReads } from '../../weather/api/direct-reads.ts';
 import { openInBrowser } from '../process/open-browser.ts';
@@ -94,24 +94,27 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
   await daemon.scheduler.close();
   await background.search?.close();
   await background.tidying?.close();
-  const { unfinished } = await coordinator.queue.close(shutdownTimeoutMs);
-  shutdown.uploads.abort(
-    new WaybillError('shutting_down', 'the daemon stopped before the upload was complete', {
-      hint: 'upload again shortly',
-    }),
+  let unfinished: string[] = [];
+  const incomplete = new WaybillError('shutting_down', 'the daemon stopped before the upload was complete', {
+    hint: 'upload again shortly',
+  });
+  await closeAll(
+    async () => ({ unfinished } = await coordinator.queue.close(shutdownTimeoutMs)),
+    () => shutdown.uploads.abort(incomplete),
+    () => daemon.server.close(),
+    () => coordinator.close(shutdownTimeoutMs),
+    () => daemon.sceneMaps.close(),
+    () => daemon.endedSessions.close(),
+    () => uploads.partialUploads.close(),
+    () => uploads.content.close(),
+    () => uploads.stagingDisk.close(shutdownTimeoutMs),
+    () =>
+      daemon.weather
+        ?.close()
+        .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed')),
+    () => closeReporting(reporting),
+    () => background.lag.cancel(),
   );
-  await daemon.server.close();
-  await coordinator.close(shutdownTimeoutMs);
-  await daemon.sceneMaps.close();
-  daemon.endedSessions.close();
-  await uploads.partialUploads.close();
-  await uploads.content.close();
-  await uploads.stagingDisk.close(shutdownTimeoutMs);
-  await daemon.weather
-    ?.close()
-    .catch((error: unknown) => log.error({ err: error }, 'closing the weather databases failed'));
-  await closeReporting(reporting);
-  background.lag.cancel();
   log.info({ unfinished }, 'stopped');
   return { unfinished };
 }

@@ -3,7 +3,7 @@ import { createWorkerMetrics } from '../../api/metrics/process-metrics.ts';
 import type { ReloadReport } from '../../core/config/config-changes.ts';
 import type { Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { releasedOnFailure, type Releaser } from '../../core/lib/lifecycle.ts';
+import { closeAll, releasedOnFailure, type Releaser } from '../../core/lib/lifecycle.ts';
 import { parseListen } from '../../core/lib/settings/parse-values.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';
@@ -135,10 +135,13 @@ async function stop(worker: Worker): Promise<{ unfinished: string[] }> {
   const { config, log } = worker.foundation;
   worker.shutdown.isDraining = true;
   await Promise.all([worker.reloader.close(), worker.search?.close()]);
-  const answer = await worker.coordinator.close(config.server.http.shutdownTimeoutMs);
-  await worker.listener?.close();
-  await closeReporting(worker.reporting);
-  worker.lag.cancel();
+  let answer: { unfinished: string[] } = { unfinished: [] };
+  await closeAll(
+    async () => (answer = await worker.coordinator.close(config.server.http.shutdownTimeoutMs)),
+    () => worker.listener?.close(),
+    () => closeReporting(worker.reporting),
+    () => worker.lag.cancel(),
+  );
   log.info(answer, 'stopped');
   return answer;
 }

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { type Act, type AuditRecord, parseLine } from './record.ts';
-import { listTrailFiles } from './trail-files.ts';
+import { listTrailFiles, maxLineBytes } from './trail-files.ts';
 
 /** Selects records. A field that is null or missing matches any record. */
 export interface AuditFilter {
@@ -73,20 +73,22 @@ async function* linesBackwards(file: string): AsyncGenerator<string> {
   try {
     let { size: at } = await handle.stat();
     let rest = Buffer.alloc(0);
-    let isLast = true;
+    // Whether the bytes after the last line feed are the rest of an interrupted write, or of a line that is
+    // too long for a record.
+    let isEndIgnored = true;
     while (at > 0) {
       const begin = Math.max(0, at - blockBytes);
       const block = Buffer.alloc(at - begin);
       await handle.read(block, 0, block.length, begin);
       at = begin;
       let bytes = Buffer.concat([block, rest]);
-      // If a write was interrupted, the file does not end with a complete line. Ignore the rest.
-      if (isLast) bytes = bytes.subarray(0, bytes.lastIndexOf(0x0a) + 1);
-      isLast = isLast && bytes.length === 0;
+      if (isEndIgnored) bytes = bytes.subarray(0, bytes.lastIndexOf(0x0a) + 1);
+      isEndIgnored &&= bytes.length === 0;
       const lines = bytes.toString('latin1').split('\n');
       const first = at === 0 ? '' : (lines.shift() ?? '');
       for (const line of lines.reverse()) if (line !== '') yield Buffer.from(line, 'latin1').toString();
-      rest = Buffer.from(first, 'latin1');
+      isEndIgnored ||= first.length > maxLineBytes;
+      rest = Buffer.from(isEndIgnored ? '' : first, 'latin1');
     }
   } finally {
     await handle.close();

@@ -2,6 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
+import { closeAll } from '../lib/lifecycle.ts';
 import type { Log } from '../lib/log.ts';
 import { shareWithOwner } from './append-lock.ts';
 import {
@@ -123,10 +124,13 @@ export class TrailWriter {
   }
 
   async close(): Promise<void> {
-    await this.#file?.handle.close();
-    await this.#head?.close();
+    const [file, head] = [this.#file, this.#head];
     this.#file = null;
     this.#head = null;
+    await closeAll(
+      () => file?.handle.close(),
+      () => head?.close(),
+    );
   }
 
   /** Finds the end of the chain. If there is something wrong with it, returns a recovery record. */

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import path from 'node:path';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
+import { closeAll } from '../lib/lifecycle.ts';
 import type { Log } from '../lib/log.ts';
 import { makeDurableDirectory } from '../lib/sync.ts';
 import { errnoOf } from '../lib/system-errors.ts';
@@ -165,8 +166,10 @@ class QueuedTrail implements Trail {
     this.#retry?.cancel();
     for (const one of this.#waiting.splice(0)) this.#drop(one);
     const { lock, writer } = this.#parts;
-    await writer.close();
-    await lock.close();
+    await closeAll(
+      () => writer.close(),
+      () => lock.close(),
+    );
   }
 
   /**

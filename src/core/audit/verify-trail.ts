@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import path from 'node:path';
 import { type AuditRecord, type ChainEnd, chainStart, digestOfLine, lineOf, parseLine } from './record.ts';
-import { type Head, listTrailFiles, readHead, type TrailFile } from './trail-files.ts';
+import { type Head, listTrailFiles, maxLineBytes, readHead, type TrailFile } from './trail-files.ts';
 
 /**
  * A kind of damage to a trail. `edited`: a line was changed. `removed`: records are missing. `reordered`: a
@@ -90,7 +90,7 @@ class ChainCheck {
     for await (const { bytes, isWhole } of linesOf(path.join(directory, name))) {
       number += 1;
       const place = { file: name, line: number };
-      const record = isWhole ? parseLine(bytes.toString()) : null;
+      const record = isWhole && bytes.length <= maxLineBytes ? parseLine(bytes.toString()) : null;
       if (record === null) this.#noteUnreadable({ ...place, digest: digestOfLine(bytes) }, isWhole);
       else {
         if (this.#records === 0) this.#begin(record, firstSeq, place);
@@ -252,6 +252,7 @@ const maxMissing = 100_000;
 
 const isSame = (a: LineLocation, b: LineLocation): boolean => a.file === b.file && a.line === b.line;
 
+/** Yields the lines of a file. A line that is too long for a record is shortened, but is still too long. */
 async function* linesOf(file: string): AsyncGenerator<{ bytes: Buffer; isWhole: boolean }> {
   let rest = Buffer.alloc(0);
   for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
@@ -260,7 +261,7 @@ async function* linesOf(file: string): AsyncGenerator<{ bytes: Buffer; isWhole: 
       yield { bytes: bytes.subarray(0, end), isWhole: true };
       bytes = bytes.subarray(end + 1);
     }
-    rest = Buffer.from(bytes);
+    rest = Buffer.from(bytes.subarray(0, maxLineBytes + 1));
   }
   if (rest.length > 0) yield { bytes: rest, isWhole: false };
 }

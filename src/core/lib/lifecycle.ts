@@ -1,4 +1,4 @@
-export type Releaser = () => void | Promise<void>;
+export type Releaser = () => unknown;
 
 /**
  * Runs `work` and afterwards calls everything that it passed to `onRelease`, last one first. Each is called
@@ -36,6 +36,15 @@ export async function releasedOnFailure<T>(
     await releaseAll(releases);
     throw error;
   }
+}
+
+/**
+ * Calls everything that closes a part, in order. Each is called even if another one fails. Throws the first
+ * error afterwards.
+ */
+export async function closeAll(...closers: Releaser[]): Promise<void> {
+  const failures = await releaseAll(closers.reverse());
+  if (failures.length > 0) throw failures[0];
 }
 
 async function releaseAll(releases: Releaser[]): Promise<unknown[]> {

@@ -31,13 +31,15 @@ const metadataAddresses = [
 
 /**
  * Returns the reason for refusing to connect to this address, such as `a link-local address`, or null if it
- * is allowed. If there is an IPv4 address inside an IPv6 address, both are checked.
+ * is allowed. If there are IPv4 addresses inside an IPv6 address, each must be allowed, unless `allowed` has
+ * the whole address.
  */
 export function refusedAddress(address: string, allowed: readonly string[]): string | null {
   if (!ipaddr.isValid(address)) return 'no address';
-  const all = [ipaddr.parse(address), ...embedded(ipaddr.parse(address))];
-  if (all.some((one) => allowed.some((range) => isWithin(one, range)))) return null;
-  for (const one of all) {
+  const isAllowed = (one: Address): boolean => allowed.some((range) => isWithin(one, range));
+  const whole = ipaddr.parse(address);
+  if (isAllowed(whole)) return null;
+  for (const one of [whole, ...embedded(whole).filter((inner) => !isAllowed(inner))]) {
     const reason = reasonFor(one);
     if (reason !== null) return reason;
   }

@@ -68,24 +68,24 @@ async function oneTry(
 ): Promise<Attempted> {
   if (signal.aborted) return { ok: false, reason: 'there was no time left for it', retry: true };
   const ended = new AbortController();
-  const timer = clock.timeout(sink.timeoutMs, () => ended.abort());
-  const both = AbortSignal.any([signal, ended.signal]);
+  let end: (reason: string) => void = () => undefined;
   const tooLate = new Promise<Attempted>((resolve) => {
-    onAbort(both, () =>
-      resolve(
-        signal.aborted
-          ? { ok: false, reason: 'there was no time left for it', retry: true }
-          : { ok: false, reason: `no answer within ${sink.timeoutMs} ms`, retry: true },
-      ),
-    );
+    end = (reason) => {
+      resolve({ ok: false, reason, retry: true });
+      ended.abort();
+    };
   });
+  const timer = clock.timeout(sink.timeoutMs, () => end(`no answer within ${sink.timeoutMs} ms`));
+  // Not AbortSignal.any: `signal` lives as long as the process and would keep a reference to each attempt.
+  const release = onAbort(signal, () => end('there was no time left for it'));
   try {
-    return await Promise.race([tooLate, sink.send(event, both, trace)]);
+    return await Promise.race([tooLate, sink.send(event, ended.signal, trace)]);
   } catch {
     // There is a bug in the sink. Do not repeat its message, because there could be secrets in it.
     return { ok: false, reason: 'the sink failed unexpectedly', retry: false };
   } finally {
     timer.cancel();
+    release();
   }
 }
 

@@ -22,6 +22,9 @@ const reopenEveryMs = 30_000;
 export class Pipelines {
   readonly #options: PipelinesOptions;
   readonly #queues = new Map<string, TicketQueue>();
+  /** The queues that are being opened, possibly by a call to `add` that did not wait for them. */
+  readonly #opening = new Map<string, Promise<void>>();
+  #isClosed = false;
   /** Counts how often the connection to a node came up or went down. Every failover changes it. */
   #disruptions = 0;
   #reopened = { at: -Infinity, disruptions: 0 };
@@ -106,14 +109,27 @@ export class Pipelines {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
   }
 
   async #open(pipelineIds: readonly string[]): Promise<void> {
-    const missing = pipelineIds.filter((id) => !this.#queues.has(id));
-    const open = async (id: string): Promise<void> => {
-      this.#queues.set(id, await TicketQueue.open(id, this.#options));
-    };
-    await pMap(missing, open, { concurrency: maxConcurrentOpens });
+    await pMap(pipelineIds, async (id) => this.#openOnce(id), { concurrency: maxConcurrentOpens });
+  }
+
+  async #openOnce(id: string): Promise<void> {
+    if (this.#queues.has(id) || this.#isClosed) return;
+    let opening = this.#opening.get(id);
+    if (opening === undefined) {
+      opening = this.#openOne(id).finally(() => this.#opening.delete(id));
+      this.#opening.set(id, opening);
+    }
+    await opening;
+  }
+
+  async #openOne(id: string): Promise<void> {
+    const queue = await TicketQueue.open(id, this.#options);
+    if (this.#isClosed) await queue.close();
+    else this.#queues.set(id, queue);
   }
 }

@@ -2,6 +2,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { BullmqConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
+import { isRedisUrl } from '../../core/lib/settings/parse-values.ts';
 
 /** The settings for connecting to Redis and finding the primary. */
 export interface RedisServer {
@@ -123,10 +124,8 @@ function clusterClient(url: string): Cluster {
 }
 
 function checkUrl({ url, urlEnv }: RedisServer): void {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed !== undefined && ['redis:', 'rediss:'].includes(parsed.protocol) && parsed.hostname !== '')
-    return;
+  if (isRedisUrl(url)) return;
   throw new WaybillError('secrets_invalid', `the value of ${urlEnv} is not a Redis URL`, {
-    hint: 'write redis://host:6379, or rediss://user:password@host:6379/0 with TLS',
+    hint: 'write redis://host:6379, or rediss://user:password@host:6379/0 with TLS, and %25 for a "%" in a password',
   });
 }

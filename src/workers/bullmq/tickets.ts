@@ -142,8 +142,7 @@ export class TicketQueue {
   }
 
   async close(): Promise<void> {
-    await this.#worker.close(true);
-    await this.queue.close();
+    await this.#worker.close(true).finally(() => this.queue.close());
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { Config } from '../../core/config/config.ts';
 import type { Disk } from '../../core/lib/disk.ts';
 import type { YieldToEventLoop } from '../../core/lib/event-loop.ts';
+import { closeAll } from '../../core/lib/lifecycle.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import type { JobResult, PublishJob } from '../queue/job.ts';
@@ -136,9 +137,12 @@ export class Coordinator {
 
   /** Closes the queue in the same way as `JobQueue.close`, then stops the threads and clears staging. */
   async close(timeoutMs: number): Promise<{ unfinished: string[] }> {
-    const closed = await this.queue.close(timeoutMs);
-    await this.threads.close();
-    await this.#host.close();
+    let closed: { unfinished: string[] } = { unfinished: [] };
+    await closeAll(
+      async () => (closed = await this.queue.close(timeoutMs)),
+      () => this.threads.close(),
+      () => this.#host.close(),
+    );
     return closed;
   }
 }

@@ -24,16 +24,19 @@ const maxMs = 3_600_000;
 
 /**
  * Removes expired channels from all destinations that have channels. It runs right away and then every hour,
- * or more often if a channel expires sooner. Failures are logged and retried in the next round.
+ * or more often if a channel expires sooner. A round that is due during another one is skipped. A reload ends
+ * the current round and starts one with the new configuration. Failures are logged and retried in the next
+ * round.
  */
 export function startTidying({ pipelines, threads, clock, log }: TidyingOptions): Tidying {
   const stopping = new AbortController();
   const isStopping = (): boolean => stopping.signal.aborted;
   let timer: Timer | null = null;
-  let running: Promise<void> = Promise.resolve();
-  const tidyAll = async (places: readonly Place[]): Promise<void> => {
-    for (const { pipelineId, destinationId } of places) {
-      if (isStopping()) return;
+  let places: readonly Place[] = [];
+  let running: Promise<void> | null = null;
+  const tidyAll = async (current: readonly Place[]): Promise<void> => {
+    for (const { pipelineId, destinationId } of current) {
+      if (isStopping() || places !== current) return;
       const runId = `tidy.${randomUUID()}`;
       const about = { pipeline_id: pipelineId, destination_id: destinationId };
       try {
@@ -48,13 +51,19 @@ export function startTidying({ pipelines, threads, clock, log }: TidyingOptions)
       }
     }
   };
+  const tidyUntilCurrent = async (): Promise<void> => {
+    let tidied: readonly Place[];
+    do {
+      tidied = places;
+      await tidyAll(tidied);
+    } while (places !== tidied);
+    running = null;
+  };
+  const begin = (): void => void (running ??= tidyUntilCurrent());
   const update = (now: readonly PipelineConfig[]): void => {
     timer?.cancel();
-    const places = placesOf(now);
+    places = placesOf(now);
     if (places.length === 0) return;
-    const begin = (): void => {
-      running = running.then(async () => tidyAll(places));
-    };
     timer = clock.every(Math.min(maxMs, ...places.map(({ ttlMs }) => ttlMs)), begin, { unref: true });
     begin();
   };

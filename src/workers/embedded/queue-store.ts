@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { type DirectoryLock, lockDirectory } from '../../core/lib/directory-lock.ts';
 import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
+import { closeAll } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { syncDirectories } from '../../core/lib/sync.ts';
 import {
@@ -138,9 +139,11 @@ function storeOn(
   const close = async (): Promise<void> => {
     const isWritten = await writes.close(timeoutMs);
     if (!isWritten) log.error({}, 'the queue could not be written before the end');
-    // Closing the file waits for writes in progress. If the disk is unresponsive, that would take forever.
-    if (isWritten) await file.close();
-    await lock.release();
+    await closeAll(
+      // Closing the file waits for writes in progress. If the disk is unresponsive, that would take forever.
+      () => (isWritten ? file.close() : undefined),
+      () => lock.release(),
+    );
   };
   let closing: Promise<void> | undefined;
   return {

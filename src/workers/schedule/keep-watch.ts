@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
+import { formatDuration } from '../../core/lib/settings/sizes-and-durations.ts';
 import { newRunId } from '../queue/start-run.ts';
 import type { Triggers } from '../queue/trigger.ts';
 import { type BackgroundTask, retryUntilDone, type ScheduleObserver } from './schedule-observer.ts';
@@ -21,6 +22,8 @@ export interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions
 const pollEveryMs = 5_000;
 /** Even a source that is being watched is checked this often, in case a change isn't reported. */
 const checkEveryMs = 60_000;
+/** After this many times `settleMs`, a source that keeps changing is logged. */
+const unsettledAfter = 20;
 /** If a source can't be watched, watching is retried at this interval. */
 const retryEveryMs = 600_000;
 
@@ -63,16 +66,22 @@ export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
 
 /**
  * Waits until the source has been left alone for `settleMs` and returns its state. Returns null if the source
- * doesn't exist.
+ * doesn't exist. If this takes long, logs it once: a run would publish files that are still being written.
  */
 async function settledState(
   found: string,
-  { clock, settleMs, signal }: WatchedPipeline,
+  { pipelineId, directory, clock, log, settleMs, signal }: WatchedPipeline,
   tree: WatchedTree,
   changes: ChangeSignal,
 ): Promise<string | null> {
-  for (let state: string | null = found; ;) {
+  let state: string | null = found;
+  for (let waits = 0; ; waits += 1) {
     const before = changes.count;
+    if (waits === unsettledAfter)
+      log.warn(
+        { pipeline_id: pipelineId, directory, settle: formatDuration(settleMs) },
+        'the source keeps changing: a run starts once it has been left alone for the time of settle',
+      );
     await clock.sleep(settleMs, signal);
     const now = await tree.read();
     if (now === null || (now === state && changes.count === before)) return now;

@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { createLockedDirectory } from '../../core/lib/directory-lock.ts';
 import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
+import { closeAll } from '../../core/lib/lifecycle.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /** A directory that no other process may use until it's released or this process ends. */
@@ -117,8 +118,10 @@ export async function openScratch(parent: string, clock: Clock): Promise<Scratch
       directory,
       close: async () => {
         sweeping.cancel();
-        await removeFiles(claimed);
-        await claimed.release();
+        await closeAll(
+          () => removeFiles(claimed),
+          () => claimed.release(),
+        );
       },
     };
   } catch (cause) {

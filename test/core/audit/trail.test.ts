@@ -334,3 +334,30 @@ t.test('pages go from the newest to the oldest record, with filters', async (t) 
   t.equal((await readPage(directory, { limit: 50, pipelines: ['docs'] })).records.length, 0);
   t.equal((await readPage(directory, { limit: 50, since: new Date(Date.now() + 60_000) })).records.length, 0);
 });
+
+t.test('a line that is too long for a record is not collected in memory', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 4);
+  const overlong = 'x'.repeat(4_000_000);
+  const copied = { bytes: 0 };
+  const concat = Buffer.concat.bind(Buffer);
+  Buffer.concat = (list, length) => {
+    const joined = concat(list, length);
+    copied.bytes += joined.length;
+    return joined;
+  };
+  t.teardown(() => (Buffer.concat = concat));
+  const recordsOf = async (): Promise<number[]> =>
+    (await readPage(directory, { limit: 10 })).records.map(({ seq }) => seq);
+
+  rewrite(directory, (all) => all.with(1, overlong));
+  t.same(await faults(directory), ['edited 2', 'removed 3']);
+  t.same(await recordsOf(), [4, 3, 1]);
+  rewrite(directory, (all) => all.with(1, `${all[2] ?? ''}${' '.repeat(4_000_000)}`));
+  t.same(await faults(directory), ['edited 2', 'removed 3'], 'a record with spaces after it');
+  rewrite(directory, (all) => all.slice(0, 1));
+  appendFileSync(path.join(directory, files(directory)[0] ?? ''), overlong);
+  t.same(await faults(directory), ['cut']);
+  t.same(await recordsOf(), [1]);
+  t.ok(copied.bytes < 20 * overlong.length, `${copied.bytes} bytes were copied`);
+});

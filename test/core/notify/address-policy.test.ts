@@ -66,6 +66,10 @@ t.test('allows listed addresses and no others', async (t) => {
   t.equal(refusedAddress('fe80::5', ['fe80::/10']), null);
   t.type(refusedAddress('169.254.169.253', ['169.254.169.254']), 'string');
   t.type(refusedAddress('fe80::5', ['169.254.0.0/16']), 'string');
+  const teredo = '2001:0:a00:1::5601:5601'; // by the server 10.0.0.1 to the client 169.254.169.254
+  t.type(refusedAddress(teredo, ['10.0.0.1']), 'string', 'one of two embedded addresses is not enough');
+  t.equal(refusedAddress(teredo, ['169.254.169.254']), null);
+  t.equal(refusedAddress(teredo, [teredo]), null, 'the whole address is allowed');
   t.ok(['10.0.0.1', '10.0.0.0/8', 'fe80::/10', '::1'].every(isAddressRange));
   t.notOk(['10.0.0.0/33', 'host', '', '10.0.0.0/'].some(isAddressRange));
 });

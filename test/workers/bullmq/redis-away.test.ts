@@ -26,22 +26,23 @@ async function host(
   redis: RedisService,
   options: Partial<BullmqQueueOptions> = {},
 ): Promise<BullmqQueue> {
-  const queue = await BullmqQueue.open({
-    clock: systemClock,
-    log: silentLog,
-    redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix: 'waybill' },
-    pipelineIds: ['maps', 'docs'],
-    queueSize: 10,
-    maxConcurrency: 2,
-    retentionMs: 60_000,
-    workerTimeoutMs,
-    shared: { share: async (job) => job, remove: async () => undefined },
-    onExpire: async () => undefined,
-    ...options,
-  });
+  const queue = await BullmqQueue.open({ ...optionsOf(redis), ...options });
   t.teardown(() => queue.close(0));
   return queue;
 }
+
+const optionsOf = ({ url }: RedisService): BullmqQueueOptions => ({
+  clock: systemClock,
+  log: silentLog,
+  redis: { url, urlEnv: 'REDIS_URL', prefix: 'waybill' },
+  pipelineIds: ['maps', 'docs'],
+  queueSize: 10,
+  maxConcurrency: 2,
+  retentionMs: 60_000,
+  workerTimeoutMs,
+  shared: { share: async (job) => job, remove: async () => undefined },
+  onExpire: async () => undefined,
+});
 
 async function submit(
   queue: BullmqQueue,
@@ -240,6 +241,15 @@ t.test('reports an unreachable Redis or an invalid URL without the URL', async (
     code: 'secrets_invalid',
     message: /^((?!secret-word).)*$/,
   });
+  for (const isCluster of [false, true]) {
+    const redis = {
+      ...{ url: 'redis://:50%secret-word@127.0.0.1', urlEnv: 'REDIS_URL', prefix: 'w' },
+      isCluster,
+    };
+    const rejected = await BullmqQueue.open({ ...optionsOf(gone), redis }).catch((error: unknown) => error);
+    t.match(rejected, { code: 'secrets_invalid', message: 'the value of REDIS_URL is not a Redis URL' });
+    t.notOk(JSON.stringify([rejected, (rejected as Error).stack]).includes('secret-word'));
+  }
 });
 
 t.test(

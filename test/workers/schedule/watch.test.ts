@@ -205,6 +205,29 @@ t.test(
   },
 );
 
+t.test('a source that keeps changing is logged once, and published when it is left alone', async (t) => {
+  const root = t.testdir({ 'a.txt': 'a' });
+  const { clock, begun, lines, runs } = watching(t, root);
+  await runs(1);
+  const isLogged = (): boolean =>
+    lines.some(({ message }) => message.startsWith('the source keeps changing'));
+  let writes = 0;
+  const change = async (): Promise<void> => {
+    writes += 1;
+    await writeFile(path.join(root, 'a.txt'), 'a'.repeat(writes + 1));
+    await clock.advance(1_000);
+  };
+  while (!isLogged()) await change();
+  for (let count = 0; count < 60; count += 1) await change();
+  t.equal(begun.length, 1);
+  await runs(2);
+  t.match(
+    lines.map(({ message }) => message),
+    [/^run started/, /^the source keeps changing/, /^run started/],
+  );
+  t.match(lines[1]?.fields, { pipeline_id: 'maps', directory: root, settle: '2s' });
+});
+
 t.test('changes during a run start exactly one more run after it', async (t) => {
   const root = t.testdir({ 'a.txt': 'a' });
   const host = openHost(t);

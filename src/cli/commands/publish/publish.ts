@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -220,20 +221,29 @@ function usualKeyFile(): string | undefined {
 }
 
 /**
- * Asks for confirmation before `--force` deletes anything. Throws a `usage` error if the answer is no, or if
- * there is no terminal to ask on.
+ * Asks for confirmation before `--force` deletes anything. Throws a `usage` error if the answer is no, if the
+ * user presses Ctrl-C or Ctrl-D, or if there is no terminal to ask on.
  */
 export async function confirmForce(destinations: number): Promise<void> {
   const where = destinations === 1 ? 'the destination' : plural(destinations, 'destination');
   if (process.stdin.isTTY && process.stderr.isTTY) {
-    const terminal = createInterface({ input: process.stdin, output: process.stderr });
-    const answer = await terminal.question(`--force deletes everything else at ${where}. Continue? [y/N] `);
-    terminal.close();
+    const answer = await ask(`--force deletes everything else at ${where}. Continue? [y/N] `);
     if (/^y(es)?$/i.test(answer.trim())) return;
   }
   throw new WaybillError('usage', `--force deletes everything else at ${where}, and needs a confirmation`, {
     hint: 'check the plan with --dry-run, then add --yes',
   });
+}
+
+/** Asks a question on the terminal. Returns `''` if the user presses Ctrl-C or Ctrl-D. */
+async function ask(question: string): Promise<string> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  // Both keys close the terminal. Depending on the release of Node.js, the question then fails or never ends.
+  const closed = once(terminal, 'close').then(() => null);
+  const answer = await Promise.race([terminal.question(question).catch(() => null), closed]);
+  if (answer === null) process.stderr.write('\n');
+  terminal.close();
+  return answer ?? '';
 }
 
 /** Writes the configuration. Returns false if the file has exactly this text already. */

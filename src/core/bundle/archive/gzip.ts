@@ -41,7 +41,6 @@ export async function* decompress(input: AsyncIterable<Uint8Array>): AsyncGenera
     size += step.value.byteLength;
   }
   const head = Buffer.concat(start);
-  refuseOtherFormats(head);
   const whole = resume(head, source);
   if (startsWith(head, [0x1f, 0x8b])) yield* gunzip(whole);
   else yield* whole;
@@ -79,8 +78,10 @@ async function* gunzip(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
   if (engine.bytesWritten < fed) throw trailing();
 }
 
+/** Streams `head` and then `rest`, unless `head` shows another format. Closes `rest` in any case. */
 async function* resume(head: Buffer, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
+    refuseOtherFormats(head);
     if (head.byteLength > 0) yield head;
     for (let step = await rest.next(); step.done !== true; step = await rest.next()) yield step.value;
   } finally {

@@ -122,6 +122,18 @@ function parseHttpUrl(text: string): ParsedValue<URL> {
   return accept(url);
 }
 
+/** Reports whether this is the URL of a Redis server whose user and password can be decoded. */
+export function isRedisUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname, username, password } = new URL(text);
+  if (!['redis:', 'rediss:'].includes(protocol) || hostname === '') return false;
+  try {
+    return decodeURIComponent(`${username}:${password}`) !== '';
+  } catch {
+    return false;
+  }
+}
+
 /** Parses a prefix for object keys, which is `''` or a relative path. The result of a path ends with `/`. */
 export function parsePrefix(text: string): ParsedValue<string> {
   const trimmed = text.replace(/^\/|\/$/g, '');

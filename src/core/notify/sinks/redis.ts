@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { WaybillError } from '../../lib/errors.ts';
 import { environmentName, matching } from '../../lib/settings/kinds.ts';
+import { isRedisUrl } from '../../lib/settings/parse-values.ts';
 import { notifierSettings, type Sink, type SinkContext, sinkKind, timeoutSetting } from '../sink.ts';
 
 export const redisKind = sinkKind({
@@ -32,11 +33,13 @@ export const redisKind = sinkKind({
 
 function urlOf({ redisUrlEnv }: { redisUrlEnv: string }, { secrets, neededBy }: SinkContext): string {
   const url = secrets.require(redisUrlEnv, neededBy);
-  if (URL.canParse(url) && /^rediss?:$/.test(new URL(url).protocol)) return url;
+  if (isRedisUrl(url)) return url;
   throw new WaybillError(
     'secrets_invalid',
     `the secret ${redisUrlEnv}, needed by ${neededBy}, is not a Redis URL`,
-    { hint: 'use redis://user:password@host:6379/0, or rediss:// for TLS' },
+    {
+      hint: 'use redis://user:password@host:6379/0, or rediss:// for TLS, and %25 for a "%" in the password',
+    },
   );
 }
 

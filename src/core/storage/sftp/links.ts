@@ -33,6 +33,7 @@ export class SftpLinks {
     root.onReconnect(() => {
       this.#hasHardLinks = true;
       this.#isHardLinkProven = false;
+      this.#copies = true;
       this.#isSwapped = undefined;
     });
   }

@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
+import { closeAll } from '../../lib/lifecycle.ts';
 import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
 import { joinKey, type Key, listedKey, nameOf, parentOf } from '../key.ts';
 import type { Entry, FileIdentity, FileStat, ListOptions, Storage, UnreadableName } from '../storage.ts';
@@ -103,8 +104,14 @@ class FollowedLinks {
   }
 
   async close(): Promise<void> {
-    const opened = await Promise.all(this.#opened.values());
-    await Promise.all([this.#main, ...opened].map(({ storage }) => storage.close()));
+    const opened = await Promise.allSettled(this.#opened.values());
+    const open = opened.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    const closers = [this.#main, ...open].map(
+      ({ storage }) =>
+        async () =>
+          storage.close(),
+    );
+    await closeAll(...closers);
   }
 
   async *#listLevel(directory: Key | '', { onUnreadable, stamps, limit }: ListOptions): AsyncIterable<Entry> {
@@ -203,9 +210,12 @@ class FollowedLinks {
 
   #placeAt(root: string): Promise<RootedStorage> {
     if (root === this.#main.root) return Promise.resolve(this.#main);
-    const open = this.#opened.get(root) ?? this.#options.open(root).then((storage) => ({ storage, root }));
-    this.#opened.set(root, open);
-    return open;
+    const known = this.#opened.get(root);
+    if (known !== undefined) return known;
+    const opening = this.#options.open(root).then((storage) => ({ storage, root }));
+    this.#opened.set(root, opening);
+    opening.catch(() => this.#opened.delete(root));
+    return opening;
   }
 
   /** Finds the target of a link on a remote storage, one path segment at a time. */

@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { PGlite, Transaction as EmbeddedTransaction } from '@electric-sql/pglite';
 import { WaybillError } from '../../../core/lib/errors.ts';
+import { closeAll } from '../../../core/lib/lifecycle.ts';
 import { lockDatabase } from '../../database/database-lock.ts';
 import { type Statements, type Transaction, withSavepoints, type WritableDatabase } from './upsert.ts';
 
@@ -24,8 +25,7 @@ export async function openDirectory(
     return {
       ...embeddedTarget(client),
       close: async () => {
-        await client.close();
-        await unlock();
+        await closeAll(() => client.close(), unlock);
       },
     };
   } catch (error) {

@@ -15,6 +15,7 @@ import { text } from 'node:stream/consumers';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import t, { type Test } from 'tap';
 import { inParallel } from '../../../../src/core/lib/parallel.ts';
+import { ensureInstalled } from '../../../services/debian.ts';
 import { startRadosgw } from '../../../services/radosgw.ts';
 import { startSshd } from '../../../services/sshd.ts';
 import { document, type Ended, fingerprint, program } from '../../process.ts';
@@ -172,6 +173,40 @@ t.test('keeps foreign content, unless --force is confirmed', async (t) => {
     status: 0,
     stdout: /force_replace=1/,
   });
+  t.notOk(existsSync(path.join(cwd, 'www/precious')));
+});
+
+t.test('Ctrl-C, Ctrl-D and "n" at the question of --force publish nothing; "y" does', async (t) => {
+  await ensureInstalled('script');
+  const { cwd } = layOut(t);
+  mkdirSync(path.join(cwd, 'www'));
+  writeFileSync(path.join(cwd, 'www/precious'), 'x');
+  /** Runs the command on a terminal and presses the keys once the question is there. */
+  const answer = async (keys: string): Promise<{ status: number | null; shown: string }> => {
+    const command = `"${process.execPath}" "${program}" publish site www --force`;
+    const child = spawn('script', ['-qec', command, '/dev/null'], {
+      ...{ cwd, stdio: ['pipe', 'pipe', 'inherit'] },
+      env: { PATH: process.env['PATH'] ?? '', HOME: path.join(cwd, 'home'), TERM: 'xterm' },
+    });
+    const ended = once(child, 'exit') as Promise<[number | null]>;
+    let shown = '';
+    let isAsked = false;
+    for await (const chunk of child.stdout.setEncoding('utf8')) {
+      shown += chunk as string;
+      if (!isAsked && shown.includes('[y/N]')) child.stdin.write(keys);
+      isAsked = shown.includes('[y/N]');
+    }
+    child.stdin.end();
+    const [status] = await ended;
+    return { status, shown };
+  };
+  for (const keys of ['\x03', '\x04', 'n\r']) {
+    const { status, shown } = await answer(keys);
+    t.equal(status, 2, shown);
+    t.match(shown, /needs a confirmation[^]*add --yes/);
+    t.ok(existsSync(path.join(cwd, 'www/precious')));
+  }
+  t.match(await answer('y\r'), { status: 0, shown: /force_replace=1/ });
   t.notOk(existsSync(path.join(cwd, 'www/precious')));
 });
 

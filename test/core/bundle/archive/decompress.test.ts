@@ -104,3 +104,19 @@ t.test('damaged, truncated and extended gzip data, and other formats, throw malf
   await t.rejects(all(damaged), { code: 'malformed_archive' });
   await t.rejects(all(Buffer.from([0x50, 0x4b, 3, 4])), { message: /ZIP/ });
 });
+
+t.test('closes the input of another format', async (t) => {
+  let isClosed = false;
+  async function* input(): AsyncGenerator<Uint8Array> {
+    try {
+      for (let count = 0; count < 100; count += 1) yield Buffer.from([0x50, 0x4b, 3, 4, 0, 0, 0, 0]);
+    } finally {
+      isClosed = true;
+    }
+  }
+  const read = async (): Promise<void> => {
+    for await (const chunk of decompress(input())) t.fail(`${chunk.length} bytes`);
+  };
+  await t.rejects(read(), { code: 'malformed_archive', message: /ZIP/ });
+  t.ok(isClosed);
+});

@@ -4,7 +4,10 @@ import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { type LinkRequests, takesPathsSwapped } from '../../../../src/core/storage/sftp/links.ts';
+import { type LinkRequests, SftpLinks, takesPathsSwapped } from '../../../../src/core/storage/sftp/links.ts';
+import type { SftpDirectories } from '../../../../src/core/storage/sftp/sftp-directories.ts';
+import type { SftpNames } from '../../../../src/core/storage/sftp/sftp-names.ts';
+import type { SftpRoot } from '../../../../src/core/storage/sftp/sftp-root.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
@@ -64,4 +67,32 @@ t.test('a server without atomic replacement makes no links either', async (t) =>
   t.teardown(() => storage.close());
   t.equal(storage.replaceLink, undefined);
   t.equal(await storage.readLink(key('current')), null);
+});
+
+t.test('after a reconnect, a server may copy files although the one before could not', async (t) => {
+  let reconnect: () => void = () => undefined;
+  let copies = 0;
+  // Other users may write to the file, so it gets no hard link.
+  const file = { mode: 0o100666, size: 1 };
+  const root = {
+    onReconnect: (forget: () => void) => void (reconnect = forget),
+    lstat: async () => file,
+    at: (name: string) => name,
+    modes: { file: 0o644 },
+    ask: async () => undefined,
+    connected: async () => {
+      copies += 1;
+      throw Object.assign(new Error('Operation unsupported'), { code: 8 });
+    },
+  } as unknown as SftpRoot;
+  const directories = {
+    withParent: async (_key: string, work: () => Promise<void>) => work(),
+  } as unknown as SftpDirectories;
+  const links = new SftpLinks(root, directories, {} as unknown as SftpNames);
+  t.equal(await links.duplicate(key('a'), key('b')), null);
+  t.equal(await links.duplicate(key('a'), key('c')), null);
+  t.equal(copies, 1, 'this server is not asked again');
+  reconnect();
+  t.equal(await links.duplicate(key('a'), key('d')), null);
+  t.equal(copies, 2);
 });

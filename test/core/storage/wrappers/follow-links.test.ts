@@ -198,3 +198,36 @@ t.test('follows links of an SFTP server below the root', async (t) => {
   t.equal(await read(storage, 'tree/y.txt'), 'y');
   t.equal(await read(storage, 'dir/y.txt', entries.get('dir/y.txt')), 'y');
 });
+
+t.test('opens a directory of links_to again after a failure, and closes everything else', async (t) => {
+  const { top } = layOut(t, { 'one.txt': '../shared/a.txt' });
+  const root = path.join(top, 'root');
+  const closed: string[] = [];
+  const opened = async (directory: string): Promise<Storage> => {
+    const storage = await localStorage(directory, readOnly);
+    const close = storage.close.bind(storage);
+    storage.close = async () => {
+      closed.push(path.basename(directory));
+      await close();
+    };
+    return storage;
+  };
+  let failures = 1;
+  const open = async (directory: string): Promise<Storage> => {
+    failures -= 1;
+    if (failures >= 0) throw new Error('too many open files');
+    return opened(directory);
+  };
+  const linksTo = [path.join(top, 'shared')];
+  const storage = followLinks(await opened(root), { root, linksTo, open });
+  await t.rejects(listed(storage), { message: 'too many open files' });
+  t.equal((await listed(storage)).get('one.txt')?.type, 'file');
+  await storage.close();
+  t.same(closed.sort(), ['root', 'shared']);
+
+  failures = 1;
+  const broken = followLinks(await opened(root), { root, linksTo, open });
+  await t.rejects(listed(broken), { message: 'too many open files' });
+  await broken.close();
+  t.same(closed.sort(), ['root', 'root', 'shared']);
+});
