@@ -111,9 +111,9 @@ async function prepared(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
     onSent: bars.onBytes,
   }).catch((error: unknown) => {
     if (!(error instanceof WaybillError) || error.code !== 'malformed_archive') throw error;
-    throw new WaybillError(error.code, error.message.replace('the upload', `"${bundle}"`), {
+    throw withDetails(error, {
+      message: `"${bundle}": ${error.message}`,
       hint: 'name a directory, or an archive that waybill pack or tar made',
-      cause: error,
     });
   });
   return { ...upload, ...withBars(upload, bars) };
