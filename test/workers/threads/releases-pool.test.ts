@@ -39,5 +39,5 @@ t.test(
 t.test('a refused request keeps the hint and the findings of its error', async (t) => {
   const details = { hint: 'correct it', findings: [finding('error', 'no_files', 'files is empty')] };
   const refused = errorRecord(new WaybillError('invalid_bundle', 'the bundle is invalid', details));
-  t.throws(() => answerOf(structuredClone({ refused })), { code: 'invalid_bundle', ...details });
+  t.throws(() => answerOf<never>(structuredClone({ refused })), { code: 'invalid_bundle', ...details });
 });
