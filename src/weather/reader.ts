@@ -1,6 +1,6 @@
 import type { DatabaseConfig } from '../core/config/weather/databases.ts';
 import type { Clock } from '../core/lib/clock.ts';
-import { asWaybillError, WaybillError } from '../core/lib/errors.ts';
+import { asWaybillError, WaybillError, withDetails } from '../core/lib/errors.ts';
 import type { Secrets } from '../core/lib/secrets.ts';
 import { describeNetworkError } from '../core/lib/system-errors.ts';
 import type { WeatherDatabase } from './database/database.ts';
@@ -119,8 +119,8 @@ export async function inContext<T>(context: StartContext, work: () => Promise<T>
   try {
     return await work();
   } catch (thrown) {
-    const { code, message, hint, cause, findings } = asWaybillError(thrown);
-    throw new WaybillError(code, `${context}: ${message}`, { hint, cause, findings });
+    const error = asWaybillError(thrown);
+    throw withDetails(error, { message: `${context}: ${error.message}`, cause: error.cause });
   }
 }
 

@@ -1,7 +1,13 @@
 import type { Request, RequestHandler, Response } from 'express';
 import type { Current } from '../../core/lib/current.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
+import {
+  asWaybillError,
+  publicFinding,
+  type WaybillError,
+  withDetails,
+  withoutPaths,
+} from '../../core/lib/errors.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import { bundlePath, flag, freeText, type JsonSchema } from '../../core/lib/parameters.ts';
 import type { PublishingThreads } from '../../workers/threads/publishing-pool.ts';
@@ -266,9 +272,13 @@ export async function askReleases(
  */
 export function disclosed(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
-  const { code, message, hint, cause } = error;
+  const { code, message, findings, cause } = error;
   if (isConcealed(code)) return error;
-  return new WaybillError(code, withoutPaths(message), { hint, cause });
+  return withDetails(error, {
+    message: withoutPaths(message),
+    findings: findings.map(publicFinding),
+    cause,
+  });
 }
 
 function send(res: Response, kind: string, document: object): void {

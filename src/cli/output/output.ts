@@ -104,11 +104,9 @@ export function printError(error: WaybillError, options: { color: boolean }): vo
   if (error.hint !== undefined) line(`${style.cyan('next')}   ${error.hint}`);
 }
 
-/** Reports whether the message of an error already includes a finding. */
+/** Reports whether the message of an error already includes a finding. It lists all missing secrets. */
 function isInMessage(message: string, found: Finding): boolean {
-  const [, name] = found.code === 'secret_missing' ? (/^the secret (\S+), /.exec(found.message) ?? []) : [];
-  if (name !== undefined) return message.includes(` ${name} (needed by `);
-  return message.includes(describeFinding(found));
+  return found.code === 'secret_missing' || message.includes(describeFinding(found));
 }
 
 /** Formats rows in columns as wide as their widest cell, without trailing spaces or empty columns. */

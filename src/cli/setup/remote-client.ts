@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { type Client, connect, exchangedToken, type TokenSource } from '../../client/client.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { WaybillError, withDetails } from '../../core/lib/errors.ts';
 import { formatDuration, parseDuration } from '../../core/lib/settings/sizes-and-durations.ts';
 import { describeFileError } from '../../core/lib/system-errors.ts';
 import { isMistyped } from '../../core/lib/token.ts';
@@ -154,11 +154,7 @@ export async function withRemedies<T>({ to }: RemoteFlags, work: () => Promise<T
     if (!(error instanceof WaybillError)) throw error;
     const hint = remedyFor(error, to);
     if (hint === error.hint || hint === undefined) throw error;
-    throw new WaybillError(error.code, error.message, {
-      hint,
-      findings: error.findings,
-      cause: error,
-    });
+    throw withDetails(error, { hint });
   }
 }
 

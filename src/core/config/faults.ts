@@ -1,6 +1,5 @@
 import { type Finding, finding } from '../lib/errors.ts';
 import type { KeyPath, SettingProblem } from '../lib/settings/check.ts';
-import { isNumeric } from '../lib/settings/kinds.ts';
 import { nearest } from '../lib/text.ts';
 import type { YamlText } from './yaml-text.ts';
 
@@ -82,13 +81,13 @@ function faultOf(problem: SettingProblem): Fault {
   const { path } = problem;
   switch (problem.kind) {
     case 'value': {
-      const { found, expected, refusal, choices } = problem;
+      const { found, expected, isNumeric, refusal, choices } = problem;
       const { reason, expected: wanted } = refusal;
       if (isMapWithoutSpace(found, expected)) return fault('invalid_value', path, addSpace(found, expected));
       const why = reason === undefined ? '' : `: ${reason}`;
       const said =
         wanted === undefined || typeof found === 'string'
-          ? `found ${describe(found, { path, expected })}${why}`
+          ? `found ${describe(found, { path, isNumeric })}${why}`
           : String(reason);
       return fault(
         'invalid_value',
@@ -167,7 +166,7 @@ function addSpace(found: string, expected: string): string {
 }
 
 /** Describes a value for use in a message. If it could be a secret, it is not included. */
-function describe(value: unknown, place: { path: KeyPath; expected: string }): string {
+function describe(value: unknown, place: { path: KeyPath; isNumeric: boolean }): string {
   if (value === null || value === undefined) return 'nothing (null)';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   if (typeof value === 'object') return 'a map';
@@ -196,13 +195,13 @@ const shown = new Set(
 
 function mayBeSecret(
   value: string | number | boolean,
-  { path, expected }: { path: KeyPath; expected: string },
+  { path, isNumeric }: { path: KeyPath; isNumeric: boolean },
 ): boolean {
   const key = path.findLast((step) => typeof step === 'string');
   if (path[0] === 'upload_tokens' && key !== 'pipelines') return true;
   // This depends on the kind of value rather than the name. A number with a typo is not a secret.
   if (
-    isNumeric(expected) &&
+    isNumeric &&
     /^[-+]?\d{1,9}([.,]\d{1,9})?\s?[a-z%]{0,8}$|^(true|false|yes|no|on|off)$/i.test(String(value))
   )
     return false;

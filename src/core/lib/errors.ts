@@ -46,6 +46,21 @@ export class WaybillError extends Error {
   }
 }
 
+/** Returns the error with other details. Its details that are not given stay, and it becomes the cause. */
+export function withDetails(
+  error: WaybillError,
+  { message = error.message, ...details }: ErrorDetails & { message?: string },
+): WaybillError {
+  const { hint, findings, retryAfterSeconds } = error;
+  return new WaybillError(error.code, message, {
+    hint,
+    findings,
+    retryAfterSeconds,
+    cause: error,
+    ...details,
+  });
+}
+
 /** An error as plain data, for records, JSON documents and messages to other threads. */
 export interface ErrorRecord {
   code: ErrorCode;
@@ -76,6 +91,11 @@ export function errorRecord(thrown: unknown): ErrorRecord {
     retryable: error.retryable,
     findings: error.findings,
   };
+}
+
+/** Returns the error of a record. */
+export function recordedError({ code, message, hint, findings }: ErrorRecord): WaybillError {
+  return new WaybillError(code, message, { hint: hint ?? undefined, findings });
 }
 
 export function hasCode(thrown: unknown, code: ErrorCode): boolean {

@@ -2,7 +2,7 @@ import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { type CatalogState, isCommittedSince } from '../catalog/catalog.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../lib/errors.ts';
+import { type ErrorRecord, errorRecord, type Finding, recordedError, WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import type { Occurrence } from '../notify/event.ts';
 import type { Owner } from '../storage/identity.ts';
@@ -198,10 +198,7 @@ class DestinationPublication {
  * empty.
  */
 function onlyBundle({ bundles: [selected], error }: BundleSelection): SourceBundle {
-  if (error !== null) {
-    const { code, message, hint, findings } = error;
-    throw new WaybillError(code, message, { findings, hint: hint ?? undefined });
-  }
+  if (error !== null) throw recordedError(error);
   if (selected !== undefined) return selected.bundle;
   throw new WaybillError('bundle_not_found', 'the source no longer has a bundle');
 }

@@ -92,8 +92,6 @@ export async function measure(
   return { size, digest: finishDigest(hash) };
 }
 
-const nameEnds = '": ';
-
 /** Throws `body_mismatch` if the size or digest isn't the expected one. `name` is used in the message. */
 export function checkBody(
   name: string,
@@ -103,7 +101,7 @@ export function checkBody(
   if (actual.size !== expected.size)
     throw new WaybillError(
       'body_mismatch',
-      `"${name}${nameEnds}${actual.size} bytes were read, but ${expected.size} were expected`,
+      `"${name}": ${actual.size} bytes were read, but ${expected.size} were expected`,
       {
         hint: 'the source changed while it was read; run again when it is complete',
       },
@@ -111,28 +109,11 @@ export function checkBody(
   if (expected.digest !== undefined && actual.digest !== expected.digest)
     throw new WaybillError(
       'body_mismatch',
-      `"${name}${nameEnds}the bytes have the digest ${actual.digest}, but ${expected.digest} was expected`,
+      `"${name}": the bytes have the digest ${actual.digest}, but ${expected.digest} was expected`,
       {
         hint: 'the source changed, or its manifest declares a wrong digest; correct the bundle and run again',
       },
     );
-}
-
-/**
- * Waits for `write`. If it fails with `body_mismatch`, replaces the file's name in the message by `name`.
- * Otherwise, users would see the name of a staging file, which means nothing to them.
- */
-export async function namingBody<T>(name: string, write: Promise<T>): Promise<T> {
-  try {
-    return await write;
-  } catch (error) {
-    if (!(error instanceof WaybillError) || error.code !== 'body_mismatch') throw error;
-    const what = error.message.slice(error.message.lastIndexOf(nameEnds) + nameEnds.length);
-    throw new WaybillError('body_mismatch', `"${name}${nameEnds}${what}`, {
-      cause: error,
-      hint: error.hint,
-    });
-  }
 }
 
 /**
@@ -142,7 +123,7 @@ export async function namingBody<T>(name: string, write: Promise<T>): Promise<T>
 export async function collect(
   name: string,
   body: Body,
-  { signal, digest, onBytes }: WriteOptions,
+  { signal, digest, onBytes, outputName = name }: WriteOptions,
 ): Promise<{ bytes: Uint8Array } & Pick<Written, 'size' | 'digest'>> {
   const hash = startDigest();
   let only: Uint8Array | null = null;
@@ -162,7 +143,7 @@ export async function collect(
     onBytes?.(chunk.byteLength);
   }
   const read = { size, digest: finishDigest(hash) };
-  checkBody(name, read, { size: body.size, digest });
+  checkBody(outputName, read, { size: body.size, digest });
   return { ...read, bytes: all ?? only ?? new Uint8Array() };
 }
 

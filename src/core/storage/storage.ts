@@ -248,6 +248,8 @@ export interface WriteOptions {
   mode: WriteMode;
   /** The digest that the body must have. */
   digest?: Digest;
+  /** The name of the body in a `body_mismatch`. Default: the key, which users do not know if it is staged. */
+  outputName?: string;
   /**
    * Only writes if this is the version that is currently stored, and otherwise throws `storage_conflict`.
    * Requires `conditionalWrites` to be `full`.

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import type { ResourceLimits } from 'node:worker_threads';
 import { Piscina } from 'piscina';
-import { asWaybillError, errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { asWaybillError, errorRecord, recordedError, WaybillError } from '../../core/lib/errors.ts';
 import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
 import { withinRunTimeout } from '../../core/publish/deadlines.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
@@ -190,8 +190,7 @@ function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcesso
 
 function resultOf<Result>(outcome: ThreadOutcome<Result>): Result {
   if (outcome.ok) return outcome.result;
-  const { code, message, hint, findings } = outcome.error;
-  throw new WaybillError(code, message, { hint: hint ?? undefined, findings });
+  throw recordedError(outcome.error);
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/lib/clock.ts';
-import { type ErrorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { type ErrorRecord, recordedError, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
@@ -138,8 +138,7 @@ export type AnswerOutcome<Answer> = { answer: Answer } | { refused: ErrorRecord 
 /** Returns the answer. Throws the error of a refused request. */
 export function answerOf<Answer>(outcome: AnswerOutcome<Answer>): Answer {
   if ('answer' in outcome) return outcome.answer;
-  const { code, message, hint } = outcome.refused;
-  throw new WaybillError(code, message, { hint: hint ?? undefined });
+  throw recordedError(outcome.refused);
 }
 
 interface AnsweringPool<Request, Answer> {

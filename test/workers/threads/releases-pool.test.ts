@@ -1,9 +1,9 @@
 import t from 'tap';
 import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { WaybillError } from '../../../src/core/lib/errors.ts';
+import { errorRecord, finding, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { releasesPool } from '../../../src/workers/threads/publishing-pool.ts';
+import { answerOf, releasesPool } from '../../../src/workers/threads/publishing-pool.ts';
 import type { ReleasesRequest } from '../../../src/workers/threads/releases-request.ts';
 import { runSettings } from '../../../src/workers/threads/run-settings.ts';
 
@@ -35,3 +35,9 @@ t.test(
     await t.rejects(pool.ask(list, stop.signal), { code: 'aborted' }, 'which is no longer server_busy');
   },
 );
+
+t.test('a refused request keeps the hint and the findings of its error', async (t) => {
+  const details = { hint: 'correct it', findings: [finding('error', 'no_files', 'files is empty')] };
+  const refused = errorRecord(new WaybillError('invalid_bundle', 'the bundle is invalid', details));
+  t.throws(() => answerOf<never>(structuredClone({ refused })), { code: 'invalid_bundle', ...details });
+});

@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { WaybillError } from '../../../core/lib/errors.ts';
+import { WaybillError, withDetails } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { currentUserName, userName } from '../../../core/lib/unsafe-path.ts';
 import { requireMakeableRoot } from '../../../core/storage/local/local-root.ts';
@@ -89,7 +89,7 @@ function ofWhom(error: unknown, there: string): unknown {
   const { code, hint = 'correct the path' } = error;
   const isDenied = error.cause !== undefined && ['storage_denied', 'storage_unavailable'].includes(code);
   const owner = isDenied ? `: ${there} ${describeOwner(there)}` : '';
-  return new WaybillError(code, `${error.message}${owner}`, { hint, cause: error });
+  return withDetails(error, { message: `${error.message}${owner}`, hint });
 }
 
 /**

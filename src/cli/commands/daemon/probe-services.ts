@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import type { BullmqConfig } from '../../../core/config/config.ts';
 import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
 import type { CoreContext } from '../../../core/context.ts';
-import { type ErrorRecord, hasCode, WaybillError } from '../../../core/lib/errors.ts';
+import { hasCode, recordedError, WaybillError } from '../../../core/lib/errors.ts';
 import { silentLog } from '../../../core/lib/log.ts';
 import { onAbort } from '../../../core/lib/on-abort.ts';
 import { reachServer } from '../../../core/lib/reach-server.ts';
@@ -97,7 +97,7 @@ export async function trySource(
   const options = { readOnly: true, mustExist: true, dryRun: true };
   return opened(context, location, options, signal, async (storage) => {
     const { latencyMs, rights } = await probeStorage(storage, context.clock, { write: false });
-    if (rights.list.error !== null) throw asThrown(rights.list.error);
+    if (rights.list.error !== null) throw recordedError(rights.list.error);
     return `reached and listed; ${milliseconds(latencyMs)}`;
   });
 }
@@ -118,7 +118,7 @@ export async function tryDestination(
     return await opened(context, location, { ...options, mustExist: true }, signal, async (storage) => {
       const probe = await probeStorage(storage, context.clock, { write: true });
       const refusal = firstRefusal(probe);
-      if (refusal !== null) throw asThrown(refusal);
+      if (refusal !== null) throw recordedError(refusal);
       const alone =
         probe.conditionalWrites === 'none'
           ? '; honors no conditional writes: let one publisher write there at a time'
@@ -155,10 +155,6 @@ async function opened(
     release();
     await storage.close();
   }
-}
-
-function asThrown({ code, message, hint, findings }: ErrorRecord): WaybillError {
-  return new WaybillError(code, message, { hint: hint ?? undefined, findings });
 }
 
 function milliseconds(latency: Probe['latencyMs']): string {

@@ -2,7 +2,13 @@ import type { Config, PipelineConfig } from '../../../core/config/config.ts';
 import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { type Clock, systemClock } from '../../../core/lib/clock.ts';
-import { asWaybillError, type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
+import {
+  asWaybillError,
+  type ErrorRecord,
+  errorRecord,
+  WaybillError,
+  withDetails,
+} from '../../../core/lib/errors.ts';
 import { silentLog } from '../../../core/lib/log.ts';
 import { inParallel } from '../../../core/lib/parallel.ts';
 import type { Secrets } from '../../../core/lib/secrets.ts';
@@ -231,9 +237,5 @@ async function inTime(run: ProbeTask['run'], clock: Clock): Promise<string> {
 function explained(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
   if (error.hint !== undefined) return error;
-  return new WaybillError(error.code, error.message, {
-    hint: 'correct this setting, or what it names',
-    cause: error,
-    findings: error.findings,
-  });
+  return withDetails(error, { hint: 'correct this setting, or what it names' });
 }

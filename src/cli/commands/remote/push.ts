@@ -5,7 +5,7 @@ import { type PreparedUpload, prepareUpload } from '../../../client/bundle.ts';
 import type { Client, Plan, PushOptions, PushOutcome } from '../../../client/client.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
 import type { PackSettings } from '../../../core/bundle/pack/pack-settings.ts';
-import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
+import { describeFinding, type Finding, WaybillError, withDetails } from '../../../core/lib/errors.ts';
 import { formatSize, parseSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { columns, type Output, reasonText, signOf } from '../../output/output.ts';
@@ -111,9 +111,9 @@ async function prepared(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
     onSent: bars.onBytes,
   }).catch((error: unknown) => {
     if (!(error instanceof WaybillError) || error.code !== 'malformed_archive') throw error;
-    throw new WaybillError(error.code, error.message.replace('the upload', `"${bundle}"`), {
+    throw withDetails(error, {
+      message: `"${bundle}": ${error.message}`,
       hint: 'name a directory, or an archive that waybill pack or tar made',
-      cause: error,
     });
   });
   return { ...upload, ...withBars(upload, bars) };
@@ -200,12 +200,7 @@ async function located<T>(locate: (finding: Finding) => Finding, work: () => Pro
     return await work();
   } catch (error) {
     if (!(error instanceof WaybillError) || error.findings.length === 0) throw error;
-    const { code, message, hint, findings } = error;
-    throw new WaybillError(code, message, {
-      findings: findings.map(locate),
-      cause: error,
-      hint,
-    });
+    throw withDetails(error, { findings: error.findings.map(locate) });
   }
 }
 

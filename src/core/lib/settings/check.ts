@@ -7,7 +7,14 @@ export type KeyPath = readonly (string | number)[];
 
 /** A problem at some location in a document. `expected` describes a valid value for the setting there. */
 export type SettingProblem = { path: KeyPath } & (
-  | { kind: 'value'; found: unknown; expected: string; refusal: ValueRefusal; choices: readonly string[] }
+  | {
+      kind: 'value';
+      found: unknown;
+      expected: string;
+      isNumeric: boolean;
+      refusal: ValueRefusal;
+      choices: readonly string[];
+    }
   | { kind: 'missing'; expected: string }
   | { kind: 'unknown key'; known: readonly string[] }
   | { kind: 'bad name'; expected: string }
@@ -86,7 +93,8 @@ function problemOf({ type, path, context = {}, message: expected }: joi.Validati
         reason: context['reason'] as string | undefined,
         expected: context['expected'] as string | undefined,
       };
-      return { kind: 'value', path, found: context.value, expected, refusal, choices };
+      const isNumeric = context['isNumeric'] === true;
+      return { kind: 'value', path, found: context.value, expected, isNumeric, refusal, choices };
     }
   }
 }

@@ -23,10 +23,11 @@ export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
   return schema as joi.Schema<T>;
 }
 
-function labelledSchema(form: ValueForm, { expected }: SettingDescription): joi.Schema {
+function labelledSchema(form: ValueForm, { expected, isNumeric }: SettingDescription): joi.Schema {
   // joi takes thirty times as long if the message is set directly. So set a label, and let
   // `validationOptions` use it as the message of every failure.
   const labelled = bareSchema(form, expected).label(expected);
+  if (isNumeric === true) return labelled.error(reportNumber);
   if (form.kind === 'map') return labelled.error(reportKnownKeys(Object.keys(form.keys)));
   return form.kind === 'map by name' ? labelled.error(reportNames(form.names.expected)) : labelled;
 }
@@ -109,6 +110,11 @@ function reportKnownKeys(known: string[]): joi.ValidationErrorFunction {
       if (report.code === 'object.unknown') (report.local as Record<string, unknown>)['known'] ??= known;
     return reports;
   };
+}
+
+function reportNumber(reports: joi.ErrorReport[]): joi.ErrorReport[] {
+  for (const report of reports) (report.local as Record<string, unknown>)['isNumeric'] = true;
+  return reports;
 }
 
 function reportNames(expected: string): joi.ValidationErrorFunction {

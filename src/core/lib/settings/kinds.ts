@@ -49,30 +49,12 @@ import {
  */
 
 /** Declares a kind of value. `title` is its name in editors, and in the type column of the reference. */
-function expects<T, R = T>(
+export function expects<T, R = T>(
   form: ValueForm,
   expected: string,
   more: Partial<SettingDescription> = {},
 ): Setting<T, false, R> {
   return new Setting<T, false, R>(form, { expected, ...more });
-}
-
-/** The phrases of all kinds that are a boolean or a number, with or without a unit. */
-const numeric = new Set<string>();
-
-/** Like `expects`, but for numbers, which cannot be secrets even if there is a typo. */
-function expectsNumber<T, R = T>(
-  form: ValueForm,
-  expected: string,
-  more?: Partial<SettingDescription>,
-): Setting<T, false, R> {
-  numeric.add(expected);
-  return expects<T, R>(form, expected, more);
-}
-
-/** Reports whether the phrase belongs to a boolean or a number. */
-export function isNumeric(expected: string): boolean {
-  return numeric.has(expected);
 }
 
 /** Creates each setting once, when it is first used. Settings never change, so they can be shared. */
@@ -186,7 +168,9 @@ function is(test: (value: string) => boolean, reason: string): (value: string) =
   return (value) => (test(value) ? { ok: true, value } : { ok: false, reason });
 }
 
-export const boolean = shared(() => expectsNumber<boolean>({ kind: 'boolean' }, 'true or false'));
+export const boolean = shared(() =>
+  expects<boolean>({ kind: 'boolean' }, 'true or false', { isNumeric: true }),
+);
 
 export function booleanOr<W extends string>(...words: W[]): Setting<boolean | W, false, boolean | W> {
   return expects(
@@ -197,7 +181,9 @@ export function booleanOr<W extends string>(...words: W[]): Setting<boolean | W,
 }
 
 export const integer = shared((min: number, max: number) =>
-  expectsNumber<number>({ kind: 'number', isWhole: true, min, max }, `a whole number from ${min} to ${max}`),
+  expects<number>({ kind: 'number', isWhole: true, min, max }, `a whole number from ${min} to ${max}`, {
+    isNumeric: true,
+  }),
 );
 
 export const ratio = shared(() =>
@@ -217,10 +203,10 @@ export const duration = shared(({ atLeast, atMost }: { atLeast: string; atMost: 
     if (ms < min) return { reason: `it is less than ${atLeast}` };
     return ms > max ? { reason: `it is more than ${atMost}` } : null;
   };
-  return expectsNumber<string, Duration>(
+  return expects<string, Duration>(
     { kind: 'text', pattern: new RegExp(durationPattern), check },
     'a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
-    { title: `duration, ${atLeast} to ${atMost}`, resolve: resolveDuration, unit: 'ms' },
+    { title: `duration, ${atLeast} to ${atMost}`, isNumeric: true, resolve: resolveDuration, unit: 'ms' },
   );
 });
 
@@ -229,10 +215,10 @@ export const instant = shared(() =>
 );
 
 export const size = shared(({ atLeast }: { atLeast: number }) =>
-  expectsNumber<string | number, number>(
+  expects<string | number, number>(
     textOrWhole(sizePattern, (value) => (parseSize(value) ?? -1) >= atLeast, { min: atLeast, max: null }),
     'a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
-    { title: 'size', resolve: resolveSize },
+    { title: 'size', isNumeric: true, resolve: resolveSize },
   ),
 );
 
@@ -244,22 +230,22 @@ export const mode = shared(({ owner }: { owner: readonly number[] }) => {
   const pattern = `^0?[${owner.join('')}][0-7][0145]$`;
   const check = (value: number): ValueRefusal | null => (new RegExp(pattern).test(String(value)) ? null : {});
   const text: TextForm = { kind: 'text', pattern: new RegExp(pattern) };
-  return expectsNumber<string | number, number>(
+  return expects<string | number, number>(
     { kind: 'either', forms: [text, { kind: 'number', isWhole: true, min: 0, max: 777, check }] },
     `three octal digits that begin with ${owner.join(' or ')} and end with 0, 1, 4 or 5`,
-    { title: 'mode', resolve: (value: string | number) => parseInt(String(value), 8) },
+    { title: 'mode', isNumeric: true, resolve: (value: string | number) => parseInt(String(value), 8) },
   );
 });
 
 export const amount = shared(() =>
-  expectsNumber<string | number, Amount>(
+  expects<string | number, Amount>(
     textOrWhole(amountPattern, (value) => parseAmount(value) !== undefined, { min: 0, max: 999_999_999 }),
     'a number such as 100, or a share such as 20%',
-    { title: 'number or share', resolve: resolveAmount },
+    { title: 'number or share', isNumeric: true, resolve: resolveAmount },
   ),
 );
 
-function textOrWhole(
+export function textOrWhole(
   pattern: string,
   isOne: (value: string) => boolean,
   range: Pick<NumberForm, 'min' | 'max'>,
@@ -317,4 +303,3 @@ export function variantsOr<M extends Settings, S extends Setting>(
 ): Setting<AcceptedBy<M[keyof M] | S>, false, ResolvedBy<M[keyof M] | S>> {
   return expects({ kind: 'variants', discriminator, maps, otherwise }, expected);
 }
-export { expectsNumber, textOrWhole };

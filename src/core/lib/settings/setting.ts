@@ -87,6 +87,8 @@ export interface SettingDescription {
   expected: string;
   /** The name of this kind of value in editors, and in the type column of the reference. */
   title?: string;
+  /** A boolean or a number, with or without a unit. These cannot be secrets, even if there is a typo. */
+  isNumeric?: boolean;
   isRequired?: boolean;
   initial?: { value: unknown } | 'of its keys';
   description?: string;

@@ -2,7 +2,6 @@ import type { Lease } from '../../catalog/lease/lease.ts';
 import { stagingOf } from '../../catalog/lease/staged-copies.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { inParallel } from '../../lib/parallel.ts';
-import { namingBody } from '../../storage/body.ts';
 import type { Move } from '../../storage/capabilities.ts';
 import { joinKey, type Key, keyOf } from '../../storage/key.ts';
 import { canRename, type ObjectHeaders, type RenamingStorage } from '../../storage/storage.ts';
@@ -205,15 +204,15 @@ export class Attempt {
       this.applied.linked.add(output.path);
       onBytes?.(output.size);
     } else {
-      const written = storage.write(key, output.body, {
+      await storage.write(key, output.body, {
         mode,
         digest: output.digest,
+        outputName: output.path,
         headers: headersOf(output),
         isContent: true,
         signal: this.#abort,
         onBytes,
       });
-      await namingBody(output.path, written);
       this.applied.written.add(output.path);
     }
     onOutput?.(output.path);

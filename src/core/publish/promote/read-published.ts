@@ -2,7 +2,7 @@ import { type Catalog, type OutputRecord, publishedBy } from '../../catalog/cata
 import { readState, requireCatalog } from '../../catalog/catalog-store.ts';
 import { managedPaths } from '../../catalog/managed-paths.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { WaybillError } from '../../lib/errors.ts';
+import { WaybillError, withDetails } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { describeBundlePath, parseRelativePath } from '../../lib/paths.ts';
 import { placeAt, placeOf, releaseNamed } from '../../releases/bundle-place.ts';
@@ -83,7 +83,7 @@ function finishedCatalog({ name }: PromotedContent, path: string, read: () => Ca
     catalog = read();
   } catch (error) {
     if (!(error instanceof WaybillError)) throw error;
-    throw new WaybillError(error.code, `${where}: ${error.message}`, { hint: error.hint, cause: error });
+    throw withDetails(error, { message: `${where}: ${error.message}` });
   }
   if (catalog.pending === null) return catalog;
   throw new WaybillError(

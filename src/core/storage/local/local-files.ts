@@ -253,7 +253,7 @@ async function writeStream(
   key: Key,
   create: () => number,
   body: Body,
-  { digest, signal, onBytes }: WriteOptions,
+  { digest, signal, onBytes, outputName = key }: WriteOptions,
 ): Promise<Written> {
   const target = create();
   const flusher = new EarlyFlusher(target);
@@ -275,7 +275,7 @@ async function writeStream(
     }
     await writing;
     const written = { size, digest: finishDigest(hash), version: null };
-    checkBody(key, written, { size: body.size, digest });
+    checkBody(outputName, written, { size: body.size, digest });
     return written;
   } finally {
     await Promise.allSettled([writing, flusher.settled()]);

@@ -228,7 +228,7 @@ class UploadedParts {
         }
       }
       const read = { size, digest: finishDigest(hash) };
-      checkBody(this.#upload.key, read, { size: body.size, digest: write.digest });
+      checkBody(write.outputName ?? this.#upload.key, read, { size: body.size, digest: write.digest });
       if (part !== null) await this.#send(part, filled, release);
       release = () => undefined;
       await Promise.all(this.#active);

@@ -121,7 +121,7 @@ async function writeLarge(
   );
   try {
     const read = await writePieces(lanes, body, options);
-    checkBody(key, read, { size: body.size, digest: options.digest });
+    checkBody(options.outputName ?? key, read, { size: body.size, digest: options.digest });
     // The address may belong to several machines, each of which has to store its part. The first one doesn't
     // report the full size until they have.
     await finishAll(await lanes.settle());

@@ -1,4 +1,4 @@
-import { WaybillError } from '../../../core/lib/errors.ts';
+import { type WaybillError, withDetails } from '../../../core/lib/errors.ts';
 import { databaseError } from '../../database/database-errors.ts';
 import { placeKeys } from '../documents/places.ts';
 import { BrokenDocument, type Loadable, type PlaceTable, reasonOf, type Row } from '../documents/rows.ts';
@@ -109,7 +109,7 @@ export function failure(thrown: unknown): WaybillError {
       : code === '3F000' || code === '42P01'
         ? 'add --create-tables to create the tables'
         : error.hint;
-  return new WaybillError(error.code, error.message, { hint, cause: error.cause });
+  return withDetails(error, { hint, cause: error.cause });
 }
 
 type LoadableObservation = Loadable & { family: 'observation' };

@@ -147,3 +147,12 @@ t.test('completion: ids come from the daemon', (t) => {
   t.same(words('releases', 'list', '--to', 'http://127.0.0.1:1', '-p', ''), [], 'no daemon');
   t.end();
 });
+
+t.test('push: a file that is no archive is named as it is, even if the name has a "$&"', (t) => {
+  writeFileSync(path.join(place, 'a $& b'), 'x');
+  t.match(run(['push', 'a $& b', '-p', 'uploads'], { WAYBILL_TOKEN: tokens.TOKEN_BOTH }), {
+    status: 1,
+    stderr: /^error {2}"a \$& b": the upload is not a tar archive\n/,
+  });
+  t.end();
+});
