@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { isObject } from '../lib/json-document.ts';
 
 /**
  * All acts that can be in the trail, with a sentence about each for `docs/audit.md`. To audit a new route or
@@ -203,4 +202,8 @@ function isRecord(value: unknown): value is AuditRecord {
     typeof actor['type'] === 'string' &&
     (actor['id'] === null || typeof actor['id'] === 'string')
   );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -2,7 +2,6 @@ import canonicalize from 'canonicalize';
 import { type Digest, digestOf, hexOf, parseDigest } from '../lib/digest.ts';
 import { type Finding, finding } from '../lib/errors.ts';
 import { type Instant, parseInstant } from '../lib/instant.ts';
-import { isObject } from '../lib/json-document.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { foldedPath } from '../lib/text.ts';
 import { maxListedFiles, maxPathSegments } from './limits.ts';
@@ -240,6 +239,10 @@ function digestVerdict(text: string): FieldVerdict<Digest> {
   return digest === undefined
     ? { ok: false, reason: 'is not "sha256:" and 64 lower-case hexadecimal digits' }
     : { ok: true, value: digest };
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function nameOfType(value: JsonValue): string {

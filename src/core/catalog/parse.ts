@@ -1,4 +1,3 @@
-import { errorMessage } from '../lib/errors.ts';
 import { positionsIn } from '../lib/located-json/decode.ts';
 import { examineJson } from '../lib/located-json/examine.ts';
 import { measureJson } from '../lib/located-json/measure.ts';
@@ -75,7 +74,7 @@ function parseJson(bytes: Uint8Array): Record<string, unknown> {
     return asObject(document, '');
   } catch (error) {
     if (error instanceof Malformed) throw error;
-    throw new Malformed('', `is not JSON: ${errorMessage(error)}`);
+    throw new Malformed('', `is not JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 

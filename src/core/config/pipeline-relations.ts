@@ -1,4 +1,3 @@
-import { isObject } from '../lib/json-document.ts';
 import { check, type KeyPath } from '../lib/settings/check.ts';
 import type { PathBase } from '../lib/settings/parse-values.ts';
 import type { StorageRoot } from '../storage/backend.ts';
@@ -194,7 +193,11 @@ export function textOf(value: unknown, key: string): string | undefined {
   return typeof text === 'string' ? text : undefined;
 }
 
+export function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** Returns the value if it is a map. For anything else, returns an empty map. */
 export function mapIn(value: unknown): Record<string, unknown> {
-  return isObject(value) ? value : {};
+  return isMap(value) ? value : {};
 }

@@ -70,15 +70,10 @@ export interface ErrorRecord {
   findings: readonly Finding[];
 }
 
-/** Returns the message of whatever was thrown. */
-export function errorMessage(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
-}
-
 /** Returns a `WaybillError` as it is, and turns anything else into an `internal_error`. */
 export function asWaybillError(thrown: unknown): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
-  const message = errorMessage(thrown);
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
   return new WaybillError('internal_error', message, { cause: thrown });
 }
 

@@ -11,8 +11,8 @@ export function jsonDocument(kind: string, body: object, indent: number): string
 }
 
 function inSnakeCase(_key: string, value: unknown): unknown {
-  if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [snakeCase(key), inner]));
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [snakeCase(key), inner as unknown]));
 }
 
 function snakeCase(name: string): string {
@@ -22,13 +22,8 @@ function snakeCase(name: string): string {
 /** Returns a parsed document with names in camel case: the reverse of `jsonDocument`. */
 export function inCamelCase(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inCamelCase);
-  if (!isObject(value)) return value;
+  if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [camelCase(key), inCamelCase(inner)]),
   );
-}
-
-/** Reports whether a parsed value is an object: a map of names, not an array. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,5 @@
 import type { ErrorObject } from 'ajv';
 import { distance } from 'fastest-levenshtein';
-import { isObject } from '../lib/json-document.ts';
 import { escapePointer } from '../lib/located-json/measure.ts';
 import { quoted } from '../lib/text.ts';
 import { validate } from './generated/full-validator.js';
@@ -69,6 +68,10 @@ function clip(value: unknown, limit: number, depth: number): unknown {
     Object.defineProperty(kept, key, { value: inner, enumerable: true, configurable: true, writable: true });
   }
   return kept;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The known properties. If one of them is missing, this does not compile. */

@@ -1,5 +1,4 @@
 import { sign, verify } from 'node:crypto';
-import { isObject } from '../lib/json-document.ts';
 import { quoted } from '../lib/text.ts';
 import { type KeyId, type Parsed, refuse } from './minisign-text.ts';
 import type { PublicKey } from './public-key.ts';
@@ -56,6 +55,10 @@ function isEnvelope(value: unknown): value is Envelope {
         isObject(each) && typeof each['keyid'] === 'string' && typeof each['sig'] === 'string',
     )
   );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
 }
 
 /** Returns the bytes that are signed, in the pre-authentication encoding of DSSE. */

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import { isObject } from '../../core/lib/json-document.ts';
 import { type Log, silentLog } from '../../core/lib/log.ts';
 import type { TracedEvent } from '../../core/notify/event.ts';
 import type { AbandonedEvent, Ended, Outbox, OutboxEvent } from '../../core/notify/outbox.ts';
@@ -10,7 +9,7 @@ import { noteDelivery, RedisUndelivered } from './deliveries.ts';
 import { RedisLink } from './link.ts';
 import type { RedisServer } from './redis-client.ts';
 import { pairsOf } from './scripts.ts';
-import { isEvent, jsonOf } from './shapes.ts';
+import { isEvent, isObject, jsonOf } from './shapes.ts';
 
 interface BullmqEventsOptions extends RedisServer {
   clock: Clock;

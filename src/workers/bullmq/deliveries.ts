@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { isObject } from '../../core/lib/json-document.ts';
 import type { Log } from '../../core/lib/log.ts';
 import {
   type Claim,
@@ -19,7 +18,7 @@ import {
 } from '../queue/run-record.ts';
 import type { RedisLink } from './link.ts';
 import { pairsOf } from './scripts.ts';
-import { isEvent, jsonOf } from './shapes.ts';
+import { isEvent, isObject, jsonOf } from './shapes.ts';
 
 interface RedisUndeliveredOptions {
   link: RedisLink;

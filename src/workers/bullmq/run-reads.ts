@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { isObject } from '../../core/lib/json-document.ts';
 import type { KeptBundles, LastSuccess, PipelineOverview, QueueDepth, RunQuery } from '../queue/job-queue.ts';
 import { pageGone, type QueueLoad } from '../queue/refusals.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
@@ -7,7 +6,7 @@ import { type EarlierRecord, type RunRecord, withAddedFields } from '../queue/ru
 import { unreadable } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import { pairsOf } from './scripts.ts';
-import { isRecord, jsonOf } from './shapes.ts';
+import { isObject, isRecord, jsonOf } from './shapes.ts';
 
 export interface ChangesFound {
   /** Identifies this generation of the data, and changes if Redis loses it. */

@@ -1,4 +1,3 @@
-import { isObject } from '../../core/lib/json-document.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { Pause } from '../queue/job-queue.ts';
 import type { KeepLimits } from '../queue/kept-bundles.ts';
@@ -10,7 +9,7 @@ import { ReplicaConfirmation, unconfirmedForMs } from './replica-confirmation.ts
 import { RunClaims } from './run-claims.ts';
 import { requiredRecord, RunReads } from './run-reads.ts';
 import { pairsOf } from './scripts.ts';
-import { jsonOf } from './shapes.ts';
+import { isObject, jsonOf } from './shapes.ts';
 
 type Cancelled =
   | { outcome: 'forgotten'; record: RunRecord; job: PublishJob }

@@ -1,4 +1,3 @@
-import { isObject } from '../../core/lib/json-document.ts';
 import type { PublishJob, Trigger } from '../queue/job.ts';
 import type {
   FailedDelivery,
@@ -22,6 +21,10 @@ export function jsonOf(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 const text: Check = (value) => typeof value === 'string';

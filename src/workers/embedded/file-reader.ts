@@ -1,4 +1,3 @@
-import { errorMessage } from '../../core/lib/errors.ts';
 import { readLmdb } from './lmdb-file.ts';
 import { checkLmdbStructure } from './lmdb-structure.ts';
 
@@ -41,6 +40,6 @@ process.once('message', (file) => {
     answer({ entries });
     conclude(null);
   } catch (error) {
-    conclude(errorMessage(error));
+    conclude(error instanceof Error ? error.message : String(error));
   }
 });

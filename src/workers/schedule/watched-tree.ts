@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { lstat, readdir, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
-import { errorMessage } from '../../core/lib/errors.ts';
 
 export interface WatchedTreeOptions {
   /** Called whenever a change is detected. Must not throw. */
@@ -65,7 +64,7 @@ export class WatchedTree {
       return state;
     } catch (error) {
       this.#dropBelow(this.#root);
-      this.#readFailure = errorMessage(error);
+      this.#readFailure = messageOf(error);
       return null;
     }
   }
@@ -108,7 +107,7 @@ export class WatchedTree {
     } catch (error) {
       // If the directory has just been deleted, we learn about it from its parent. A system limit is
       // permanent.
-      if (!isGone(error)) this.#stopWatching(errorMessage(error));
+      if (!isGone(error)) this.#stopWatching(messageOf(error));
     }
   }
 
@@ -167,6 +166,10 @@ async function ignoreMissing(work: () => Promise<unknown>): Promise<void> {
   } catch (error) {
     if (!isGone(error)) throw error;
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function isGone(error: unknown): boolean {

@@ -2,7 +2,7 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { createLockedDirectory } from '../../core/lib/directory-lock.ts';
-import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { closeAll } from '../../core/lib/lifecycle.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
@@ -125,7 +125,7 @@ export async function openScratch(parent: string, clock: Clock): Promise<Scratch
       },
     };
   } catch (cause) {
-    const why = errorMessage(cause);
+    const why = cause instanceof Error ? cause.message : String(cause);
     throw new WaybillError(
       'config_invalid',
       `server.queue.scratch_directory ${parent} cannot be used: ${why}`,

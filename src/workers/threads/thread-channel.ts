@@ -3,7 +3,6 @@ import type { Config } from '../../core/config/config.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../core/lib/errors.ts';
-import { isObject } from '../../core/lib/json-document.ts';
 import type { LineLevel, Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { type FinishedSpan, noTracer, recordingTracer, type Tracer } from '../../core/tracing/span.ts';
@@ -85,6 +84,10 @@ const progressTypes = {
 
 function isProgress(value: unknown): boolean {
   return isObject(value) && Object.hasOwn(progressTypes, String(value['type']));
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
 }
 
 export interface ThreadWork {

@@ -1,6 +1,5 @@
 import { notifiersOf } from '../../../core/config/secret-references.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { isObject } from '../../../core/lib/json-document.ts';
 import { deliver, type Delivery } from '../../../core/notify/deliver.ts';
 import { type Event, eventOf } from '../../../core/notify/event.ts';
 import { newEventId } from '../../../core/notify/event-id.ts';
@@ -8,7 +7,7 @@ import { type NotifierConfig, type OpenNotifier, openNotifiers } from '../../../
 import { testOccurrence } from '../../../core/publish/results/occurrences.ts';
 import { columns } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { openOperator, type Operator } from '../../setup/operator.ts';
+import { isObject, openOperator, type Operator } from '../../setup/operator.ts';
 import { type CommandContext, setUp, unknownName } from '../../setup/set-up.ts';
 import type { notifyTestCommand, undeliveredCommand } from './commands.ts';
 

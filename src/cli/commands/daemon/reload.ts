@@ -1,8 +1,7 @@
 import type { ReloadReport } from '../../../core/config/config-changes.ts';
-import { isObject } from '../../../core/lib/json-document.ts';
 import { columns } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { openOperator } from '../../setup/operator.ts';
+import { isObject, openOperator } from '../../setup/operator.ts';
 import type { reloadCommand } from './commands.ts';
 
 type ReloadOptions = OptionsFor<typeof reloadCommand>;

@@ -1,11 +1,10 @@
 import type { Clock } from '../../lib/clock.ts';
 import type { Digest } from '../../lib/digest.ts';
 import type { Instant } from '../../lib/instant.ts';
-import { isObject } from '../../lib/json-document.ts';
 import type { RelativePath } from '../../lib/paths.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Extraction } from '../extract-archive.ts';
-import type { JsonObject } from '../manifest-json.ts';
+import type { JsonObject, JsonValue } from '../manifest-json.ts';
 import { hasErrors, invalidBundle } from '../source-bundle.ts';
 import { noFiles, type Patterns, selectFiles } from './select-files.ts';
 
@@ -58,6 +57,10 @@ export function manifestText(
     .filter(([key]) => key !== 'files')
     .map(([key, value]) => `  ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`);
   return `{\n${rest.join('')}  "files": [\n    ${lines.join(',\n    ')}\n  ]\n}\n`;
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

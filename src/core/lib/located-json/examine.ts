@@ -1,4 +1,3 @@
-import { errorMessage } from '../errors.ts';
 import { quoted } from '../text.ts';
 import { type Frame, JsonBuilder, keyOffset, placesOf, valueOffset, type ValueOffsets } from './builder.ts';
 import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokensOf } from './tokens.ts';
@@ -286,7 +285,7 @@ export function parseJson(text: string, limits: JsonLimits): ParsedJson {
     const broken = problems.filter(({ kind }) => kind !== 'duplicate_key');
     if (broken.length > 0) return { value, problems: broken };
     // `JSON.parse` has the last word on whether a text is valid.
-    const message = errorMessage(error);
+    const message = error instanceof Error ? error.message : String(error);
     return { value: undefined, problems: [{ kind: 'syntax', message, offset: 0, pointer: null }] };
   }
 }

@@ -1,5 +1,3 @@
-import { errorMessage } from '../../../core/lib/errors.ts';
-import { isObject } from '../../../core/lib/json-document.ts';
 import { quoted } from '../../../core/lib/text.ts';
 import type { ZoneKind } from '../../places/position.ts';
 
@@ -52,7 +50,7 @@ export function readEach<Item, Result>(
 export function reasonOf(error: unknown): string {
   if (error instanceof BrokenDocument || error instanceof NothingToLoad) return error.message;
   if (error instanceof SyntaxError) return `it is not JSON: ${error.message}`;
-  return `its structure is unknown (${errorMessage(error)})`;
+  return `its structure is unknown (${error instanceof Error ? error.message : String(error)})`;
 }
 
 /** The contents of a document, as rows with the column names of the contract. */
@@ -121,8 +119,12 @@ export interface OutlookRun {
 
 export type Json = Record<string, unknown>;
 
+export function isMap(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 export function mapsOf(value: unknown): Json[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
+  return Array.isArray(value) ? value.filter(isMap) : [];
 }
 
 /**
@@ -130,7 +132,7 @@ export function mapsOf(value: unknown): Json[] {
  * fields are reported as missing.
  */
 export function itemsOf(value: unknown): Json[] {
-  return (Array.isArray(value) ? value : []).map((item: unknown) => (isObject(item) ? item : {}));
+  return (Array.isArray(value) ? value : []).map((item: unknown) => (isMap(item) ? item : {}));
 }
 
 /**

@@ -1,5 +1,4 @@
-import { isObject } from '../../../core/lib/json-document.ts';
-import { BrokenDocument, type Json, mapsOf, reasonOf, textOf } from '../documents/rows.ts';
+import { BrokenDocument, isMap, type Json, mapsOf, reasonOf, textOf } from '../documents/rows.ts';
 import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
 import { load, lookUp } from '../tables/load-document.ts';
 import { confirm } from '../tables/polls.ts';
@@ -156,9 +155,9 @@ function cursorOf(text: string): string | null {
     // The error is reported when the document is loaded.
     return null;
   }
-  if (!isObject(document) || !Array.isArray(document['features']) || document['features'].length === 0)
+  if (!isMap(document) || !Array.isArray(document['features']) || document['features'].length === 0)
     return null;
-  const next = isObject(document['pagination']) ? textOf(document['pagination']['next']) : null;
+  const next = isMap(document['pagination']) ? textOf(document['pagination']['next']) : null;
   if (next === null || !URL.canParse(next, 'http://localhost')) return null;
   const cursor = new URL(next, 'http://localhost').searchParams.get('cursor') ?? '';
   return cursor === '' || cursor.length > maxCursorChars ? null : cursor;
@@ -177,7 +176,7 @@ interface ListedProduct {
  */
 function newestProducts(text: string, collections: readonly string[]): ListedProduct[] {
   const document: unknown = JSON.parse(text);
-  const graph = isObject(document) ? document['@graph'] : null;
+  const graph = isMap(document) ? document['@graph'] : null;
   if (!Array.isArray(graph)) throw new BrokenDocument('@graph is not a list of products');
   const listed = mapsOf(graph);
   const groups =
