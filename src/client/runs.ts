@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { WaybillError } from '../core/lib/errors.ts';
+import { isRecord } from '../core/lib/json-document.ts';
 import type { Connection, JsonAnswer } from './connection.ts';
 import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 
@@ -157,7 +158,7 @@ type Unknown = Record<string, unknown>;
  * send anything. Throws an `unexpected_answer` error if a field is missing.
  */
 export function parseRunRecord(body: unknown): RunRecord {
-  const fault = isObject(body) ? faultOf(body) : 'the answer';
+  const fault = isRecord(body) ? faultOf(body) : 'the answer';
   if (fault === null) return body as RunRecord;
   throw new WaybillError('unexpected_answer', `the daemon's record of a run is not valid: ${fault}`, {
     hint: 'check the URL and the version of the daemon',
@@ -169,33 +170,29 @@ function faultOf(record: Unknown): string | null {
   for (const name of ['run_id', 'pipeline_id', 'status', 'accepted_at'])
     if (typeof record[name] !== 'string') return name;
   if (!isTextOrNull(record['finished_at'])) return 'finished_at';
-  if (record['progress'] !== null && !isObject(record['progress'])) return 'progress';
+  if (record['progress'] !== null && !isRecord(record['progress'])) return 'progress';
   if (!isErrorOrNull(record['error'])) return 'error';
   const destinations = record['destinations'];
   if (!Array.isArray(destinations)) return 'destinations';
-  const wrong = destinations.findIndex((each) => !isObject(each) || !isErrorOrNull(each['error']));
+  const wrong = destinations.findIndex((each) => !isRecord(each) || !isErrorOrNull(each['error']));
   return wrong === -1 ? null : `destinations/${wrong}`;
 }
 
 function isErrorOrNull(error: unknown): boolean {
   if (error === null) return true;
-  if (!isObject(error)) return false;
+  if (!isRecord(error)) return false;
   const { code, message, hint, findings } = error;
   return (
     typeof code === 'string' &&
     typeof message === 'string' &&
     isTextOrNull(hint) &&
     Array.isArray(findings) &&
-    findings.every(isObject)
+    findings.every(isRecord)
   );
 }
 
 function isTextOrNull(value: unknown): boolean {
   return value === null || typeof value === 'string';
-}
-
-function isObject(value: unknown): value is Unknown {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** A run that the daemon has accepted. */

@@ -3,6 +3,7 @@ import { catalogVersion, publishedBy } from '../catalog/catalog.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import { type Digest, digestOf } from '../lib/digest.ts';
 import { type Finding, finding, WaybillError } from '../lib/errors.ts';
+import { isRecord } from '../lib/json-document.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { describeLocation } from '../storage/backends.ts';
 import type { BundleIdentity } from './plan.ts';
@@ -84,8 +85,6 @@ function isWellFormed({
   decisions,
 }: Partial<Record<keyof PlanFile, unknown>>) {
   const isText = (value: unknown): boolean => typeof value === 'string';
-  const isObject = (value: unknown): value is Record<string, unknown> =>
-    typeof value === 'object' && value !== null;
   return (
     typeof force === 'boolean' &&
     typeof allow_removals === 'boolean' &&
@@ -93,7 +92,7 @@ function isWellFormed({
     Array.isArray(targets) &&
     targets.every(
       (target: unknown) =>
-        isObject(target) &&
+        isRecord(target) &&
         isText(target['pipeline_id']) &&
         Array.isArray(target['destination_ids']) &&
         target['destination_ids'].every(isText),
@@ -101,7 +100,7 @@ function isWellFormed({
     Array.isArray(decisions) &&
     decisions.every(
       (record: unknown) =>
-        isObject(record) &&
+        isRecord(record) &&
         isText(record['pipeline_id']) &&
         isText(record['destination_id']) &&
         isText(record['destination_path']),

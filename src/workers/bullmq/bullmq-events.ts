@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
+import { isRecord } from '../../core/lib/json-document.ts';
 import { type Log, silentLog } from '../../core/lib/log.ts';
 import type { TracedEvent } from '../../core/notify/event.ts';
 import type { AbandonedEvent, Ended, Outbox, OutboxEvent } from '../../core/notify/outbox.ts';
@@ -9,7 +10,7 @@ import { noteDelivery, RedisUndelivered } from './deliveries.ts';
 import { RedisLink } from './link.ts';
 import type { RedisServer } from './redis-client.ts';
 import { pairsOf } from './scripts.ts';
-import { isEvent, isObject, jsonOf } from './shapes.ts';
+import { isEvent, jsonOf } from './shapes.ts';
 
 interface BullmqEventsOptions extends RedisServer {
   clock: Clock;
@@ -202,6 +203,6 @@ class EventOutbox implements Outbox {
 /** Parses a stored event. Returns null if another program has overwritten it. */
 function keptEventOf(text: string): OutboxEvent | null {
   const value = jsonOf(text);
-  const isValid = isObject(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);
+  const isValid = isRecord(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);
   return isValid ? (value as unknown as OutboxEvent) : null;
 }

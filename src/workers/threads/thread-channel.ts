@@ -3,6 +3,7 @@ import type { Config } from '../../core/config/config.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { isRecord } from '../../core/lib/json-document.ts';
 import type { LineLevel, Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { type FinishedSpan, noTracer, recordingTracer, type Tracer } from '../../core/tracing/span.ts';
@@ -58,18 +59,18 @@ export type ThreadMessage =
 
 /** Checks that a value received from a thread is a valid message. */
 export function isThreadMessage(message: unknown): message is ThreadMessage {
-  if (!isObject(message)) return false;
+  if (!isRecord(message)) return false;
   switch (message['type']) {
     case 'alive':
       return true;
     case 'progress':
       return Array.isArray(message['progress']) && message['progress'].every(isProgress);
     case 'occurrence':
-      return isObject(message['occurrence']);
+      return isRecord(message['occurrence']);
     case 'span':
       return isFinishedSpan(message['span']);
     case 'log':
-      return isObject(message['fields']);
+      return isRecord(message['fields']);
     default:
       return false;
   }
@@ -83,11 +84,7 @@ const progressTypes = {
 } satisfies Record<JobProgress['type'], true>;
 
 function isProgress(value: unknown): boolean {
-  return isObject(value) && Object.hasOwn(progressTypes, String(value['type']));
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
+  return isRecord(value) && Object.hasOwn(progressTypes, String(value['type']));
 }
 
 export interface ThreadWork {

@@ -1,4 +1,5 @@
 import { XMLParser } from 'fast-xml-parser';
+import { isRecord } from '../../../core/lib/json-document.ts';
 import type { Point, Ring } from '../../shape.ts';
 import { alertAreas, alertRow, isOver, vtecCodes, zonesOfSame } from './alert-rows.ts';
 import { referencesIn } from './alerts.ts';
@@ -7,7 +8,6 @@ import {
   type Alert,
   BrokenDocument,
   instantOf,
-  isMap,
   type Json,
   type Loadable,
   mapsOf,
@@ -38,7 +38,7 @@ const lists = [
  */
 export function capOf(text: string, note: Note): Loadable {
   const parsed = parseXml(text, lists);
-  const cap = isMap(parsed) && isMap(parsed['alert']) ? parsed['alert'] : {};
+  const cap = isRecord(parsed) && isRecord(parsed['alert']) ? parsed['alert'] : {};
   const identifier = required(cap['identifier'], 'identifier');
   const infos = mapsOf(cap['info']);
   // A Cancel needs no `info`, because it names the messages that it cancels. All other messages do.

@@ -1,3 +1,4 @@
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { timeZoneAt } from '../../places/position.ts';
 import { middleOf } from '../../shape.ts';
 import { outlineOf } from './places.ts';
@@ -5,7 +6,6 @@ import { quantity } from './quantities.ts';
 import {
   BrokenDocument,
   instantOf,
-  isMap,
   itemsOf,
   type Json,
   type Loadable,
@@ -21,7 +21,7 @@ import {
  * name: `OKX_33_35_hourly.json`.
  */
 export function forecastOf(feature: Json, fileName: string, leftOut: string[]): Loadable {
-  const p = isMap(feature['properties']) ? feature['properties'] : {};
+  const p = isRecord(feature['properties']) ? feature['properties'] : {};
   const [, office, x, y] = /^([A-Z]{3})_(\d+)_(\d+)_/.exec(fileName) ?? [];
   if (office === undefined || x === undefined || y === undefined)
     throw new NothingToLoad('the file of a forecast is named OFFICE_X_Y_….json');
@@ -104,7 +104,7 @@ function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): numb
 function windOf(value: unknown, what: string, note: Note): [number | null, number | null] {
   const read = (figure: unknown, unitCode: unknown): number | null =>
     quantity({ value: figure, unitCode }, 'wind_gust_kmh', what, note);
-  if (isMap(value)) {
+  if (isRecord(value)) {
     const { minValue, maxValue, unitCode } = value;
     const [low, high] = [value['value'] ?? minValue ?? maxValue, value['value'] ?? maxValue ?? minValue];
     return [read(low, unitCode), read(high, unitCode)];

@@ -1,3 +1,4 @@
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { quoted } from '../../../core/lib/text.ts';
 import type { ZoneKind } from '../../places/position.ts';
 
@@ -119,12 +120,8 @@ export interface OutlookRun {
 
 export type Json = Record<string, unknown>;
 
-export function isMap(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 export function mapsOf(value: unknown): Json[] {
-  return Array.isArray(value) ? value.filter(isMap) : [];
+  return Array.isArray(value) ? value.filter(isRecord) : [];
 }
 
 /**
@@ -132,7 +129,7 @@ export function mapsOf(value: unknown): Json[] {
  * fields are reported as missing.
  */
 export function itemsOf(value: unknown): Json[] {
-  return (Array.isArray(value) ? value : []).map((item: unknown) => (isMap(item) ? item : {}));
+  return (Array.isArray(value) ? value : []).map((item: unknown) => (isRecord(item) ? item : {}));
 }
 
 /**
