@@ -58,8 +58,7 @@ export interface ErrorRecord {
 /** Returns a `WaybillError` as it is, and turns anything else into an `internal_error`. */
 export function asWaybillError(thrown: unknown): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
-  return new WaybillError('internal_error', message, { cause: thrown });
+  return new WaybillError('internal_error', errorMessage(thrown), { cause: thrown });
 }
 
 export function errorRecord(thrown: unknown): ErrorRecord {
@@ -71,6 +70,11 @@ export function errorRecord(thrown: unknown): ErrorRecord {
     retryable: error.retryable,
     findings: error.findings,
   };
+}
+
+/** Returns the message of an error, and the text of any other value that was thrown. */
+export function errorMessage(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
 export function hasCode(thrown: unknown, code: ErrorCode): boolean {

@@ -2,7 +2,7 @@ import { canonicalJson } from '../bundle/manifest.ts';
 import { catalogVersion, publishedBy } from '../catalog/catalog.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import { type Digest, digestOf } from '../lib/digest.ts';
-import { type Finding, finding, WaybillError } from '../lib/errors.ts';
+import { errorMessage, type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { isRecord } from '../lib/json-document.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { describeLocation } from '../storage/backends.ts';
@@ -59,7 +59,7 @@ export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
   try {
     document = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
-    throw invalid(file, `it is not JSON: ${error instanceof Error ? error.message : String(error)}`);
+    throw invalid(file, `it is not JSON: ${errorMessage(error)}`);
   }
   if (typeof document !== 'object' || document === null || !('kind' in document))
     throw invalid(file, notAPlan);

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../lib/error-codes.ts';
-import { WaybillError } from '../lib/errors.ts';
+import { errorMessage, WaybillError } from '../lib/errors.ts';
 import { errnoOf } from '../lib/system-errors.ts';
 import type { Key } from './key.ts';
 import type { Labelled } from './untrusted.ts';
@@ -154,6 +154,6 @@ export function localFailure(storage: Labelled | null, key: string, error: unkno
  */
 export function describeSystemError(error: unknown): string {
   if (['EACCES', 'EPERM'].includes(errnoOf(error) ?? '')) return 'permission denied';
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorMessage(error);
   return message.split(', ')[0] ?? message;
 }

@@ -1,6 +1,6 @@
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
@@ -101,7 +101,7 @@ export async function prepareStaging(
     await rm(probe);
     return { swept: await sweepUploadDirectories(directory, keep) };
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     const hint = cause instanceof WaybillError ? cause.hint : undefined;
     throw new WaybillError('config_invalid', `server.staging.directory ${directory} cannot be used: ${why}`, {
       cause,

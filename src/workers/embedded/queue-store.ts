@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { type DirectoryLock, lockDirectory } from '../../core/lib/directory-lock.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { syncDirectories } from '../../core/lib/sync.ts';
 import {
@@ -290,7 +290,7 @@ async function usable<T>(directory: string, open: () => Promise<T>): Promise<T> 
     return await open();
   } catch (cause) {
     if (cause instanceof WaybillError && cause.code === 'queue_unusable') throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     throw new WaybillError('queue_unusable', `server.queue.directory ${directory} cannot be used: ${why}`, {
       cause,
       hint: 'name a directory on a local disk with free space that the daemon can write to',

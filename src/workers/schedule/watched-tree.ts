@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { lstat, readdir, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
+import { errorMessage } from '../../core/lib/errors.ts';
 
 export interface WatchedTreeOptions {
   /** Called whenever a change is detected. Must not throw. */
@@ -64,7 +65,7 @@ export class WatchedTree {
       return state;
     } catch (error) {
       this.#dropBelow(this.#root);
-      this.#readFailure = messageOf(error);
+      this.#readFailure = errorMessage(error);
       return null;
     }
   }
@@ -107,7 +108,7 @@ export class WatchedTree {
     } catch (error) {
       // If the directory has just been deleted, we learn about it from its parent. A system limit is
       // permanent.
-      if (!isGone(error)) this.#stopWatching(messageOf(error));
+      if (!isGone(error)) this.#stopWatching(errorMessage(error));
     }
   }
 
@@ -166,10 +167,6 @@ async function ignoreMissing(work: () => Promise<unknown>): Promise<void> {
   } catch (error) {
     if (!isGone(error)) throw error;
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function isGone(error: unknown): boolean {

@@ -2,7 +2,7 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { createLockedDirectory } from '../../core/lib/directory-lock.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /** A directory that no other process may use until it's released or this process ends. */
@@ -122,7 +122,7 @@ export async function openScratch(parent: string, clock: Clock): Promise<Scratch
       },
     };
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     throw new WaybillError(
       'config_invalid',
       `server.queue.scratch_directory ${parent} cannot be used: ${why}`,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isArchiveName, storeStagedBundle } from '../../core/bundle/shared-archive.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import { describeLocation, type StorageLocation } from '../../core/storage/backends.ts';
 import { bytesBody } from '../../core/storage/body.ts';
 import { listedKey } from '../../core/storage/key.ts';
@@ -43,7 +43,7 @@ export async function openSharedStaging(
     }
   };
   await using(probe).catch((cause: unknown) => {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     throw new WaybillError(
       'config_invalid',
       `server.staging ${describeLocation(location)} cannot be used: ${why}`,

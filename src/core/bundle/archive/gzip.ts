@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { createGunzip } from 'node:zlib';
 import { Gzip } from 'fflate';
-import { WaybillError } from '../../lib/errors.ts';
+import { errorMessage, WaybillError } from '../../lib/errors.ts';
 
 /**
  * The expansion ratio is checked only after this many bytes, since any archive may begin with data that
@@ -101,7 +101,7 @@ function startsWith(bytes: Uint8Array, magic: readonly number[]): boolean {
 }
 
 function damaged(cause: unknown): WaybillError {
-  const detail = cause instanceof Error ? cause.message : String(cause);
+  const detail = errorMessage(cause);
   return new WaybillError('malformed_archive', `the gzip data is damaged or cut short (${detail})`, {
     cause,
     hint: 'upload it again',

@@ -1,7 +1,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { WaybillError } from '../../lib/errors.ts';
+import { errorMessage, WaybillError } from '../../lib/errors.ts';
 
 /*
  * Reads and writes OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"). Each line has an
@@ -219,7 +219,7 @@ function isSame(a: Buffer, b: Buffer): boolean {
 }
 
 function unusable(file: string, done: string, cause: unknown): WaybillError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = errorMessage(cause);
   return new WaybillError('storage_permanent', `known_hosts_file "${file}" cannot be ${done}: ${why}`, {
     cause,
     hint: 'let the user of this process read and write it, or name another file in known_hosts_file',

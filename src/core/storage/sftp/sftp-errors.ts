@@ -1,5 +1,5 @@
 import { type ErrorCode, errorTable } from '../../lib/error-codes.ts';
-import { WaybillError } from '../../lib/errors.ts';
+import { errorMessage, WaybillError } from '../../lib/errors.ts';
 import { isReservedPath } from '../../lib/paths.ts';
 
 /** The connection was lost or timed out. The server may or may not have executed the requests in flight. */
@@ -139,7 +139,7 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof TypeError) return 'the server broke the SFTP protocol: an answer has another type';
-  return error instanceof Error ? error.message : String(error);
+  return errorMessage(error);
 }
 
 /**
@@ -199,7 +199,7 @@ export function noSpace(label: string, key: string, cause: unknown): WaybillErro
  */
 export function connectFailure(label: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorMessage(error);
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   const fail = (as: ErrorCode, why: string, hint?: string): WaybillError =>
     new WaybillError(as, `${label}: ${why}`, hint === undefined ? { cause: error } : { cause: error, hint });

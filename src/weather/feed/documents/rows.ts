@@ -1,3 +1,4 @@
+import { errorMessage } from '../../../core/lib/errors.ts';
 import { isRecord } from '../../../core/lib/json-document.ts';
 import { quoted } from '../../../core/lib/text.ts';
 import type { ZoneKind } from '../../places/position.ts';
@@ -51,7 +52,7 @@ export function readEach<Item, Result>(
 export function reasonOf(error: unknown): string {
   if (error instanceof BrokenDocument || error instanceof NothingToLoad) return error.message;
   if (error instanceof SyntaxError) return `it is not JSON: ${error.message}`;
-  return `its structure is unknown (${error instanceof Error ? error.message : String(error)})`;
+  return `its structure is unknown (${errorMessage(error)})`;
 }
 
 /** The contents of a document, as rows with the column names of the contract. */
