@@ -131,7 +131,8 @@ function operationView(path: string, { method, operation, schemas }: OperationPa
     problems: Object.entries(responses)
       .filter(([status]) => status >= '400')
       .map(([status, response]) => ({
-        ...{ status, name: STATUS_CODES[status] ?? '' },
+        status,
+        name: STATUS_CODES[status] ?? '',
         codes: codesOf(response).map((code) => ({ code, about: inlines(reasonOf(code, response)) })),
       })),
   };

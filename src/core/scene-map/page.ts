@@ -237,7 +237,12 @@ function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timelin
     const y = modes.indexOf(scene.primary_mode) * laneHeight + 3;
     const classes = `${classesOf(scene)} ${scene.boundary_confidence.toLowerCase()}`;
     return {
-      ...{ number: index + 1, y, height: barHeight, classes, x: left.toFixed(3), width: width.toFixed(3) },
+      number: index + 1,
+      y,
+      height: barHeight,
+      classes,
+      x: left.toFixed(3),
+      width: width.toFixed(3),
       label: labelOf(index + 1, { left, width, y }),
     };
   });

@@ -37,7 +37,9 @@ export async function notifyTest(
     notifierId: config.id,
     kind: config.kind,
     eventId: event.id,
-    ...{ delivered: delivery.delivered, reason: delivery.reason, ms },
+    delivered: delivery.delivered,
+    reason: delivery.reason,
+    ms,
   }));
   output.result('notify-test', { delivered, notifiers: results, warnings: all }, () => {
     const { style } = output;

@@ -156,7 +156,9 @@ export class BucketClient {
   ): Promise<string | null> {
     const { bucket = this.#Bucket, ifMatch } = from;
     const command = new CopyObjectCommand({
-      ...{ Bucket: this.#Bucket, Key: to, CopySource: copySource(bucket, from) },
+      Bucket: this.#Bucket,
+      Key: to,
+      CopySource: copySource(bucket, from),
       CopySourceIfMatch: ifMatch === undefined ? undefined : `"${ifMatch}"`,
       ...(replaced === undefined
         ? {}

@@ -163,7 +163,9 @@ class FollowedLinks {
     this.#followed.delete(key);
     const text = (await link.place.storage.readLink?.(listedKey(link.key))) ?? '';
     const refused = (reason: UnfollowedReason): Entry => ({
-      ...{ key, type: 'link', size: 0 },
+      key,
+      type: 'link',
+      size: 0,
       unfollowed: `is a symbolic link to "${text}", ${reason}`,
     });
     const target = link.place.root === null ? await this.#walk(link, text) : await this.#resolve(link);
