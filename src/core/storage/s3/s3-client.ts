@@ -160,9 +160,7 @@ export class BucketClient {
       Key: to,
       CopySource: copySource(bucket, from),
       CopySourceIfMatch: ifMatch === undefined ? undefined : `"${ifMatch}"`,
-      ...(replaced === undefined
-        ? {}
-        : { MetadataDirective: 'REPLACE', ...headersOf(replaced.headers, replaced.sha256) }),
+      ...(replaced && { MetadataDirective: 'REPLACE', ...headersOf(replaced.headers, replaced.sha256) }),
     });
     try {
       const { CopyObjectResult } = await this.#send(to, command);
