@@ -113,11 +113,13 @@ export interface ArchiveReader {
 export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number): ArchiveReader {
   const buffer = Buffer.allocUnsafeSlow(chunkBytes);
   let source: AsyncIterator<Uint8Array> | null = null;
-  let [read, rest] = [0, null as Uint8Array | null];
+  let read = 0;
+  let rest = null as Uint8Array | null;
   let kept: Chunk | null = null;
 
   async function close(): Promise<void> {
-    const [open, of] = [source, kept];
+    const open = source;
+    const of = kept;
     [source, rest, kept] = [null, null, null];
     if (open !== null && of?.isLast !== true) await open.return?.();
   }

@@ -143,7 +143,8 @@ interface IdleTimer {
 
 function watchdog(clock: Clock, origin: string, onTimeout: (error: WaybillError) => void): IdleTimer {
   let timer: Timer | null = null;
-  let [deadline, isStopped] = [0, false];
+  let deadline = 0;
+  let isStopped = false;
   let late = (): WaybillError => new WaybillError('connection_lost', 'nothing came');
   // Use a single timer, because a body of 1 GiB consists of a hundred thousand chunks.
   const check = (): void => {

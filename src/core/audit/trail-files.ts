@@ -149,7 +149,8 @@ export async function readTail(
   if (from.size > size) return null;
   const bytes = Buffer.alloc(size - from.size);
   await handle.read(bytes, 0, bytes.length, from.size);
-  let [last, at]: [ChainEnd, number] = [{ seq: from.seq, digest: from.digest }, 0];
+  let last: ChainEnd = { seq: from.seq, digest: from.digest };
+  let at = 0;
   for (let end = bytes.indexOf(0x0a); end !== -1; end = bytes.indexOf(0x0a, at)) {
     const line = bytes.subarray(at, end);
     const record = parseLine(line.toString());

@@ -73,6 +73,7 @@ export async function compareNamed(
 ): Promise<ComparedReleases> {
   const place = await placeOf(root, destination, path);
   const { destinationPath, storage } = place;
-  const [from, to] = [await releaseNamed(place, names.from), await releaseNamed(place, names.to)];
+  const from = await releaseNamed(place, names.from);
+  const to = await releaseNamed(place, names.to);
   return { destinationPath, from, to, ...(await compareReleases(storage, from, to)) };
 }

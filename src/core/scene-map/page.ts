@@ -270,7 +270,8 @@ const maxConnected = 60;
 function stepsOf(bars: readonly Bar[]): Step[] {
   return bars.slice(1).flatMap((bar, index) => {
     const before = bars[index] ?? bar;
-    const [from, to] = [before.y + barHeight / 2, bar.y + barHeight / 2];
+    const from = before.y + barHeight / 2;
+    const to = bar.y + barHeight / 2;
     const end = (Number(before.x) + Number(before.width)).toFixed(3);
     return [
       ...(Number(end) < Number(bar.x) ? [{ x1: end, x2: bar.x, y1: from, y2: from }] : []),

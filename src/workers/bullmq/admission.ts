@@ -121,7 +121,8 @@ export class Admissions {
   async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
     this.#requireOpen();
     const { admission, reads } = this.#options.store;
-    const [old, found] = [await admission.jobOf(runId), await reads.find(runId)];
+    const old = await admission.jobOf(runId);
+    const found = await reads.find(runId);
     if (old === null || found === undefined) throw runUnknown();
     const job = jobAgain(old, next);
     const { record, queued } = this.#newRecord(job);

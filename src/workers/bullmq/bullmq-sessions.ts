@@ -27,7 +27,8 @@ export function bullmqEndedSessions(options: RedisServer & { clock: Clock }): En
   };
   const add = async (id: string, expiresAt: Date, onlyNew: boolean): Promise<boolean> => {
     const link = await linked();
-    const [key, end] = [keyOf(link, id), expiresAt.getTime()];
+    const key = keyOf(link, id);
+    const end = expiresAt.getTime();
     const lifeMs = Math.max(1, end - clock.now().getTime());
     const answer = await link.ask(() =>
       onlyNew ? link.redis.set(key, end, 'PX', lifeMs, 'NX') : link.redis.set(key, end, 'PX', lifeMs),

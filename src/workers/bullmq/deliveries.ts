@@ -108,7 +108,8 @@ export class RedisUndelivered implements UndeliveredEvents {
 /** Parses an undelivered event. Returns an empty list if another program has overwritten it. */
 function entriesOf(text: string): UndeliveredEntry[] {
   const space = text.indexOf(' ');
-  const [seq, undelivered] = [Number(text.slice(0, space)), jsonOf(text.slice(space + 1))];
+  const seq = Number(text.slice(0, space));
+  const undelivered = jsonOf(text.slice(space + 1));
   return isRecord(undelivered) && isEvent(undelivered['event'])
     ? [{ seq, undelivered: undelivered as unknown as Undelivered }]
     : [];

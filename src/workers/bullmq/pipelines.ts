@@ -89,7 +89,8 @@ export class Pipelines {
   async reopen(): Promise<void> {
     const { store, clock, link } = this.#options;
     if (link.server.isCluster !== true) return;
-    const [at, disruptions] = [clock.monotonic(), this.#disruptions];
+    const at = clock.monotonic();
+    const disruptions = this.#disruptions;
     if (disruptions === this.#reopened.disruptions && at - this.#reopened.at < reopenEveryMs) return;
     await store.reopen(this.ids);
     this.#reopened = { at, disruptions };

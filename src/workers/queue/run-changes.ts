@@ -139,7 +139,8 @@ export class RunChanges {
     if (revision < this.#horizon || revision > this.#revision) return null;
     const { epoch } = this;
     const changes: RunChange[] = [];
-    let [seen, examined] = [revision, 0];
+    let seen = revision;
+    let examined = 0;
     for (const change of this.#ordered.oldestFirst(revision)) {
       if (changes.length === limit || examined === maxExamined)
         return { changes, cursor: cursorOf({ epoch, revision: seen }), more: true };
@@ -211,7 +212,8 @@ export class OrderedRuns<T> {
 
   /** Finds the first entry whose sequence number is not below the given one, and returns its index. */
   #indexOf(sequence: number): number {
-    let [low, high] = [0, this.#entries.length];
+    let low = 0;
+    let high = this.#entries.length;
     while (low < high) {
       const middle = (low + high) >> 1;
       if ((this.#entries[middle] as Entry<T>).sequence < sequence) low = middle + 1;

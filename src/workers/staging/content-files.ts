@@ -227,7 +227,8 @@ export function minRecentlyUsed(): PipelineCache {
     },
     drop,
     expire: (latest, limits) => {
-      const [before, enough] = [bytes, limits.bytes ?? Infinity];
+      const before = bytes;
+      const enough = limits.bytes ?? Infinity;
       return dropWhile((usedAt, gone) => usedAt <= latest && gone < limits.files && before - bytes < enough);
     },
   };

@@ -116,7 +116,8 @@ export async function answerInspection(
     if (request.kind === 'catalog') return catalogPage(root, request, layout);
     const place = placeAt(root, request.path ?? '.');
     if (request.kind === 'compare') {
-      const [from, to] = [await releaseNamed(place, request.from), await releaseNamed(place, request.to)];
+      const from = await releaseNamed(place, request.from);
+      const to = await releaseNamed(place, request.to);
       return shortened(await compareReleases(place.storage, from, to));
     }
     const { release } = await publishedState(place.storage, layout);

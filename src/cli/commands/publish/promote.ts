@@ -192,7 +192,8 @@ function pipelineNameOf(name: string): string | undefined {
 async function preparePlaces(options: PromoteOptions, about: SetUpContext): Promise<Prepared> {
   const { from, to: toName } = options;
   requireReleases(options);
-  const [source, target] = [givenDestination(from, options), givenDestination(toName, options)];
+  const source = givenDestination(from, options);
+  const target = givenDestination(toName, options);
   if (source.id === target.id) throw samePlace(from, toName);
   const load = (pipelineId: string): Promise<LoadedConfig> => loadPlaces(source, target, pipelineId, options);
   // Use a temporary id for now. The pipeline's id is in the catalog, which has not been read yet.

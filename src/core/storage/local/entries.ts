@@ -95,7 +95,8 @@ export class LocalListing {
     const names: Named[] = [];
     const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true, encoding: 'buffer' });
     for (const entry of entries) {
-      const [decoded, type] = [entry.name.toString('utf8'), typeOf(entry)];
+      const decoded = entry.name.toString('utf8');
+      const type = typeOf(entry);
       if (isUtf8(entry.name)) {
         names.push({ name: decoded, type });
         continue;

@@ -163,7 +163,8 @@ export class LocalNames {
       return;
     }
     for (const entry of readdirSync(this.#handles.of(from), { withFileTypes: true })) {
-      const [source, target] = [joinKey(from, entry.name), joinKey(to, entry.name)];
+      const source = joinKey(from, entry.name);
+      const target = joinKey(to, entry.name);
       await (entry.isDirectory() ? this.#moveDirectory(source, target) : this.#moveFile(source, target));
     }
     rmdirSync(this.#at(from));
@@ -230,7 +231,8 @@ export class LocalNames {
         createFile(this.#at(aside), 0o600),
       );
       try {
-        const [from, to] = [openPath(source, this.#at(key)), openPath(target, this.#at(aside))];
+        const from = openPath(source, this.#at(key));
+        const to = openPath(target, this.#at(aside));
         await copyFile(from, to, constants.COPYFILE_FICLONE);
         fchmodSync(target, mode & 0o7777);
         futimesSync(target, atime, mtime);

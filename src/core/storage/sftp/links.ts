@@ -82,7 +82,8 @@ export class SftpLinks {
 
   async #copy(from: Key, to: Key, size: number): Promise<void> {
     const { modes } = this.#root;
-    const [source, target] = [this.#root.at(from), this.#root.at(to)];
+    const source = this.#root.at(from);
+    const target = this.#root.at(to);
     const session = await this.#root.connected();
     const reading = await session.ask<Buffer>((sftp, done) => sftp.open(source, 'r', done));
     try {
@@ -148,7 +149,8 @@ export class SftpLinks {
 
   async #findOrder(scratch: Key): Promise<boolean> {
     const root = this.#root;
-    const [one, other] = [listedKey(`${scratch}.one`), listedKey(`${scratch}.other`)];
+    const one = listedKey(`${scratch}.one`);
+    const other = listedKey(`${scratch}.other`);
     const keyOf = (file: string): Key => (file === root.at(one) ? one : other);
     return takesPathsSwapped(
       {

@@ -157,7 +157,8 @@ async function writePieces(
       options.signal?.throwIfAborted();
       hash.update(chunk);
       for (let at = 0; at < chunk.byteLength; at += chunkBytes) {
-        const [to, piece] = [size + at, chunk.subarray(at, at + chunkBytes)];
+        const to = size + at;
+        const piece = chunk.subarray(at, at + chunkBytes);
         const { done } = await lanes.begin((lane) =>
           writeChunk(lane, to, piece).catch((error: unknown) => void failures.push(error)),
         );

@@ -27,7 +27,8 @@ export function forecastOf(feature: Json, fileName: string, leftOut: string[]): 
     throw new NothingToLoad('the file of a forecast is named OFFICE_X_Y_….json');
   const note: Note = (message) => leftOut.push(message);
   const periods = readEach(itemsOf(p['periods']), 'properties.periods', leftOut, periodOf);
-  const [valid_from, valid_until] = [periods[0]?.['starts_at'], periods.at(-1)?.['ends_at']];
+  const valid_from = periods[0]?.['starts_at'];
+  const valid_until = periods.at(-1)?.['ends_at'];
   const location_id = `${office}/${x},${y}`;
   const [latitude_deg, longitude_deg] = cellMiddle(feature['geometry'], note);
   const time_zone = timeZoneAt(latitude_deg, longitude_deg);
@@ -106,7 +107,8 @@ function windOf(value: unknown, what: string, note: Note): [number | null, numbe
     quantity({ value: figure, unitCode }, 'wind_gust_kmh', what, note);
   if (isRecord(value)) {
     const { minValue, maxValue, unitCode } = value;
-    const [low, high] = [value['value'] ?? minValue ?? maxValue, value['value'] ?? maxValue ?? minValue];
+    const low = value['value'] ?? minValue ?? maxValue;
+    const high = value['value'] ?? maxValue ?? minValue;
     return [read(low, unitCode), read(high, unitCode)];
   }
   if (typeof value === 'number') {
