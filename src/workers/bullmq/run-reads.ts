@@ -55,9 +55,9 @@ export class RunReads {
       const found = pairsOf(answer);
       for (const [, text] of found) {
         const record = optionalRecord(text);
-        if (record !== null && page.isFull(record)) return page.page();
+        if (record !== null && page.add(record)) return page.result();
       }
-      if (found.length < readLimit) return page.page();
+      if (found.length < readLimit) return page.result();
       from = found.at(-1)?.[0] ?? '';
     }
   }

@@ -108,8 +108,8 @@ export class RunTable {
     const page = new PageOfRuns(limit, filter);
     const lines = pipelineIds.flatMap((id) => this.#byPipeline.get(id) ?? []);
     for (const { record } of newestOfAll(lines, ({ sequence }) => sequence, from?.sequence))
-      if (page.isFull(record)) break;
-    return structuredClone(page.page());
+      if (page.add(record)) break;
+    return structuredClone(page.result());
   }
 
   /** Returns the pipeline's newest run and its last success. */

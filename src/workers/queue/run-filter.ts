@@ -92,7 +92,7 @@ export class PageOfRuns {
   }
 
   /** Adds the run if it matches. Returns true if the page is complete. */
-  isFull(record: RunRecord): boolean {
+  add(record: RunRecord): boolean {
     if (isBefore(record, this.#filter)) return true;
     const wanted = isWanted(record, this.#filter);
     if ((wanted && this.#runs.length === this.#limit) || this.#examined === maxExamined) {
@@ -105,7 +105,7 @@ export class PageOfRuns {
     return false;
   }
 
-  page(): RunPage {
+  result(): RunPage {
     return { runs: this.#runs, next: this.#next };
   }
 }
