@@ -150,18 +150,18 @@ const inputBytes = 1 << 16;
 export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let made: Uint8Array[] = [];
   const engine = new Gzip({ level: 6, mem: 8, mtime: 0 }, (bytes) => void made.push(bytes));
-  const taken = (): Uint8Array[] => {
+  const drain = (): Uint8Array[] => {
     const bytes = made;
     made = [];
     return bytes;
   };
   for await (const piece of inPieces(chunks)) {
     engine.push(piece, false);
-    yield* taken();
+    yield* drain();
     await yieldToEventLoop();
   }
   engine.push(new Uint8Array(0), true);
-  yield* taken();
+  yield* drain();
 }
 
 /**

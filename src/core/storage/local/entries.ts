@@ -218,16 +218,16 @@ function removeOne(pathOf: () => string): void {
  * Deletes a directory if there is nothing in it but empty directories, up to the depth of the deepest bundle.
  * Returns false if there is anything else in it.
  */
-export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
+export function removeIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
   if (directory.split('/').length > maxDepth) return false;
   for (const entry of readdirSync(handles.of(directory), { withFileTypes: true }))
-    if (!entry.isDirectory() || !removedIfEmpty(handles, joinKey(directory, entry.name))) return false;
+    if (!entry.isDirectory() || !removeIfEmpty(handles, joinKey(directory, entry.name))) return false;
   rmdirSync(handles.at(directory));
   return true;
 }
 
 /** Deletes an empty directory. Returns false if it isn't empty. Throws ENOENT if it doesn't exist. */
-export function removedAsEmpty(handles: DirectoryHandles, directory: Key): boolean {
+export function removeEmptyDirectory(handles: DirectoryHandles, directory: Key): boolean {
   try {
     rmdirSync(handles.at(directory));
     return true;

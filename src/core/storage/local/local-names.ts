@@ -20,7 +20,7 @@ import type { KeptBy, KeptFile, Move } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 import { localFailure, notFound } from '../storage-errors.ts';
-import { entriesPerYield, removedIfEmpty } from './entries.ts';
+import { entriesPerYield, removeIfEmpty } from './entries.ts';
 import type { ImpliedDirectories } from './implied-directories.ts';
 import { type DirectoryHandles, openPath } from './local-directories.ts';
 import { createFile, openToRead } from './local-files.ts';
@@ -188,7 +188,7 @@ export class LocalNames {
     try {
       renameSync(this.#at(from), this.#at(to));
     } catch (error) {
-      if (errnoOf(error) !== 'EISDIR' || !removedIfEmpty(this.#handles, to)) throw error;
+      if (errnoOf(error) !== 'EISDIR' || !removeIfEmpty(this.#handles, to)) throw error;
       renameSync(this.#at(from), this.#at(to));
     }
   }

@@ -22,7 +22,7 @@ import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } fro
 import {
   entriesPerYield,
   LocalListing,
-  removedAsEmpty,
+  removeEmptyDirectory,
   removeIfThere,
   removeTreeAt,
   sizeOf,
@@ -218,7 +218,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     this.#refuseLinkAbove(directory);
     try {
       await this.#unsynced.flush();
-      if (!removedAsEmpty(this.#handles, directory)) {
+      if (!removeEmptyDirectory(this.#handles, directory)) {
         const aside = listedKey(`${directory}.gone-${randomUUID()}`);
         renameSync(this.#at(directory), this.#at(aside));
         this.#handles.moved(directory);

@@ -150,7 +150,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
       );
     const at = this.#at(key);
     await this.#writer.abortUnfinished(at);
-    const copied = condition === undefined ? await this.#copier.copied(at, body, write) : null;
+    const copied = condition === undefined ? await this.#copier.copy(at, body, write) : null;
     if (copied !== null) return copied;
     if (condition === undefined && body.size > this.#partBytes)
       return this.#writer.putInParts(at, body, write);

@@ -25,7 +25,7 @@ export class ServerCopier {
    * right one, or if the server refuses. The caller then has to read the body. Throws `storage_transient`,
    * `storage_full`, and the error of `origin`.
    */
-  async copied(
+  async copy(
     to: string,
     { origin, size }: Body,
     { digest, headers = {}, onBytes }: WriteOptions,
