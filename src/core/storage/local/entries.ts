@@ -80,7 +80,7 @@ export class LocalListing {
   #namesIn(directory: Key | ''): Named[] {
     const { onUnreadable } = this.#options;
     try {
-      const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true });
+      const entries = readdirSync(this.#handles.directoryPath(directory), { withFileTypes: true });
       if (onUnreadable === undefined || !entries.some(({ name }) => name.includes('\ufffd')))
         return entries.map((entry) => ({ name: entry.name, type: typeOf(entry) }));
       return this.#readableNamesIn(directory, onUnreadable);
@@ -93,7 +93,10 @@ export class LocalListing {
   /** Reads the names as bytes. After decoding, it's impossible to find out whether a name was valid UTF-8. */
   #readableNamesIn(directory: Key | '', onUnreadable: (unreadable: UnreadableName) => void): Named[] {
     const names: Named[] = [];
-    const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true, encoding: 'buffer' });
+    const entries = readdirSync(this.#handles.directoryPath(directory), {
+      withFileTypes: true,
+      encoding: 'buffer',
+    });
     for (const entry of entries) {
       const decoded = entry.name.toString('utf8');
       const type = typeOf(entry);
@@ -111,7 +114,7 @@ export class LocalListing {
   /** Inspects entries. Leaves out files that have been deleted since their names were read. */
   #inspect(directory: Key | '', names: readonly Named[]): Entry[] {
     const entries: Entry[] = [];
-    const inside = undefinedIfAbsent(() => this.#handles.ofListed(directory));
+    const inside = undefinedIfAbsent(() => this.#handles.knownDirectoryPath(directory));
     if (inside === undefined) return entries;
     for (const { name, type } of names) {
       const key = listedKey(joinKey(directory, name));
@@ -163,7 +166,7 @@ const maxRounds = 10;
  * deeper than any bundle does.
  */
 export async function removeTreeAt(handles: DirectoryHandles, directory: Key): Promise<void> {
-  await removeBelow(() => handles.at(directory), { entries: 0 }, { depth: 1, rounds: maxRounds });
+  await removeBelow(() => handles.entryPath(directory), { entries: 0 }, { depth: 1, rounds: maxRounds });
 }
 
 /**
@@ -220,16 +223,16 @@ function removeOne(pathOf: () => string): void {
  */
 export function removeIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
   if (directory.split('/').length > maxDepth) return false;
-  for (const entry of readdirSync(handles.of(directory), { withFileTypes: true }))
+  for (const entry of readdirSync(handles.directoryPath(directory), { withFileTypes: true }))
     if (!entry.isDirectory() || !removeIfEmpty(handles, joinKey(directory, entry.name))) return false;
-  rmdirSync(handles.at(directory));
+  rmdirSync(handles.entryPath(directory));
   return true;
 }
 
 /** Deletes an empty directory. Returns false if it isn't empty. Throws ENOENT if it doesn't exist. */
 export function removeEmptyDirectory(handles: DirectoryHandles, directory: Key): boolean {
   try {
-    rmdirSync(handles.at(directory));
+    rmdirSync(handles.entryPath(directory));
     return true;
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') throw error;
@@ -240,7 +243,7 @@ export function removeEmptyDirectory(handles: DirectoryHandles, directory: Key):
 /** Deletes a scratch file, if possible. */
 export function removeIfThere(handles: DirectoryHandles, key: Key): void {
   try {
-    unlinkSync(handles.at(key));
+    unlinkSync(handles.entryPath(key));
   } catch {
     // It has been moved, or was never written. If it can't be deleted, the next publisher cleans it up.
   }

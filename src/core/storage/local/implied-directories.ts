@@ -46,11 +46,12 @@ export class ImpliedDirectories {
       let used: object | undefined;
       try {
         if (attempt > 1 || !this.#handles.isOpen(parent)) this.#create(parent);
-        used = this.#handles.opened(parent);
+        used = this.#handles.identityToken(parent);
         return await work();
       } catch (error) {
         // If the directory hasn't been replaced since, it's something else that's missing.
-        if (!isAbsent(error) || attempt === maxAttempts || this.#handles.isStill(parent, used)) throw error;
+        if (!isAbsent(error) || attempt === maxAttempts || this.#handles.isUnchanged(parent, used))
+          throw error;
       }
     }
   }
@@ -63,7 +64,7 @@ export class ImpliedDirectories {
     for (let current = directory; current !== ''; current = parentOf(current)) {
       this.#kept.delete(current);
       try {
-        rmdirSync(this.#handles.at(current));
+        rmdirSync(this.#handles.entryPath(current));
         this.#unsynced.removed(current);
       } catch (error) {
         if (isAbsent(error)) continue;
@@ -96,7 +97,7 @@ export class ImpliedDirectories {
       this.#makeOne(directory);
     }
     if (this.#isThere(directory)) return;
-    const found = lstatSync(directory === '' ? handles.absolute('') : handles.at(directory));
+    const found = lstatSync(directory === '' ? handles.absolute('') : handles.entryPath(directory));
     // If another process has created it in the meantime, `withParent` opens it.
     if (!found.isDirectory())
       throw notADirectory(this.#storage, directory, { isLink: found.isSymbolicLink() });
@@ -104,7 +105,7 @@ export class ImpliedDirectories {
 
   #isThere(directory: Key | ''): boolean {
     try {
-      this.#handles.of(directory);
+      this.#handles.directoryPath(directory);
       return true;
     } catch (error) {
       // ELOOP means that a link above the root points back to itself.
@@ -115,9 +116,9 @@ export class ImpliedDirectories {
 
   #makeOne(directory: Key): void {
     try {
-      mkdirSync(this.#handles.at(directory), { mode: this.#mode });
+      mkdirSync(this.#handles.entryPath(directory), { mode: this.#mode });
       this.#unsynced.made(directory);
-      applyMode(this.#handles.of(directory), this.#mode);
+      applyMode(this.#handles.directoryPath(directory), this.#mode);
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return;
       // If another process has deleted the parent in the meantime, `withParent` creates both of them again.

@@ -63,21 +63,21 @@ export class DirectoryHandles {
    * awaits something, or until the call after the next one of this method. System calls that would follow a
    * link at the end of the path need O_NOFOLLOW.
    */
-  at(key: Key | ''): string {
-    return key === '' ? `${this.of('')}/.` : `${this.of(parentOf(key))}/${nameOf(key)}`;
+  entryPath(key: Key | ''): string {
+    return key === '' ? `${this.directoryPath('')}/.` : `${this.directoryPath(parentOf(key))}/${nameOf(key)}`;
   }
 
-  /** Like `at`, but returns a path to the directory itself, which must not be a link. */
-  of(directory: Key | ''): string {
+  /** Like `entryPath`, but returns a path to the directory itself, which must not be a link. */
+  directoryPath(directory: Key | ''): string {
     closeUnused();
     return this.#opened(directory).path;
   }
 
   /**
-   * Like `of`, but doesn't check that the open directory still has its name. Meant for entries that were
-   * listed through it.
+   * Like `directoryPath`, but doesn't check that the open directory still has its name. Meant for entries
+   * that were listed through it.
    */
-  ofListed(directory: Key | ''): string {
+  knownDirectoryPath(directory: Key | ''): string {
     closeUnused();
     return (this.#known.get(directory) ?? this.#opened(directory)).path;
   }
@@ -87,14 +87,14 @@ export class DirectoryHandles {
    * entry seems to be missing, because that takes as long as opening a small file. The directory may have
    * been moved out of the way in the meantime, so don't use this to change published names.
    */
-  near<T>(key: Key, work: (path: string) => T): T {
+  withEntryPath<T>(key: Key, work: (path: string) => T): T {
     const known = this.#known.get(parentOf(key));
-    if (known === undefined) return work(this.at(key));
+    if (known === undefined) return work(this.entryPath(key));
     try {
       return work(`${known.path}/${nameOf(key)}`);
     } catch (error) {
       if (!isAbsent(error)) throw error;
-      return work(this.at(key));
+      return work(this.entryPath(key));
     }
   }
 
@@ -107,18 +107,18 @@ export class DirectoryHandles {
   }
 
   /**
-   * Returns an object that identifies the open directory with this name, for use with `isStill`. Returns
+   * Returns an object that identifies the open directory with this name, for use with `isUnchanged`. Returns
    * undefined if it isn't open.
    */
-  opened(directory: Key | ''): object | undefined {
+  identityToken(directory: Key | ''): object | undefined {
     return this.#known.get(directory);
   }
 
   /**
-   * Returns true if this directory is still the one for which `opened` returned the object, which means that
-   * it hasn't been deleted or moved.
+   * Returns true if this directory is still the one for which `identityToken` returned the object, which
+   * means that it hasn't been deleted or moved.
    */
-  isStill(directory: Key | '', opened: object | undefined): boolean {
+  isUnchanged(directory: Key | '', opened: object | undefined): boolean {
     const known = this.#known.get(directory);
     if (known === undefined || known !== opened) return false;
     return fstatSync(known.descriptor).nlink > 0 && this.#isCurrent(known);
@@ -127,8 +127,8 @@ export class DirectoryHandles {
   /** Flushes the contents of files, and the names in directories, to disk. */
   async makeDurable(files: readonly Key[], directories: Iterable<Key | ''> = []): Promise<void> {
     const paths = {
-      file: (file: Key | '') => this.at(file),
-      directory: (directory: Key | '') => this.of(directory),
+      file: (file: Key | '') => this.entryPath(file),
+      directory: (directory: Key | '') => this.directoryPath(directory),
       parentOf: (file: Key | '') => (file === '' ? '' : parentOf(file)),
     };
     await makeAllDurable<Key | ''>(paths, files, directories);

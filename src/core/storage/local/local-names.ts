@@ -118,7 +118,7 @@ export class LocalNames {
   }
 
   #at(key: Key): string {
-    return this.#handles.at(key);
+    return this.#handles.entryPath(key);
   }
 
   #lstatIfThere(key: Key): Stats | undefined {
@@ -162,7 +162,7 @@ export class LocalNames {
       this.#unsynced.changed(to);
       return;
     }
-    for (const entry of readdirSync(this.#handles.of(from), { withFileTypes: true })) {
+    for (const entry of readdirSync(this.#handles.directoryPath(from), { withFileTypes: true })) {
       const source = joinKey(from, entry.name);
       const target = joinKey(to, entry.name);
       await (entry.isDirectory() ? this.#moveDirectory(source, target) : this.#moveFile(source, target));

@@ -46,7 +46,7 @@ export async function localObstacle(
   { writes, removes, from, bytes }: Change,
 ): Promise<WaybillError | null> {
   const start = deepestExisting(handles, from);
-  const fileSystem = undefinedIfAbsent(() => statfsSync(handles.at(start.directory)).type);
+  const fileSystem = undefinedIfAbsent(() => statfsSync(handles.entryPath(start.directory)).type);
   const seen = new Inspector(storage, handles, from, start.stats, takesEveryName.has(fileSystem ?? 0));
   const atStart = seen.notWritable(start.directory);
   if (atStart !== null) return atStart;
@@ -117,7 +117,7 @@ class Inspector {
     if (known !== undefined) return known;
     let error: WaybillError | null = null;
     try {
-      accessSync(this.#handles.at(directory), constants.W_OK | constants.X_OK);
+      accessSync(this.#handles.entryPath(directory), constants.W_OK | constants.X_OK);
     } catch (cause) {
       // A missing root was already checked when the storage was opened.
       if (!isAbsent(cause)) error = localFailure(this.#storage, directory, cause);
@@ -154,7 +154,7 @@ class Inspector {
     const isShort = key.length <= shortNameBytes / 3 && this.#handles.absolute(key).length <= shortPathUnits;
     if (isShort && this.#takesEveryName) return null;
     const names = key.split('/').filter((name) => Buffer.byteLength(name) > shortNameBytes);
-    const paths = names.map((name) => () => this.#handles.at(joinKey(deepest, name)));
+    const paths = names.map((name) => () => this.#handles.entryPath(joinKey(deepest, name)));
     for (const path of [() => this.#handles.absolute(key), ...paths])
       try {
         lstatSync(path());
@@ -188,7 +188,7 @@ function lackOfRoom(
 ): WaybillError | null {
   let found: ReturnType<typeof statfsSync>;
   try {
-    found = statfsSync(handles.at(directory));
+    found = statfsSync(handles.entryPath(directory));
   } catch (error) {
     if (isAbsent(error)) return null;
     throw localFailure(storage, nameOf(directory), error);
@@ -220,7 +220,7 @@ function unescaped(text: string): string {
 
 function lstatIfThere(handles: DirectoryHandles, key: Key | ''): Stats | undefined {
   try {
-    return lstatSync(handles.at(key));
+    return lstatSync(handles.entryPath(key));
   } catch (error) {
     // If a name is too long, that's reported for the key it's a part of.
     if (isAbsent(error) || (error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return undefined;
@@ -240,7 +240,7 @@ export function linkAbove(
 ): WaybillError | null {
   for (const ancestor of ancestorsOf(key)) {
     const directory = listedKey(ancestor);
-    const found = undefinedIfAbsent(() => lstatSync(handles.at(directory)));
+    const found = undefinedIfAbsent(() => lstatSync(handles.entryPath(directory)));
     if (found?.isSymbolicLink() !== true) continue;
     const hasTarget = lstatSync(handles.absolute(key), { throwIfNoEntry: false }) !== undefined;
     return hasTarget ? notADirectory(storage, directory, { isLink: true }) : null;

@@ -102,7 +102,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     this.#unsynced = new UnsyncedNames(this.#handles);
     this.#directories = new ImpliedDirectories(this, this.#handles, this.#unsynced, modes.directory);
     this.#names = new LocalNames(this, this.#handles, this.#directories, this.#unsynced);
-    this.localFiles = { sizeOf: (key) => this.#handles.near(key, sizeOf) };
+    this.localFiles = { sizeOf: (key) => this.#handles.withEntryPath(key, sizeOf) };
     this.fixModes = (managed, how) => fixModes(this.#handles, modes, managed, how);
   }
 
@@ -237,11 +237,11 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   }
 
   #at(key: Key): string {
-    return this.#handles.at(key);
+    return this.#handles.entryPath(key);
   }
 
   #openFile(key: Key, expected?: FileIdentity): number {
-    return this.#handles.near(key, (file) => openToRead(this, key, file, expected));
+    return this.#handles.withEntryPath(key, (file) => openToRead(this, key, file, expected));
   }
 
   #requireWritable(key: Key): void {
@@ -279,7 +279,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
 
   /** Writes a body to the new file `target`, which will be moved to `key`. */
   async #writeTo(key: Key, target: Key, body: Body, options: WriteOptions): Promise<Written> {
-    const create = (): number => this.#handles.near(target, (file) => createFile(file, this.#fileMode));
+    const create = (): number => this.#handles.withEntryPath(target, (at) => createFile(at, this.#fileMode));
     return this.#directories.withParent(target, () => writeBody(key, create, body, options));
   }
 
