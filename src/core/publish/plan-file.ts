@@ -177,7 +177,7 @@ function bundleRecord({ source, created }: BundleIdentity): DecisionRecord['bund
 
 type DecisionKey = Pick<DecisionRecord, 'pipeline_id' | 'destination_id' | 'destination_path'>;
 
-export function placeOf({ pipeline_id, destination_id, destination_path }: DecisionKey): string {
+export function targetLabel({ pipeline_id, destination_id, destination_path }: DecisionKey): string {
   return `${pipeline_id}/${destination_id} ${destination_path}`;
 }
 
@@ -186,11 +186,11 @@ export class Decisions {
   readonly #byPlace = new Map<string, DecisionRecord>();
 
   add(record: DecisionRecord): void {
-    this.#byPlace.set(placeOf(record), record);
+    this.#byPlace.set(targetLabel(record), record);
   }
 
   get(place: DecisionKey): DecisionRecord | undefined {
-    return this.#byPlace.get(placeOf(place));
+    return this.#byPlace.get(targetLabel(place));
   }
 
   /** Returns all decisions, sorted by place. */
@@ -237,7 +237,7 @@ export function refuseStalePlan(
   { isPartial }: { isPartial: boolean },
 ): void {
   const findings: Finding[] = [];
-  const known = new Set(planned.map(placeOf));
+  const known = new Set(planned.map(targetLabel));
   for (const record of planned) {
     const now = current.get(record);
     if (now === undefined && isPartial) continue;
@@ -245,7 +245,7 @@ export function refuseStalePlan(
     if (difference !== null) findings.push(differenceFinding(record, difference));
   }
   for (const record of current.all())
-    if (!known.has(placeOf(record))) findings.push(differenceFinding(record, 'it is not in the plan'));
+    if (!known.has(targetLabel(record))) findings.push(differenceFinding(record, 'it is not in the plan'));
   const [first] = findings;
   if (first === undefined) return;
   const others = findings.length === 1 ? '' : `, and ${findings.length - 1} more`;
@@ -257,13 +257,13 @@ export function refuseOtherDecision(
   planned: ReadonlyMap<string, DecisionRecord>,
   current: DecisionRecord,
 ): void {
-  const place = placeOf(current);
+  const place = targetLabel(current);
   const difference = differenceOf(planned.get(place), current);
   if (difference !== null) throw planStale(`${place}: ${difference} while the plan was being applied`);
 }
 
 function differenceFinding(record: DecisionRecord, difference: string): Finding {
-  return finding('error', 'plan_stale', difference, { file: placeOf(record) });
+  return finding('error', 'plan_stale', difference, { file: targetLabel(record) });
 }
 
 /**

@@ -2,8 +2,8 @@ import type { Clock } from '../../core/lib/clock.ts';
 import {
   type ChangePage,
   type ChangeQuery,
-  cursorOf,
-  placeOf,
+  formatCursor,
+  parseCursor,
   RunChanges,
   RunWaiters,
   type RunWatch,
@@ -45,7 +45,7 @@ export class RunFeed {
     this.#watchers.add(notify);
     this.#polling ??= this.#poll();
     return {
-      cursor: async () => cursorOf(await this.#upToDate()),
+      cursor: async () => formatCursor(await this.#upToDate()),
       after: (cursor, query) => this.#after(cursor, query),
       close: () => void this.#watchers.delete(notify),
     };
@@ -59,7 +59,7 @@ export class RunFeed {
   }
 
   async #after(cursor: string, query: ChangeQuery): Promise<ChangePage | null> {
-    const place = placeOf(cursor);
+    const place = parseCursor(cursor);
     let changes = this.#changes ?? (await this.#upToDate());
     if (place?.epoch !== changes.epoch) return null;
     // The cursor may be from another host, which has seen later changes.
@@ -77,10 +77,10 @@ export class RunFeed {
     return {
       changes: changes.flatMap((change) =>
         change.record !== null && wants(change.record)
-          ? [{ cursor: cursorOf({ epoch, revision: change.revision }), record: change.record }]
+          ? [{ cursor: formatCursor({ epoch, revision: change.revision }), record: change.record }]
           : [],
       ),
-      cursor: cursorOf({ epoch, revision: last }),
+      cursor: formatCursor({ epoch, revision: last }),
       more: changes.length === limit,
     };
   }

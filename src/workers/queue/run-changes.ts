@@ -46,7 +46,7 @@ export interface ChangeQuery {
 }
 
 /** A position in the sequence of changes. `epoch` identifies a generation of the queue's data. */
-interface ChangePlace {
+interface CursorPosition {
   epoch: string;
   revision: number;
 }
@@ -56,12 +56,12 @@ const maxExamined = 1_000;
 
 const cursorForm = /^([\da-z]{8,32})-(0|[1-9]\d{0,14})$/;
 
-export function cursorOf({ epoch, revision }: ChangePlace): string {
+export function formatCursor({ epoch, revision }: CursorPosition): string {
   return `${epoch}-${revision}`;
 }
 
 /** Parses a cursor. Returns null if the text isn't one. */
-export function placeOf(cursor: string): ChangePlace | null {
+export function parseCursor(cursor: string): CursorPosition | null {
   const [, epoch, revision] = cursorForm.exec(cursor) ?? [];
   return epoch === undefined ? null : { epoch, revision: Number(revision) };
 }
@@ -80,7 +80,7 @@ export class RunChanges {
   #horizon: number;
 
   /** Starts out empty, after `revision`. */
-  constructor({ epoch, revision }: ChangePlace) {
+  constructor({ epoch, revision }: CursorPosition) {
     this.epoch = epoch;
     this.#revision = revision;
     this.#horizon = revision;
@@ -143,13 +143,13 @@ export class RunChanges {
     let examined = 0;
     for (const change of this.#ordered.oldestFirst(revision)) {
       if (changes.length === limit || examined === maxExamined)
-        return { changes, cursor: cursorOf({ epoch, revision: seen }), more: true };
+        return { changes, cursor: formatCursor({ epoch, revision: seen }), more: true };
       examined += 1;
       seen = change.revision;
       if (wants(change.record))
-        changes.push({ cursor: cursorOf({ epoch, revision: seen }), record: change.record });
+        changes.push({ cursor: formatCursor({ epoch, revision: seen }), record: change.record });
     }
-    return { changes, cursor: cursorOf({ epoch, revision: this.#revision }), more: false };
+    return { changes, cursor: formatCursor({ epoch, revision: this.#revision }), more: false };
   }
 }
 

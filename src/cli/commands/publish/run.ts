@@ -4,7 +4,7 @@ import {
   decisionRecord,
   Decisions,
   orphanRecord,
-  placeOf,
+  targetLabel,
   type PlanFile,
   refuseOtherDecision,
   refuseStalePlan,
@@ -123,7 +123,7 @@ async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
   const isPartial = !allSucceeded(checked.pipelines);
   refuseStalePlan(plan.decisions, made, { isPartial });
   if (isPartial || task.options.dryRun) return checked;
-  const written = new Map(plan.decisions.map((record) => [placeOf(record), record]));
+  const written = new Map(plan.decisions.map((record) => [targetLabel(record), record]));
   return runAll(task, {
     ...asked,
     dryRun: false,
