@@ -2,8 +2,8 @@ import t from 'tap';
 import {
   decisionRecord,
   Decisions,
-  targetLabel,
   refuseOtherDecision,
+  targetLabel,
 } from '../../../src/core/publish/plan-file.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import type { Decided } from '../../../src/core/publish/publish-request.ts';

@@ -4,10 +4,10 @@ import {
   decisionRecord,
   Decisions,
   orphanRecord,
-  targetLabel,
   type PlanFile,
   refuseOtherDecision,
   refuseStalePlan,
+  targetLabel,
 } from '../../../core/publish/plan-file.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';
 import {

@@ -5,7 +5,7 @@ import { isRecord } from '../../lib/json-document.ts';
 import type { RelativePath } from '../../lib/paths.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Extraction } from '../extract-archive.ts';
-import type { JsonObject, JsonValue } from '../manifest-json.ts';
+import type { JsonObject } from '../manifest-json.ts';
 import { hasErrors, invalidBundle } from '../source-bundle.ts';
 import { noFiles, type Patterns, selectFiles } from './select-files.ts';
 
