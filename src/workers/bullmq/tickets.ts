@@ -167,7 +167,7 @@ export class TicketQueue {
   async rewrite(id: string, token: string): Promise<void> {
     const key = this.queue.toKey(id);
     const data = JSON.stringify({ run_id: id });
-    const fields = { name: 'publish', data, opts: '{}', timestamp: Date.now() };
+    const fields = { name: 'publish', data, opts: '{}', timestamp: this.options.clock.now().getTime() };
     const lockMs = this.options.workerTimeoutMs;
     await this.#link.redis.multi().del(key).hset(key, fields).set(`${key}:lock`, token, 'PX', lockMs).exec();
   }
