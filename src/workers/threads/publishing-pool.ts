@@ -67,7 +67,7 @@ export class PublishingThreads {
     this.#publishing = workerPool(poolOptions(options, { dryRun: false }));
     this.#planning = workerPool({ ...readOnly, threads: Math.max(2, readOnly.threads) });
     this.#releases = releasesPool(options);
-    this.#inspections = answeringPool(readOnly, 'looks', 'catalogs');
+    this.#inspections = answeringPool(readOnly, 'inspections', 'catalogs');
   }
 
   /** Publishes. Throws the same errors as `ThreadPool.process`. */

@@ -3,4 +3,4 @@
 import { register } from 'tsx/esm/api';
 
 register();
-export const { publish, releases, looks, sceneMaps } = await import('./thread.ts');
+export const { inspections, publish, releases, sceneMaps } = await import('./thread.ts');
