@@ -333,7 +333,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(workers.most(), 2);
   });
 
-  t.test('security finding 5: a stalled run leaves a slot for other pipelines', async (t) => {
+  t.test('a stalled run leaves a slot for other pipelines', async (t) => {
     const { queue } = await start(t, { maxConcurrency: 2 });
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -353,7 +353,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'a.3');
   });
 
-  t.test('security finding 5: pipelines take turns, so that a busy one does not delay another', async (t) => {
+  t.test('pipelines take turns, so that a busy one does not delay another', async (t) => {
     const { queue } = await start(t, { maxConcurrency: 1 });
     const workers = gatedWorkers();
     const busy = ['b.1', 'b.2', 'b.3', 'b.4', 'b.5'];

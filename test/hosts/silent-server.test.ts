@@ -11,7 +11,7 @@ import { startSshd } from '../services/sshd.ts';
 
 const manifest = '{"schema_version":1,"name":"one","created":"2026-11-20T01:02:03Z","files":["a.bin"]}';
 
-t.test('security finding 5: a silent server stops only its own pipeline', async (t) => {
+t.test('a silent server stops only its own pipeline', async (t) => {
   const server = await startSshd(t);
   const proxy = await startCuttingProxy(t, server.port);
   const root = t.testdir({ public: {}, bundle: { 'manifest.json': manifest } });

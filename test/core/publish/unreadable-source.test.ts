@@ -151,7 +151,7 @@ t.test('a destination stopped between two bundles fails, and reports it once', a
   });
 });
 
-t.test('security finding 5: a source that does not answer ends the run, and is closed', async (t) => {
+t.test('a source that does not answer ends the run, and is closed', async (t) => {
   let isClosed = false;
   const web = memoryStorage({ flavour: 'files' });
   const silent: Storage = {

@@ -17,7 +17,7 @@ import { startRedis } from '../../services/redis.ts';
 import { type Case, drawn, isExhaustive } from '../../support/sampling.ts';
 
 /**
- * Issue 36: Redis is not trusted. A host was killed in the middle of its work. Another program replaces one
+ * Redis is not trusted. A host was killed in the middle of its work. Another program replaces one
  * value of Redis by something else, and the next host works with it.
  */
 
@@ -227,7 +227,7 @@ async function problemsOf({ apply }: Damage, prefix: string): Promise<string[]> 
   return [...problems, ...wrong];
 }
 
-t.test('issue 36: no value in Redis stops a pipeline, or makes a call fail without a cause', async (t) => {
+t.test('no value in Redis stops a pipeline, or makes a call fail without a cause', async (t) => {
   const from = 'killed';
   const kill = await prepare(from);
   const keys = await redis.keys(`${from}:*`);
@@ -254,7 +254,7 @@ t.test('issue 36: no value in Redis stops a pipeline, or makes a call fail witho
   await kill();
 });
 
-t.test("issue 36: ignores messages of other programs on waybill's channels", async (t) => {
+t.test("ignores messages of other programs on waybill's channels", async (t) => {
   const prefix = 'channels';
   const { queue, events, wrong } = await open(prefix, hour);
   const watch = queue.watch(() => undefined);

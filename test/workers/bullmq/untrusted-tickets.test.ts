@@ -9,7 +9,7 @@ import { unobserved } from '../../../src/workers/queue/run-observer.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
 
-/** Issue 36: another program puts jobs into BullMQ's queues, or changes those of waybill. */
+/** Another program puts jobs into BullMQ's queues, or changes those of waybill. */
 
 const server = await startRedis();
 t.teardown(() => server.close());
@@ -81,7 +81,7 @@ async function open(t: Test) {
 }
 
 for (const [what, damage] of Object.entries(damages)) {
-  t.test(`issue 36: a foreign job with ${what} is set aside, and the pipeline continues`, async (t) => {
+  t.test(`a foreign job with ${what} is set aside, and the pipeline continues`, async (t) => {
     const { queue, errors, rejected, key, submit, start } = await open(t);
     await redis.hset(key('foreign.1'), { name: 'x', data: '{}', opts: '{}', timestamp: '1' });
     await damage(key('foreign.1'));
@@ -97,7 +97,7 @@ for (const [what, damage] of Object.entries(damages)) {
     t.match(errors, [{ run_id: 'foreign.1', pipeline_id: 'maps', err: { code: 'job_rejected' } }]);
   });
 
-  t.test(`issue 36: a run whose ticket has ${what} is published`, async (t) => {
+  t.test(`a run whose ticket has ${what} is published`, async (t) => {
     const { queue, rejected, key, submit, start } = await open(t);
     await submit('maps.1');
     await damage(key('maps.1'));
@@ -112,7 +112,7 @@ for (const [what, damage] of Object.entries(damages)) {
 }
 
 for (const id of ['wait', 'meta', 'id', 'a:b', '7', '../x'])
-  t.test(`issue 36: a foreign job called ${id} is removed, and the pipeline continues`, async (t) => {
+  t.test(`a foreign job called ${id} is removed, and the pipeline continues`, async (t) => {
     const { queue, rejected, key, submit, start } = await open(t);
     await redis.lpush(key('wait'), id);
     await submit('maps.1');
@@ -129,7 +129,7 @@ const numbers: [name: string, damage: (key: (name: string) => string) => Promise
   ['job counter', (key) => redis.set(key('id'), 'nonsense')],
 ];
 for (const [what, damage] of numbers)
-  t.test(`issue 36: a queue whose ${what} is not a number continues`, async (t) => {
+  t.test(`a queue whose ${what} is not a number continues`, async (t) => {
     const { queue, key, submit, start } = await open(t);
     await submit('maps.1');
     await damage(key);

@@ -186,7 +186,7 @@ t.test('a run that is aborted while it waits never reaches a thread', async (t) 
   await t.rejects(pool.process(jobOf('exit'), { ...quiet, signal: aborted }), { code: 'aborted' });
 });
 
-t.test('security finding 5: a stalled pipeline leaves a thread for the others', async (t) => {
+t.test('a stalled pipeline leaves a thread for the others', async (t) => {
   const pool = open(t, { worker: 'misbehaving', threads: 2 });
   const stop = new AbortController();
   const stalled = [1, 2, 3].map(async () =>
@@ -199,7 +199,7 @@ t.test('security finding 5: a stalled pipeline leaves a thread for the others', 
   t.same(await pool.process(jobOf('.'), quiet), published, 'its own places are free again');
 });
 
-t.test('security finding 5: a run ends at its run_timeout, whether the thread obeys or not', async (t) => {
+t.test('a run ends at its run_timeout, whether the thread obeys or not', async (t) => {
   const source =
     'pipelines: [{id: maps, run_timeout: 1h, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: /x}]}]';
   const limited = parseConfig(Buffer.from(source), '/etc/waybill.yml', { home: '/' }).config;
