@@ -34,7 +34,7 @@ const metadataAddresses = [
  * is allowed. If there is an IPv4 address inside an IPv6 address, both are checked.
  */
 export function refusedAddress(address: string, allowed: readonly string[]): string | null {
-  if (!ipaddr.isValid(address)) return 'no address';
+  if (!ipaddr.isValid(address)) return 'not an IP address';
   const all = [ipaddr.parse(address), ...embedded(ipaddr.parse(address))];
   if (all.some((one) => allowed.some((range) => isWithin(one, range)))) return null;
   for (const one of all) {

@@ -66,7 +66,7 @@ async function oneTry(
   event: Event,
   { clock, signal, trace }: DeliverOptions,
 ): Promise<Attempted> {
-  if (signal.aborted) return { ok: false, reason: 'there was no time left for it', retry: true };
+  if (signal.aborted) return { ok: false, reason: 'the notifier was stopping', retry: true };
   const ended = new AbortController();
   const timer = clock.timeout(sink.timeoutMs, () => ended.abort());
   const both = AbortSignal.any([signal, ended.signal]);
@@ -74,7 +74,7 @@ async function oneTry(
     onAbort(both, () =>
       resolve(
         signal.aborted
-          ? { ok: false, reason: 'there was no time left for it', retry: true }
+          ? { ok: false, reason: 'the notifier was stopping', retry: true }
           : { ok: false, reason: `no answer within ${sink.timeoutMs} ms`, retry: true },
       ),
     );

@@ -75,7 +75,7 @@ export function noRoom(
   const what = 'bytes' in need ? `${need.bytes} bytes` : `${need.files} files`;
   return new WaybillError(
     'storage_full',
-    `${storage.label}: ${what} are to be written, but the free space is ${need.free}`,
+    `${storage.label}: ${what} are needed, but only ${need.free} are free`,
     { hint: 'free some space and run again; nothing was changed' },
   );
 }

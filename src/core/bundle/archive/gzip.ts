@@ -109,7 +109,7 @@ function damaged(cause: unknown): WaybillError {
 }
 
 function trailing(cause?: unknown): WaybillError {
-  return new WaybillError('malformed_archive', 'something follows the end of the gzip data', {
+  return new WaybillError('malformed_archive', 'the gzip data is followed by other bytes', {
     cause,
     hint: 'send the archive and nothing else',
   });

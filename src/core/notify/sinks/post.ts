@@ -118,7 +118,11 @@ function discard(response: IncomingMessage, clock: Clock, withinMs: number): voi
  * Decides what a response status means, according to Standard Webhooks. Messages contain only the origin of
  * the URL, since the path and query may be secret.
  */
-function interpretResponse({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, clock: Clock): Attempted {
+function interpretResponse(
+  { statusCode = 0, headers }: IncomingMessage,
+  { origin }: URL,
+  clock: Clock,
+): Attempted {
   if (statusCode >= 200 && statusCode < 300) return { ok: true };
   const reason = `${origin} answered ${statusCode}`;
   if (statusCode >= 300 && statusCode < 400)
@@ -128,7 +132,7 @@ function interpretResponse({ statusCode = 0, headers }: IncomingMessage, { origi
       retry: false,
     };
   if (statusCode === 410)
-    return { ok: false, reason: `${reason}: it wants no more events`, retry: false, gone: true };
+    return { ok: false, reason: `${reason}: the receiver is gone`, retry: false, gone: true };
   const retry = statusCode === 408 || statusCode === 429 || statusCode >= 500;
   const retryAfterMs = retry ? parseRetryAfter(headers['retry-after'], clock.now()) : undefined;
   return { ok: false, reason, retry, retryAfterMs };

@@ -95,7 +95,7 @@ const meanings: Record<string, ErrorMapping> = {
   },
   ENOTFOUND: {
     code: 'storage_transient',
-    message: 'the host name is not known',
+    message: 'the host name cannot be resolved',
     hint: 'check endpoint, and DNS; with path_style: false the bucket is part of the host name',
   },
   EAI_AGAIN: {

@@ -191,7 +191,7 @@ export async function takesPathsSwapped(
   } finally {
     await Promise.all([unlink(one), unlink(other)]);
   }
-  throw new WaybillError('storage_permanent', 'the server says that it made a link, and there is none');
+  throw new WaybillError('storage_permanent', 'the server reported success but created no link');
 }
 
 /**

@@ -95,7 +95,7 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
     case code.permissionDenied:
       return {
         code: 'storage_denied',
-        why: 'the server denies it',
+        why: 'permission denied by the server',
         hint: 'give the login user access to it',
       };
     case code.writeProtected:
@@ -119,7 +119,7 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
     case code.invalidName:
       return { code: 'storage_permanent', why: 'the server does not allow such a name' };
     case code.linkLoop:
-      return { code: 'storage_permanent', why: 'symbolic links lead in a circle' };
+      return { code: 'storage_permanent', why: 'too many levels of symbolic links' };
     case code.unsupported:
       return { code: 'storage_permanent', why: 'the server does not know this request' };
     case code.generalFailure:
@@ -179,10 +179,14 @@ export function deniedChange(
   cause: unknown,
 ): WaybillError {
   const rights = `mode ${(mode & 0o7777).toString(8).padStart(4, '0')}, owner ${uid}:${gid}`;
-  return new WaybillError('storage_denied', `${label}: "${key}" cannot be changed: the server denies it`, {
-    cause,
-    hint: `give the login user write access to the directory "${directory}" (${rights})`,
-  });
+  return new WaybillError(
+    'storage_denied',
+    `${label}: "${key}" cannot be changed: permission denied by the server`,
+    {
+      cause,
+      hint: `give the login user write access to the directory "${directory}" (${rights})`,
+    },
+  );
 }
 
 /** `storage_full`: a write failed because there is no space left on the server. */
@@ -216,7 +220,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
       'the SSH agent holds more keys than the server accepts attempts (MaxAuthTries); remove some, or run with an empty SSH_AUTH_SOCK so that only ssh_key_file is tried',
     );
   if (code === 'ENOTFOUND' || /address lookup failed/i.test(message))
-    return fail('storage_transient', 'the host name is not known', 'check the host name, and DNS');
+    return fail('storage_transient', 'the host name cannot be resolved', 'check the host name, and DNS');
   if (code === 'EAI_AGAIN')
     return fail(
       'storage_transient',
@@ -226,11 +230,11 @@ export function connectFailure(label: string, error: unknown): WaybillError {
   if (code === 'ECONNREFUSED')
     return fail('storage_transient', 'connection refused', 'check `host` and `port`, and that sshd runs');
   if (/no matching|handshake failed/i.test(message))
-    return fail('storage_permanent', `no agreement with the server: ${message}`);
+    return fail('storage_permanent', `the SSH handshake failed: ${message}`);
   if (/unable to start subsystem|subsystem/i.test(message))
     return fail(
       'storage_permanent',
-      'the server speaks no SFTP to this user',
+      'the server does not offer SFTP to this user',
       'its sshd_config needs the line `Subsystem sftp internal-sftp`',
     );
   const exit = /received exit code (\d+)/i.exec(message)?.[1];
@@ -243,7 +247,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
   if (/packet length|version packet|packet type/i.test(message))
     return fail(
       'storage_permanent',
-      'the server sends something else than SFTP, such as the text of a login script',
+      'the server sent something other than SFTP, such as the text of a login script',
       'let login scripts print nothing if there is no terminal, or use `Subsystem sftp internal-sftp`',
     );
   if (error instanceof ConnectionLost)

@@ -237,7 +237,7 @@ class FollowedLinks {
 }
 
 const nowhere: UnfollowedReason = 'which leads to nothing; fix the link, or exclude it';
-const circular: UnfollowedReason = 'which leads back to itself, so that it has no end; exclude it';
+const circular: UnfollowedReason = 'which points to a directory that contains it; exclude it';
 const outside: UnfollowedReason =
   'which leads out of the source; exclude it, or add the directory to links_to of a local source';
 
