@@ -10,9 +10,9 @@ import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/a
 export interface RunFilter {
   pipelines?: readonly string[];
   status?: RunRecord['status'];
-  /** Only runs accepted at this time or later (RFC 3339). For a date, that's the start of the day in UTC. */
+  /** Only runs accepted at this time or later (RFC 3339). For a date, that is the start of the day in UTC. */
   since?: string;
-  /** Only runs accepted at this time or earlier (RFC 3339). For a date, that's the end of the day in UTC. */
+  /** Only runs accepted at this time or earlier (RFC 3339). For a date, that is the end of the day in UTC. */
   until?: string;
   /** One or more words. Only runs whose records contain all of them. */
   q?: string;
@@ -49,7 +49,7 @@ export async function showRun(connection: Connection, runId: string): Promise<Ru
   return parseRunRecord((await connection.askJson({ path: runPath(runId) })).body);
 }
 
-/** Cancels a run and returns its record. If it's in progress, it may take a moment to stop. */
+/** Cancels a run and returns its record. If it is in progress, it may take a moment to stop. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'cancel');
   return parseRunRecord((await connection.askJson({ method: 'POST', path })).body);
@@ -102,7 +102,7 @@ const minPollMs = 1000;
 /**
  * Waits until the run has finished and returns its record. This uses long polling: the daemon waits for up to
  * half a minute before it responds, which is no problem for proxies. Throws `run_unfinished` if the run
- * doesn't finish in time, or `run_not_found`.
+ * does not finish in time, or `run_not_found`.
  */
 export async function waitForRun(
   connection: Connection,
@@ -165,7 +165,7 @@ export function parseRunRecord(body: unknown): RunRecord {
   });
 }
 
-/** Returns the name of the first field that is invalid, or null if there isn't one. */
+/** Returns the name of the first field that is invalid, or null if there is not one. */
 function faultOf(record: Unknown): string | null {
   for (const name of ['run_id', 'pipeline_id', 'status', 'accepted_at'])
     if (typeof record[name] !== 'string') return name;
@@ -198,7 +198,7 @@ function isTextOrNull(value: unknown): boolean {
 /** A run that the daemon has accepted. */
 export interface AcceptedRun {
   runId: string;
-  /** The run's position in its pipeline's queue when it was accepted, or null if that isn't known. */
+  /** The run's position in its pipeline's queue when it was accepted, or null if that is not known. */
   position: number | null;
   /** True if the daemon had already accepted the same bundle or the same rerun, so no new run was started. */
   isReplayed: boolean;

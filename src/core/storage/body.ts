@@ -54,8 +54,8 @@ class StoredBody implements Body {
 }
 
 /**
- * Reads an entire file into memory. Throws `storage_permanent` if it's larger than `limit` bytes, or else the
- * errors of `storage.read`.
+ * Reads an entire file into memory. Throws `storage_permanent` if it is larger than `limit` bytes, or else
+ * the errors of `storage.read`.
  */
 export async function readAll(
   storage: Storage,
@@ -94,7 +94,7 @@ export async function measure(
 
 const nameEnds = '": ';
 
-/** Throws `body_mismatch` if the size or digest isn't the expected one. `name` is used in the message. */
+/** Throws `body_mismatch` if the size or digest is not the expected one. `name` is used in the message. */
 export function checkBody(
   name: string,
   actual: { size: number; digest: Digest },
@@ -136,8 +136,8 @@ export async function namingBody<T>(name: string, write: Promise<T>): Promise<T>
 }
 
 /**
- * Reads a body into memory and verifies its size and digest. If the body consists of a single chunk, it isn't
- * copied. Throws `body_mismatch`, or the signal's reason if that aborts.
+ * Reads a body into memory and verifies its size and digest. If the body consists of a single chunk, it is
+ * not copied. Throws `body_mismatch`, or the signal's reason if that aborts.
  */
 export async function collect(
   name: string,

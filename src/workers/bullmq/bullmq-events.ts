@@ -16,7 +16,7 @@ interface BullmqEventsOptions extends RedisServer {
   clock: Clock;
   log: Log;
   /**
-   * A host that doesn't report for this many milliseconds is considered dead, and other hosts deliver its
+   * A host that does not report for this many milliseconds is considered dead, and other hosts deliver its
    * events.
    */
   hostLifeMs: number;
@@ -78,9 +78,9 @@ const maxTaken = 200;
 
 /**
  * Stores events in Redis until they are delivered. Each event of a run is stored before it is sent, and
- * before the run is recorded as ended. That way a crash can't lose either of them, and if another process
- * repeats the run, it doesn't send the event a second time. Each host delivers its own events. If a host dies
- * or shuts down, the first host to notice delivers the rest.
+ * before the run is recorded as ended. That way a crash cannot lose either of them, and if another process
+ * repeats the run, it does not send the event a second time. Each host delivers its own events. If a host
+ * dies or shuts down, the first host to notice delivers the rest.
  */
 class EventOutbox implements Outbox {
   readonly outlives = true;

@@ -20,7 +20,7 @@ const finishPollMs = 200;
 
 /**
  * Notifies this process's watchers when a run changes on any host. While there are watchers, it polls Redis
- * for changes 20 times per second and keeps the latest ones in memory, so the cost doesn't depend on the
+ * for changes 20 times per second and keeps the latest ones in memory, so the cost does not depend on the
  * number of watchers. A subscription would need the same reads, because it can silently lose messages.
  */
 export class RunFeed {
@@ -128,7 +128,7 @@ export class RunFeed {
 
 /**
  * Waits for runs to finish, on whichever host they run. Polls Redis five times per second while there are
- * callers waiting. A single call covers all the runs being waited for. A subscription wouldn't be reliable
+ * callers waiting. A single call covers all the runs being waited for. A subscription would not be reliable
  * here, because it can silently lose the message that a run finished. Callers keep waiting while Redis is
  * unreachable.
  */

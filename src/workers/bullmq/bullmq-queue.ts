@@ -26,7 +26,7 @@ const probeLifeMs = 60_000;
  * keeps renewing the lock on that job. An accepted run first goes to an outbox, and leaves it once its ticket
  * is in BullMQ's queue. The host that accepted the run moves it right away, and once per second every host
  * checks for runs that a dead host left in the outbox. As a result, accepting a run is a single atomic step,
- * and it doesn't matter if a ticket gets lost or duplicated.
+ * and it does not matter if a ticket gets lost or duplicated.
  *
  * Once per second, each host also starts pipelines that are ready and stops cancelled runs, in case it missed
  * a message. It also removes expired bundles and runs, and abandoned archives in shared staging (see
@@ -100,7 +100,7 @@ export class BullmqQueue implements JobQueue {
     for (const id of pipelineIds) this.#dispatcher?.consider(id);
   }
 
-  /** Checks that Redis can store data. Throws a `queue_unavailable` error if it can't. */
+  /** Checks that Redis can store data. Throws a `queue_unavailable` error if it cannot. */
   async prove(): Promise<void> {
     const { clock, link } = this.#context;
     await link.ask(() => link.redis.set(link.key('probe'), clock.now().toISOString(), 'PX', probeLifeMs));

@@ -8,11 +8,11 @@ import type { RedisServer } from './redis-client.ts';
 const lastTime = 8.64e15;
 /** The timeout for the first connection to Redis, in milliseconds. */
 const withinMs = 3_000;
-/** After a failed connection, requests don't wait for Redis for this long, in milliseconds. */
+/** After a failed connection, requests do not wait for Redis for this long, in milliseconds. */
 const retryAfterMs = 15_000;
 
 /**
- * Keeps track of sessions that were ended on any host. It doesn't connect until the first request, because
+ * Keeps track of sessions that were ended on any host. It does not connect until the first request, because
  * most daemons rarely need it.
  */
 export function bullmqEndedSessions(options: RedisServer & { clock: Clock }): EndedSessions {

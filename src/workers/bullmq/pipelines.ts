@@ -43,13 +43,13 @@ export class Pipelines {
     return [...this.#queues.keys()];
   }
 
-  /** Returns a pipeline's queue, or undefined if this host doesn't know the pipeline. */
+  /** Returns a pipeline's queue, or undefined if this host does not know the pipeline. */
   get(pipelineId: string): TicketQueue | undefined {
     return this.#queues.get(pipelineId);
   }
 
   /**
-   * Opens queues for the pipelines that don't have one yet. Throws `queue_unavailable` if Redis is
+   * Opens queues for the pipelines that do not have one yet. Throws `queue_unavailable` if Redis is
    * unreachable or too slow.
    */
   async add(pipelineIds: readonly string[]): Promise<void> {
@@ -64,7 +64,7 @@ export class Pipelines {
 
   /**
    * Moves accepted runs from the outbox to the pipeline's queue, in the order in which they were accepted.
-   * It's idempotent, and several hosts can safely call it at the same time. `confirmed` is a run that a
+   * It is idempotent, and several hosts can safely call it at the same time. `confirmed` is a run that a
    * replica has just confirmed.
    */
   async handOver(pipelineId: string, confirmed?: string): Promise<void> {

@@ -145,7 +145,7 @@ export function requiredRecord(text: string): RunRecord {
 }
 
 /**
- * Parses the last successful run. Returns null if there isn't one, or if another program has overwritten it.
+ * Parses the last successful run. Returns null if there is not one, or if another program has overwritten it.
  */
 function successOf(text: string): LastSuccess | null {
   const value = jsonOf(text);

@@ -49,7 +49,7 @@ export class RunStore {
     return pauseOf((await this.#link.run('pipelines/pause', args)) as string);
   }
 
-  /** Resumes the pipeline. Returns false if it wasn't paused. */
+  /** Resumes the pipeline. Returns false if it was not paused. */
   async resume(pipelineId: string): Promise<boolean> {
     const { redis } = this.#link;
     return (await this.#link.ask(() => redis.hdel(this.#link.key('paused'), pipelineId))) === 1;
@@ -86,8 +86,8 @@ export class RunStore {
   }
 
   /**
-   * Saves this record and makes the next attempt due immediately. Returns `unchanged` if the run isn't
-   * waiting for an attempt, or null if it's unknown.
+   * Saves this record and makes the next attempt due immediately. Returns `unchanged` if the run is not
+   * waiting for an attempt, or null if it is unknown.
    */
   async retryNow(due: RunRecord): Promise<Due | null> {
     const args = { runId: due.run_id, record: JSON.stringify(due) };

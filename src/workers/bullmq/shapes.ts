@@ -15,7 +15,7 @@ import type {
 
 type Check = (value: unknown) => boolean;
 
-/** Parses a value from Redis as JSON. Returns undefined if it isn't valid JSON. */
+/** Parses a value from Redis as JSON. Returns undefined if it is not valid JSON. */
 export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -164,7 +164,7 @@ const isJob = object(
   [optional(count), 'bytes'],
 );
 
-/** Returns the value as a job, or null if it doesn't look like one. */
+/** Returns the value as a job, or null if it does not look like one. */
 export function asJob(value: unknown): PublishJob | null {
   const isWhole = isRecord(value) && isJob(value) && (value['staged'] === null || isStaged(value));
   return isWhole ? (value as unknown as PublishJob) : null;

@@ -67,7 +67,7 @@ export function oneHost(
 }
 
 /**
- * Reports whether notifiers should receive the event. The failure of an interrupted run isn't reported,
+ * Reports whether notifiers should receive the event. The failure of an interrupted run is not reported,
  * because the next process is going to continue that run. Events that were already reported by an earlier
  * attempt or process are skipped as well.
  */
@@ -88,7 +88,7 @@ export function stagedOf(jobs: Iterable<PublishJob>, staging: string): Set<strin
  * Creates the staging directory if necessary, and makes sure it is writable. Upload directories that earlier
  * processes left behind are removed, except for those in `keep`: they have no record, so no run will ever use
  * them. Resolves with the names of the removed directories. Throws a `config_invalid` error if the directory
- * can't be used.
+ * cannot be used.
  */
 export async function prepareStaging(
   directory: string,

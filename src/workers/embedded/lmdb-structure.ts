@@ -31,7 +31,7 @@ interface Meta {
   trees: Tree[];
 }
 
-/** Throws an error that describes the first problem found and the page it's on. */
+/** Throws an error that describes the first problem found and the page it is on. */
 export function checkLmdbStructure(file: string): void {
   const opened = openSync(file, 'r');
   try {

@@ -25,7 +25,7 @@ import { parseStoredRun, storedRunText, withStagedIn } from './stored-run.ts';
 import { syncStaged } from './sync-staged.ts';
 
 export interface QueueStoreOptions {
-  /** The directory for the queue's files. Created if it doesn't exist. */
+  /** The directory for the queue's files. Created if it does not exist. */
   directory: string;
   /** The directory that contains staged uploads. */
   staging: string;
@@ -33,7 +33,7 @@ export interface QueueStoreOptions {
   log: Log;
   /** Called after a notifier's oldest undelivered events were deleted because there were too many. */
   onDropped?: (notifierId: string, count: number) => void;
-  /** For tests that don't stage anything. */
+  /** For tests that do not stage anything. */
   sync?: typeof syncStaged;
 }
 
@@ -46,7 +46,7 @@ export interface QueueStore {
   /** Throws `insufficient_storage` or `queue_unavailable` if nothing can be written right now. */
   check(): void;
   /**
-   * Waits up to a few seconds until everything has been written, then releases the directory. If it's called
+   * Waits up to a few seconds until everything has been written, then releases the directory. If it is called
    * again, the second call waits for the first.
    */
   close(): Promise<void>;
@@ -65,7 +65,7 @@ const timeoutMs = 10_000;
 
 /**
  * Opens the directory and locks it for this process. Throws a `queue_unusable` error if another daemon is
- * using it, if it isn't writable, or if the file is corrupted or was written by a newer version of waybill.
+ * using it, if it is not writable, or if the file is corrupted or was written by a newer version of waybill.
  */
 export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
   const { directory } = options;

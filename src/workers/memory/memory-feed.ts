@@ -12,7 +12,7 @@ export class RunFeed {
   readonly #clock: Clock;
   readonly #changes = new RunChanges({ epoch: randomBytes(6).toString('hex'), revision: 0 });
   readonly #watchers = new Set<() => void>();
-  /** The latest records whose progress hasn't been reported yet, by run id. */
+  /** The latest records whose progress has not been reported yet, by run id. */
   readonly #late = new Map<string, RunRecord>();
   #timer: Timer | undefined;
 

@@ -55,7 +55,7 @@ export class RunTable {
   change(run: Run, record: RunRecord): void {
     const before = run.record;
     run.record = record;
-    // Finished runs may still change, but that doesn't make them the last success.
+    // Finished runs may still change, but that does not make them the last success.
     if (before.finished_at === null) this.noteSuccess(record);
     this.feed.changed(record, before);
     this.#journal.changed(run);

@@ -24,7 +24,7 @@ export interface RunWatch {
 export interface RunChange {
   /** The cursor to continue after this change. */
   cursor: string;
-  /** The current record. It's shared with other readers and must not be modified. */
+  /** The current record. It is shared with other readers and must not be modified. */
   record: Readonly<RunRecord>;
 }
 
@@ -60,7 +60,7 @@ export function formatCursor({ epoch, revision }: CursorPosition): string {
   return `${epoch}-${revision}`;
 }
 
-/** Parses a cursor. Returns null if the text isn't one. */
+/** Parses a cursor. Returns null if the text is not one. */
 export function parseCursor(cursor: string): CursorPosition | null {
   const [, epoch, revision] = cursorForm.exec(cursor) ?? [];
   return epoch === undefined ? null : { epoch, revision: Number(revision) };
@@ -68,7 +68,7 @@ export function parseCursor(cursor: string): CursorPosition | null {
 
 /**
  * Keeps the latest change of each run, in the order of these changes. Every change gets the next revision
- * number. `horizon` is the highest revision of any run that was dropped. A reader that hasn't read past it
+ * number. `horizon` is the highest revision of any run that was dropped. A reader that has not read past it
  * would miss a change.
  */
 export class RunChanges {
@@ -162,7 +162,7 @@ interface Entry<T> {
 
 /**
  * A list of items, ordered by their sequence numbers. Iterating can start at either end or at any item, and
- * only costs as much as the number of steps. Adding and removing items takes constant time on average. Don't
+ * only costs as much as the number of steps. Adding and removing items takes constant time on average. Do not
  * remove items during an iteration.
  */
 export class OrderedRuns<T> {
@@ -176,7 +176,7 @@ export class OrderedRuns<T> {
 
   /**
    * Adds an item and returns its sequence number, which identifies it in `remove` and when iterating. By
-   * default, that's the next number. If `sequence` is given, it must be higher than all numbers so far.
+   * default, that is the next number. If `sequence` is given, it must be higher than all numbers so far.
    */
   push(item: T, sequence = this.#nextSequence): number {
     this.#nextSequence = sequence + 1;

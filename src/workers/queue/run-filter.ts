@@ -1,6 +1,6 @@
 import type { RunRecord, RunStatus } from './run-record.ts';
 
-/** Selects runs. Properties that are null or missing don't filter anything out. */
+/** Selects runs. Properties that are null or missing do not filter anything out. */
 export interface RunFilter {
   status?: RunStatus | null;
   /** Only match runs accepted at this time or later. */
@@ -26,7 +26,7 @@ function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }
   return !text || hasWords(record, text);
 }
 
-/** Reports whether it's pointless to look at runs accepted before this one, since none of them can match. */
+/** Reports whether it is pointless to look at runs accepted before this one, since none of them can match. */
 function isBefore(record: Readonly<RunRecord>, { since }: RunFilter): boolean {
   return Boolean(since) && Date.parse(record.accepted_at) < (since as Date).getTime() - maxSkewMs;
 }

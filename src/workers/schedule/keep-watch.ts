@@ -15,13 +15,13 @@ export interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions
 }
 
 /**
- * The polling interval for a source that can't be watched, in milliseconds. Polls are always at least
+ * The polling interval for a source that cannot be watched, in milliseconds. Polls are always at least
  * `settleMs` apart.
  */
 const pollEveryMs = 5_000;
-/** Even a source that is being watched is checked this often, in case a change isn't reported. */
+/** Even a source that is being watched is checked this often, in case a change is not reported. */
 const checkEveryMs = 60_000;
-/** If a source can't be watched, watching is retried at this interval. */
+/** If a source cannot be watched, watching is retried at this interval. */
 const retryEveryMs = 600_000;
 
 /**
@@ -63,7 +63,7 @@ export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
 
 /**
  * Waits until the source has been left alone for `settleMs` and returns its state. Returns null if the source
- * doesn't exist.
+ * does not exist.
  */
 async function settledState(
   found: string,
@@ -95,7 +95,7 @@ async function start(
 }
 
 /**
- * Logs that the source can't be watched, but only once, and again when it works. In between, retries
+ * Logs that the source cannot be watched, but only once, and again when it works. In between, retries
  * periodically.
  */
 function failureReporter({

@@ -32,9 +32,9 @@ export class WatchedTree {
   readonly #watchDirectory: typeof watch;
   readonly #fileSystemOf: (directory: string) => Promise<number>;
   readonly #watches = new Map<string, Watched>();
-  /** Why the directories aren't being watched, or null if they are. */
+  /** Why the directories are not being watched, or null if they are. */
   #watchFailure: string | null = null;
-  /** Why the tree couldn't be read, or null if it was. */
+  /** Why the tree could not be read, or null if it was. */
   #readFailure: string | null = null;
 
   constructor(root: string, options: WatchedTreeOptions) {
@@ -45,9 +45,9 @@ export class WatchedTree {
   }
 
   /**
-   * Returns the state of the tree. It's a digest of the names, sizes, times, and inodes of all files, and of
-   * the names of all directories. Returns null if the root doesn't exist or can't be read. Each directory is
-   * watched before it's read, so that no change gets lost.
+   * Returns the state of the tree. It is a digest of the names, sizes, times, and inodes of all files, and of
+   * the names of all directories. Returns null if the root does not exist or cannot be read. Each directory
+   * is watched before it is read, so that no change gets lost.
    */
   async read(): Promise<string | null> {
     try {
@@ -71,8 +71,8 @@ export class WatchedTree {
   }
 
   /**
-   * Why the last read failed, or why changes can't be detected and the caller has to poll. null if everything
-   * works.
+   * Why the last read failed, or why changes cannot be detected and the caller has to poll. null if
+   * everything works.
    */
   get failure(): string | null {
     return this.#readFailure ?? this.#watchFailure;
@@ -85,7 +85,7 @@ export class WatchedTree {
 
   close(): void {
     this.#dropBelow(this.#root);
-    // Don't let a late event start another watch.
+    // Do not let a late event start another watch.
     this.#watchFailure = 'closed';
   }
 
@@ -130,8 +130,8 @@ export class WatchedTree {
 }
 
 /**
- * Reads the tree. Throws if the root isn't a readable directory. Ignores anything below it that disappears in
- * the meantime.
+ * Reads the tree. Throws if the root is not a readable directory. Ignores anything below it that disappears
+ * in the meantime.
  */
 async function readTree(
   root: string,

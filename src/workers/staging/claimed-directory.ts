@@ -5,10 +5,10 @@ import { createLockedDirectory } from '../../core/lib/directory-lock.ts';
 import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
-/** A directory that no other process may use until it's released or this process ends. */
+/** A directory that no other process may use until it is released or this process ends. */
 export interface ClaimedDirectory {
   directory: string;
-  /** Releases the directory. If it's empty, it is deleted. */
+  /** Releases the directory. If it is empty, it is deleted. */
   release(): Promise<void>;
 }
 
@@ -42,8 +42,8 @@ export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory
 }
 
 /**
- * Claims the first directory that isn't in use by another process, and creates it if necessary. Throws system
- * errors.
+ * Claims the first directory that is not in use by another process, and creates it if necessary. Throws
+ * system errors.
  */
 export async function claimDirectory(request: ClaimRequest): Promise<ClaimedDirectory> {
   for (let number = 1; ; number += 1) {

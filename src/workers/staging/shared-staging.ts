@@ -24,8 +24,8 @@ export interface SharedStaging {
 }
 
 /**
- * Opens shared staging and checks that it can be written to. Throws `config_invalid` if it can't. The storage
- * stays open between uploads. If anything fails, it's opened again the next time.
+ * Opens shared staging and checks that it can be written to. Throws `config_invalid` if it cannot. The
+ * storage stays open between uploads. If anything fails, it is opened again the next time.
  */
 export async function openSharedStaging(
   location: StorageLocation,

@@ -42,7 +42,7 @@ interface Asked extends TraceContext {
 
 export interface Activation {
   release: string;
-  /** `rollback` keeps the previous release from automatically becoming current again. `promote` doesn't. */
+  /** `rollback` keeps the previous release from automatically becoming current again. `promote` does not. */
   verb: 'promote' | 'rollback';
   dryRun: boolean;
 }
@@ -134,7 +134,7 @@ async function refreshIndex(
 }
 
 /**
- * Reports whether it makes sense to try the switch again. That's safe, because the current release doesn't
+ * Reports whether it makes sense to try the switch again. That is safe, because the current release does not
  * change until it succeeds.
  */
 function isPassing(error: unknown): boolean {

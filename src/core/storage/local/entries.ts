@@ -31,7 +31,7 @@ interface Named {
 }
 
 /**
- * Returns the status of `file`, or undefined if it doesn't exist. Doesn't follow links. Throws file system
+ * Returns the status of `file`, or undefined if it does not exist. Does not follow links. Throws file system
  * errors.
  */
 export function statOf(file: () => string): FileStat | undefined {
@@ -41,7 +41,7 @@ export function statOf(file: () => string): FileStat | undefined {
   return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
 }
 
-/** Returns the size of a file in bytes, or undefined if `path` isn't a file. Throws file system errors. */
+/** Returns the size of a file in bytes, or undefined if `path` is not a file. Throws file system errors. */
 export function sizeOf(path: string): number | undefined {
   const found = lstatSync(path);
   return found.isFile() ? found.size : undefined;
@@ -90,7 +90,9 @@ export class LocalListing {
     }
   }
 
-  /** Reads the names as bytes. After decoding, it's impossible to find out whether a name was valid UTF-8. */
+  /**
+   * Reads the names as bytes. After decoding, it is impossible to find out whether a name was valid UTF-8.
+   */
   #readableNamesIn(directory: Key | '', onUnreadable: (unreadable: UnreadableName) => void): Named[] {
     const names: Named[] = [];
     const entries = readdirSync(this.#handles.directoryPath(directory), {
@@ -159,7 +161,7 @@ const removalsPerYield = 512;
 const maxRounds = 10;
 
 /**
- * Deletes a directory and everything in it. If it's a link, only the link is deleted. Entries that disappear
+ * Deletes a directory and everything in it. If it is a link, only the link is deleted. Entries that disappear
  * in the meantime are ignored. Like everything in this module, it uses synchronous calls, because a staging
  * directory has an entry for each file that was replaced. While a directory is being emptied, it is kept
  * open. Throws system errors, as reported by Node.js, and an error if another user has nested directories
@@ -171,7 +173,7 @@ export async function removeTreeAt(handles: DirectoryHandles, directory: Key): P
 
 /**
  * After each pause, calls `pathOf` again, because the parent directory may have been closed. If another
- * process is still writing to the directory, it can't prevent this from finishing: after a few rounds, its
+ * process is still writing to the directory, it cannot prevent this from finishing: after a few rounds, its
  * writes fail.
  */
 async function removeBelow(
@@ -229,7 +231,7 @@ export function removeIfEmpty(handles: DirectoryHandles, directory: Key): boolea
   return true;
 }
 
-/** Deletes an empty directory. Returns false if it isn't empty. Throws ENOENT if it doesn't exist. */
+/** Deletes an empty directory. Returns false if it is not empty. Throws ENOENT if it does not exist. */
 export function removeEmptyDirectory(handles: DirectoryHandles, directory: Key): boolean {
   try {
     rmdirSync(handles.entryPath(directory));
@@ -245,6 +247,6 @@ export function removeIfThere(handles: DirectoryHandles, key: Key): void {
   try {
     unlinkSync(handles.entryPath(key));
   } catch {
-    // It has been moved, or was never written. If it can't be deleted, the next publisher cleans it up.
+    // It has been moved, or was never written. If it cannot be deleted, the next publisher cleans it up.
   }
 }

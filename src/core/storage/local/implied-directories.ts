@@ -9,7 +9,7 @@ import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**
  * The maximum number of attempts if other processes keep deleting a directory between its creation and its
- * use. It's unlikely that this happens so many times in a row.
+ * use. It is unlikely that this happens so many times in a row.
  */
 const maxAttempts = 1000;
 
@@ -38,7 +38,7 @@ export class ImpliedDirectories {
 
   /**
    * Creates the parent directory of `key` and then runs `work`. If the directory, or one above it, is deleted
-   * by another process in between because it's empty, does both again.
+   * by another process in between because it is empty, does both again.
    */
   async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
     const parent = parentOf(key);
@@ -49,7 +49,7 @@ export class ImpliedDirectories {
         used = this.#handles.identityToken(parent);
         return await work();
       } catch (error) {
-        // If the directory hasn't been replaced since, it's something else that's missing.
+        // If the directory has not been replaced since, it is something else that is missing.
         if (!isAbsent(error) || attempt === maxAttempts || this.#handles.isUnchanged(parent, used))
           throw error;
       }
@@ -57,7 +57,7 @@ export class ImpliedDirectories {
   }
 
   /**
-   * Deletes `directory` if it's empty, and then its parents as long as they are empty, but never the root.
+   * Deletes `directory` if it is empty, and then its parents as long as they are empty, but never the root.
    * Other processes may delete the same directories, or add files to them, at any time.
    */
   removeEmpty(directory: Key | ''): void {
@@ -73,7 +73,9 @@ export class ImpliedDirectories {
     }
   }
 
-  /** Prevents a directory from being deleted while it's empty, until `removeEmpty` is called for it again. */
+  /**
+   * Prevents a directory from being deleted while it is empty, until `removeEmpty` is called for it again.
+   */
   keep(directory: Key): void {
     this.#kept.add(directory);
   }

@@ -6,9 +6,10 @@ import type { FileIdentity } from '../storage.ts';
 
 /**
  * Any local user who can write to a directory below the root can replace it with a symbolic link at any time.
- * Even if a path has been checked, it may point somewhere else by the time it's used. Storages therefore keep
- * their directories open. Each directory is opened through its parent, without following links. Its entries
- * are then addressed through the file descriptor (`/proc/PID/fd/N/name`), which isn't affected by renames.
+ * Even if a path has been checked, it may point somewhere else by the time it is used. Storages therefore
+ * keep their directories open. Each directory is opened through its parent, without following links. Its
+ * entries are then addressed through the file descriptor (`/proc/PID/fd/N/name`), which is not affected by
+ * renames.
  *
  * On systems without `/proc`, which means anything but Linux, directories are opened in the same way before
  * each call, but the call itself then has to use the path. If a directory is replaced between these two
@@ -59,9 +60,9 @@ export class DirectoryHandles {
   }
 
   /**
-   * Returns a path to the entry that goes through its open parent directory. It's only valid until the caller
-   * awaits something, or until the call after the next one of this method. System calls that would follow a
-   * link at the end of the path need O_NOFOLLOW.
+   * Returns a path to the entry that goes through its open parent directory. It is only valid until the
+   * caller awaits something, or until the call after the next one of this method. System calls that would
+   * follow a link at the end of the path need O_NOFOLLOW.
    */
   entryPath(key: Key | ''): string {
     return key === '' ? `${this.directoryPath('')}/.` : `${this.directoryPath(parentOf(key))}/${nameOf(key)}`;
@@ -74,7 +75,7 @@ export class DirectoryHandles {
   }
 
   /**
-   * Like `directoryPath`, but doesn't check that the open directory still has its name. Meant for entries
+   * Like `directoryPath`, but does not check that the open directory still has its name. Meant for entries
    * that were listed through it.
    */
   knownDirectoryPath(directory: Key | ''): string {
@@ -83,9 +84,9 @@ export class DirectoryHandles {
   }
 
   /**
-   * Opens or reads an entry by its path. Doesn't check that the open directory still has its name, unless the
-   * entry seems to be missing, because that takes as long as opening a small file. The directory may have
-   * been moved out of the way in the meantime, so don't use this to change published names.
+   * Opens or reads an entry by its path. Does not check that the open directory still has its name, unless
+   * the entry seems to be missing, because that takes as long as opening a small file. The directory may have
+   * been moved out of the way in the meantime, so do not use this to change published names.
    */
   withEntryPath<T>(key: Key, work: (path: string) => T): T {
     const known = this.#known.get(parentOf(key));
@@ -99,7 +100,7 @@ export class DirectoryHandles {
   }
 
   /**
-   * Returns true if the directory has been opened, and hasn't been found missing since. It may be gone
+   * Returns true if the directory has been opened, and has not been found missing since. It may be gone
    * anyway.
    */
   isOpen(directory: Key | ''): boolean {
@@ -108,7 +109,7 @@ export class DirectoryHandles {
 
   /**
    * Returns an object that identifies the open directory with this name, for use with `isUnchanged`. Returns
-   * undefined if it isn't open.
+   * undefined if it is not open.
    */
   identityToken(directory: Key | ''): object | undefined {
     return this.#known.get(directory);
@@ -116,7 +117,7 @@ export class DirectoryHandles {
 
   /**
    * Returns true if this directory is still the one for which `identityToken` returned the object, which
-   * means that it hasn't been deleted or moved.
+   * means that it has not been deleted or moved.
    */
   isUnchanged(directory: Key | '', opened: object | undefined): boolean {
     const known = this.#known.get(directory);
@@ -170,7 +171,7 @@ export class DirectoryHandles {
   /**
    * Returns true if the name still refers to the open directory. When a process deletes a directory, it moves
    * it out of the way first, and writes by other processes must fail from then on. As long as the directory
-   * is open, its inode number isn't used for anything else.
+   * is open, its inode number is not used for anything else.
    */
   #isCurrent({ directory, inode, device }: KnownHandle): boolean {
     try {
@@ -182,7 +183,7 @@ export class DirectoryHandles {
   }
 }
 
-/** Opens a directory. `absolute` is its regular path. Throws ENOTDIR if it's a link, or anything else. */
+/** Opens a directory. `absolute` is its regular path. Throws ENOTDIR if it is a link, or anything else. */
 export function openDirectory(from: string, absolute: string): Handle {
   const descriptor = openSync(from, directoryFlags);
   try {
@@ -212,7 +213,7 @@ function descriptorsDirectory(): string | null {
   }
 }
 
-/** Closes the handles that haven't been used for the longest time. The latest one always stays open. */
+/** Closes the handles that have not been used for the longest time. The latest one always stays open. */
 function closeUnused(): void {
   if (open.size <= maxOpenDirectories) return;
   for (const handle of open) {

@@ -53,7 +53,7 @@ function mayChange(found: Stats, mode: number): boolean {
   return isOwn(found) && (found.nlink === 1 || losesOnly);
 }
 
-/** Works even if the file's mode doesn't allow us to read it. */
+/** Works even if the file's mode does not allow us to read it. */
 function isFileFixed(handles: DirectoryHandles, key: Key, listed: Stats, mode: number): boolean {
   let opened: number | null = null;
   try {

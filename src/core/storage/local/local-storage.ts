@@ -37,7 +37,7 @@ import { linkAbove, localObstacle } from './local-obstacles.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './local-root.ts';
 import { UnsyncedNames } from './unsynced-names.ts';
 
-/** If a file has two hard links and other users can write to it, they'd change it under both names. */
+/** If a file has two hard links and other users can write to it, they would change it under both names. */
 const writableByOthers = 0o022;
 /** Another file system, another user's file, too many links, or hard links are not supported. */
 const linkRefusals = new Set(['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
@@ -46,16 +46,16 @@ export interface LocalOptions {
   readOnly?: boolean;
   mustExist?: boolean;
   dryRun?: boolean;
-  /** The modes of new files and directories. They don't depend on the umask. */
+  /** The modes of new files and directories. They do not depend on the umask. */
   modes?: FileModes;
 }
 
 /**
- * Opens a directory on this machine. If `root` doesn't exist, its listing is empty, and the first write
- * creates it. If that's bound to fail, an error is thrown right away (see `makeRoot`). With `mustExist`,
- * throws `storage_not_found` if the root doesn't exist, `storage_denied` if it can't be accessed, and
- * `storage_permanent` if it isn't a directory. With `readOnly`, permission to create the root isn't checked,
- * except in a `dryRun`.
+ * Opens a directory on this machine. If `root` does not exist, its listing is empty, and the first write
+ * creates it. If that is bound to fail, an error is thrown right away (see `makeRoot`). With `mustExist`,
+ * throws `storage_not_found` if the root does not exist, `storage_denied` if it cannot be accessed, and
+ * `storage_permanent` if it is not a directory. With `readOnly`, permission to create the root is not
+ * checked, except in a `dryRun`.
  */
 export async function localStorage(root: string, options: LocalOptions = {}): Promise<LocalStorage> {
   const base = realOrResolved(root);
@@ -204,7 +204,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       unlinkSync(this.#at(key));
       this.#unsynced.removed(key);
     } catch (error) {
-      // Directories aren't deleted here. They fail with EISDIR on Linux, and EPERM on other systems.
+      // Directories are not deleted here. They fail with EISDIR on Linux, and EPERM on other systems.
       const isDirectory = undefinedIfAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
       if (!isAbsent(error) && !isDirectory) throw localFailure(this, key, error);
     }

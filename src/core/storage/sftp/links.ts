@@ -7,9 +7,9 @@ import type { SftpNames } from './sftp-names.ts';
 import { type SftpRoot, typeOf } from './sftp-root.ts';
 import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
 
-/** If a file has two hard links and another user can write to it, they'd change it under both names. */
+/** If a file has two hard links and another user can write to it, they would change it under both names. */
 const writableByOthers = 0o022;
-/** The number of bytes copied per request. It's small enough for the server to respond in time. */
+/** The number of bytes copied per request. It is small enough for the server to respond in time. */
 const bytesPerRequest = 32 << 20;
 
 /**
@@ -38,7 +38,7 @@ export class SftpLinks {
   }
 
   /**
-   * Creates a hard link to `from`. Returns false if the server doesn't support hard links, or refuses to
+   * Creates a hard link to `from`. Returns false if the server does not support hard links, or refuses to
    * create this one. Throws `ConnectionLost`.
    */
   async hardLink(from: Key, to: Key): Promise<boolean> {
@@ -52,7 +52,7 @@ export class SftpLinks {
       return this.#isHardLinkProven;
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      // ssh2 doesn't even send a request that the server doesn't support.
+      // ssh2 does not even send a request that the server does not support.
       if (isUnsupported(error)) this.#hasHardLinks = false;
       return false;
     }

@@ -35,7 +35,7 @@ export function answerOf(error: unknown): number | null {
   return typeof code === 'number' ? code : null;
 }
 
-/** Returns true if a file doesn't exist, or if there is a file where a directory above it should be. */
+/** Returns true if a file does not exist, or if there is a file where a directory above it should be. */
 export function isAbsent(error: unknown): boolean {
   const answer = answerOf(error);
   if (answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory) return true;
@@ -56,7 +56,7 @@ export function isUnanswered(error: unknown): boolean {
   return error instanceof Error && answerOf(error) === null && error.message === 'No response from server';
 }
 
-/** Returns true if the server didn't say why it failed. */
+/** Returns true if the server did not say why it failed. */
 export function isUnexplained(error: unknown): boolean {
   return answerOf(error) === code.generalFailure;
 }
@@ -65,15 +65,15 @@ export function isDenied(error: unknown): boolean {
   return answerOf(error) === code.permissionDenied;
 }
 
-/** Returns true if either the server or this client doesn't support the request. */
+/** Returns true if either the server or this client does not support the request. */
 export function isUnsupported(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === null || answer === code.unsupported;
 }
 
 /**
- * Converts the error of a failed request to one with a `storage_*` code. If the connection was lost, that's
- * `storage_transient`. If it already is a `WaybillError`, it's returned unchanged.
+ * Converts the error of a failed request to one with a `storage_*` code. If the connection was lost, that is
+ * `storage_transient`. If it already is a `WaybillError`, it is returned unchanged.
  */
 export function requestFailure(label: string, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
@@ -143,9 +143,9 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Creates the error for a directory that the server won't create in `parent`. `isRoot` is set for the root
+ * Creates the error for a directory that the server will not create in `parent`. `isRoot` is set for the root
  * and the directories above it. The code is `storage_unavailable` then, since it may just be that a file
- * system isn't mounted on the server.
+ * system is not mounted on the server.
  */
 export function cannotMake(
   label: string,
@@ -166,8 +166,8 @@ export function cannotMake(
 }
 
 /**
- * `storage_denied`: the server doesn't allow `key` to be changed. `directory` is the nearest directory above
- * it that we can read. It either can't be changed, or its entries can't be accessed.
+ * `storage_denied`: the server does not allow `key` to be changed. `directory` is the nearest directory above
+ * it that we can read. It either cannot be changed, or its entries cannot be accessed.
  */
 export function deniedChange(
   label: string,
@@ -199,7 +199,7 @@ export function noSpace(label: string, key: string, cause: unknown): WaybillErro
 
 /**
  * Converts the error of a failed connection attempt to `storage_denied`, `storage_permanent`, or
- * `storage_transient`, with a hint. If it already is a `WaybillError`, it's returned unchanged.
+ * `storage_transient`, with a hint. If it already is a `WaybillError`, it is returned unchanged.
  */
 export function connectFailure(label: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
