@@ -1,8 +1,8 @@
+import { waitAtMost } from '../../core/lib/clock.ts';
 import type { RunOrigin } from '../queue/job.ts';
 import type { AdmissionRequest, Cancellation, JobProcessor, JobQueue, RunQuery } from '../queue/job-queue.ts';
 import { isRerunnable } from '../queue/kept-bundles.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 import { type RunObserver, unobserved } from '../queue/run-observer.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
 import { dueRun, supersededRun } from '../queue/run-retry.ts';

@@ -1,6 +1,6 @@
 import pMap from 'p-map';
+import { waitAtMost } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 import type { RunStore } from './run-store.ts';
 import { TicketQueue, type TicketQueueOptions } from './tickets.ts';
 

@@ -1,7 +1,6 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
-import type { Clock, Timer } from '../../core/lib/clock.ts';
+import { type Clock, type Timer, waitAtMost } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 
 /**
  * The new state of an entry. It is either a function that returns the value when it is about to be written,

@@ -1,8 +1,7 @@
-import type { Clock } from '../../core/lib/clock.ts';
+import { type Clock, waitAtMost } from '../../core/lib/clock.ts';
 import type { KeptBundles } from '../queue/job-queue.ts';
 import { beyondLimits, isKept, type KeptBundle, stagedBytes, withoutBundle } from '../queue/kept-bundles.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 import type { Journal, StoredRun } from './journal.ts';
 
 interface BundlesOptions<Run> extends Pick<Required<QueueOptions>, 'clock' | 'log' | 'keep' | 'discard'> {

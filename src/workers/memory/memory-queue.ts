@@ -1,3 +1,4 @@
+import { waitAtMost } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { PublishJob, RunOrigin } from '../queue/job.ts';
 import type {
@@ -13,7 +14,6 @@ import type {
 } from '../queue/job-queue.ts';
 import { type QueueOptions, withDefaults } from '../queue/queue-options.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 import type { RunObserver } from '../queue/run-observer.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
 import { isCancelled } from '../queue/run-transitions.ts';

@@ -1,4 +1,3 @@
-import type { Clock } from '../../core/lib/clock.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
 import type { RunRecord } from './run-record.ts';
 
@@ -275,16 +274,4 @@ export class RunWaiters {
   finished(runId: string): void {
     for (const end of [...(this.#ends.get(runId) ?? [])]) end();
   }
-}
-
-/** Waits for `work`, but at most `ms` milliseconds. Returns false if it takes longer. Throws its errors. */
-export function waitAtMost(
-  clock: Pick<Clock, 'timeout'>,
-  ms: number,
-  work: Promise<unknown>,
-): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const timer = clock.timeout(ms, () => resolve(false));
-    void work.then(() => resolve(true), reject).finally(() => timer.cancel());
-  });
 }
