@@ -148,13 +148,11 @@ function parameterView({
 }: OpenApiParameter): object {
   const choices = schema['type'] === 'boolean' ? [true, false] : (schema['enum'] ?? []);
   return {
-    ...{
-      name,
-      place,
-      required: required === true,
-      about: inlines(description),
-      form: inlines(formOf(schema)),
-    },
+    name,
+    place,
+    required: required === true,
+    about: inlines(description),
+    form: inlines(formOf(schema)),
     choices: (choices as unknown[]).map(String).join(' '),
     preset: textOf(schema['default']),
     example: textOf(example),

@@ -121,12 +121,10 @@ function subjectOf({ data }: Event, short: (text: string) => string): Subject {
     const { act, actor, detail, pipeline_id, destination_id, run_id } = data.record;
     const fact = (name: string): string => of(detail[name]?.toString());
     return {
-      ...{
-        pipeline: of(pipeline_id),
-        destination: of(destination_id),
-        bundle: fact('path'),
-        run: of(run_id),
-      },
+      pipeline: of(pipeline_id),
+      destination: of(destination_id),
+      bundle: fact('path'),
+      run: of(run_id),
       release: fact('release'),
       channel: fact('channel'),
       act,

@@ -34,8 +34,8 @@ export interface ShownRelease {
 }
 
 /**
- * Returns a release with its files. `name` is an id, a channel or `current`. Throws the errors of `openBundlePath`
- * and `releaseNamed`, and `state_conflict` if its catalog is invalid.
+ * Returns a release with its files. `name` is an id, a channel or `current`. Throws the errors of
+ * `openBundlePath` and `releaseNamed`, and `state_conflict` if its catalog is invalid.
  */
 export async function showRelease(
   root: Storage,
