@@ -10,7 +10,7 @@ import {
   destinationNamed,
   type ListedPath,
   listReleases,
-  placeOf,
+  openBundlePath,
   requireReleasesLayout,
 } from '../../core/releases/bundle-place.ts';
 import { compareNamed, type PlaceChoice, showRelease } from '../../core/releases/details.ts';
@@ -85,7 +85,7 @@ export async function answerReleases(
           paths: await tidyDestination(context, root, destination, { dryRun: false, path }),
         };
       }
-      const place = await placeOf(root, destination, named);
+      const place = await openBundlePath(root, destination, named);
       const owner = { pipelineId, destinationId };
       const switched = await switchAt(context, owner, place, request);
       if (destination.rootIndex) await refreshIndex(context, root, { owner, destination }, place, request);
