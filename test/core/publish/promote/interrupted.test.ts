@@ -3,7 +3,7 @@ import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { newLog } from '../../../faults/walk.ts';
 import { withFaults } from '../../../faults/with-faults.ts';
-import { catalogMismatches,leftovers, publishTo, snapshot } from '../../../faults/world.ts';
+import { catalogMismatches, leftovers, publishTo, snapshot } from '../../../faults/world.ts';
 import { type MemoryDisk, memoryStorage } from '../../../support/memory-storage.ts';
 import { actionsOf, errorOf, filesAt, promoted, sorted, v1, v2 } from './promotions.ts';
 
