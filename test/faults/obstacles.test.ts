@@ -266,7 +266,7 @@ t.test('local: a full disk', async (t) => {
   const larger = { ...next, 'index.html': 'y'.repeat(300_000) };
   for (const dryRun of [true, false, false]) {
     const failed = await publish(await localStorage(root), larger, dryRun);
-    t.match(failed, { error: { code: 'storage_full', message: /the free space is \d+/ } });
+    t.match(failed, { error: { code: 'storage_full', message: /only \d+ are free/ } });
     t.same(tree(root), before);
   }
   execFileSync('mount', ['-o', 'remount,size=2m', root]);

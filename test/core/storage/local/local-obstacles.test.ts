@@ -134,7 +134,7 @@ t.test('reports insufficient inodes', async (t) => {
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,nr_inodes=20', 'waybill-test', root]);
   t.teardown(() => execFileSync('umount', ['--lazy', root]));
   const writes = Array.from({ length: 30 }, (_, index) => `f${index}`);
-  t.match(await look(root, { writes, bytes: 30 }), { code: 'storage_full', message: /30 files are to be/ });
+  t.match(await look(root, { writes, bytes: 30 }), { code: 'storage_full', message: /30 files are needed/ });
   t.equal(await look(root, { writes: writes.slice(0, 10), bytes: 10 }), null);
 });
 
