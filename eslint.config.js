@@ -57,6 +57,19 @@ export default tseslint.config(
       ],
     },
   },
+  {
+    files: ['src/**'],
+    ignores: ['src/api/console/**', 'src/weather/pages/**'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: 'ObjectExpression > SpreadElement > ObjectExpression',
+          message: 'Write the properties into the object itself.',
+        },
+      ],
+    },
+  },
   // A table that reads best in one piece.
   { files: ['src/core/lib/error-codes.ts'], rules: { 'max-lines': 'off' } },
   {

@@ -174,9 +174,17 @@ function optionBeforeCommand({ program, command, argv }: UsageContext, name: str
 
 /** Names of other programs' commands, and of the commands here that do the same. */
 const synonyms: Readonly<Record<string, string>> = {
-  ...{ copy: 'publish', deploy: 'publish', sync: 'publish', upload: 'push' },
-  ...{ daemon: 'serve', start: 'serve', server: 'serve' },
-  ...{ revert: 'releases rollback', undo: 'releases rollback', status: 'inspect', check: 'config check' },
+  copy: 'publish',
+  deploy: 'publish',
+  sync: 'publish',
+  upload: 'push',
+  daemon: 'serve',
+  start: 'serve',
+  server: 'serve',
+  revert: 'releases rollback',
+  undo: 'releases rollback',
+  status: 'inspect',
+  check: 'config check',
 };
 
 /** Returns the command that a word means that is not a command itself. */

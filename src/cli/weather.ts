@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import './process/refuse-platform.ts';
 import { parseArgs } from 'node:util';
+import { errorMessage } from '../core/lib/errors.ts';
 import { singleDashConfig } from './setup/command-options.ts';
 
 /** The entry point of `waybill-weather`, the standalone weather reader. */
@@ -28,7 +29,7 @@ async function main(): Promise<void> {
       },
     }).values;
   } catch (error) {
-    process.stderr.write(`error  ${error instanceof Error ? error.message : String(error)}\n${usage}`);
+    process.stderr.write(`error  ${errorMessage(error)}\n${usage}`);
     process.exitCode = 2;
     return;
   }

@@ -3,7 +3,7 @@
 export interface Upload {
   /** Opens the archive. Called again for every attempt. */
   open: () => AsyncIterable<Uint8Array>;
-  /** The size in bytes. undefined if it isn't known. */
+  /** The size in bytes. undefined if it is not known. */
   size?: number;
   contentType: 'application/gzip' | 'application/x-tar';
   /** The same for identical bundles, so that repeated attempts count as a single upload. */
@@ -13,11 +13,11 @@ export interface Upload {
    * sent.
    */
   pieces?: Pieces;
-  /** For sending only the files that the daemon doesn't have. Without it, all files are sent. */
+  /** For sending only the files that the daemon does not have. Without it, all files are sent. */
   parts?: Parts;
 }
 
-/** Lets the client send only the files that the daemon doesn't have. */
+/** Lets the client send only the files that the daemon does not have. */
 export interface Parts {
   /** The exact bytes of `manifest.json`. */
   manifest: Uint8Array;
@@ -39,7 +39,7 @@ export interface Pieces {
    */
   fingerprint?: () => Promise<string>;
   /**
-   * The number of bytes read to create the archive. It's roughly the archive's size, in case that isn't
+   * The number of bytes read to create the archive. It is roughly the archive's size, in case that is not
    * known.
    */
   readBytes: number;
@@ -50,7 +50,7 @@ export interface Pieces {
   open: (from: number, onRead: (bytes: number) => void) => AsyncIterable<Uint8Array>;
   /**
    * Called with the number of bytes sent since the last call, out of `readBytes`. Bytes that are sent again
-   * don't count.
+   * do not count.
    */
   onSent?: (bytes: number) => void;
 }
@@ -103,8 +103,9 @@ export interface Chunk {
  */
 export interface ArchiveReader {
   /**
-   * Returns the chunk that contains the byte at `offset`. If that's the end of the archive, returns the last
-   * chunk. Returns null if the archive isn't that long. Throws the errors of opening and reading the archive.
+   * Returns the chunk that contains the byte at `offset`. If that is the end of the archive, returns the last
+   * chunk. Returns null if the archive is not that long. Throws the errors of opening and reading the
+   * archive.
    */
   at(offset: number): Promise<Chunk | null>;
   close(): Promise<void>;
@@ -113,16 +114,18 @@ export interface ArchiveReader {
 export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number): ArchiveReader {
   const buffer = Buffer.allocUnsafeSlow(chunkBytes);
   let source: AsyncIterator<Uint8Array> | null = null;
-  let [read, rest] = [0, null as Uint8Array | null];
+  let read = 0;
+  let rest = null as Uint8Array | null;
   let kept: Chunk | null = null;
 
   async function close(): Promise<void> {
-    const [open, of] = [source, kept];
+    const open = source;
+    const of = kept;
     [source, rest, kept] = [null, null, null];
     if (open !== null && of?.isLast !== true) await open.return?.();
   }
 
-  /** Returns the next piece that isn't empty, or null at the end. */
+  /** Returns the next piece that is not empty, or null at the end. */
   async function pull(from: AsyncIterator<Uint8Array>): Promise<Uint8Array | null> {
     for (;;) {
       const next = await from.next();

@@ -32,16 +32,16 @@ export interface PreparedUpload extends Upload {
   pieces: Pieces;
   /** The total size passed to `onSent` in one attempt, in bytes. */
   sentBytes: number;
-  /** Problems that aren't bad enough to prevent publication. */
+  /** Problems that are not bad enough to prevent publication. */
   warnings: readonly Finding[];
   /** The directory that was packed, or null if it already was an archive. */
   directory: string | null;
 }
 
 /**
- * Prepares the upload of a directory, which is packed while it's being sent, or of an existing tar or tar.gz
- * file. Throws a `usage` error if it's anything else, and `invalid_bundle` with a list of everything that the
- * daemon would reject.
+ * Prepares the upload of a directory, which is packed while it is being sent, or of an existing tar or tar.gz
+ * file. Throws a `usage` error if it is anything else, and `invalid_bundle` with a list of everything that
+ * the daemon would reject.
  */
 export async function prepareUpload(place: string, options: BundleOptions = {}): Promise<PreparedUpload> {
   const { salt, onMeasured, onSent, ...settings } = options;
@@ -113,7 +113,7 @@ function piecesOfFile(file: PackedFile): Pieces {
  * Makes a bundle's upload resumable. Packing always produces the same bytes, so we can just pack the bundle
  * again.
  *
- * @param which A digest that identifies the files in `archive`. By default, that's all the files in the
+ * @param which A digest that identifies the files in `archive`. By default, that is all the files in the
  * bundle.
  */
 function piecesOfBundle(

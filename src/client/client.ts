@@ -122,7 +122,7 @@ export interface Client {
   };
 }
 
-/** Creates a client. It doesn't connect yet. Throws a `usage` error if the URL is invalid. */
+/** Creates a client. It does not connect yet. Throws a `usage` error if the URL is invalid. */
 export function connect(options: ConnectionOptions): Client {
   const connection = new Connection(options);
   return {

@@ -30,7 +30,7 @@ export interface ConnectionOptions {
 
 export interface Ask {
   method?: Method;
-  /** Relative to the daemon's URL. If it starts with a slash, it's relative to the host. */
+  /** Relative to the daemon's URL. If it starts with a slash, it is relative to the host. */
   path: string;
   query?: Readonly<Record<string, string | undefined>>;
   headers?: Readonly<Record<string, string>>;
@@ -94,7 +94,7 @@ export class Connection implements Requests {
     return this.withRetries((requests) => requests.askJson(ask));
   }
 
-  /** Retries `work` as a whole. It gets a connection that doesn't retry individual requests. */
+  /** Retries `work` as a whole. It gets a connection that does not retry individual requests. */
   withRetries<T>(work: (requests: Requests) => Promise<T>): Promise<T> {
     return retry(this.#retries, () => work(this.#single));
   }
@@ -185,7 +185,7 @@ function formAsk(path: string, form: Readonly<Record<string, string>>): Ask {
   };
 }
 
-/** A request body that remembers whether it failed, so that this isn't mistaken for a connection failure. */
+/** A request body that remembers whether it failed, so that this is not mistaken for a connection failure. */
 interface OwnBody {
   chunks: AsyncIterable<Uint8Array>;
   failure: () => { error: unknown } | null;

@@ -12,7 +12,7 @@ export interface Exchange {
   method: Method;
   url: URL;
   headers: Readonly<Record<string, string>>;
-  /** The body, or null. It isn't sent until the server has accepted the headers. */
+  /** The body, or null. It is not sent until the server has accepted the headers. */
   body: AsyncIterable<Uint8Array> | null;
   /** The timeout for a request or response body that makes no progress. */
   idleMs: number;
@@ -38,8 +38,8 @@ const connectMs = 30_000;
 
 /**
  * Sends a request over a new connection and resolves with the response headers. This uses `node:http`,
- * because `fetch` doesn't support `Expect: 100-continue`, and loses a response that arrives while the body is
- * still being sent. Throws the error of the connection or the body, or the reason of `signal`. If the
+ * because `fetch` does not support `Expect: 100-continue`, and loses a response that arrives while the body
+ * is still being sent. Throws the error of the connection or the body, or the reason of `signal`. If the
  * connection stalls, the error is `connection_lost`.
  */
 export async function exchange(options: Exchange): Promise<Answer> {
@@ -136,14 +136,15 @@ async function* bytesOf(
 }
 
 interface IdleTimer {
-  /** Restarts the timeout. If this isn't called again within `ms` milliseconds, the request fails. */
+  /** Restarts the timeout. If this is not called again within `ms` milliseconds, the request fails. */
   within(ms: number, otherwise: string, code?: 'connection_lost' | 'daemon_unreachable'): void;
   stop(): void;
 }
 
 function watchdog(clock: Clock, origin: string, onTimeout: (error: WaybillError) => void): IdleTimer {
   let timer: Timer | null = null;
-  let [deadline, isStopped] = [0, false];
+  let deadline = 0;
+  let isStopped = false;
   let late = (): WaybillError => new WaybillError('connection_lost', 'nothing came');
   // Use a single timer, because a body of 1 GiB consists of a hundred thousand chunks.
   const check = (): void => {

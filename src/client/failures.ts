@@ -24,7 +24,7 @@ const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 502, 503,
 export function connectionFailure(thrown: unknown, { origin, host }: URL): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const { code, message, reason } = asSystemError(thrown);
-  // OpenSSL thinks that the first bytes of the response are a TLS version, but it's a different protocol.
+  // OpenSSL thinks that the first bytes of the response are a TLS version, but it is a different protocol.
   if (code === 'EPROTO' && /wrong version number|packet length too long/.test(message))
     return new WaybillError('tls_failed', `${host} answers in plain HTTP, not HTTPS`, {
       hint: `use http://${host}`,
@@ -60,7 +60,7 @@ export class BodyTooLong extends Error {
   override name = 'BodyTooLong';
 }
 
-/** Converts a response that isn't 2xx to an error. Reads the response body. */
+/** Converts a response that is not 2xx to an error. Reads the response body. */
 export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<WaybillError> {
   const { status, headers } = answer;
   const afterMs = parseRetryAfter(headers['retry-after'], now);
@@ -98,7 +98,7 @@ export interface ProblemFields {
 }
 
 /**
- * Creates an error from the daemon's description. If this version doesn't know its code, uses a more general
+ * Creates an error from the daemon's description. If this version does not know its code, uses a more general
  * one.
  */
 export function problemError(
@@ -125,7 +125,7 @@ export function isProblem(body: unknown): body is ProblemFields {
 /** The daemon never sends a response that is larger than this. */
 const maxAnswerBytes = 256 * 2 ** 20;
 
-/** Reads the body as text. If it's larger than `maxAnswerBytes`, throws an `unexpected_answer` error. */
+/** Reads the body as text. If it is larger than `maxAnswerBytes`, throws an `unexpected_answer` error. */
 export async function textOf(answer: Answer): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;

@@ -81,7 +81,7 @@ async function* recordsOf(answer: Answer, place: StreamPosition): AsyncGenerator
       }
     }
   } catch (error) {
-    // Errors thrown by the consumer of this generator don't get here.
+    // Errors thrown by the consumer of this generator do not get here.
     const failure = connectionFailure(error, new URL('http://daemon'));
     if (!failure.retryable) throw failure;
   }

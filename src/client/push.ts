@@ -28,7 +28,7 @@ export interface PushOutcome extends AcceptedRun {
 }
 
 export interface PushOptions extends WaitOptions, UploadOptions {
-  /** If false, doesn't wait for the run, but returns as soon as the daemon has accepted the bundle. */
+  /** If false, does not wait for the run, but returns as soon as the daemon has accepted the bundle. */
   wait?: boolean;
   onAccepted?: (accepted: AcceptedRun) => void;
 }
@@ -51,7 +51,7 @@ const maxUploads = 4;
 
 /**
  * Uploads a bundle and waits until its run has finished. `run.status` tells you how it ended. If the daemon
- * loses the run, the bundle is uploaded again. Throws a `run_unfinished` error if the run doesn't finish in
+ * loses the run, the bundle is uploaded again. Throws a `run_unfinished` error if the run does not finish in
  * time, and the same errors as `uploadBundle`.
  */
 export async function pushUpload(

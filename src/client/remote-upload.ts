@@ -24,14 +24,14 @@ export interface RemoteUpload {
   id: string;
   /** The offset at which to continue. */
   offset: number;
-  /** The archive's length. null if it isn't sent until the last byte. */
+  /** The archive's length. null if it is not sent until the last byte. */
   length: number | null;
 }
 
 /**
  * Looks for an upload of this archive that was started by an earlier process, or whose response got lost. If
- * there is one, returns the upload so that it can be resumed, or its run if it's complete. Returns null if
- * there isn't one, or if its run has failed or is unknown.
+ * there is one, returns the upload so that it can be resumed, or its run if it is complete. Returns null if
+ * there is not one, or if its run has failed or is unknown.
  */
 export async function findUpload(
   requests: Requests,
@@ -126,7 +126,7 @@ export async function claimUpload(
   throw new WaybillError('upload_locked', 'the daemon is still processing this upload');
 }
 
-/** Like `claimUpload`, but doesn't interfere with a request that is sending this upload. */
+/** Like `claimUpload`, but does not interfere with a request that is sending this upload. */
 export async function lookAt(
   requests: Requests,
   place: UploadPlace,
@@ -175,7 +175,7 @@ export async function sendPortion(
   return { runId: decodeURIComponent(run), position: await positionOf(requests, ask), isReplayed };
 }
 
-/** Returns the position in the queue. It's just for information, so returns null if the request fails. */
+/** Returns the position in the queue. It is just for information, so returns null if the request fails. */
 async function positionOf(requests: Requests, ask: Ask): Promise<number | null> {
   try {
     return ((await requests.askJson(ask)).body as PartialUpload).position;

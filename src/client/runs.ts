@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { WaybillError } from '../core/lib/errors.ts';
+import { isRecord } from '../core/lib/json-document.ts';
 import type { Connection, JsonAnswer } from './connection.ts';
 import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 
@@ -9,9 +10,9 @@ import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/a
 export interface RunFilter {
   pipelines?: readonly string[];
   status?: RunRecord['status'];
-  /** Only runs accepted at this time or later (RFC 3339). For a date, that's the start of the day in UTC. */
+  /** Only runs accepted at this time or later (RFC 3339). For a date, that is the start of the day in UTC. */
   since?: string;
-  /** Only runs accepted at this time or earlier (RFC 3339). For a date, that's the end of the day in UTC. */
+  /** Only runs accepted at this time or earlier (RFC 3339). For a date, that is the end of the day in UTC. */
   until?: string;
   /** One or more words. Only runs whose records contain all of them. */
   q?: string;
@@ -48,7 +49,7 @@ export async function showRun(connection: Connection, runId: string): Promise<Ru
   return parseRunRecord((await connection.askJson({ path: runPath(runId) })).body);
 }
 
-/** Cancels a run and returns its record. If it's in progress, it may take a moment to stop. */
+/** Cancels a run and returns its record. If it is in progress, it may take a moment to stop. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'cancel');
   return parseRunRecord((await connection.askJson({ method: 'POST', path })).body);
@@ -101,7 +102,7 @@ const minPollMs = 1000;
 /**
  * Waits until the run has finished and returns its record. This uses long polling: the daemon waits for up to
  * half a minute before it responds, which is no problem for proxies. Throws `run_unfinished` if the run
- * doesn't finish in time, or `run_not_found`.
+ * does not finish in time, or `run_not_found`.
  */
 export async function waitForRun(
   connection: Connection,
@@ -157,36 +158,36 @@ type Unknown = Record<string, unknown>;
  * send anything. Throws an `unexpected_answer` error if a field is missing.
  */
 export function parseRunRecord(body: unknown): RunRecord {
-  const fault = isObject(body) ? faultOf(body) : 'the answer';
+  const fault = isRecord(body) ? faultOf(body) : 'the answer';
   if (fault === null) return body as RunRecord;
   throw new WaybillError('unexpected_answer', `the daemon's record of a run is not valid: ${fault}`, {
     hint: 'check the URL and the version of the daemon',
   });
 }
 
-/** Returns the name of the first field that is invalid, or null if there isn't one. */
+/** Returns the name of the first field that is invalid, or null if there is not one. */
 function faultOf(record: Unknown): string | null {
   for (const name of ['run_id', 'pipeline_id', 'status', 'accepted_at'])
     if (typeof record[name] !== 'string') return name;
   if (!isTextOrNull(record['finished_at'])) return 'finished_at';
-  if (record['progress'] !== null && !isObject(record['progress'])) return 'progress';
+  if (record['progress'] !== null && !isRecord(record['progress'])) return 'progress';
   if (!isErrorOrNull(record['error'])) return 'error';
   const destinations = record['destinations'];
   if (!Array.isArray(destinations)) return 'destinations';
-  const wrong = destinations.findIndex((each) => !isObject(each) || !isErrorOrNull(each['error']));
+  const wrong = destinations.findIndex((each) => !isRecord(each) || !isErrorOrNull(each['error']));
   return wrong === -1 ? null : `destinations/${wrong}`;
 }
 
 function isErrorOrNull(error: unknown): boolean {
   if (error === null) return true;
-  if (!isObject(error)) return false;
+  if (!isRecord(error)) return false;
   const { code, message, hint, findings } = error;
   return (
     typeof code === 'string' &&
     typeof message === 'string' &&
     isTextOrNull(hint) &&
     Array.isArray(findings) &&
-    findings.every(isObject)
+    findings.every(isRecord)
   );
 }
 
@@ -194,14 +195,10 @@ function isTextOrNull(value: unknown): boolean {
   return value === null || typeof value === 'string';
 }
 
-function isObject(value: unknown): value is Unknown {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** A run that the daemon has accepted. */
 export interface AcceptedRun {
   runId: string;
-  /** The run's position in its pipeline's queue when it was accepted, or null if that isn't known. */
+  /** The run's position in its pipeline's queue when it was accepted, or null if that is not known. */
   position: number | null;
   /** True if the daemon had already accepted the same bundle or the same rerun, so no new run was started. */
   isReplayed: boolean;

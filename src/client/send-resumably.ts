@@ -14,7 +14,7 @@ import {
 } from './remote-upload.ts';
 import type { AcceptedRun } from './runs.ts';
 
-/** Thrown if the daemon doesn't support resumable uploads, or keeps losing this one. */
+/** Thrown if the daemon does not support resumable uploads, or keeps losing this one. */
 export class NotResumable extends Error {
   override name = 'NotResumable';
   readonly reason: WaybillError;
@@ -26,7 +26,7 @@ export class NotResumable extends Error {
 }
 
 /**
- * Errors from a daemon that doesn't support resumable uploads or has no space for them, and from a proxy in
+ * Errors from a daemon that does not support resumable uploads or has no space for them, and from a proxy in
  * front of it.
  */
 const refusals: readonly ErrorCode[] = [
@@ -36,7 +36,7 @@ const refusals: readonly ErrorCode[] = [
   'unsupported_tus_version',
   'upload_too_large',
 ];
-/** Errors that suggest that the parts of an archive don't belong together. */
+/** Errors that suggest that the parts of an archive do not belong together. */
 const damages: readonly ErrorCode[] = ['malformed_archive', 'invalid_bundle'];
 
 const maxStarts = 5;
@@ -55,7 +55,7 @@ export interface ResumableOptions {
   chunkBytes: number;
   /** If too many uploads are in progress, wait rather than throwing `NotResumable`. */
   isPatient: boolean;
-  /** The manifest's digest if files have been left out of the archive. null if it's complete. */
+  /** The manifest's digest if files have been left out of the archive. null if it is complete. */
   partial?: string | null;
   channel?: string | undefined;
 }
@@ -136,7 +136,7 @@ async function begin(
 }
 
 /**
- * Converts the number of bytes sent to progress since the last call. Bytes that are sent again don't count.
+ * Converts the number of bytes sent to progress since the last call. Bytes that are sent again do not count.
  */
 function meter(onBytes: ((bytes: number) => void) | undefined): (reached: number) => void {
   let reported = 0;

@@ -42,7 +42,7 @@ interface CurrentToken {
 }
 
 /**
- * Returns a token that the daemon issues in exchange for the ID tokens of a CI system. It's renewed when two
+ * Returns a token that the daemon issues in exchange for the ID tokens of a CI system. It is renewed when two
  * thirds of its lifetime are over.
  */
 export function exchangedToken(options: IdTokenOptions): TokenSource {

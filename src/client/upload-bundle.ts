@@ -10,10 +10,10 @@ import { NotResumable, sendResumably } from './send-resumably.ts';
 export interface UploadOptions {
   /**
    * Whether to send the archive in several requests, so that the upload can be resumed if the connection
-   * breaks. By default (`auto`), that's done for large archives, if the daemon supports it.
+   * breaks. By default (`auto`), that is done for large archives, if the daemon supports it.
    */
   resumable?: Resumable;
-  /** The largest request in a resumable upload. That's also how much memory it needs. Default: 8 MiB. */
+  /** The largest request in a resumable upload. That is also how much memory it needs. Default: 8 MiB. */
   chunkBytes?: number;
   /**
    * The channel to publish to, at destinations that have it. By default, the current release is published.
@@ -21,7 +21,7 @@ export interface UploadOptions {
   channel?: string;
   /** Send all files, even if the daemon already has some of them. */
   whole?: boolean;
-  /** Called if some of the files don't have to be sent. */
+  /** Called if some of the files do not have to be sent. */
   onPart?: (part: MissingPart) => void;
   /** Called if `auto` falls back to sending everything in a single request. */
   onPlain?: (reason: WaybillError) => void;
@@ -51,7 +51,7 @@ export async function uploadBundle(
         options.onPart?.(part);
         return await sendArchive(connection, pipelineId, part.upload, options, part.manifest);
       } catch (error) {
-        // The daemon has the files that we sent, but has deleted others in the meantime. Ask again what's
+        // The daemon has the files that we sent, but has deleted others in the meantime. Ask again what is
         // missing.
         if (!hasCode(error, 'files_missing')) throw error;
       }
@@ -62,7 +62,9 @@ export async function uploadBundle(
 /** If the daemon keeps deleting files, send the whole bundle. */
 const maxPartTries = 2;
 
-/** @param partial The manifest's digest if files have been left out of the archive. null if it's complete. */
+/**
+ * @param partial The manifest's digest if files have been left out of the archive. null if it is complete.
+ */
 async function sendArchive(
   connection: Connection,
   pipelineId: string,
@@ -125,9 +127,9 @@ export function headersOf({ contentType, size }: Upload): Record<string, string>
   };
 }
 
-/* Sends only the files that the daemon doesn't already have. */
+/* Sends only the files that the daemon does not already have. */
 
-/** An archive that doesn't contain the files that the daemon already has. */
+/** An archive that does not contain the files that the daemon already has. */
 export interface MissingPart {
   upload: Upload;
   /** The digest of the manifest. */
@@ -140,11 +142,11 @@ export interface MissingPart {
   ofBytes: number;
 }
 
-/** If the bundle is smaller than this, the additional request isn't worth it. */
+/** If the bundle is smaller than this, the additional request is not worth it. */
 const minBytes = 64 << 10;
 
 /**
- * Errors from a daemon that is too old for this or doesn't keep files. The last one comes from a proxy that
+ * Errors from a daemon that is too old for this or does not keep files. The last one comes from a proxy that
  * thinks that the manifest is too large.
  */
 const refusals: readonly ErrorCode[] = [
@@ -154,7 +156,7 @@ const refusals: readonly ErrorCode[] = [
   'upload_too_large',
 ];
 
-/** Returns the part of a bundle that the daemon doesn't have, or null if the whole bundle should be sent. */
+/** Returns the part of a bundle that the daemon does not have, or null if the whole bundle should be sent. */
 async function missingPart(
   connection: Connection,
   pipelineId: string,

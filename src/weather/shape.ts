@@ -80,7 +80,8 @@ function asMap(value: unknown): { type?: unknown; coordinates?: unknown; geometr
 
 function isRing(ring: unknown): ring is Ring {
   if (!Array.isArray(ring) || ring.length < 4 || !ring.every(isPosition)) return false;
-  const [first, last] = [ring[0] as Point, ring.at(-1) as Point];
+  const first = ring[0] as Point;
+  const last = ring.at(-1) as Point;
   return first[0] === last[0] && first[1] === last[1];
 }
 
@@ -152,7 +153,8 @@ function areaOf(ring: Ring): number {
  * is depends on the hemisphere that the ring is in.
  */
 function closedAroundPole(ring: Ring): Ring {
-  const [first, last] = [ring[0], ring.at(-1)];
+  const first = ring[0];
+  const last = ring.at(-1);
   if (first === undefined || last === undefined || !isAroundPole(ring)) return ring;
   const pole = ring.reduce((sum, [, latitude]) => sum + latitude, 0) < 0 ? -90 : 90;
   return [...ring, [last[0], pole], [first[0], pole], first];

@@ -20,7 +20,7 @@ import {
   contextWith,
   destinationOf,
   type Files,
-  litter,
+  leftovers,
   lookAt,
   newWorld,
   publishTo,
@@ -119,13 +119,13 @@ async function walk(t: Test, kind: WorldKind, scenario: Scenario, at: number | n
     return publish(first, scenario, { runId: job.runId, signal });
   });
   const cancelled = await runTo(queue, 'maps.1');
-  const wrong = (await lookAt(world)).untruths.map((what) => `after the cancellation ${what}`);
+  const wrong = (await lookAt(world)).catalogMismatches.map((what) => `after the cancellation ${what}`);
   if (!isCancelled(cancelled) && cancelled.status !== 'succeeded') wrong.push(`it ended ${cancelled.status}`);
   const next = await runTo(queue, 'maps.2');
   if (next.status !== 'succeeded') wrong.push(`the next run ended ${JSON.stringify(next.destinations)}`);
-  const { files, state, untruths } = await lookAt(world);
+  const { files, state, catalogMismatches } = await lookAt(world);
   if (state.kind !== 'valid' || state.catalog.pending !== null) wrong.push(`the state is ${state.kind}`);
-  wrong.push(...untruths, ...litter(files).map((name) => `"${name}" was left behind`));
+  wrong.push(...catalogMismatches, ...leftovers(files).map((name) => `"${name}" was left behind`));
   const found = [...files].filter(([name]) => !name.endsWith('.publisher.json'));
   const wanted = Object.entries(scenario.outcome).map(([name, text]) => [`bundle/${name}`, text]);
   if (JSON.stringify(found.sort()) !== JSON.stringify(wanted.sort()))

@@ -2,7 +2,16 @@ import t from 'tap';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { generator, howMany } from '../support/sampling.ts';
-import { litter, newWorld, otherOwner, publishTo, snapshot, stateOf, testClock, untruths } from './world.ts';
+import {
+  catalogMismatches,
+  leftovers,
+  newWorld,
+  otherOwner,
+  publishTo,
+  snapshot,
+  stateOf,
+  testClock,
+} from './world.ts';
 
 /**
  * Rounds of two owners that concurrently publish to one bundle path for the first time. They write different
@@ -30,7 +39,7 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const)
       const state = await stateOf(storage);
       const paths = state.kind === 'valid' ? state.catalog.outputs.map(({ path }) => path) : [];
       if (paths.join() !== 'one.txt,two.txt') wrong.push(`round ${round}: ${paths.join()} is recorded`);
-      wrong.push(...(await untruths(storage)), ...litter(await snapshot(storage)));
+      wrong.push(...(await catalogMismatches(storage)), ...leftovers(await snapshot(storage)));
     }
     t.same(wrong.slice(0, 5), [], `${rounds} rounds`);
   });

@@ -16,7 +16,7 @@ import {
   contextWith,
   destinationOf,
   type Files,
-  litter,
+  leftovers,
   type Look,
   lookAt,
   owner,
@@ -198,12 +198,12 @@ async function wrongAfter(
   const isLast = !frozen.hadBegun && !hadCommitted && !otherIsMidway && error === null;
   if (!isLeftBy(left, isLast ? scenario.frozen : scenario.other))
     wrong.push(`the result of ${isLast ? 'it' : 'the other one'} is missing, or the state has an intent`);
-  wrong.push(...left.untruths);
+  wrong.push(...left.catalogMismatches);
   const next = await scenario.other.act(stoppable(await world.open()));
   // There may be nothing left to unpublish.
   if (next.error !== null && next.error.code !== 'not_published') wrong.push('the next run failed');
   const files = await world.files();
-  wrong.push(...litter(files).map((name) => `"${name}" was left`));
+  wrong.push(...leftovers(files).map((name) => `"${name}" was left`));
   const { leaves } = scenario.other;
   const expected = { ...leaves, '../sibling': 'untouched' };
   for (const [name, text] of Object.entries(expected)) {

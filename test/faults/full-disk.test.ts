@@ -3,7 +3,7 @@ import { WaybillError } from '../../src/core/lib/errors.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
-import { litter, publishTo, snapshot, stateOf, untruths } from './world.ts';
+import { catalogMismatches, leftovers, publishTo, snapshot, stateOf } from './world.ts';
 
 t.test('a disk that becomes full during staging stays unchanged, without an intent', async (t) => {
   const disk: MemoryDisk = new Map();
@@ -21,8 +21,8 @@ t.test('a disk that becomes full during staging stays unchanged, without an inte
 
   capacity = 200_000;
   t.match(await publishTo(open(), { files: large }), { action: 'upsert_additive', error: null });
-  t.same(await untruths(open()), []);
-  t.same(litter(await snapshot(open())), []);
+  t.same(await catalogMismatches(open()), []);
+  t.same(leftovers(await snapshot(open())), []);
 });
 
 /** A disk of this many bytes. */

@@ -11,7 +11,7 @@ import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
 import { type SeenRequest, startS3Proxy } from '../services/s3-proxy.ts';
 import { bareRequests } from '../services/s3-requests.ts';
 import { howMany } from '../support/sampling.ts';
-import { type Files, litter, lookAt, publishTo, snapshot, type World } from './world.ts';
+import { type Files, leftovers, lookAt, publishTo, snapshot, type World } from './world.ts';
 
 /** Like `obstacles.test.ts`, with a server that rejects one of many keys, including the last ones. */
 
@@ -84,12 +84,12 @@ for (const [what, isRefused] of Object.entries(refusals))
 
     proxy.judge = () => 'pass';
     t.match(await publish(storage, next), { error: null, action: 'replace_catalog' });
-    const { files, untruths } = await lookAt(place);
+    const { files, catalogMismatches } = await lookAt(place);
     for (const name of ['index.html', 'new.txt', keys.at(-1) ?? ''])
       t.equal(files.get(`bundle/${name}`), next[name], name);
     t.notOk(files.has('bundle/gone.txt'));
-    t.same(litter(files), []);
-    t.same(untruths, []);
+    t.same(leftovers(files), []);
+    t.same(catalogMismatches, []);
     t.match(await publish(storage, next), { action: 'skip_same' });
   });
 
@@ -141,9 +141,9 @@ for (const [what, Action, resource, key] of policies)
       t.same(await place.files(), before, 'everything is unchanged, and no other objects are left');
     }
     t.match(await publish(storage, changed), { error: null, action: 'replace_catalog' });
-    const { files, untruths } = await lookAt(place);
-    t.same(litter(files), []);
-    t.same(untruths, []);
+    const { files, catalogMismatches } = await lookAt(place);
+    t.same(leftovers(files), []);
+    t.same(catalogMismatches, []);
   });
 
 t.test('S3 policy without removals: a later run finishes removals that failed', async (t) => {
@@ -160,14 +160,14 @@ t.test('S3 policy without removals: a later run finishes removals that failed', 
   const next: Files = { 'index.html': 'new', 'new.txt': 'new' };
   for (const round of ['once', 'again']) {
     t.match(await publish(storage, next), { error: { code: 'storage_denied', hint: /rights/ } }, round);
-    const { files, untruths } = await lookAt(place);
+    const { files, catalogMismatches } = await lookAt(place);
     t.match(Object.fromEntries(files), { 'bundle/gone.txt': 'gone', 'bundle/index.html': 'old' });
-    t.same(untruths, [], 'the state is accurate');
+    t.same(catalogMismatches, [], 'the state is accurate');
   }
   await client.send(new DeleteBucketPolicyCommand({ Bucket }));
   t.match(await publish(storage, next), { error: null });
   const files = await place.files();
-  t.same(litter(files), []);
+  t.same(leftovers(files), []);
   t.same([...files.keys()].sort(), ['bundle/.publisher.json', 'bundle/index.html', 'bundle/new.txt']);
   t.match(await publish(storage, next), { action: 'skip_same' });
 });

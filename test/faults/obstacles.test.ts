@@ -23,7 +23,7 @@ import { sftpStorage } from '../../src/core/storage/sftp/sftp-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
 import { mountTmpfs } from '../services/tmpfs.ts';
-import { type Files, litter, publishTo, snapshot, untruths } from './world.ts';
+import { catalogMismatches, type Files, leftovers, publishTo, snapshot } from './world.ts';
 
 /**
  * Obstacles of a publication. For each obstacle: a dry run predicts the failure, unless it is undetectable;
@@ -246,8 +246,8 @@ async function meets(t: Test, obstacle: Obstacle, root: string, open: () => Prom
   const files = await snapshot(await open());
   for (const [name, text] of Object.entries(next)) t.equal(files.get(`bundle/${name}`), text, name);
   for (const name of ['gone.txt', 'old/deep/gone.js']) t.notOk(files.has(`bundle/${name}`), name);
-  t.same(litter(files), []);
-  t.same(await untruths(await open()), []);
+  t.same(leftovers(files), []);
+  t.same(await catalogMismatches(await open()), []);
   t.match(await publish(await open(), next), { action: 'skip_same' });
 }
 
@@ -266,7 +266,7 @@ t.test('local: a full disk', async (t) => {
   const larger = { ...next, 'index.html': 'y'.repeat(300_000) };
   for (const dryRun of [true, false, false]) {
     const failed = await publish(await localStorage(root), larger, dryRun);
-    t.match(failed, { error: { code: 'storage_full', message: /the free space is \d+/ } });
+    t.match(failed, { error: { code: 'storage_full', message: /only \d+ are free/ } });
     t.same(tree(root), before);
   }
   execFileSync('mount', ['-o', 'remount,size=2m', root]);
@@ -325,19 +325,19 @@ for (const [at, isFirst, message, hint] of [
   [
     '',
     true,
-    '"bundle" cannot be created: the server denies it',
+    '"bundle" cannot be created: permission denied by the server',
     'write access to "ROOT", or create "bundle" for',
   ],
   [
     'bundle',
     false,
-    '"bundle/.publisher.tmp" cannot be created: the server denies it',
+    '"bundle/.publisher.tmp" cannot be created: permission denied by the server',
     'write access to "bundle"',
   ],
   [
     'bundle/new',
     false,
-    '"bundle/new/sub" cannot be created: the server denies it',
+    '"bundle/new/sub" cannot be created: permission denied by the server',
     'write access to "bundle/new"',
   ],
   [
@@ -378,8 +378,8 @@ for (const [at, isFirst, message, hint] of [
       }
       chmodSync(closed, 0o755);
       t.match(await publish(storage, next), { error: null });
-      t.same(litter(await snapshot(storage)), []);
-      t.same(await untruths(storage), []);
+      t.same(leftovers(await snapshot(storage)), []);
+      t.same(await catalogMismatches(storage), []);
     },
   );
 

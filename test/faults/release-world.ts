@@ -146,9 +146,9 @@ export async function lookAtReleases(root: Storage): Promise<ReleasesLook> {
 
 /** Names of the publisher that must not remain: all except catalogs and the ledger. */
 export async function litterBelow(root: Storage): Promise<string[]> {
-  const litter: string[] = [];
+  const leftovers: string[] = [];
   for await (const { key } of root.list('', { recursive: true }))
     if (key.includes('.publisher') && nameOf(key) !== '.publisher.json' && nameOf(key) !== ledgerKey)
-      litter.push(key);
-  return litter;
+      leftovers.push(key);
+  return leftovers;
 }

@@ -6,13 +6,13 @@ import type { Storage } from '../../src/core/storage/storage.ts';
 import {
   bundleOf,
   bundlePath,
+  catalogMismatches,
   contextWith,
   destinationOf,
   type Files,
-  litter,
+  leftovers,
   owner,
   snapshot,
-  untruths,
 } from './world.ts';
 
 /*
@@ -51,6 +51,6 @@ export async function checkQuick(t: Test, storage: Storage): Promise<void> {
   const files = await snapshot(storage);
   t.equal(files.get(`${bundlePath}/a.txt`), 'quick');
   t.equal(files.get(`${bundlePath}/slow.txt`), undefined);
-  t.same(litter(files), []);
-  t.same(await untruths(storage), []);
+  t.same(leftovers(files), []);
+  t.same(await catalogMismatches(storage), []);
 }

@@ -6,7 +6,8 @@ import type { Storage } from '../../src/core/storage/storage.ts';
 import { howMany } from '../support/sampling.ts';
 import { aroundOperations, scheduled } from './interleaved.ts';
 import {
-  litter,
+  catalogMismatches,
+  leftovers,
   newWorld,
   otherOwner,
   type Publication,
@@ -15,7 +16,6 @@ import {
   snapshot,
   stateOf,
   testClock,
-  untruths,
   worldKinds,
 } from './world.ts';
 
@@ -68,14 +68,14 @@ for (const kind of ['memory files', 'memory objects'] as const)
           for (const { error } of await results)
             if (error !== null && !isHonest(error.code, first, second))
               throw new Error(`${error.code}: ${error.message}`);
-          expectNothing(await untruths(storage));
+          expectNothing(await catalogMismatches(storage));
           // The loser retries, and then the result is the same as one after the other.
           const wins = (await results).map(({ error }) => error === null);
           if (wins[0] !== true) await publishTo(await world.open(), first);
           if (wins[1] !== true) await publishTo(await world.open(), second);
           const files = await snapshot(storage);
-          expectNothing(litter(files));
-          expectNothing(await untruths(storage));
+          expectNothing(leftovers(files));
+          expectNothing(await catalogMismatches(storage));
           const found = describe(files);
           if (!serial.includes(found)) throw new Error(`neither order gives\n${found}`);
         }),
@@ -109,7 +109,7 @@ for (const kind of worldKinds)
         sleeper.wake();
         const { action, error } = await slowResult;
         const storage = await world.open();
-        t.same(await untruths(storage), [], `stopped after operation ${at}: the state is accurate`);
+        t.same(await catalogMismatches(storage), [], `stopped after operation ${at}: the state is accurate`);
         const wasLast = (await snapshot(storage)).get('bundle/a.txt');
         if (error?.code === 'lease_lost') overtaken += 1;
         if (error !== null && wasLast !== 'quick')
@@ -119,7 +119,7 @@ for (const kind of worldKinds)
         const files = await snapshot(storage);
         t.equal(files.get('bundle/a.txt'), 'quick');
         t.equal(files.get('sibling'), 'untouched');
-        t.same(litter(files), [], `stopped after operation ${at}: no other files are left`);
+        t.same(leftovers(files), [], `stopped after operation ${at}: no other files are left`);
         const state = await stateOf(storage);
         t.ok(state.kind === 'valid' && state.catalog.pending === null);
       }

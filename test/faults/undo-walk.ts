@@ -81,8 +81,9 @@ async function wrongAfter(
   await scenario.work(dying).catch(() => false);
   const wrong = log.fired ? [] : ['it was never killed'];
 
-  const { files: after, state, untruths } = await lookAt(world);
-  if (scenario.startsUntrue !== true) wrong.push(...untruths.map((what) => `after the kill ${what}`));
+  const { files: after, state, catalogMismatches } = await lookAt(world);
+  if (scenario.startsUntrue !== true)
+    wrong.push(...catalogMismatches.map((what) => `after the kill ${what}`));
   // Without the intent, the information for an undo is lost.
   if (state.kind !== 'valid' || state.catalog.pending === null)
     wrong.push(...differences(before, after, { withState: false }));

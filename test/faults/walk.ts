@@ -10,7 +10,7 @@ import {
   type FaultLog,
   withFaults,
 } from './with-faults.ts';
-import { bundlePath, litter, lookAt, retrying, type World } from './world.ts';
+import { bundlePath, leftovers, lookAt, retrying, type World } from './world.ts';
 
 /**
  * Every fault at every storage operation of every action. A clean run counts the operations. Then, for each
@@ -101,8 +101,9 @@ async function walk(
   wrong.push(...earlyDeletes(log, before, scenario));
   if (succeeded) wrong.push(...notSynced(log, fault));
 
-  const { files: afterFault, untruths } = await lookAt(world);
-  if (scenario.startsUntrue !== true) wrong.push(...untruths.map((what) => `after the fault ${what}`));
+  const { files: afterFault, catalogMismatches } = await lookAt(world);
+  if (scenario.startsUntrue !== true)
+    wrong.push(...catalogMismatches.map((what) => `after the fault ${what}`));
   if (!succeeded && isUndone(scenario, fault, commitIn(operations)))
     wrong.push(...differences(before, afterFault, { withState: fault.code === 'storage_permanent' }));
   for (const [name, text] of Object.entries(scenario.untouched))
@@ -168,13 +169,13 @@ export function differences(
  * changes nothing.
  */
 export async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {
-  const { files, state, untruths } = await lookAt(world);
-  const wrong = [...untruths];
+  const { files, state, catalogMismatches } = await lookAt(world);
+  const wrong = [...catalogMismatches];
   if (scenario.endsWithoutState === true) {
     if (state.kind !== 'absent') wrong.push(`the state is ${state.kind}`);
   } else if (state.kind !== 'valid' || state.catalog.pending !== null)
     wrong.push(`the state is ${state.kind} or has an intent`);
-  wrong.push(...litter(files).map((name) => `"${name}" was left behind`));
+  wrong.push(...leftovers(files).map((name) => `"${name}" was left behind`));
   const expected = new Map(Object.entries(scenario.untouched));
   for (const [name, text] of Object.entries(scenario.outcome)) expected.set(`${bundlePath}/${name}`, text);
   for (const [name, text] of expected)

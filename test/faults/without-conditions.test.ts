@@ -2,7 +2,7 @@ import t from 'tap';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
-import { litter, otherOwner, publishTo, snapshot, testClock, untruths } from './world.ts';
+import { catalogMismatches, leftovers, otherOwner, publishTo, snapshot, testClock } from './world.ts';
 
 /**
  * If a server ignores conditions, a read after the write decides between two publishers that acquire the
@@ -52,15 +52,15 @@ t.test(
         error?.message ?? 'published',
       );
     t.ok(results.some(({ error }) => error === null));
-    t.same(await untruths(storage), []);
+    t.same(await catalogMismatches(storage), []);
     t.equal((await publishTo(await reopened(disk), { files: { 'a.txt': 'a', mine: '1' } })).error, null);
     t.equal(
       (await publishTo(await reopened(disk), { files: { 'b.txt': 'b', theirs: '2' }, as: otherOwner })).error,
       null,
     );
     const files = await snapshot(storage);
-    t.same(litter(files), []);
-    t.same(await untruths(storage), []);
+    t.same(leftovers(files), []);
+    t.same(await catalogMismatches(storage), []);
     t.same([...files.keys()].filter((name) => !name.endsWith('.json')).sort(), [
       'bundle/a.txt',
       'bundle/b.txt',

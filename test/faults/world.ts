@@ -285,8 +285,8 @@ export async function stateOf(root: Storage, path = bundlePath): Promise<Catalog
 export interface Look {
   files: ReadonlyMap<string, string>;
   state: CatalogState;
-  /** In the format of `untruths`. */
-  untruths: string[];
+  /** In the format of `catalogMismatches`. */
+  catalogMismatches: string[];
 }
 
 export async function lookAt(world: Pick<World, 'files'>): Promise<Look> {
@@ -295,7 +295,7 @@ export async function lookAt(world: Pick<World, 'files'>): Promise<Look> {
   const below = Array.from(files).filter(([name]) => name.startsWith(prefix));
   const held = new Map(below.map(([name, text]) => [name.slice(prefix.length), text]));
   const { state } = await readState(holding(held));
-  return { files, state, untruths: untruthsIn(state, held) };
+  return { files, state, catalogMismatches: mismatchesIn(state, held) };
 }
 
 const nothing = memoryStorage({ flavour: 'files' });
@@ -312,11 +312,11 @@ function holding(files: ReadonlyMap<string, string>): Storage {
 }
 
 /** The permanent invariant: a state without an intent is accurate for every file it records. */
-export async function untruths(root: Storage, path = bundlePath): Promise<string[]> {
-  return untruthsIn(await stateOf(root, path), await snapshot(within(root, listedKey(path))));
+export async function catalogMismatches(root: Storage, path = bundlePath): Promise<string[]> {
+  return mismatchesIn(await stateOf(root, path), await snapshot(within(root, listedKey(path))));
 }
 
-function untruthsIn(state: CatalogState, files: ReadonlyMap<string, string>): string[] {
+function mismatchesIn(state: CatalogState, files: ReadonlyMap<string, string>): string[] {
   if (state.kind !== 'valid' || state.catalog.pending !== null) return [];
   return state.catalog.outputs.flatMap((record) => {
     const text = files.get(record.path);
@@ -328,7 +328,7 @@ function untruthsIn(state: CatalogState, files: ReadonlyMap<string, string>): st
 }
 
 /** Names of the publisher that remain after a finished publication: only the state. */
-export function litter(files: ReadonlyMap<string, string>): string[] {
+export function leftovers(files: ReadonlyMap<string, string>): string[] {
   return [...files.keys()].filter(
     (name) => name.includes('.publisher') && !name.endsWith('/.publisher.json'),
   );

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import http, { type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Clock } from '../../core/lib/clock.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 import { answerRefusedBytes, type RefusalPorts } from './refused-bytes.ts';
@@ -115,7 +115,7 @@ async function bind(server: Server, options: ListenOptions): Promise<AddressInfo
     else server.listen({ fd: inherited });
     await once(server, 'listening');
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     if (inherited !== null) throw unusable(`cannot listen on it: ${why}`, cause);
     const [reason, hint] = listenErrors[errnoOf(cause) ?? ''] ?? [why, 'choose another address or port'];
     throw new WaybillError('config_invalid', `${setting}: cannot listen on ${host}:${port}: ${reason}`, {

@@ -172,24 +172,27 @@ function observeKeptBundles(registry: Registry, queue: Pick<JobQueue, 'kept'>): 
 
 export function observeReadiness(registry: Registry, { readiness, freeBytes }: ObservedReadiness): void {
   const { gauge, gauges } = observers(registry);
-  let looking: Promise<ReadinessFound | null> | undefined;
+  let checking: Promise<ReadinessFound | null> | undefined;
   // All gauges in a scrape share one check. If the check itself has a bug, the error is reported elsewhere.
-  const look = (): Promise<ReadinessFound | null> =>
-    (looking ??= readiness
+  const check = (): Promise<ReadinessFound | null> =>
+    (checking ??= readiness
       .look()
       .catch(() => null)
-      .finally(() => (looking = undefined)));
+      .finally(() => (checking = undefined)));
   gauge('waybill_ready', '1 if uploads are accepted, as in /readyz, else 0.', async () =>
-    (await look())?.failure === null ? 1 : 0,
+    (await check())?.failure === null ? 1 : 0,
   );
   gauge('waybill_staging_free_bytes', 'Free space on the disk that receives uploads.', async () => {
     // Do not touch a disk that hangs, because each scrape would block another thread of the pool.
-    const checks = (await look())?.checks ?? [];
+    const checks = (await check())?.checks ?? [];
     const isUsable = checks.some(({ name, state }) => name === 'staging' && state === 'ok');
     return isUsable ? freeBytes().catch(() => null) : null;
   });
   gauges('waybill_check_up', '1 if the dependency is usable, else 0.', 'check', async () =>
-    ((await look())?.checks ?? []).map(({ name, state }): [string, number] => [name, state === 'ok' ? 1 : 0]),
+    ((await check())?.checks ?? []).map(({ name, state }): [string, number] => [
+      name,
+      state === 'ok' ? 1 : 0,
+    ]),
   );
 }
 

@@ -21,8 +21,15 @@ const samples: Readonly<Record<string, string | number | null | readonly never[]
   bytes_written: 48_210,
   outputs: 12,
   bytes: 48_210,
-  ...{ rerun_of: null, channel: null, next_try_at: null, retry_until: null, last_error: null },
-  ...{ paused: null, foreign_target: null, failed_deliveries: [], warnings: [] },
+  rerun_of: null,
+  channel: null,
+  next_try_at: null,
+  retry_until: null,
+  last_error: null,
+  paused: null,
+  foreign_target: null,
+  failed_deliveries: [],
+  warnings: [],
 };
 
 /**

@@ -21,8 +21,12 @@ function renderTemplate(name: string, view: Readonly<Record<string, unknown>>): 
   if (template === undefined) {
     const filename = path.join(root, `${name}.ejs`);
     template = ejs.compile(readFileSync(filename, 'utf8'), {
-      ...{ filename, views: [path.join(root, 'pages')], cache: true },
-      ...{ strict: true, localsName: 'page', rmWhitespace: true },
+      filename,
+      views: [path.join(root, 'pages')],
+      cache: true,
+      strict: true,
+      localsName: 'page',
+      rmWhitespace: true,
     });
     compiled.set(name, template);
   }

@@ -85,7 +85,12 @@ export function problemPage(site: Site): ProblemPage {
         // The login page returns to this address, but a form's address cannot be opened.
         login: status === 403 && account !== undefined ? loginPath(site, path) : null,
         account: account ?? null,
-        ...{ title, status, code, path, retryable, message: asSentence(message) },
+        title,
+        status,
+        code,
+        path,
+        retryable,
+        message: asSentence(message),
         hint: hint === undefined ? null : asSentence(hint),
         // The message for programs is the reason, unless it only repeats the heading.
         isReason: status < 500 && !hasOwnWords(code) && message !== 'there is nothing under this path',

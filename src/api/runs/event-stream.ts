@@ -125,7 +125,8 @@ export function openEventStream(
   { clock, stallTimeoutMs }: EventStreamOptions,
 ): EventStream {
   const over = new AbortController();
-  let [bytes, isWaiting] = [0, false];
+  let bytes = 0;
+  let isWaiting = false;
   res.statusCode = 200;
   res.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
   // Makes nginx pass on each event immediately instead of buffering it.

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import multer, { MulterError } from 'multer';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import { type MemoryBodyPorts, readBody, withBodyInMemory } from '../http/request/request-body.ts';
 import { isJson, mediaTypeOf } from '../http/request/request-head.ts';
 
@@ -109,7 +109,7 @@ async function* limited(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
 function formError(error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
   if (error instanceof MulterError && error.code === 'LIMIT_FILE_SIZE') return tooLong();
-  return unreadable(error instanceof Error ? error.message : String(error), error);
+  return unreadable(errorMessage(error), error);
 }
 
 function tooLong(): WaybillError {

@@ -34,7 +34,11 @@ export async function stageFor(
 ): Promise<StagedUpload> {
   const staged = await stage({
     ...request,
-    ...{ limits: { maxUploadSize, maxFiles }, pipelineId: id, sceneMaps, autoManifest, signatures },
+    limits: { maxUploadSize, maxFiles },
+    pipelineId: id,
+    sceneMaps,
+    autoManifest,
+    signatures,
   });
   const bundle = { ...staged.manifest, path: staged.bundlePath };
   const taken = destinations

@@ -108,7 +108,9 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
       const outcome = await withStagingDirectory<UploadOutcome>(ports, async (directory) => {
         if (req.headers.expect !== undefined) res.writeContinue();
         const staged = await receive(ports, pipeline, directory, {
-          ...{ req, ...body, channel },
+          req,
+          ...body,
+          channel,
           keeps: !isDryRun,
         });
         if (!isDryRun) return accept(ports, pipeline, admission, staged, channel, originOf(req));

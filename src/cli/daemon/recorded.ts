@@ -19,7 +19,10 @@ export function recordedTriggers(triggers: Triggers, trail: Trail): Triggers {
       const { runId, pipelineId, trigger } = job;
       if (decision.outcome === 'started')
         await trail.append({
-          ...{ act: 'run.start', result: 'done', pipelineId, runId },
+          act: 'run.start',
+          result: 'done',
+          pipelineId,
+          runId,
           actor: { type: trigger.kind, id: pipelineId },
         });
       return decision;

@@ -123,7 +123,11 @@ async function openWorker(
   onFailure(() => lag.cancel());
   metrics?.configRead({ succeeded: true, at: clock.now() });
   const reloader = new Reloader({
-    ...{ foundation, metrics, coordinator, search, notifier: reporting.notifier },
+    foundation,
+    metrics,
+    coordinator,
+    search,
+    notifier: reporting.notifier,
     needs: 'worker',
     onReload: options.onReload,
     prepare: (next) => listener?.prepare(next).replace,

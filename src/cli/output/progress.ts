@@ -28,7 +28,8 @@ export function timeLeft(
   { done, total, nowMs }: { done: number; total: number; nowMs: number },
   begun: { done: number; atMs: number },
 ): string {
-  const [doneSince, durationMs] = [done - begun.done, nowMs - begun.atMs];
+  const doneSince = done - begun.done;
+  const durationMs = nowMs - begun.atMs;
   if (doneSince <= 0 || durationMs < minPaceMs || done >= total) return '';
   const leftMs = (durationMs / doneSince) * (total - done);
   return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
@@ -141,7 +142,9 @@ class TerminalBar implements ProgressBar {
   }
 
   #payload(): object {
-    const [done, total, nowMs] = [this.#done, this.#total, systemClock.monotonic()];
+    const done = this.#done;
+    const total = this.#total;
+    const nowMs = systemClock.monotonic();
     return {
       name: this.#name,
       done: formatSize(done),
@@ -166,7 +169,9 @@ export interface Bars {
 
 export function newBars(output: Pick<Output, 'isJson'>): Bars {
   let bar = progressBar(!output.isJson);
-  let [total, done, isPaused] = [0, 0, false];
+  let total = 0;
+  let done = 0;
+  let isPaused = false;
   const show = (): void => {
     bar.stop();
     bar = progressBar(!output.isJson);

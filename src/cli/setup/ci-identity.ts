@@ -38,10 +38,8 @@ export function ciIdentity(environment: Environment): CiIdentity | null {
       isRenewable: true,
       idToken: async () => checked(await contentOf(file), 'WAYBILL_ID_TOKEN_FILE'),
     };
-  const [url, requestToken] = [
-    given('ACTIONS_ID_TOKEN_REQUEST_URL'),
-    given('ACTIONS_ID_TOKEN_REQUEST_TOKEN'),
-  ];
+  const url = given('ACTIONS_ID_TOKEN_REQUEST_URL');
+  const requestToken = given('ACTIONS_ID_TOKEN_REQUEST_TOKEN');
   if (url !== null && requestToken !== null)
     return {
       name: 'GitHub Actions',

@@ -134,10 +134,6 @@ function parsed(text: string): unknown {
   }
 }
 
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
-}
-
 function causeText(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   // The message is just `fetch failed`; the actual reason is in the cause.

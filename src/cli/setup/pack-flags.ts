@@ -20,7 +20,12 @@ export function packSettings(flags: BundleFlags): PackSettings {
   const { name, created, metadata, include, exclude, links, sceneMap: sceneMaps, renew } = flags;
   const epoch = process.env['SOURCE_DATE_EPOCH'] ?? '';
   return {
-    ...{ renew, name, include, exclude, links, sceneMaps },
+    renew,
+    name,
+    include,
+    exclude,
+    links,
+    sceneMaps,
     created: created === 'now' ? systemClock.now().toISOString() : created,
     createdByDefault: epoch === '' ? undefined : timeOfEpoch(epoch),
     metadata: metadata && metadataOf(metadata),

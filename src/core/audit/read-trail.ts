@@ -42,7 +42,8 @@ export async function readPage(
   { limit, before = null, ...filter }: AuditFilter & { limit: number; before?: number | null },
 ): Promise<AuditPage> {
   const records: AuditRecord[] = [];
-  let [examined, last] = [0, 0];
+  let examined = 0;
+  let last = 0;
   for await (const record of newestFirst(directory, before)) {
     if (filter.since != null && new Date(record.time) < filter.since) return { records, next: null };
     if (records.length === limit || examined === maxExamined) return { records, next: last };

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isRecord } from '../lib/json-document.ts';
 
 /**
  * All acts that can be in the trail, with a sentence about each for `docs/audit.md`. To audit a new route or
@@ -172,7 +173,7 @@ export function parseLine(line: string): AuditRecord | null {
   } catch {
     return null;
   }
-  return isRecord(value) ? value : null;
+  return isAuditRecord(value) ? value : null;
 }
 
 const texts = ['time', 'host', 'act', 'result'] as const;
@@ -190,20 +191,16 @@ const textsOrNull = [
  * Reports whether the value has every field of a record. Readers must not assume that it does, because the
  * trail may have been edited.
  */
-function isRecord(value: unknown): value is AuditRecord {
-  if (!isObject(value)) return false;
+function isAuditRecord(value: unknown): value is AuditRecord {
+  if (!isRecord(value)) return false;
   const { seq, actor, detail } = value;
   return (
     Number.isSafeInteger(seq) &&
     texts.every((name) => typeof value[name] === 'string') &&
     textsOrNull.every((name) => value[name] === null || typeof value[name] === 'string') &&
-    isObject(detail) &&
-    isObject(actor) &&
+    isRecord(detail) &&
+    isRecord(actor) &&
     typeof actor['type'] === 'string' &&
     (actor['id'] === null || typeof actor['id'] === 'string')
   );
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { isRecord } from '../lib/json-document.ts';
 import { isAbsent } from '../lib/system-errors.ts';
 import { type ChainEnd, digestOfLine, parseLine } from './record.ts';
 
@@ -91,18 +92,18 @@ export async function readHeadOf(handle: FileHandle): Promise<Head | null> {
 
 function parseHead(text: string): Head | null {
   try {
-    const { seq, digest, file, size } = JSON.parse(text) as Partial<Head>;
-    if (
-      !Number.isSafeInteger(seq) ||
-      !Number.isSafeInteger(size) ||
-      digest === undefined ||
-      file === undefined
-    )
-      return null;
-    return { seq: seq as number, digest, file, size: size as number };
+    const head: unknown = JSON.parse(text);
+    return isHead(head) ? head : null;
   } catch {
     return null;
   }
+}
+
+function isHead(value: unknown): value is Head {
+  if (!isRecord(value)) return false;
+  const { seq, digest, file, size } = value;
+  const isText = [digest, file].every((each) => each === null || typeof each === 'string');
+  return Number.isSafeInteger(seq) && Number.isSafeInteger(size) && isText;
 }
 
 /** The last record of a file, and anything after it. */
@@ -149,7 +150,8 @@ export async function readTail(
   if (from.size > size) return null;
   const bytes = Buffer.alloc(size - from.size);
   await handle.read(bytes, 0, bytes.length, from.size);
-  let [last, at]: [ChainEnd, number] = [{ seq: from.seq, digest: from.digest }, 0];
+  let last: ChainEnd = { seq: from.seq, digest: from.digest };
+  let at = 0;
   for (let end = bytes.indexOf(0x0a); end !== -1; end = bytes.indexOf(0x0a, at)) {
     const line = bytes.subarray(at, end);
     const record = parseLine(line.toString());

@@ -177,7 +177,11 @@ function bundleOf(
   body: Body,
 ): Omit<SourceBundle, 'files' | 'warnings'> {
   return {
-    ...{ identity: { backend, id, path }, path, name, revision, created },
+    identity: { backend, id, path },
+    path,
+    name,
+    revision,
+    created,
     manifestFile: { digest, body },
   };
 }

@@ -70,19 +70,23 @@ export async function listBundle(
  */
 export function unreadableFindings({ unreadable }: BundleListing, findings: readonly Finding[]): Finding[] {
   const isAnyMissing = findings.some(({ code }) => code === 'file_missing');
-  const report = (names: string[], message: (more: string) => Finding['message']): Finding[] => {
+  const report = (
+    names: string[],
+    severity: 'error' | 'warning',
+    message: (more: string) => Finding['message'],
+  ): Finding[] => {
     const [file, ...more] = names.sort(compareCodeUnits);
     if (file === undefined) return [];
-    const isError = isAnyMissing && names === unreadable.not_utf8;
     const also = more.length === 0 ? '' : `, like ${more.length} more`;
-    return [finding(isError ? 'error' : 'warning', 'unsafe_path', message(also), { file })];
+    return [finding(severity, 'unsafe_path', message(also), { file })];
   };
   return [
     ...report(
       unreadable.not_utf8,
+      isAnyMissing ? 'error' : 'warning',
       (more) => `${notUtf8}${more}, so that no manifest can list it; ${renameIt}`,
     ),
-    ...report(unreadable.no_path, (more) => `${noPath}${more}, so no manifest can list it`),
+    ...report(unreadable.no_path, 'warning', (more) => `${noPath}${more}, so no manifest can list it`),
   ];
 }
 

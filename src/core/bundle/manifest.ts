@@ -2,6 +2,7 @@ import canonicalize from 'canonicalize';
 import { type Digest, digestOf, hexOf, parseDigest } from '../lib/digest.ts';
 import { type Finding, finding } from '../lib/errors.ts';
 import { type Instant, parseInstant } from '../lib/instant.ts';
+import { isRecord } from '../lib/json-document.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { foldedPath } from '../lib/text.ts';
 import { maxListedFiles, maxPathSegments } from './limits.ts';
@@ -63,7 +64,7 @@ export function normaliseManifest(manifest: Manifest): JsonObject {
   const normalised = files.map(({ path, kind, contentType, size, digest }, index) => {
     const entry = entries[index];
     const known = { path, kind, content_type: contentType, size, digest };
-    return isObject(entry) ? { ...entry, ...known } : known;
+    return isRecord(entry) ? { ...entry, ...known } : known;
   });
   normalised.sort((a, b) => compareCodeUnits(a.path, b.path));
   return {
@@ -108,7 +109,7 @@ export function canonicalJson(value: unknown): string {
 
 function readManifest(value: JsonValue, problems: Problems): Manifest | null {
   const report: ReportFinding = (code, pointer, message) => problems.add(code, pointer, message);
-  if (!isObject(value))
+  if (!isRecord(value))
     return report('wrong_type', '', `must be a JSON object ({…}), but is ${nameOfType(value)}`);
   const version = value['schema_version'] ?? 1;
   if (version !== 1)
@@ -118,7 +119,7 @@ function readManifest(value: JsonValue, problems: Problems): Manifest | null {
       `schema_version must be 1, but is ${JSON.stringify(version)}`,
     );
   const metadata = value['metadata'] ?? {};
-  if (!isObject(metadata))
+  if (!isRecord(metadata))
     report('wrong_type', '/metadata', `metadata must be an object, but is ${nameOfType(metadata)}`);
 
   const created =
@@ -167,7 +168,7 @@ function readFiles(listed: JsonValue | undefined, report: ReportFinding): Manife
 function readFile(entry: JsonValue, pointer: string, report: ReportFinding): ManifestFile | null {
   if (typeof entry === 'string')
     return readFile({ path: entry }, pointer, (code, _inner, message) => report(code, pointer, message));
-  if (!isObject(entry))
+  if (!isRecord(entry))
     return report(
       'wrong_type',
       pointer,
@@ -239,10 +240,6 @@ function digestVerdict(text: string): FieldVerdict<Digest> {
   return digest === undefined
     ? { ok: false, reason: 'is not "sha256:" and 64 lower-case hexadecimal digits' }
     : { ok: true, value: digest };
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function nameOfType(value: JsonValue): string {

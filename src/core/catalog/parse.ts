@@ -1,3 +1,4 @@
+import { errorMessage } from '../lib/errors.ts';
 import { positionsIn } from '../lib/located-json/decode.ts';
 import { examineJson } from '../lib/located-json/examine.ts';
 import { measureJson } from '../lib/located-json/measure.ts';
@@ -74,7 +75,7 @@ function parseJson(bytes: Uint8Array): Record<string, unknown> {
     return asObject(document, '');
   } catch (error) {
     if (error instanceof Malformed) throw error;
-    throw new Malformed('', `is not JSON: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Malformed('', `is not JSON: ${errorMessage(error)}`);
   }
 }
 

@@ -1,3 +1,4 @@
+import { isRecord } from '../lib/json-document.ts';
 import { check, type KeyPath } from '../lib/settings/check.ts';
 import type { PathBase } from '../lib/settings/parse-values.ts';
 import type { StorageRoot } from '../storage/backend.ts';
@@ -193,11 +194,7 @@ export function textOf(value: unknown, key: string): string | undefined {
   return typeof text === 'string' ? text : undefined;
 }
 
-export function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** Returns the value if it is a map. For anything else, returns an empty map. */
 export function mapIn(value: unknown): Record<string, unknown> {
-  return isMap(value) ? value : {};
+  return isRecord(value) ? value : {};
 }

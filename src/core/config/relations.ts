@@ -1,8 +1,9 @@
+import { isRecord } from '../lib/json-document.ts';
 import type { KeyPath } from '../lib/settings/check.ts';
 import { type PathBase, resolvePath } from '../lib/settings/parse-values.ts';
 import type { StorageRoot } from '../storage/backend.ts';
 import { didYouMean, type Fault, fault } from './faults.ts';
-import { isMap, type Item, itemsOf, mapIn, overlapOf, pipelineFaults, textOf } from './pipeline-relations.ts';
+import { type Item, itemsOf, mapIn, overlapOf, pipelineFaults, textOf } from './pipeline-relations.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
 
 /**
@@ -32,7 +33,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...uploadsWithoutToken(pipelines, [...tokens, ...publishers]),
     ...stagingFaults(document, base),
     ...pathFaults(document),
-    ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
+    ...(isRecord(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
       ? [noPipelines]
       : []),
   ];

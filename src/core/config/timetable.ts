@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Cron } from 'croner';
+import { errorMessage } from '../lib/errors.ts';
 import type { ParsedValue } from '../lib/settings/parse-values.ts';
 
 /*
@@ -149,7 +150,7 @@ function cronOf(pattern: string, timezone: string): Cron {
 
 /** Returns the message from croner without the name of the class. */
 function reasonOf(error: unknown): string {
-  const [first = ''] = (error instanceof Error ? error.message : String(error)).split(/\.(?: |$)/);
+  const [first = ''] = errorMessage(error).split(/\.(?: |$)/);
   const message = first.replace(/^Cron\w*: /, '');
   return message.charAt(0).toLowerCase() + message.slice(1);
 }

@@ -61,3 +61,15 @@ export const systemClock: Clock = {
     return { cancel: () => clearInterval(timer) };
   },
 };
+
+/** Waits for `work`, but at most `ms` milliseconds. Returns false if it takes longer. Throws its errors. */
+export function waitAtMost(
+  clock: Pick<Clock, 'timeout'>,
+  ms: number,
+  work: Promise<unknown>,
+): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const timer = clock.timeout(ms, () => resolve(false));
+    void work.then(() => resolve(true), reject).finally(() => timer.cancel());
+  });
+}

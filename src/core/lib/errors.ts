@@ -73,8 +73,7 @@ export interface ErrorRecord {
 /** Returns a `WaybillError` as it is, and turns anything else into an `internal_error`. */
 export function asWaybillError(thrown: unknown): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
-  return new WaybillError('internal_error', message, { cause: thrown });
+  return new WaybillError('internal_error', errorMessage(thrown), { cause: thrown });
 }
 
 export function errorRecord(thrown: unknown): ErrorRecord {
@@ -91,6 +90,11 @@ export function errorRecord(thrown: unknown): ErrorRecord {
 /** Returns the error of a record. */
 export function recordedError({ code, message, hint, findings }: ErrorRecord): WaybillError {
   return new WaybillError(code, message, { hint: hint ?? undefined, findings });
+}
+
+/** Returns the message of an error, and the text of any other value that was thrown. */
+export function errorMessage(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
 export function hasCode(thrown: unknown, code: ErrorCode): boolean {

@@ -30,7 +30,8 @@ export function parseInstant(text: string): InstantVerdict {
     number,
   ];
   const fraction = (match[7] ?? '').replace(/0+$/, '').padEnd(3, '0');
-  const [zoneHours, zoneMinutes] = [Number(match[9] ?? 0), Number(match[10] ?? 0)];
+  const zoneHours = Number(match[9] ?? 0);
+  const zoneMinutes = Number(match[10] ?? 0);
   if (month < 1 || month > 12) return refuse(`has the month ${month}`);
   if (day < 1 || day > daysIn(year, month))
     return refuse(`has the day ${day}, which that month does not have`);
@@ -55,7 +56,8 @@ export function parseInstant(text: string): InstantVerdict {
  */
 export function compareInstants(a: Instant, b: Instant): number {
   // Without the Z, which sorts after digits, string order is the same as time order.
-  const [first, second] = [a.slice(0, -1), b.slice(0, -1)];
+  const first = a.slice(0, -1);
+  const second = b.slice(0, -1);
   return first < second ? -1 : first > second ? 1 : 0;
 }
 

@@ -27,3 +27,8 @@ export function inCamelCase(value: unknown): unknown {
     Object.entries(value).map(([key, inner]) => [camelCase(key), inCamelCase(inner)]),
   );
 }
+
+/** Whether a parsed JSON value is an object, and neither an array nor null. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,3 +1,5 @@
+import { errorMessage } from './errors.ts';
+
 /*
  * Makes sense of the errors that Node.js throws when a system call fails.
  */
@@ -37,7 +39,7 @@ const fileErrors: Readonly<Record<string, string>> = {
 
 /** Returns why a file cannot be read, such as `the file does not exist`. */
 export function describeFileError(error: unknown): string {
-  return fileErrors[errnoOf(error) ?? ''] ?? (error instanceof Error ? error.message : String(error));
+  return fileErrors[errnoOf(error) ?? ''] ?? errorMessage(error);
 }
 
 /** Returns true if the name does not exist, or one of its parent directories is actually a file. */

@@ -43,7 +43,9 @@ export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
   if (owners === null) return [];
   const found = new Map<Weakness['kind'], Weakness>();
   const steps = path.resolve(target).split('/');
-  let [current, links, isSticky] = ['/', 0, false];
+  let current = '/';
+  let links = 0;
+  let isSticky = false;
   for (let step = steps.shift(); step !== undefined; step = steps.shift()) {
     const entry = path.join(current, step);
     const stats = lstatIfPossible(entry);

@@ -35,7 +35,7 @@ const metadataAddresses = [
  * the whole address.
  */
 export function refusedAddress(address: string, allowed: readonly string[]): string | null {
-  if (!ipaddr.isValid(address)) return 'no address';
+  if (!ipaddr.isValid(address)) return 'not an IP address';
   const isAllowed = (one: Address): boolean => allowed.some((range) => isWithin(one, range));
   const whole = ipaddr.parse(address);
   if (isAllowed(whole)) return null;

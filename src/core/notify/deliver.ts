@@ -66,7 +66,7 @@ async function oneTry(
   event: Event,
   { clock, signal, trace }: DeliverOptions,
 ): Promise<Attempted> {
-  if (signal.aborted) return { ok: false, reason: 'there was no time left for it', retry: true };
+  if (signal.aborted) return { ok: false, reason: 'the notifier was stopping', retry: true };
   const ended = new AbortController();
   let end: (reason: string) => void = () => undefined;
   const tooLate = new Promise<Attempted>((resolve) => {
@@ -77,7 +77,7 @@ async function oneTry(
   });
   const timer = clock.timeout(sink.timeoutMs, () => end(`no answer within ${sink.timeoutMs} ms`));
   // Not AbortSignal.any: `signal` lives as long as the process and would keep a reference to each attempt.
-  const release = onAbort(signal, () => end('there was no time left for it'));
+  const release = onAbort(signal, () => end('the notifier was stopping'));
   try {
     return await Promise.race([tooLate, sink.send(event, ended.signal, trace)]);
   } catch {

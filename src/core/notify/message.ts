@@ -121,13 +121,13 @@ function subjectOf({ data }: Event, short: (text: string) => string): Subject {
     const { act, actor, detail, pipeline_id, destination_id, run_id } = data.record;
     const fact = (name: string): string => of(detail[name]?.toString());
     return {
-      ...{
-        pipeline: of(pipeline_id),
-        destination: of(destination_id),
-        bundle: fact('path'),
-        run: of(run_id),
-      },
-      ...{ release: fact('release'), channel: fact('channel'), act },
+      pipeline: of(pipeline_id),
+      destination: of(destination_id),
+      bundle: fact('path'),
+      run: of(run_id),
+      release: fact('release'),
+      channel: fact('channel'),
+      act,
       actor: short(actor.id === null ? actor.type : `${actor.type} ${actor.id}`),
     };
   }
@@ -138,7 +138,8 @@ function subjectOf({ data }: Event, short: (text: string) => string): Subject {
     release: 'release' in data ? of(data.release) : '',
     channel: 'channel' in data ? of(data.channel) : '',
     run: 'run_id' in data ? of(data.run_id) : '',
-    ...{ act: '', actor: '' },
+    act: '',
+    actor: '',
   };
 }
 
@@ -191,7 +192,9 @@ function reportOf(event: Event, subject: Subject, short: (text: string) => strin
       const { result: outcome, code, address } = event.data.record;
       const end = outcome === 'done' ? '' : ` ${outcome}${code === null ? '' : ` (${code})`}`;
       return {
-        ...{ outcome, code, title: `Audit: ${subject.act} by ${subject.actor}${end}` },
+        outcome,
+        code,
+        title: `Audit: ${subject.act} by ${subject.actor}${end}`,
         rows: [['Address', short(address ?? '')]],
       };
     }

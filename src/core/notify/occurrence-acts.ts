@@ -16,20 +16,30 @@ export function entryOfOccurrence({ type, data }: Occurrence, actor: Actor): Act
     const { action, destination_path, release, channel, counts } = data;
     const { outputs_written, outputs_removed } = counts;
     return {
-      ...{ act: 'publish', result: 'done', actor, ...placeOf(data) },
+      act: 'publish',
+      result: 'done',
+      actor,
+      ...placeOf(data),
       detail: { action, path: destination_path, release, channel, outputs_written, outputs_removed },
     };
   }
   if (type === 'bundle.publish_failed') {
     const { action, destination_path, error } = data;
     return {
-      ...{ act: 'publish', result: 'failed', code: error.code, actor, ...placeOf(data) },
+      act: 'publish',
+      result: 'failed',
+      code: error.code,
+      actor,
+      ...placeOf(data),
       detail: { action, path: destination_path },
     };
   }
   if (type !== 'bundle.unpublished' || data.reason !== 'orphan') return null;
   return {
-    ...{ act: 'unpublish', result: 'done', actor, ...placeOf(data) },
+    act: 'unpublish',
+    result: 'done',
+    actor,
+    ...placeOf(data),
     detail: {
       reason: data.reason,
       path: data.destination_path,

@@ -101,7 +101,8 @@ export interface UndeliveredEntry {
 
 /** Compares two events by the time when they happened. */
 export function inOrder(a: UndeliveredEntry, b: UndeliveredEntry): number {
-  const [first, second] = [a.undelivered.event.timestamp, b.undelivered.event.timestamp];
+  const first = a.undelivered.event.timestamp;
+  const second = b.undelivered.event.timestamp;
   return first < second ? -1 : first > second ? 1 : a.seq - b.seq;
 }
 

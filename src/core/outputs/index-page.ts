@@ -134,7 +134,13 @@ function row({ path, kind, size, digest }: Listed): Row {
   const shownKind = kind === 'file' ? '' : kind.replaceAll('_', ' ');
   const [, folder = '', stem = path, extension = ''] = /^(.*\/)?([^/]+?)(\.[^./]{1,8})?$/su.exec(path) ?? [];
   return {
-    ...{ href, path, folder, stem, extension, kind: shownKind, size: formatSize(size) },
+    href,
+    path,
+    folder,
+    stem,
+    extension,
+    kind: shownKind,
+    size: formatSize(size),
     digest: digest.replace(/^sha256:/, ''),
   };
 }

@@ -37,7 +37,9 @@ export async function compareDirectory(
       { ...bundle, path: destinationPath },
       {
         owner: { pipelineId: pipeline.id, destinationId: destination.id },
-        ...{ destination, destinationPath, recorded: published },
+        destination,
+        destinationPath,
+        recorded: published,
       },
     ),
   );

@@ -2,7 +2,8 @@ import { canonicalJson } from '../bundle/manifest.ts';
 import { catalogVersion, publishedBy } from '../catalog/catalog.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import { type Digest, digestOf } from '../lib/digest.ts';
-import { type Finding, finding, WaybillError } from '../lib/errors.ts';
+import { errorMessage, type Finding, finding, WaybillError } from '../lib/errors.ts';
+import { isRecord } from '../lib/json-document.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { describeLocation } from '../storage/backends.ts';
 import type { BundleIdentity } from './plan.ts';
@@ -58,7 +59,7 @@ export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
   try {
     document = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
-    throw invalid(file, `it is not JSON: ${error instanceof Error ? error.message : String(error)}`);
+    throw invalid(file, `it is not JSON: ${errorMessage(error)}`);
   }
   if (typeof document !== 'object' || document === null || !('kind' in document))
     throw invalid(file, notAPlan);
@@ -84,8 +85,6 @@ function isWellFormed({
   decisions,
 }: Partial<Record<keyof PlanFile, unknown>>) {
   const isText = (value: unknown): boolean => typeof value === 'string';
-  const isObject = (value: unknown): value is Record<string, unknown> =>
-    typeof value === 'object' && value !== null;
   return (
     typeof force === 'boolean' &&
     typeof allow_removals === 'boolean' &&
@@ -93,7 +92,7 @@ function isWellFormed({
     Array.isArray(targets) &&
     targets.every(
       (target: unknown) =>
-        isObject(target) &&
+        isRecord(target) &&
         isText(target['pipeline_id']) &&
         Array.isArray(target['destination_ids']) &&
         target['destination_ids'].every(isText),
@@ -101,7 +100,7 @@ function isWellFormed({
     Array.isArray(decisions) &&
     decisions.every(
       (record: unknown) =>
-        isObject(record) &&
+        isRecord(record) &&
         isText(record['pipeline_id']) &&
         isText(record['destination_id']) &&
         isText(record['destination_path']),
@@ -178,7 +177,7 @@ function bundleRecord({ source, created }: BundleIdentity): DecisionRecord['bund
 
 type DecisionKey = Pick<DecisionRecord, 'pipeline_id' | 'destination_id' | 'destination_path'>;
 
-export function placeOf({ pipeline_id, destination_id, destination_path }: DecisionKey): string {
+export function targetLabel({ pipeline_id, destination_id, destination_path }: DecisionKey): string {
   return `${pipeline_id}/${destination_id} ${destination_path}`;
 }
 
@@ -187,11 +186,11 @@ export class Decisions {
   readonly #byPlace = new Map<string, DecisionRecord>();
 
   add(record: DecisionRecord): void {
-    this.#byPlace.set(placeOf(record), record);
+    this.#byPlace.set(targetLabel(record), record);
   }
 
   get(place: DecisionKey): DecisionRecord | undefined {
-    return this.#byPlace.get(placeOf(place));
+    return this.#byPlace.get(targetLabel(place));
   }
 
   /** Returns all decisions, sorted by place. */
@@ -238,7 +237,7 @@ export function refuseStalePlan(
   { isPartial }: { isPartial: boolean },
 ): void {
   const findings: Finding[] = [];
-  const known = new Set(planned.map(placeOf));
+  const known = new Set(planned.map(targetLabel));
   for (const record of planned) {
     const now = current.get(record);
     if (now === undefined && isPartial) continue;
@@ -246,7 +245,7 @@ export function refuseStalePlan(
     if (difference !== null) findings.push(differenceFinding(record, difference));
   }
   for (const record of current.all())
-    if (!known.has(placeOf(record))) findings.push(differenceFinding(record, 'it is not in the plan'));
+    if (!known.has(targetLabel(record))) findings.push(differenceFinding(record, 'it is not in the plan'));
   const [first] = findings;
   if (first === undefined) return;
   const others = findings.length === 1 ? '' : `, and ${findings.length - 1} more`;
@@ -258,13 +257,13 @@ export function refuseOtherDecision(
   planned: ReadonlyMap<string, DecisionRecord>,
   current: DecisionRecord,
 ): void {
-  const place = placeOf(current);
+  const place = targetLabel(current);
   const difference = differenceOf(planned.get(place), current);
   if (difference !== null) throw planStale(`${place}: ${difference} while the plan was being applied`);
 }
 
 function differenceFinding(record: DecisionRecord, difference: string): Finding {
-  return finding('error', 'plan_stale', difference, { file: placeOf(record) });
+  return finding('error', 'plan_stale', difference, { file: targetLabel(record) });
 }
 
 /**

@@ -79,7 +79,7 @@ export async function atDestination<T>(
  * Returns the bundle path to work on: `path` or, if that is not set, the only one that has releases. Throws
  * `bundle_path_needed` if more than one does, `not_published` if none does, or the storage's error.
  */
-export async function placeOf(
+export async function openBundlePath(
   root: Storage,
   { id, mapping }: Pick<DestinationConfig, 'id' | 'mapping'>,
   path: string | undefined,

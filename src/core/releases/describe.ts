@@ -139,7 +139,8 @@ export async function compareReleases(
   from: ReleaseId,
   to: ReleaseId,
 ): Promise<ReleaseDifference> {
-  const [before, after] = [await catalogOf(storage, from), await catalogOf(storage, to)];
+  const before = await catalogOf(storage, from);
+  const after = await catalogOf(storage, to);
   return differenceBetween(before.outputs, after.outputs);
 }
 

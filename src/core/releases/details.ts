@@ -2,7 +2,7 @@ import type { DestinationConfig } from '../config/config.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../lib/errors.ts';
 import { describeBundlePath } from '../lib/paths.ts';
 import type { Storage } from '../storage/storage.ts';
-import { placeOf, releaseNamed } from './bundle-place.ts';
+import { openBundlePath, releaseNamed } from './bundle-place.ts';
 import {
   compareReleases,
   describeReleases,
@@ -34,15 +34,15 @@ export interface ShownRelease {
 }
 
 /**
- * Returns a release with its files. `name` is an id, a channel or `current`. Throws the errors of `placeOf`
- * and `releaseNamed`, and `state_conflict` if its catalog is invalid.
+ * Returns a release with its files. `name` is an id, a channel or `current`. Throws the errors of
+ * `openBundlePath` and `releaseNamed`, and `state_conflict` if its catalog is invalid.
  */
 export async function showRelease(
   root: Storage,
   { destination, path }: PlaceChoice,
   name: string,
 ): Promise<ShownRelease> {
-  const place = await placeOf(root, destination, path);
+  const place = await openBundlePath(root, destination, path);
   const { destinationPath, storage } = place;
   const id = await releaseNamed(place, name);
   const view = (await describeReleases(storage)).releases.find((release) => release.id === id);
@@ -71,8 +71,9 @@ export async function compareNamed(
   { destination, path }: PlaceChoice,
   names: { from: string; to: string },
 ): Promise<ComparedReleases> {
-  const place = await placeOf(root, destination, path);
+  const place = await openBundlePath(root, destination, path);
   const { destinationPath, storage } = place;
-  const [from, to] = [await releaseNamed(place, names.from), await releaseNamed(place, names.to)];
+  const from = await releaseNamed(place, names.from);
+  const to = await releaseNamed(place, names.to);
   return { destinationPath, from, to, ...(await compareReleases(storage, from, to)) };
 }

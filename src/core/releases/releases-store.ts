@@ -77,7 +77,7 @@ export async function readReleases(storage: Storage): Promise<Releases> {
   if (storage.readLink === undefined) return (await readObject(storage)).releases;
   const target = await storage.readLink(currentLinkKey);
   const bytes = await readIfThere(storage, ledgerKey);
-  const { ledger } = bytes === null ? noReleases : parseReleases(bytes, placeOf(storage, ledgerKey));
+  const { ledger } = bytes === null ? noReleases : parseReleases(bytes, quotedKey(storage, ledgerKey));
   const current = target === null ? null : releaseAt(target);
   const channels = new Map<string, ReleaseId>();
   for (const { name } of ledger.channels) {
@@ -201,7 +201,7 @@ async function readObject(storage: Storage): Promise<{ releases: Releases; versi
   const version = (await storage.stat(currentObjectKey))?.version ?? null;
   const bytes = version === null ? null : await readIfThere(storage, currentObjectKey);
   if (bytes === null) return { releases: noReleases, version: null };
-  return { releases: parseReleases(bytes, placeOf(storage, currentObjectKey)), version };
+  return { releases: parseReleases(bytes, quotedKey(storage, currentObjectKey)), version };
 }
 
 async function readIfThere(storage: Storage, key: Key): Promise<Buffer | null> {
@@ -217,6 +217,6 @@ async function isStored(storage: Storage, key: Key, bytes: Buffer): Promise<bool
   return (await readIfThere(storage, key))?.equals(bytes) === true;
 }
 
-function placeOf({ label }: Storage, key: Key): string {
+function quotedKey({ label }: Storage, key: Key): string {
   return `${label}: "${key}"`;
 }

@@ -31,7 +31,7 @@ function checkScope({ session_scope: scope }: SceneMap, found: PlacelessFinding[
 }
 
 function reportUnsafe(id: number, pointer: string, found: PlacelessFinding[]): void {
-  const message = `${id} is too large to be held exactly; segment ids lie between -9007199254740991 and 9007199254740991.`;
+  const message = `${id} is not a safe integer; segment ids must be between -9007199254740991 and 9007199254740991.`;
   found.push({ code: 'unsafe_integer', message, pointer });
 }
 

@@ -242,7 +242,12 @@ function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timelin
     const y = modes.indexOf(scene.primary_mode) * laneHeight + 3;
     const classes = `${classesOf(scene)} ${scene.boundary_confidence.toLowerCase()}`;
     return {
-      ...{ number: index + 1, y, height: barHeight, classes, x: left.toFixed(3), width: width.toFixed(3) },
+      number: index + 1,
+      y,
+      height: barHeight,
+      classes,
+      x: left.toFixed(3),
+      width: width.toFixed(3),
       label: labelOf(index + 1, { left, width, y }),
     };
   });
@@ -270,7 +275,8 @@ const maxConnected = 60;
 function stepsOf(bars: readonly Bar[]): Step[] {
   return bars.slice(1).flatMap((bar, index) => {
     const before = bars[index] ?? bar;
-    const [from, to] = [before.y + barHeight / 2, bar.y + barHeight / 2];
+    const from = before.y + barHeight / 2;
+    const to = bar.y + barHeight / 2;
     const end = (Number(before.x) + Number(before.width)).toFixed(3);
     return [
       ...(Number(end) < Number(bar.x) ? [{ x1: end, x2: bar.x, y1: from, y2: from }] : []),

@@ -1,5 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import { distance } from 'fastest-levenshtein';
+import { isRecord } from '../lib/json-document.ts';
 import { escapePointer } from '../lib/located-json/measure.ts';
 import { quoted } from '../lib/text.ts';
 import { validate } from './generated/full-validator.js';
@@ -35,7 +36,7 @@ interface Slice {
 
 function* slices(document: unknown, limit: number): Generator<Slice> {
   const clipped = clip(document, limit, 0);
-  if (!isObject(document) || !isObject(clipped) || !Array.isArray(document['scenes'])) {
+  if (!isRecord(document) || !isRecord(clipped) || !Array.isArray(document['scenes'])) {
     yield { value: clipped, firstScene: 0, whole: true };
     return;
   }
@@ -57,7 +58,7 @@ function clip(value: unknown, limit: number, depth: number): unknown {
     let wrong = 0;
     return value.map((item: unknown) => (typeof item === 'string' || wrong++ <= limit ? item : ''));
   }
-  if (!isObject(value)) return value;
+  if (!isRecord(value)) return value;
   let unknown = 0;
   const kept: Record<string, unknown> = {};
   for (const key of Object.keys(value)) {
@@ -68,10 +69,6 @@ function clip(value: unknown, limit: number, depth: number): unknown {
     Object.defineProperty(kept, key, { value: inner, enumerable: true, configurable: true, writable: true });
   }
   return kept;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The known properties. If one of them is missing, this does not compile. */

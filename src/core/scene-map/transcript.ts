@@ -1,5 +1,5 @@
 import { parse } from 'csv-parse/sync';
-import { WaybillError } from '../lib/errors.ts';
+import { errorMessage, WaybillError } from '../lib/errors.ts';
 
 /** The ids of a transcript's segments, as needed for the content rules. */
 export interface Transcript {
@@ -129,11 +129,7 @@ function fromCsv(text: string, file: string, keys: readonly string[]): number[] 
   try {
     rows = parse(text, { delimiter, skip_empty_lines: true, trim: true });
   } catch (error) {
-    throw refused(
-      file,
-      `it is not valid CSV: ${error instanceof Error ? error.message : String(error)}`,
-      error,
-    );
+    throw refused(file, `it is not valid CSV: ${errorMessage(error)}`, error);
   }
   const names = rows[0] ?? [];
   const column = keys.map((key) => names.indexOf(key)).find((at) => at !== -1);

@@ -1,4 +1,5 @@
 import { sign, verify } from 'node:crypto';
+import { isRecord } from '../lib/json-document.ts';
 import { quoted } from '../lib/text.ts';
 import { type KeyId, type Parsed, refuse } from './minisign-text.ts';
 import type { PublicKey } from './public-key.ts';
@@ -45,20 +46,16 @@ interface Envelope {
 }
 
 function isEnvelope(value: unknown): value is Envelope {
-  if (!isObject(value) || typeof value['payloadType'] !== 'string' || typeof value['payload'] !== 'string')
+  if (!isRecord(value) || typeof value['payloadType'] !== 'string' || typeof value['payload'] !== 'string')
     return false;
   const { signatures } = value;
   return (
     Array.isArray(signatures) &&
     signatures.every(
       (each: unknown) =>
-        isObject(each) && typeof each['keyid'] === 'string' && typeof each['sig'] === 'string',
+        isRecord(each) && typeof each['keyid'] === 'string' && typeof each['sig'] === 'string',
     )
   );
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }
 
 /** Returns the bytes that are signed, in the pre-authentication encoding of DSSE. */

@@ -94,12 +94,16 @@ export async function secretKeyFile(
 }
 
 function opened(pair: Buffer, isEncrypted: boolean): Parsed<SecretKey> {
-  const [idBytes, secretBytes, checksum] = [pair.subarray(0, 8), pair.subarray(8, 72), pair.subarray(72)];
+  const idBytes = pair.subarray(0, 8);
+  const secretBytes = pair.subarray(8, 72);
+  const checksum = pair.subarray(72);
   const isWhole = timingSafeEqual(checksum, checksumOf(idBytes, secretBytes));
   if (isEncrypted && !isWhole) return refuse('the passphrase is wrong');
   if (!isWhole && checksum.some((byte) => byte !== 0)) return refuse('its checksum is wrong');
-  const [seed, raw] = [secretBytes.subarray(0, 32), secretBytes.subarray(32)];
-  const [d, x] = [seed.toString('base64url'), raw.toString('base64url')];
+  const seed = secretBytes.subarray(0, 32);
+  const raw = secretBytes.subarray(32);
+  const d = seed.toString('base64url');
+  const x = raw.toString('base64url');
   const key = createPrivateKey({ key: { kty: 'OKP', crv: 'Ed25519', d, x }, format: 'jwk' });
   const secret = withId(key, idBytes);
   return secret.publicKey.raw.equals(raw) ? { ok: true, value: secret } : refuse('its two halves differ');

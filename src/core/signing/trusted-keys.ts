@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { WaybillError } from '../lib/errors.ts';
+import { errorMessage, WaybillError } from '../lib/errors.ts';
 import type { KeyId } from './minisign-text.ts';
 import { parsePublicKey, type PublicKey } from './public-key.ts';
 
@@ -49,7 +49,7 @@ function readKeys(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorMessage(error);
     throw invalid(`the keys cannot be read: ${reason}`, error);
   }
 }

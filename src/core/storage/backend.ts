@@ -8,12 +8,12 @@ import type { Storage } from './storage.ts';
 
 /**
  * The interface that a storage backend has to implement. A backend consists of a folder with a value of this
- * type and a driver that loads the SDK, and a line in `backends.ts`. Declaring a backend doesn't load its
+ * type and a driver that loads the SDK, and a line in `backends.ts`. Declaring a backend does not load its
  * SDK. That happens in `open`, which imports the driver. Everything else is a constant or a pure function.
  *
  * A `Document` is a location from the configuration file, validated and with defaults filled in. In a
  * `Location`, units have also been converted and paths are absolute. Destinations may have settings that
- * sources don't have.
+ * sources do not have.
  */
 export interface StorageBackend<
   Name extends string,
@@ -31,7 +31,7 @@ export interface StorageBackend<
   readonly summary: string;
 
   /**
-   * The settings that sources, destinations, and shared staging have in common, by key. `backend` isn't
+   * The settings that sources, destinations, and shared staging have in common, by key. `backend` is not
    * included.
    */
   settings(kinds: Kinds): Settings;
@@ -59,8 +59,8 @@ export interface StorageBackend<
   /** The setting to mention if there is something wrong with the place. */
   readonly placeSetting: string;
   /**
-   * Explains why the destination can't be published to, in the form `found …; expected …`. Returns null if it
-   * can.
+   * Explains why the destination cannot be published to, in the form `found …; expected …`. Returns null if
+   * it can.
    */
   destinationFault(location: DestinationLocation): string | null;
 
@@ -68,7 +68,7 @@ export interface StorageBackend<
   readonly fileConcurrency: {
     files: number;
     /**
-     * Explains the number in the reference, as a clause that follows "where". null if it's the usual number.
+     * Explains the number in the reference, as a clause that follows "where". null if it is the usual number.
      */
     because: string | null;
   };

@@ -54,8 +54,8 @@ class StoredBody implements Body {
 }
 
 /**
- * Reads an entire file into memory. Throws `storage_permanent` if it's larger than `limit` bytes, or else the
- * errors of `storage.read`.
+ * Reads an entire file into memory. Throws `storage_permanent` if it is larger than `limit` bytes, or else
+ * the errors of `storage.read`.
  */
 export async function readAll(
   storage: Storage,

@@ -3,11 +3,11 @@ import type { Key } from './key.ts';
 /*
  * What a storage may be able to do beyond the basics. A storage implements either all members of a capability
  * or none of them. Before using a capability, callers have to check for the member (`storage.duplicate?.(…)`)
- * or call a guard such as `canRename`, which narrows the type. Without a check, the call doesn't compile.
+ * or call a guard such as `canRename`, which narrows the type. Without a check, the call does not compile.
  */
 
 /**
- * For file systems, where files can be renamed. Object stores can't do that, and write each object in a
+ * For file systems, where files can be renamed. Object stores cannot do that, and write each object in a
  * single step instead.
  */
 export interface Renames {
@@ -23,21 +23,21 @@ export interface Renames {
   /**
    * Moves files, in the given order. Each of them replaces the file or empty directory at its new key. If
    * `renameKind` is `atomic`, this happens in a single step. With `isDirectory`, a directory is moved with
-   * everything in it. That's a single step if the new key is free. Otherwise, its entries are moved one by
+   * everything in it. That is a single step if the new key is free. Otherwise, its entries are moved one by
    * one.
    *
    * Before the first name changes, the content of every `from` has been flushed to disk. Changed names are
    * flushed before a later rename or removal takes effect, and when `sync` returns. Removals are flushed
-   * before a later rename. Flushing is slow, so it doesn't happen more often than that.
+   * before a later rename. Flushing is slow, so it does not happen more often than that.
    *
-   * If a `from` doesn't exist, throws `storage_not_found`. In this case, the moves before it have been made,
-   * and the ones after it haven't.
+   * If a `from` does not exist, throws `storage_not_found`. In this case, the moves before it have been made,
+   * and the ones after it have not.
    */
   rename: (moves: readonly Move[]) => Promise<void>;
 
   /**
    * Flushes name changes made by `rename`, `putBack`, and `remove` to disk. Remote storages do nothing here,
-   * since that's up to their servers.
+   * since that is up to their servers.
    */
   sync: () => Promise<void>;
 }
@@ -60,20 +60,20 @@ export interface Move {
 /** For file systems that support symbolic links. */
 export interface Links {
   /**
-   * Returns the target of the symbolic link at `key`, exactly as it's stored. Returns null if there is no
+   * Returns the target of the symbolic link at `key`, exactly as it is stored. Returns null if there is no
    * link.
    */
   readLink: (key: Key) => Promise<string | null>;
 }
 
 /**
- * For file systems that can replace a symbolic link in a single step. Object stores don't have links. They
+ * For file systems that can replace a symbolic link in a single step. Object stores do not have links. They
  * use a pointer object, which is only overwritten if its version is the expected one.
  */
 export interface ReplaceableLinks extends Links {
   /**
    * Makes `key` a symbolic link to `target`. The target is a path relative to the link's directory, and
-   * doesn't have to exist. An existing link is replaced in a single step, so readers see either the old
+   * does not have to exist. An existing link is replaced in a single step, so readers see either the old
    * target or the new one. The link has been flushed to disk when this returns. Throws `storage_exists` if
    * there is something other than a link at `key`. To delete the link but not its target, use `remove`.
    */
@@ -85,23 +85,23 @@ export interface ReplaceableLinks extends Links {
  * back. Without this, the next run has to complete the publication.
  */
 export interface Backups {
-  /** Files that are larger than this many bytes can't be put back. null means that there is no limit. */
+  /** Files that are larger than this many bytes cannot be put back. null means that there is no limit. */
   readonly largestKeptBytes: number | null;
 
   /**
    * Makes sure that the file at `key` can be put back after it has been replaced or deleted, and returns how.
-   * The file itself isn't changed. Returns null if there is nothing at `key`, or if it is a directory.
+   * The file itself is not changed. Returns null if there is nothing at `key`, or if it is a directory.
    * `aside` must be an unused key in the staging directory, where it is deleted together with everything
    * else.
    *
-   * None of this is flushed to disk. It's meant for attempts that fail, not for those that get killed.
+   * None of this is flushed to disk. It is meant for attempts that fail, not for those that get killed.
    */
   keep: (key: Key, aside: Key) => Promise<KeptFile | null>;
 
   /**
    * Puts a file back at its key, along with its headers, and replaces whatever is there now. If the file was
-   * never changed or is already back, that's fine, too. Throws `storage_not_found` if neither the file nor
-   * its copy exists anymore, and `storage_permanent` if it couldn't be kept in the first place.
+   * never changed or is already back, that is fine, too. Throws `storage_not_found` if neither the file nor
+   * its copy exists anymore, and `storage_permanent` if it could not be kept in the first place.
    */
   putBack: (kept: KeptFile) => Promise<void>;
 }
@@ -123,7 +123,7 @@ export interface KeptFile {
  * - `version`: the storage keeps old content on its own, even if it is replaced or deleted.
  * - `move`: nothing has been done yet. To replace the file, the caller must pass `aside` to `rename`. To
  *   delete it, the caller must rename it to `aside`.
- * - `nothing`: it can't be put back, because it's too large to copy or the server isn't able to copy it.
+ * - `nothing`: it cannot be put back, because it is too large to copy or the server is not able to copy it.
  */
 export type KeptBy = 'link' | 'copy' | 'version' | 'move' | 'nothing';
 
@@ -132,7 +132,7 @@ export interface Duplicates {
   /**
    * Copies the file at `from` to `to`, with its bytes and headers, without transferring it through this
    * machine. An existing file at `to` is replaced. The result may be a hard link, since files are only ever
-   * replaced and never modified. Returns how the copy was made. Returns null if `from` doesn't exist, if
+   * replaced and never modified. Returns how the copy was made. Returns null if `from` does not exist, if
    * users other than its owner may change it, or if the server refuses. In that case, there is nothing at
    * `to`.
    */
@@ -160,7 +160,7 @@ export interface ManagedEntries {
 /** The number of entries with the wrong mode. */
 export interface FixedModes {
   fixed: number;
-  /** The entries that couldn't be changed, because of their owner, the file system, or the server. */
+  /** The entries that could not be changed, because of their owner, the file system, or the server. */
   refused: number;
 }
 
@@ -171,7 +171,7 @@ export interface LocalAccess {
 
 /** Gives direct access to files, using synchronous calls. */
 export interface LocalFiles {
-  /** Returns the size in bytes, or undefined if the file doesn't exist. Throws system errors. */
+  /** Returns the size in bytes, or undefined if the file does not exist. Throws system errors. */
   sizeOf(key: Key): number | undefined;
 }
 

@@ -16,8 +16,8 @@ export function sameOwner(a: Owner, b: Owner): boolean {
  */
 export interface SourceIdentity {
   backend: SourceBackend;
-  /** The location as configured. For uploads, it's the pipeline's id. */
+  /** The location as configured. For uploads, it is the pipeline's id. */
   id: string;
-  /** The path of the bundle, relative to the root of the source. For a bundle at the root, it's `.`. */
+  /** The path of the bundle, relative to the root of the source. For a bundle at the root, it is `.`. */
   path: string;
 }

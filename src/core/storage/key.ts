@@ -4,7 +4,7 @@ import { parseRelativePath, type RelativePath, stagingName } from '../lib/paths.
 
 declare const keyBrand: unique symbol;
 /**
- * The name of a file in a storage. It's either a relative path, or one of the names that are reserved for
+ * The name of a file in a storage. It is either a relative path, or one of the names that are reserved for
  * waybill.
  */
 export type Key = string & { readonly [keyBrand]: true };
@@ -19,7 +19,7 @@ export function joinKey(directory: Key | '', name: string): Key {
   return (directory === '' ? name : `${directory}/${name}`) as Key;
 }
 
-/** Treats a name from a listing as a key. It hasn't been checked in any way. */
+/** Treats a name from a listing as a key. It has not been checked in any way. */
 export function listedKey(name: string): Key {
   return name as Key;
 }

@@ -10,7 +10,8 @@ export interface FileModes {
 export const publishedModes: FileModes = { file: 0o644, directory: 0o755 };
 
 /**
- * The modes of files in shared staging, which other users don't need to access. Sources are never written to.
+ * The modes of files in shared staging, which other users do not need to access. Sources are never written
+ * to.
  */
 export const privateModes: FileModes = { file: 0o600, directory: 0o700 };
 

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../lib/error-codes.ts';
-import { WaybillError } from '../lib/errors.ts';
+import { errorMessage, WaybillError } from '../lib/errors.ts';
 import { errnoOf } from '../lib/system-errors.ts';
 import type { Key } from './key.ts';
 import type { Labelled } from './untrusted.ts';
@@ -27,7 +27,7 @@ export function readOnly(storage: Labelled, key: string): WaybillError {
   );
 }
 
-/** `storage_permanent`: a file can't be put back, because it wasn't kept. */
+/** `storage_permanent`: a file cannot be put back, because it was not kept. */
 export function notKept(storage: Labelled, key: string): WaybillError {
   return new WaybillError(
     'storage_permanent',
@@ -35,7 +35,7 @@ export function notKept(storage: Labelled, key: string): WaybillError {
   );
 }
 
-/** `storage_permanent`: the storage isn't able to replace symbolic links in a single step. */
+/** `storage_permanent`: the storage is not able to replace symbolic links in a single step. */
 export function noLinks(storage: Labelled, cause?: unknown): WaybillError {
   return new WaybillError(
     'storage_permanent',
@@ -45,7 +45,8 @@ export function noLinks(storage: Labelled, cause?: unknown): WaybillError {
 }
 
 /**
- * `storage_permanent`: a directory can't be created, because there is a file or a symbolic link in its place.
+ * `storage_permanent`: a directory cannot be created, because there is a file or a symbolic link in its
+ * place.
  */
 export function notADirectory(
   storage: Labelled,
@@ -60,14 +61,14 @@ export function notADirectory(
   });
 }
 
-/** `storage_permanent`: a file can't be moved to this key in a single step. */
+/** `storage_permanent`: a file cannot be moved to this key in a single step. */
 export function otherFileSystem(storage: Labelled, key: string): WaybillError {
   return new WaybillError('storage_permanent', `${storage.label}: "${key}" is on another file system`, {
     hint: 'something is mounted there, and files cannot be moved to it in one step; unmount it, or make it a destination of its own',
   });
 }
 
-/** `storage_full`: there isn't enough space for the `bytes` or `files` to be written. */
+/** `storage_full`: there is not enough space for the `bytes` or `files` to be written. */
 export function noRoom(
   storage: Labelled,
   need: ({ bytes: number } | { files: number }) & { free: number },
@@ -75,7 +76,7 @@ export function noRoom(
   const what = 'bytes' in need ? `${need.bytes} bytes` : `${need.files} files`;
   return new WaybillError(
     'storage_full',
-    `${storage.label}: ${what} are to be written, but the free space is ${need.free}`,
+    `${storage.label}: ${what} are needed, but only ${need.free} are free`,
     { hint: 'free some space and run again; nothing was changed' },
   );
 }
@@ -133,7 +134,7 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
 
 /**
  * Converts a system error to a `WaybillError` with one of the codes `storage_not_found`, `storage_denied`,
- * `storage_full`, `storage_transient`, and `storage_permanent`. If it already is a `WaybillError`, it's
+ * `storage_full`, `storage_transient`, and `storage_permanent`. If it already is a `WaybillError`, it is
  * returned unchanged. Without a storage, `key` is an absolute path. For the root of the storage, it is empty.
  */
 export function localFailure(storage: Labelled | null, key: string, error: unknown): WaybillError {
@@ -154,6 +155,6 @@ export function localFailure(storage: Labelled | null, key: string, error: unkno
  */
 export function describeSystemError(error: unknown): string {
   if (['EACCES', 'EPERM'].includes(errnoOf(error) ?? '')) return 'permission denied';
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorMessage(error);
   return message.split(', ')[0] ?? message;
 }

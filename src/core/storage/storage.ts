@@ -7,10 +7,10 @@ import type { ListingLimit } from './untrusted.ts';
 /**
  * Defines what waybill expects of a storage, which is a place that stores bytes under keys.
  *
- * A storage is opened at a root and can't access anything outside of it. Keys are relative paths (see `Key`).
- * Directories only exist because of the files in them. Writing a file creates its directory if necessary.
- * Deleting the last file in a directory deletes the directory, and its parents if they are empty, but never
- * the root.
+ * A storage is opened at a root and cannot access anything outside of it. Keys are relative paths (see
+ * `Key`). Directories only exist because of the files in them. Writing a file creates its directory if
+ * necessary. Deleting the last file in a directory deletes the directory, and its parents if they are empty,
+ * but never the root.
  *
  * Every storage has to pass the tests in `test/contract/storage.ts`, which check everything that is described
  * here. Errors are `WaybillError`s with the code `body_mismatch` or one that starts with `storage_`.
@@ -18,7 +18,7 @@ import type { ListingLimit } from './untrusted.ts';
  * times out, it must never look like a success.
  *
  * All storages have the members below. Those in `capabilities.ts` are optional. When a storage is opened, its
- * capabilities are probed, and members that it doesn't support are left out.
+ * capabilities are probed, and members that it does not support are left out.
  */
 export interface Storage extends Partial<Capabilities> {
   /**
@@ -29,22 +29,22 @@ export interface Storage extends Partial<Capabilities> {
   readonly facts: StorageFacts;
 
   /**
-   * Returns what is known about the entry at `key`, or undefined if there is none. Symbolic links aren't
+   * Returns what is known about the entry at `key`, or undefined if there is none. Symbolic links are not
    * followed. In an object store, there are only files.
    */
   stat(key: Key): Promise<FileStat | undefined>;
 
   /**
-   * Lists the entries in `directory`, where '' is the root, in any order. With `recursive`, that's all files
-   * below it. Otherwise, it's the files and directories directly in it. If the directory doesn't exist, the
-   * listing is empty. Entries whose names can't be part of a relative path are passed to `onUnreadable`
+   * Lists the entries in `directory`, where '' is the root, in any order. With `recursive`, that is all files
+   * below it. Otherwise, it is the files and directories directly in it. If the directory does not exist, the
+   * listing is empty. Entries whose names cannot be part of a relative path are passed to `onUnreadable`
    * instead. With `stamps`, every file comes with its stamp.
    */
   list(directory: Key | '', options: ListOptions): AsyncIterable<Entry>;
 
   /**
    * Reads the bytes at `key`. If there is no such file, throws `storage_not_found` before the first chunk. In
-   * a local storage, throws `body_mismatch` if the file isn't the one that was listed as `expected`.
+   * a local storage, throws `body_mismatch` if the file is not the one that was listed as `expected`.
    */
   read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array>;
 
@@ -52,32 +52,32 @@ export interface Storage extends Partial<Capabilities> {
    * Stores `body` at `key`, and returns its size, digest, and version.
    *
    * Either the whole body is stored, or nothing is. If the body is shorter or longer than its `size`, or if
-   * it doesn't have the expected digest, throws `body_mismatch`, and what was there before stays there. For
+   * it does not have the expected digest, throws `body_mismatch`, and what was there before stays there. For
    * exceptions, see `WriteMode`. Throws `storage_exists` if `mode` is `create` and there already is something
-   * at `key`, and `storage_conflict` if the version isn't `ifVersion`.
+   * at `key`, and `storage_conflict` if the version is not `ifVersion`.
    */
   write(key: Key, body: Body, options: WriteOptions): Promise<Written>;
 
   /**
    * Checks in advance whether files can be written or deleted. Possible obstacles are a file or link in the
-   * place of a directory, a different file system, missing permissions, a name that's too long, or too little
-   * disk space. Returns the error that the change would fail with. It says which part of the path is the
-   * problem, and what to do about it. Returns null if nothing was found, but that doesn't guarantee success.
-   * Never writes anything. If the check itself fails, throws the error of the storage.
+   * place of a directory, a different file system, missing permissions, a name that is too long, or too
+   * little disk space. Returns the error that the change would fail with. It says which part of the path is
+   * the problem, and what to do about it. Returns null if nothing was found, but that does not guarantee
+   * success. Never writes anything. If the check itself fails, throws the error of the storage.
    */
   obstacleTo(change: Change): Promise<WaybillError | null>;
 
   /**
-   * Deletes the file, and anything left over from an unfinished write to it. Succeeds if the file doesn't
-   * exist. Throws `storage_conflict` if the version isn't `ifVersion`, provided that the storage is able to
-   * check this. Many aren't, so callers still need to do their own check.
+   * Deletes the file, and anything left over from an unfinished write to it. Succeeds if the file does not
+   * exist. Throws `storage_conflict` if the version is not `ifVersion`, provided that the storage is able to
+   * check this. Many are not, so callers still need to do their own check.
    */
   remove(key: Key, options?: RemoveOptions): Promise<void>;
 
   /**
    * Deletes `directory` and everything in it. If the storage supports renaming, the directory first
    * disappears from its old key in a single step. If another process is still writing to it, that process
-   * then fails, rather than leaving files behind. Succeeds if the directory doesn't exist.
+   * then fails, rather than leaving files behind. Succeeds if the directory does not exist.
    */
   removeTree(directory: Key): Promise<void>;
 
@@ -89,7 +89,7 @@ export interface Storage extends Partial<Capabilities> {
 export interface StorageFacts {
   /**
    * Returns which conditions `write` supports. For an object store, the first call has to write a probe
-   * object to find out. Throws `storage_denied` if that's necessary but the storage was opened read-only.
+   * object to find out. Throws `storage_denied` if that is necessary but the storage was opened read-only.
    */
   conditionalWrites: () => Promise<ConditionalWrites>;
   /**
@@ -99,7 +99,7 @@ export interface StorageFacts {
   keepsHeaders: boolean;
   /**
    * The offset of the server's clock from the local clock in milliseconds, as measured when the storage was
-   * opened. It's positive if the server is ahead, 0 for this machine, and null if unknown. If the clocks
+   * opened. It is positive if the server is ahead, 0 for this machine, and null if unknown. If the clocks
    * differ by more than 15 minutes, S3 rejects signatures.
    */
   clockOffsetMs: number | null;
@@ -140,13 +140,13 @@ export interface FileStat {
   /** The size in bytes. It is 0 unless the type is `file`. */
   size: number;
   /**
-   * The version of the content, to be used for `WriteOptions.ifVersion`. null if the backend doesn't have
+   * The version of the content, to be used for `WriteOptions.ifVersion`. null if the backend does not have
    * versions.
    */
   version: string | null;
   /**
    * The time of the last modification, according to the clock of the machine that stores the file. null if
-   * the backend doesn't report it. Only used for display and to find abandoned probes, and never to make
+   * the backend does not report it. Only used for display and to find abandoned probes, and never to make
    * decisions about published content.
    */
   modifiedAt: Date | null;
@@ -174,13 +174,13 @@ export interface Entry {
   /** If this is a link that was followed, its target. */
   linkTarget?: string;
   /**
-   * Explains why a link wasn't followed, in a storage that follows links. It completes the sentence "`PATH`
+   * Explains why a link was not followed, in a storage that follows links. It completes the sentence "`PATH`
    * …".
    */
   unfollowed?: string;
 }
 
-/** The state of a file according to a listing. It's used to notice changes without reading the file. */
+/** The state of a file according to a listing. It is used to notice changes without reading the file. */
 export interface Stamp {
   /**
    * If the ids are equal, so are the bytes, unless the file was changed again within two seconds of
@@ -192,13 +192,13 @@ export interface Stamp {
   isExact: boolean;
 }
 
-/** An entry whose name can't be part of a relative path. */
+/** An entry whose name cannot be part of a relative path. */
 export interface UnreadableName {
   /** `no_path` means that there is an empty, `.`, or `..` segment in an object key. */
   reason: 'not_utf8' | 'no_path';
   directory: Key | '';
   /**
-   * The rest of its key, once with U+FFFD in place of bytes that aren't valid UTF-8, and once escaped by
+   * The rest of its key, once with U+FFFD in place of bytes that are not valid UTF-8, and once escaped by
    * `escapedName`.
    */
   decoded: string;
@@ -212,9 +212,9 @@ export interface Change {
   writes: readonly Key[];
   /** The keys of the files to be deleted, if they exist. */
   removes: readonly Key[];
-  /** The directory in which new files are staged. It doesn't have to exist. */
+  /** The directory in which new files are staged. It does not have to exist. */
   from: Key | '';
-  /** The number of bytes to be written. If null, the free space isn't checked. */
+  /** The number of bytes to be written. If null, the free space is not checked. */
   bytes: number | null;
 }
 
@@ -237,7 +237,7 @@ export interface Body {
  * - `replace`: replaces the current content in a single step.
  * - `create`: only succeeds if the key is free, and otherwise throws `storage_exists`. If there are several
  *   writers at once, exactly one of them succeeds, and readers never see a partial file. This is meant for
- *   locks. On a local disk, the content is synced. If the power fails, the file may be missing, but it's
+ *   locks. On a local disk, the content is synced. If the power fails, the file may be missing, but it is
  *   never empty.
  * - `scratch`: for keys that nothing else reads, which are renamed afterwards. If the write fails, part of
  *   the bytes may be left there.
@@ -258,7 +258,7 @@ export interface WriteOptions {
   /** Headers for object stores to store with the bytes. File systems ignore them. */
   headers?: ObjectHeaders;
   /**
-   * True if `max_rate` applies to this write. That's the case for outputs, but not for locks and catalogs.
+   * True if `max_rate` applies to this write. That is the case for outputs, but not for locks and catalogs.
    */
   isContent?: boolean;
   signal?: AbortSignal;
@@ -280,6 +280,6 @@ export interface Written {
   /** The size in bytes. */
   size: number;
   digest: Digest;
-  /** The version that was stored, or null if the backend doesn't have versions. */
+  /** The version that was stored, or null if the backend does not have versions. */
   version: string | null;
 }

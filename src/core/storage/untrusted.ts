@@ -3,7 +3,7 @@ import { quotedName } from '../lib/text.ts';
 
 /*
  * Protects waybill from storage servers that are broken or malicious. It limits the size of responses, so
- * that none of them can block this process, and makes sure that listed names don't lead outside of the
+ * that none of them can block this process, and makes sure that listed names do not lead outside of the
  * requested location.
  */
 
@@ -80,7 +80,7 @@ export function sizeFrom(storage: Labelled, key: string, size: number | undefine
   throw distrusted(storage, `${quotedName(key)} has the size ${String(size)}`);
 }
 
-/** `storage_permanent`: we don't trust a server's response. */
+/** `storage_permanent`: we do not trust a server's response. */
 export function distrusted(storage: Labelled, why: string): WaybillError {
   return new WaybillError(
     'storage_permanent',

@@ -112,7 +112,8 @@ function meetsBox(rings: readonly Ring[], box: Box): boolean {
 
 /** Reports whether any part of a line is in the box, using the Liang–Barsky algorithm. */
 function crosses([x0, y0]: Point, [x1, y1]: Point, { west, south, east, north }: Box): boolean {
-  let [from, to] = [0, 1];
+  let from = 0;
+  let to = 1;
   const bounds: readonly Point[] = [
     [x0 - x1, x0 - west],
     [x1 - x0, east - x0],

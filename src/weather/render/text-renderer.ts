@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ejs from 'ejs';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import type { AnswerMeta } from './formats.ts';
 import { textHelpers } from './text-helpers.ts';
 
@@ -79,7 +79,7 @@ export async function missingTemplates(baseDir: string, names: readonly string[]
 }
 
 function firstLine(thrown: unknown): string {
-  const [line = ''] = (thrown instanceof Error ? thrown.message : String(thrown)).split('\n');
+  const [line = ''] = errorMessage(thrown).split('\n');
   return line;
 }
 
@@ -129,7 +129,7 @@ async function readable<T>(file: string, read: () => Promise<T>): Promise<T> {
   } catch (cause) {
     throw new WaybillError('unsupported_format', 'text is not offered here: its template cannot be read', {
       hint: 'ask for format=json or format=xml; the operator sets templates.base_dir',
-      cause: new Error(`${file}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause }),
+      cause: new Error(`${file}: ${errorMessage(cause)}`, { cause }),
     });
   }
 }
@@ -140,7 +140,7 @@ function run<T>(file: string, work: () => T): T {
   } catch (cause) {
     throw new WaybillError('template_error', 'the text template of this endpoint failed', {
       hint: 'ask for format=json or format=xml; the log says where the template fails',
-      cause: new Error(`${file}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause }),
+      cause: new Error(`${file}: ${errorMessage(cause)}`, { cause }),
     });
   }
 }

@@ -33,13 +33,13 @@ type Rerun = Queued | { outcome: 'unknown' | 'unfinished' | 'gone' | 'full' | 'p
 
 interface AdmissionStoreOptions {
   seal: JobSeal;
-  /** Slots and keys that their API hasn't renewed for this many milliseconds are freed. */
+  /** Slots and keys that their API has not renewed for this many milliseconds are freed. */
   slotLifeMs: number;
   /** How long an accepted run waits for its confirmation, in milliseconds, or 0 if it needs none. */
   unconfirmedMs: number;
 }
 
-/** An archive outlives its slot this many times, so that clients don't have to upload everything again. */
+/** An archive outlives its slot this many times, so that clients do not have to upload everything again. */
 const stagedLives = 20;
 
 /** Stores uploads until they are accepted, and queues runs. Every call is a single atomic step in Redis. */
@@ -86,8 +86,8 @@ export class AdmissionStore {
   }
 
   /**
-   * Returns the run that was already accepted with this key. Returns null if there isn't one, or if it failed
-   * and the request asked to rerun failed runs.
+   * Returns the run that was already accepted with this key. Returns null if there is not one, or if it
+   * failed and the request asked to rerun failed runs.
    */
   async replay({ key, rerunFailed }: Slot, digest: Digest): Promise<Replay | null> {
     if (key === '') return null;
@@ -196,7 +196,7 @@ function replayOf(outcome: string, record?: string, position?: string | null): R
     : { outcome: 'conflict' };
 }
 
-/** Parses a stored trigger. Returns null if there isn't one, or if another program has overwritten it. */
+/** Parses a stored trigger. Returns null if there is not one, or if another program has overwritten it. */
 function triggerOf(text: string | null | undefined): Trigger | null {
   const value = jsonOf(text ?? '');
   return isTrigger(value) ? value : null;

@@ -37,7 +37,7 @@ export interface AdmissionsOptions extends Pick<
 /** An upload that this process is receiving. */
 interface Held {
   readonly slot: Slot;
-  /** True if the upload occupies a queue slot. It doesn't if its Idempotency-Key was already used. */
+  /** True if the upload occupies a queue slot. It does not if its Idempotency-Key was already used. */
   hasSlot: boolean;
   /** The upload's name in shared staging, or null until it gets one. Renewed together with the slot. */
   staged: string | null;
@@ -67,7 +67,7 @@ export class Admissions {
   }
 
   /**
-   * Decides on triggers in Redis. We don't use BullMQ's job schedulers, because they only compute the next
+   * Decides on triggers in Redis. We do not use BullMQ's job schedulers, because they only compute the next
    * tick when a worker picks up the previous one. After an outage, they therefore always catch up on exactly
    * one tick. Their jobs are also stored apart from our run records, while here the tick and its run are
    * written in one step.
@@ -121,7 +121,8 @@ export class Admissions {
   async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
     this.#requireOpen();
     const { admission, reads } = this.#options.store;
-    const [old, found] = [await admission.jobOf(runId), await reads.find(runId)];
+    const old = await admission.jobOf(runId);
+    const found = await reads.find(runId);
     if (old === null || found === undefined) throw runUnknown();
     const job = jobAgain(old, next);
     const { record, queued } = this.#newRecord(job);
@@ -177,8 +178,8 @@ export class Admissions {
   }
 
   /**
-   * Looks for an earlier run with the same key, and returns null if there isn't one. This happens before the
-   * bundle is copied to shared staging, since a replay doesn't need the copy.
+   * Looks for an earlier run with the same key, and returns null if there is not one. This happens before the
+   * bundle is copied to shared staging, since a replay does not need the copy.
    */
   async #replayOf(held: Held, digest: Digest): Promise<AcceptedRun | null> {
     this.#refuseIfClosed();
@@ -199,7 +200,7 @@ export class Admissions {
     this.#refuseIfClosed();
     const { record, queued } = this.#newRecord(job);
     held.renewal.cancel();
-    // If this throws, we don't know whether the run was accepted. Keep the bundle: either the run needs it,
+    // If this throws, we do not know whether the run was accepted. Keep the bundle: either the run needs it,
     // or housekeeping will eventually delete it as abandoned.
     const answer = await store.admission.accept(held.slot, sharedJob, queued, digest, name);
     switch (answer.outcome) {
@@ -250,7 +251,7 @@ export class Admissions {
       .catch((error: unknown) => log.warn({ err: error }, 'a shared bundle could not be removed now'));
   }
 
-  /** Releases the slot and the key. If Redis can't be reached, both simply expire. */
+  /** Releases the slot and the key. If Redis cannot be reached, both simply expire. */
   async #release({ slot, renewal }: Held): Promise<void> {
     renewal.cancel();
     await this.#options.store.admission.release(slot).catch(() => undefined);

@@ -22,7 +22,8 @@ export interface AttemptOptions {
 /** A run fails once this many workers have died while running it. */
 const maxTakes = 5;
 /**
- * A worker that is killed can't release its lease at the destination. The lease goes stale after two minutes.
+ * A worker that is killed cannot release its lease at the destination. The lease goes stale after two
+ * minutes.
  */
 const staleLeaseMs = 180_000;
 const busyPauseMs = 5_000;
@@ -73,7 +74,7 @@ const pauseMs = 200;
 
 /**
  * Keeps a running job's record up to date. It saves at most five times per second and never runs two saves at
- * once. A failed save isn't retried, since the next one overwrites it anyway.
+ * once. A failed save is not retried, since the next one overwrites it anyway.
  */
 export class ProgressSaver {
   record: RunRecord;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
+import { isRecord } from '../../core/lib/json-document.ts';
 import { type Log, silentLog } from '../../core/lib/log.ts';
 import type { TracedEvent } from '../../core/notify/event.ts';
 import type { AbandonedEvent, Ended, Outbox, OutboxEvent } from '../../core/notify/outbox.ts';
@@ -9,13 +10,13 @@ import { noteDelivery, RedisUndelivered } from './deliveries.ts';
 import { RedisLink } from './link.ts';
 import type { RedisServer } from './redis-client.ts';
 import { pairsOf } from './scripts.ts';
-import { isEvent, isObject, jsonOf } from './shapes.ts';
+import { isEvent, jsonOf } from './shapes.ts';
 
 interface BullmqEventsOptions extends RedisServer {
   clock: Clock;
   log: Log;
   /**
-   * A host that doesn't report for this many milliseconds is considered dead, and other hosts deliver its
+   * A host that does not report for this many milliseconds is considered dead, and other hosts deliver its
    * events.
    */
   hostLifeMs: number;
@@ -77,9 +78,9 @@ const maxTaken = 200;
 
 /**
  * Stores events in Redis until they are delivered. Each event of a run is stored before it is sent, and
- * before the run is recorded as ended. That way a crash can't lose either of them, and if another process
- * repeats the run, it doesn't send the event a second time. Each host delivers its own events. If a host dies
- * or shuts down, the first host to notice delivers the rest.
+ * before the run is recorded as ended. That way a crash cannot lose either of them, and if another process
+ * repeats the run, it does not send the event a second time. Each host delivers its own events. If a host
+ * dies or shuts down, the first host to notice delivers the rest.
  */
 class EventOutbox implements Outbox {
   readonly outlives = true;
@@ -202,6 +203,6 @@ class EventOutbox implements Outbox {
 /** Parses a stored event. Returns null if another program has overwritten it. */
 function keptEventOf(text: string): OutboxEvent | null {
   const value = jsonOf(text);
-  const isValid = isObject(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);
+  const isValid = isRecord(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);
   return isValid ? (value as unknown as OutboxEvent) : null;
 }

@@ -2,8 +2,8 @@ import type { Clock } from '../../core/lib/clock.ts';
 import {
   type ChangePage,
   type ChangeQuery,
-  cursorOf,
-  placeOf,
+  formatCursor,
+  parseCursor,
   RunChanges,
   RunWaiters,
   type RunWatch,
@@ -20,7 +20,7 @@ const finishPollMs = 200;
 
 /**
  * Notifies this process's watchers when a run changes on any host. While there are watchers, it polls Redis
- * for changes 20 times per second and keeps the latest ones in memory, so the cost doesn't depend on the
+ * for changes 20 times per second and keeps the latest ones in memory, so the cost does not depend on the
  * number of watchers. A subscription would need the same reads, because it can silently lose messages.
  */
 export class RunFeed {
@@ -45,7 +45,7 @@ export class RunFeed {
     this.#watchers.add(notify);
     this.#polling ??= this.#poll();
     return {
-      cursor: async () => cursorOf(await this.#upToDate()),
+      cursor: async () => formatCursor(await this.#upToDate()),
       after: (cursor, query) => this.#after(cursor, query),
       close: () => void this.#watchers.delete(notify),
     };
@@ -59,7 +59,7 @@ export class RunFeed {
   }
 
   async #after(cursor: string, query: ChangeQuery): Promise<ChangePage | null> {
-    const place = placeOf(cursor);
+    const place = parseCursor(cursor);
     let changes = this.#changes ?? (await this.#upToDate());
     if (place?.epoch !== changes.epoch) return null;
     // The cursor may be from another host, which has seen later changes.
@@ -77,10 +77,10 @@ export class RunFeed {
     return {
       changes: changes.flatMap((change) =>
         change.record !== null && wants(change.record)
-          ? [{ cursor: cursorOf({ epoch, revision: change.revision }), record: change.record }]
+          ? [{ cursor: formatCursor({ epoch, revision: change.revision }), record: change.record }]
           : [],
       ),
-      cursor: cursorOf({ epoch, revision: last }),
+      cursor: formatCursor({ epoch, revision: last }),
       more: changes.length === limit,
     };
   }
@@ -128,7 +128,7 @@ export class RunFeed {
 
 /**
  * Waits for runs to finish, on whichever host they run. Polls Redis five times per second while there are
- * callers waiting. A single call covers all the runs being waited for. A subscription wouldn't be reliable
+ * callers waiting. A single call covers all the runs being waited for. A subscription would not be reliable
  * here, because it can silently lose the message that a run finished. Callers keep waiting while Redis is
  * unreachable.
  */

@@ -10,15 +10,15 @@ export interface BullmqQueueOptions extends QueueOptions {
   redis: RedisServer;
   pipelineIds: readonly string[];
   /**
-   * A process that doesn't report for this many milliseconds is considered dead. Other hosts then take over
+   * A process that does not report for this many milliseconds is considered dead. Other hosts then take over
    * its runs and drop its unfinished uploads.
    */
   workerTimeoutMs: number;
   shared: SharedBundles;
-  /** Signs jobs and verifies their signatures. Default: jobs aren't signed. */
+  /** Signs jobs and verifies their signatures. Default: jobs are not signed. */
   seal?: JobSeal;
   /**
-   * Resolves once all events so far have been stored outside this process. The queue doesn't end a run until
+   * Resolves once all events so far have been stored outside this process. The queue does not end a run until
    * then. Never rejects. Default: resolves immediately.
    */
   flushed?: () => Promise<void>;
@@ -31,7 +31,7 @@ export interface SharedBundles {
    * job to queue.
    */
   share(job: PublishJob, name: string): Promise<PublishJob>;
-  /** Removes the archive with this name. It's not an error if it doesn't exist. */
+  /** Removes the archive with this name. It is not an error if it does not exist. */
   remove(name: string): Promise<void>;
 }
 

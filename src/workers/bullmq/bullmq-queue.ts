@@ -1,8 +1,8 @@
+import { waitAtMost } from '../../core/lib/clock.ts';
 import type { RunOrigin } from '../queue/job.ts';
 import type { AdmissionRequest, Cancellation, JobProcessor, JobQueue, RunQuery } from '../queue/job-queue.ts';
 import { isRerunnable } from '../queue/kept-bundles.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 import { type RunObserver, unobserved } from '../queue/run-observer.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
 import { dueRun, supersededRun } from '../queue/run-retry.ts';
@@ -26,7 +26,7 @@ const probeLifeMs = 60_000;
  * keeps renewing the lock on that job. An accepted run first goes to an outbox, and leaves it once its ticket
  * is in BullMQ's queue. The host that accepted the run moves it right away, and once per second every host
  * checks for runs that a dead host left in the outbox. As a result, accepting a run is a single atomic step,
- * and it doesn't matter if a ticket gets lost or duplicated.
+ * and it does not matter if a ticket gets lost or duplicated.
  *
  * Once per second, each host also starts pipelines that are ready and stops cancelled runs, in case it missed
  * a message. It also removes expired bundles and runs, and abandoned archives in shared staging (see
@@ -100,7 +100,7 @@ export class BullmqQueue implements JobQueue {
     for (const id of pipelineIds) this.#dispatcher?.consider(id);
   }
 
-  /** Checks that Redis can store data. Throws a `queue_unavailable` error if it can't. */
+  /** Checks that Redis can store data. Throws a `queue_unavailable` error if it cannot. */
   async prove(): Promise<void> {
     const { clock, link } = this.#context;
     await link.ask(() => link.redis.set(link.key('probe'), clock.now().toISOString(), 'PX', probeLifeMs));

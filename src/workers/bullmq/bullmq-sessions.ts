@@ -8,11 +8,11 @@ import type { RedisServer } from './redis-client.ts';
 const lastTime = 8.64e15;
 /** The timeout for the first connection to Redis, in milliseconds. */
 const withinMs = 3_000;
-/** After a failed connection, requests don't wait for Redis for this long, in milliseconds. */
+/** After a failed connection, requests do not wait for Redis for this long, in milliseconds. */
 const retryAfterMs = 15_000;
 
 /**
- * Keeps track of sessions that were ended on any host. It doesn't connect until the first request, because
+ * Keeps track of sessions that were ended on any host. It does not connect until the first request, because
  * most daemons rarely need it.
  */
 export function bullmqEndedSessions(options: RedisServer & { clock: Clock }): EndedSessions {
@@ -27,7 +27,8 @@ export function bullmqEndedSessions(options: RedisServer & { clock: Clock }): En
   };
   const add = async (id: string, expiresAt: Date, onlyNew: boolean): Promise<boolean> => {
     const link = await linked();
-    const [key, end] = [keyOf(link, id), expiresAt.getTime()];
+    const key = keyOf(link, id);
+    const end = expiresAt.getTime();
     const lifeMs = Math.max(1, end - clock.now().getTime());
     const answer = await link.ask(() =>
       onlyNew ? link.redis.set(key, end, 'PX', lifeMs, 'NX') : link.redis.set(key, end, 'PX', lifeMs),

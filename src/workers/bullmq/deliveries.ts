@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { isRecord } from '../../core/lib/json-document.ts';
 import type { Log } from '../../core/lib/log.ts';
 import {
   type Claim,
@@ -18,7 +19,7 @@ import {
 } from '../queue/run-record.ts';
 import type { RedisLink } from './link.ts';
 import { pairsOf } from './scripts.ts';
-import { isEvent, isObject, jsonOf } from './shapes.ts';
+import { isEvent, jsonOf } from './shapes.ts';
 
 interface RedisUndeliveredOptions {
   link: RedisLink;
@@ -107,8 +108,9 @@ export class RedisUndelivered implements UndeliveredEvents {
 /** Parses an undelivered event. Returns an empty list if another program has overwritten it. */
 function entriesOf(text: string): UndeliveredEntry[] {
   const space = text.indexOf(' ');
-  const [seq, undelivered] = [Number(text.slice(0, space)), jsonOf(text.slice(space + 1))];
-  return isObject(undelivered) && isEvent(undelivered['event'])
+  const seq = Number(text.slice(0, space));
+  const undelivered = jsonOf(text.slice(space + 1));
+  return isRecord(undelivered) && isEvent(undelivered['event'])
     ? [{ seq, undelivered: undelivered as unknown as Undelivered }]
     : [];
 }
@@ -133,8 +135,8 @@ function textOf({ failed_deliveries, failed_deliveries_omitted }: FailedDeliveri
 
 function membersOf(text: string): FailedDeliveries {
   const value = jsonOf(`{${text}}`);
-  const list = isObject(value) ? value['failed_deliveries'] : null;
-  if (!Array.isArray(list) || !list.every(isObject)) return noFailedDeliveries;
-  const omitted = Number(isObject(value) && value['failed_deliveries_omitted']);
+  const list = isRecord(value) ? value['failed_deliveries'] : null;
+  if (!Array.isArray(list) || !list.every(isRecord)) return noFailedDeliveries;
+  const omitted = Number(isRecord(value) && value['failed_deliveries_omitted']);
   return { failed_deliveries: list as unknown as FailedDelivery[], failed_deliveries_omitted: omitted || 0 };
 }

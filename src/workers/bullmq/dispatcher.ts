@@ -24,7 +24,7 @@ interface Running {
  * `candidates` holds the pipelines that may have a job waiting. A host announces a pipeline when it adds a
  * job, or when a job ends and another one is waiting behind it. Once per second, all pipelines with waiting
  * runs are added as well, in case a message got lost. Claiming a job is a single call. It returns a locked
- * job, or nothing if there isn't one or if another host is already running one for this pipeline. Paused
+ * job, or nothing if there is not one or if another host is already running one for this pipeline. Paused
  * pipelines are skipped, and the store checks for that again before it hands out the run.
  *
  * While a run is in progress, a heartbeat renews the worker's hold on the run and BullMQ's lock on its job.
@@ -175,7 +175,7 @@ export class Dispatcher {
    */
   async #continuePipeline(pipelineId: string): Promise<void> {
     const { store, wake } = this.#options;
-    // If Redis doesn't respond, assume that a run is waiting.
+    // If Redis does not respond, assume that a run is waiting.
     const waiting = await store.waiting([pipelineId]).catch(() => [pipelineId]);
     if (waiting.length === 0) return;
     wake(pipelineId);

@@ -3,7 +3,7 @@ import type { QueueContext } from './bullmq-options.ts';
 import type { Dispatcher } from './dispatcher.ts';
 
 export interface HousekeepingOptions extends QueueContext {
-  /** Returns the dispatcher, or undefined if this host hasn't started running jobs yet. */
+  /** Returns the dispatcher, or undefined if this host has not started running jobs yet. */
   dispatcher: () => Dispatcher | undefined;
   /** Moves the pipeline's accepted runs from the outbox to BullMQ. */
   handOver: (pipelineId: string) => Promise<void>;

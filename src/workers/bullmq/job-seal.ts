@@ -12,7 +12,7 @@ import { asJob, jsonOf } from './shapes.ts';
 export interface JobSeal {
   seal(job: PublishJob): string;
   /**
-   * Parses the text. Throws a `job_rejected` error if it isn't a job, if it belongs to a different run or
+   * Parses the text. Throws a `job_rejected` error if it is not a job, if it belongs to a different run or
    * pipeline than `run`, or if keys are configured and none of them matches the MAC.
    */
   open(text: string, run?: { runId: string; pipelineId?: string }): PublishJob;
@@ -52,7 +52,7 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
 }
 
 /**
- * Parses the job of a run that has ended, even if its MAC is invalid. Returns null if the text isn't a job.
+ * Parses the job of a run that has ended, even if its MAC is invalid. Returns null if the text is not a job.
  * The result is only used to remove the job's archive, and shared staging validates that name itself.
  */
 export function endedJob(text: string): PublishJob | null {

@@ -21,7 +21,7 @@ const maxRetryPauseMs = 2_000;
 
 /**
  * This process's connection to Redis. It reconnects automatically, and calls fail immediately while it is
- * down. If the connection drops before the reply arrives, the call isn't repeated, because only the caller
+ * down. If the connection drops before the reply arrives, the call is not repeated, because only the caller
  * knows whether that would be safe.
  */
 export class RedisLink {
@@ -38,7 +38,8 @@ export class RedisLink {
   /** Additional clients that use the same settings. */
   readonly #others: RedisClient[] = [];
   /**
-   * The time at which the connection came up or a call last failed, whichever is later. null while it's down.
+   * The time at which the connection came up or a call last failed, whichever is later. null while it is
+   * down.
    */
   #upSince: number | null = null;
   #lastFailure = 'no answer';
@@ -70,10 +71,10 @@ export class RedisLink {
   }
 
   /**
-   * Connects, and checks that this Redis won't lose data. Throws `secrets_invalid` if the URL is malformed,
-   * `queue_unavailable` if nothing answers in time, and `config_invalid` if Redis is set up to evict data.
-   * Also throws `config_invalid` if the settings are for a single Redis but this one is a Cluster, or the
-   * other way around.
+   * Connects, and checks that this Redis will not lose data. Throws `secrets_invalid` if the URL is
+   * malformed, `queue_unavailable` if nothing answers in time, and `config_invalid` if Redis is set up to
+   * evict data. Also throws `config_invalid` if the settings are for a single Redis but this one is a
+   * Cluster, or the other way around.
    */
   static async open({ log, clock, withinMs = 10_000, ...server }: LinkOptions): Promise<RedisLink> {
     const link = new RedisLink(clock, log, server);
@@ -93,14 +94,14 @@ export class RedisLink {
   }
 
   /**
-   * Runs a Redis call. Throws `queue_unavailable` if Redis is unreachable or currently can't answer or store
+   * Runs a Redis call. Throws `queue_unavailable` if Redis is unreachable or currently cannot answer or store
    * anything. Any other error is a bug. Errors never include the URL or any command arguments.
    */
   async ask<T>(work: () => Promise<T>, client: RedisClient = this.redis): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      // We got no reply, yet the connection didn't close, so it must be dead. Reconnecting also triggers the
+      // We got no reply, yet the connection did not close, so it must be dead. Reconnecting also triggers the
       // code that has to run after every reconnect. In a Cluster, only the connection to one node is dead.
       // `socketTimeout` closes it, and reconnecting would break the calls to all the other nodes.
       if (error instanceof Error && error.message === 'Command timed out' && !(client instanceof Cluster))
@@ -131,7 +132,7 @@ export class RedisLink {
   }
 
   /**
-   * Returns how long, in milliseconds, the connection has been up without a failed call. Returns 0 if it's
+   * Returns how long, in milliseconds, the connection has been up without a failed call. Returns 0 if it is
    * down.
    */
   upForMs(): number {

@@ -1,6 +1,6 @@
 import pMap from 'p-map';
+import { waitAtMost } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 import type { RunStore } from './run-store.ts';
 import { TicketQueue, type TicketQueueOptions } from './tickets.ts';
 
@@ -46,13 +46,13 @@ export class Pipelines {
     return [...this.#queues.keys()];
   }
 
-  /** Returns a pipeline's queue, or undefined if this host doesn't know the pipeline. */
+  /** Returns a pipeline's queue, or undefined if this host does not know the pipeline. */
   get(pipelineId: string): TicketQueue | undefined {
     return this.#queues.get(pipelineId);
   }
 
   /**
-   * Opens queues for the pipelines that don't have one yet. Throws `queue_unavailable` if Redis is
+   * Opens queues for the pipelines that do not have one yet. Throws `queue_unavailable` if Redis is
    * unreachable or too slow.
    */
   async add(pipelineIds: readonly string[]): Promise<void> {
@@ -67,7 +67,7 @@ export class Pipelines {
 
   /**
    * Moves accepted runs from the outbox to the pipeline's queue, in the order in which they were accepted.
-   * It's idempotent, and several hosts can safely call it at the same time. `confirmed` is a run that a
+   * It is idempotent, and several hosts can safely call it at the same time. `confirmed` is a run that a
    * replica has just confirmed.
    */
   async handOver(pipelineId: string, confirmed?: string): Promise<void> {
@@ -92,7 +92,8 @@ export class Pipelines {
   async reopen(): Promise<void> {
     const { store, clock, link } = this.#options;
     if (link.server.isCluster !== true) return;
-    const [at, disruptions] = [clock.monotonic(), this.#disruptions];
+    const at = clock.monotonic();
+    const disruptions = this.#disruptions;
     if (disruptions === this.#reopened.disruptions && at - this.#reopened.at < reopenEveryMs) return;
     await store.reopen(this.ids);
     this.#reopened = { at, disruptions };

@@ -50,7 +50,7 @@ const untagged = (prefix: string): string => prefix.replaceAll(/[{}]/g, '');
 const commandTimeoutMs = 3_000;
 const maxPauseMs = 1_000;
 
-/** Creates a client that isn't connected yet. Throws `secrets_invalid` if the URL is malformed. */
+/** Creates a client that is not connected yet. Throws `secrets_invalid` if the URL is malformed. */
 export function redisClient(server: RedisServer): RedisClient {
   checkUrl(server);
   const { url, sentinels = null, isCluster = false } = server;
@@ -97,7 +97,7 @@ function clusterClient(url: string): Cluster {
     lazyConnect: true,
     enableOfflineQueue: false,
     clusterRetryStrategy: retryStrategy,
-    // Don't resend commands. They may have been executed before the connection broke.
+    // Do not resend commands. They may have been executed before the connection broke.
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: commandTimeoutMs,
     // A Cluster may announce IP addresses, but certificates are issued for host names.

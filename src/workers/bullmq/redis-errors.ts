@@ -39,7 +39,7 @@ const refusals: Record<string, Refusal> = {
 const refusedBy = new RegExp(`\\b(?:${Object.keys(refusals).join('|')})\\b`);
 
 /**
- * Strips a BullMQ or ioredis error of everything that isn't safe to log. The original includes the command
+ * Strips a BullMQ or ioredis error of everything that is not safe to log. The original includes the command
  * and its arguments, which for `AUTH` means the password.
  */
 export function plain(error: unknown): Error {
@@ -49,7 +49,7 @@ export function plain(error: unknown): Error {
 
 /**
  * Returns a `queue_unavailable` error, unless the error is a bug. `refusal` is the reason why Redis currently
- * rejects commands, or null if it isn't known.
+ * rejects commands, or null if it is not known.
  */
 export function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | Error {
   if (error instanceof WaybillError) return error;
@@ -67,7 +67,7 @@ export function asUnavailable(error: unknown, refusal: Refusal | null): WaybillE
 }
 
 /**
- * Finds the explanation for an error. Returns null if Redis didn't reject the command for one of the known
+ * Finds the explanation for an error. Returns null if Redis did not reject the command for one of the known
  * reasons.
  */
 export function refusalOf(error: unknown): Refusal | null {

@@ -13,7 +13,7 @@ import { pairsOf } from './scripts.ts';
 /** What a worker gets that wants to start a run. */
 export type Taken =
   | TakenRun
-  /** The job isn't authentic, or the record is unreadable. The caller should end the run with this error. */
+  /** The job is not authentic, or the record is unreadable. The caller should end the run with this error. */
   | { outcome: 'rejected'; record: RunRecord; error: unknown }
   | EarlyRun
   /**
@@ -34,7 +34,7 @@ export interface TakenRun {
   begunAt: string | null;
 }
 
-/** The run's next attempt isn't due yet. */
+/** The run's next attempt is not due yet. */
 interface EarlyRun extends Wait {
   outcome: 'early';
 }
@@ -102,8 +102,8 @@ export class RunClaims {
   }
 
   /**
-   * Ends a run. `bytes` is the size of the bundle kept for reruns, or null if it isn't kept. Returns false if
-   * `owner` no longer owns the run.
+   * Ends a run. `bytes` is the size of the bundle kept for reruns, or null if it is not kept. Returns false
+   * if `owner` no longer owns the run.
    */
   async finish(
     owner: string,
@@ -156,7 +156,8 @@ export class RunClaims {
   }
 
   /**
-   * Returns the id of the newest later run that publishes to the same place, or undefined if there isn't one.
+   * Returns the id of the newest later run that publishes to the same place, or undefined if there is not
+   * one.
    */
   async newerThan(job: PublishJob, settings: RetrySettings): Promise<string | undefined> {
     const found = await this.#link.list('runs/newer', { runId: job.runId, limit: maxNewer });
@@ -175,7 +176,7 @@ export class RunClaims {
   }
 
   /**
-   * Parses a job. Returns an empty list if the job isn't authentic. Such a job never replaces another run,
+   * Parses a job. Returns an empty list if the job is not authentic. Such a job never replaces another run,
    * and it fails as soon as a worker picks it up.
    */
   #authentic(text: string): PublishJob[] {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { isRecord } from '../../core/lib/json-document.ts';
 import type { KeptBundles, LastSuccess, PipelineOverview, QueueDepth, RunQuery } from '../queue/job-queue.ts';
 import { pageGone, type QueueLoad } from '../queue/refusals.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
@@ -6,7 +7,7 @@ import { type EarlierRecord, type RunRecord, withAddedFields } from '../queue/ru
 import { unreadable } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import { pairsOf } from './scripts.ts';
-import { isObject, isRecord, jsonOf } from './shapes.ts';
+import { isRunRecord, jsonOf } from './shapes.ts';
 
 export interface ChangesFound {
   /** Identifies this generation of the data, and changes if Redis loses it. */
@@ -54,9 +55,9 @@ export class RunReads {
       const found = pairsOf(answer);
       for (const [, text] of found) {
         const record = optionalRecord(text);
-        if (record !== null && page.isFull(record)) return page.page();
+        if (record !== null && page.add(record)) return page.result();
       }
-      if (found.length < readLimit) return page.page();
+      if (found.length < readLimit) return page.result();
       from = found.at(-1)?.[0] ?? '';
     }
   }
@@ -133,7 +134,7 @@ export class RunReads {
 /** Parses a record. Returns null if the run has expired, or if another program has overwritten the record. */
 export function optionalRecord(text: string): RunRecord | null {
   const value = jsonOf(text);
-  return isRecord(value) ? withAddedFields(value as EarlierRecord) : null;
+  return isRunRecord(value) ? withAddedFields(value as EarlierRecord) : null;
 }
 
 /** Parses a record. Throws a `job_rejected` error if another program has overwritten it. */
@@ -144,11 +145,11 @@ export function requiredRecord(text: string): RunRecord {
 }
 
 /**
- * Parses the last successful run. Returns null if there isn't one, or if another program has overwritten it.
+ * Parses the last successful run. Returns null if there is not one, or if another program has overwritten it.
  */
 function successOf(text: string): LastSuccess | null {
   const value = jsonOf(text);
-  return isObject(value) && typeof value['run_id'] === 'string' && typeof value['finished_at'] === 'string'
+  return isRecord(value) && typeof value['run_id'] === 'string' && typeof value['finished_at'] === 'string'
     ? { run_id: value['run_id'], finished_at: value['finished_at'] }
     : null;
 }

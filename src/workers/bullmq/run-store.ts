@@ -1,3 +1,4 @@
+import { isRecord } from '../../core/lib/json-document.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { Pause } from '../queue/job-queue.ts';
 import type { KeepLimits } from '../queue/kept-bundles.ts';
@@ -9,7 +10,7 @@ import { ReplicaConfirmation, unconfirmedForMs } from './replica-confirmation.ts
 import { RunClaims } from './run-claims.ts';
 import { requiredRecord, RunReads } from './run-reads.ts';
 import { pairsOf } from './scripts.ts';
-import { isObject, jsonOf } from './shapes.ts';
+import { jsonOf } from './shapes.ts';
 
 type Cancelled =
   | { outcome: 'forgotten'; record: RunRecord; job: PublishJob }
@@ -48,7 +49,7 @@ export class RunStore {
     return pauseOf((await this.#link.run('pipelines/pause', args)) as string);
   }
 
-  /** Resumes the pipeline. Returns false if it wasn't paused. */
+  /** Resumes the pipeline. Returns false if it was not paused. */
   async resume(pipelineId: string): Promise<boolean> {
     const { redis } = this.#link;
     return (await this.#link.ask(() => redis.hdel(this.#link.key('paused'), pipelineId))) === 1;
@@ -85,8 +86,8 @@ export class RunStore {
   }
 
   /**
-   * Saves this record and makes the next attempt due immediately. Returns `unchanged` if the run isn't
-   * waiting for an attempt, or null if it's unknown.
+   * Saves this record and makes the next attempt due immediately. Returns `unchanged` if the run is not
+   * waiting for an attempt, or null if it is unknown.
    */
   async retryNow(due: RunRecord): Promise<Due | null> {
     const args = { runId: due.run_id, record: JSON.stringify(due) };
@@ -160,7 +161,7 @@ const unreadablePause: Pause = {
 /** Parses the details of a pause. If another program overwrote them, the pipeline still counts as paused. */
 function pauseOf(text: string): Pause {
   const value = jsonOf(text);
-  if (!isObject(value)) return unreadablePause;
+  if (!isRecord(value)) return unreadablePause;
   const { since, reason } = value;
   const isWhole = typeof since === 'string' && (typeof reason === 'string' || reason === null);
   return isWhole ? { since, reason } : unreadablePause;

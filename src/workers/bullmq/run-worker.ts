@@ -46,7 +46,7 @@ export class RunWorker {
   }
 
   /**
-   * From now on, runs that don't succeed are returned to the queue. When the returned timer ends, calls to
+   * From now on, runs that do not succeed are returned to the queue. When the returned timer ends, calls to
    * Redis are no longer retried.
    */
   stop(): Timer {
@@ -93,7 +93,7 @@ export class RunWorker {
   }
 
   /**
-   * Ends a run again if this host has already ended it. Returns false if it hasn't. This only happens if
+   * Ends a run again if this host has already ended it. Returns false if it has not. This only happens if
    * Redis was edited by hand or lost its latest writes.
    */
   async #endAgain(ticket: Ticket): Promise<boolean> {
@@ -116,7 +116,7 @@ export class RunWorker {
     observer.rejected({ pipelineId });
   }
 
-  /** Ends a run whose job or record can't be parsed or isn't authentic. */
+  /** Ends a run whose job or record cannot be parsed or is not authentic. */
   async #refuse(ticket: Ticket, record: RunRecord, error: unknown): Promise<void> {
     const { log, clock, observer } = this.#options;
     const { runId: run_id, pipelineId } = ticket;
@@ -128,7 +128,9 @@ export class RunWorker {
     observer.rejected({ pipelineId });
   }
 
-  /** Ends a run if it has been replaced by a newer one since its last attempt. Returns false if it hasn't. */
+  /**
+   * Ends a run if it has been replaced by a newer one since its last attempt. Returns false if it has not.
+   */
   async #supersede(ticket: Ticket, { job, record, isCancelled: isCancelling }: TakenRun): Promise<boolean> {
     const { clock, onOutcome } = this.#options;
     if (record.attempt === 1 || isCancelling) return false;

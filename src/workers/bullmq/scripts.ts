@@ -94,7 +94,7 @@ type Commands = Record<`waybill:${ScriptName}`, (...args: (string | number)[]) =
  * Scripts build their keys from `root`. In a Cluster, `root` contains a hash tag, so that all of the keys are
  * on the same node. The two declared keys have the same tag, but never exist. This way, if the Cluster is
  * just moving their slot to another node, Redis rejects the call with TRYAGAIN before the script starts,
- * because a multi-key call can't have missing keys then. A script therefore never runs with only some of its
+ * because a multi-key call cannot have missing keys then. A script therefore never runs with only some of its
  * keys present.
  */
 export function defineScripts(redis: RedisClient, root: string): RunScript {

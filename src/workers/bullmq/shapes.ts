@@ -1,3 +1,4 @@
+import { isRecord } from '../../core/lib/json-document.ts';
 import type { PublishJob, Trigger } from '../queue/job.ts';
 import type {
   FailedDelivery,
@@ -14,17 +15,13 @@ import type {
 
 type Check = (value: unknown) => boolean;
 
-/** Parses a value from Redis as JSON. Returns undefined if it isn't valid JSON. */
+/** Parses a value from Redis as JSON. Returns undefined if it is not valid JSON. */
 export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
     return undefined;
   }
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 const text: Check = (value) => typeof value === 'string';
@@ -53,14 +50,14 @@ function oneOf<T extends string>(names: Record<T, true>): Check {
 /** Each row is a check and the fields that have to pass it. Unknown fields are allowed. */
 function object(...rows: [check: Check, ...fields: string[]][]): Check {
   return (value) =>
-    isObject(value) && rows.every(([check, ...fields]) => fields.every((field) => check(value[field])));
+    isRecord(value) && rows.every(([check, ...fields]) => fields.every((field) => check(value[field])));
 }
 
 const error = object(
   [text, 'code', 'message'],
   [flag, 'retryable'],
   [optional(orNull(text)), 'hint'],
-  [optional(listOf(isObject)), 'findings'],
+  [optional(listOf(isRecord)), 'findings'],
 );
 const action = oneOf<RunDestination['action']>({
   publish_new: true,
@@ -118,7 +115,7 @@ const publisher = object(
 );
 
 /** Returns true if this is a record, possibly of an earlier version. */
-export const isRecord = object(
+export const isRunRecord = object(
   [text, 'run_id', 'pipeline_id'],
   [
     oneOf<RunStatus>({ accepted: true, queued: true, running: true, succeeded: true, failed: true }),
@@ -130,7 +127,7 @@ export const isRecord = object(
   [listOf(object([orNull(text), 'destination_id'], [text, 'code', 'message'])), 'warnings'],
   [orNull(error), 'error'],
   [orNull(progress), 'progress'],
-  [orNull((value) => isObject(value) && Object.values(value).every(count)), 'summary'],
+  [orNull((value) => isRecord(value) && Object.values(value).every(count)), 'summary'],
   [optional(orNull(text)), 'rerun_of', 'channel', 'bundle_path', 'trace_id'],
   [optional(flag), 'rerunnable'],
   [optional(orNull(revision)), 'revision'],
@@ -146,13 +143,13 @@ export const isRecord = object(
 );
 
 /** Checks that a value has the fields needed to sort and send an event. */
-export const isEvent = object([isObject, 'data'], [text, 'id', 'type', 'timestamp']);
+export const isEvent = object([isRecord, 'data'], [text, 'id', 'type', 'timestamp']);
 
 const isTick = object([text, 'tick', 'schedule']);
 const isChange = object([text, 'state']);
 
 export function isTrigger(value: unknown): value is Trigger {
-  if (!isObject(value)) return false;
+  if (!isRecord(value)) return false;
   return value['kind'] === 'schedule' ? isTick(value) : value['kind'] === 'watch' && isChange(value);
 }
 
@@ -167,8 +164,8 @@ const isJob = object(
   [optional(count), 'bytes'],
 );
 
-/** Returns the value as a job, or null if it doesn't look like one. */
+/** Returns the value as a job, or null if it does not look like one. */
 export function asJob(value: unknown): PublishJob | null {
-  const isWhole = isObject(value) && isJob(value) && (value['staged'] === null || isStaged(value));
+  const isWhole = isRecord(value) && isJob(value) && (value['staged'] === null || isStaged(value));
   return isWhole ? (value as unknown as PublishJob) : null;
 }

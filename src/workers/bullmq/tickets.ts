@@ -18,11 +18,11 @@ export interface TicketQueueOptions {
   clock: Clock;
   log: Log;
   retentionMs: number;
-  /** A worker that doesn't report for this many milliseconds is considered dead. */
+  /** A worker that does not report for this many milliseconds is considered dead. */
   workerTimeoutMs: number;
 }
 
-/** The error codes BullMQ returns if another worker holds the lock, or if the job isn't active. */
+/** The error codes BullMQ returns if another worker holds the lock, or if the job is not active. */
 const lost: ReadonlySet<unknown> = new Set([
   ErrorCode.JobNotExist,
   ErrorCode.JobLockNotExist,
@@ -54,7 +54,7 @@ export function foreignTicket(): WaybillError {
  * how many hosts there are.
  *
  * Since any program with access to Redis can change a ticket, waybill reads only its id and ignores the rest.
- * If BullMQ itself can't read the ticket, the ticket is rewritten, and the store decides whether the id
+ * If BullMQ itself cannot read the ticket, the ticket is rewritten, and the store decides whether the id
  * belongs to a run. If the queue is corrupted, its settings are rewritten as well.
  */
 export class TicketQueue {
@@ -166,12 +166,12 @@ export class TicketQueue {
   async rewrite(id: string, token: string): Promise<void> {
     const key = this.queue.toKey(id);
     const data = JSON.stringify({ run_id: id });
-    const fields = { name: 'publish', data, opts: '{}', timestamp: Date.now() };
+    const fields = { name: 'publish', data, opts: '{}', timestamp: this.options.clock.now().getTime() };
     const lockMs = this.options.workerTimeoutMs;
     await this.#link.redis.multi().del(key).hset(key, fields).set(`${key}:lock`, token, 'PX', lockMs).exec();
   }
 
-  /** Removes a locked ticket. Its key isn't deleted, because it might be one of BullMQ's own. */
+  /** Removes a locked ticket. Its key is not deleted, because it might be one of BullMQ's own. */
   async drop(id: string): Promise<void> {
     await this.#link.redis
       .multi()
@@ -192,7 +192,7 @@ export class TicketQueue {
       const [, id] = (await this.#worker.backend.moveToActive(token)) as unknown[];
       return typeof id === 'string' && id !== '' ? id : undefined;
     } catch (error) {
-      // BullMQ locked the ticket, but then either it or Redis couldn't read it.
+      // BullMQ locked the ticket, but then either it or Redis could not read it.
       const id = await this.#lockedBy(token);
       if (id === null) throw error;
       if (isRunId(id)) await this.rewrite(id, token);
@@ -225,7 +225,7 @@ export class TicketQueue {
     if (state === 'completed' || state === 'failed') await this.queue.remove(runId);
   }
 
-  /** Rewrites the queue's settings, except for the id counter, which our tickets don't use. */
+  /** Rewrites the queue's settings, except for the id counter, which our tickets do not use. */
   async #repair(error: Error): Promise<void> {
     const reason = plain(error).message;
     this.options.log.warn({ pipeline_id: this.pipelineId, reason }, 'repairing a queue in Redis');
@@ -301,7 +301,7 @@ export class Ticket {
   }
 }
 
-/** Ignores the error BullMQ returns if another worker holds the lock or the job isn't active. */
+/** Ignores the error BullMQ returns if another worker holds the lock or the job is not active. */
 async function unlessLockLost(work: Promise<unknown>): Promise<void> {
   try {
     await work;

@@ -18,7 +18,7 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   /** The configuration at startup. */
   config: Config;
   /**
-   * Gives other work a chance to run before upload directories are created or removed. Default: doesn't
+   * Gives other work a chance to run before upload directories are created or removed. Default: does not
    * yield.
    */
   yieldToEventLoop?: YieldToEventLoop;
@@ -32,7 +32,7 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   flushed?: () => Promise<void>;
 }
 
-/** The options of the queue that don't depend on its kind. */
+/** The options of the queue that do not depend on its kind. */
 export type CommonQueueOptions = Omit<QueueOptions, 'onExpire' | 'discard'>;
 
 /** The queue and the staged files of a process. They depend on the kind of queue. */
@@ -120,7 +120,7 @@ export class Coordinator {
   /**
    * Applies the pipelines, secrets directory, and notifiers from a new configuration to all runs that start
    * from now on. All other settings stay as they were at startup. If a pipeline was removed, runs that it has
-   * already accepted still use its old settings. If new pipelines can't be registered in Redis, throws a
+   * already accepted still use its old settings. If new pipelines cannot be registered in Redis, throws a
    * `queue_unavailable` error and changes nothing.
    */
   async adopt(config: Config): Promise<void> {

@@ -59,7 +59,7 @@ export function stagingChecks(
 /**
  * Checks that the queue responds and is able to store runs.
  *
- * @param keeps Throws if the queue can't store anything right now.
+ * @param keeps Throws if the queue cannot store anything right now.
  */
 export function queueCheck(
   queue: Pick<RunReader, 'depth'>,

@@ -1,6 +1,6 @@
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
@@ -67,7 +67,7 @@ export function oneHost(
 }
 
 /**
- * Reports whether notifiers should receive the event. The failure of an interrupted run isn't reported,
+ * Reports whether notifiers should receive the event. The failure of an interrupted run is not reported,
  * because the next process is going to continue that run. Events that were already reported by an earlier
  * attempt or process are skipped as well.
  */
@@ -88,7 +88,7 @@ export function stagedOf(jobs: Iterable<PublishJob>, staging: string): Set<strin
  * Creates the staging directory if necessary, and makes sure it is writable. Upload directories that earlier
  * processes left behind are removed, except for those in `keep`: they have no record, so no run will ever use
  * them. Resolves with the names of the removed directories. Throws a `config_invalid` error if the directory
- * can't be used.
+ * cannot be used.
  */
 export async function prepareStaging(
   directory: string,
@@ -101,7 +101,7 @@ export async function prepareStaging(
     await rm(probe);
     return { swept: await sweepUploadDirectories(directory, keep) };
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     const hint = cause instanceof WaybillError ? cause.hint : undefined;
     throw new WaybillError('config_invalid', `server.staging.directory ${directory} cannot be used: ${why}`, {
       cause,

@@ -11,8 +11,8 @@ import { oneHost, prepareStaging, stagedOf } from './one-host.ts';
 
 /**
  * Opens the coordinator that the configuration asks for, ready to receive uploads. Get `store` from
- * `openConfiguredStore`. BullMQ is only loaded if it's configured. Throws `config_invalid` if the staging
- * directory can't be used, and with BullMQ also the errors of `severalHosts`.
+ * `openConfiguredStore`. BullMQ is only loaded if it is configured. Throws `config_invalid` if the staging
+ * directory cannot be used, and with BullMQ also the errors of `severalHosts`.
  */
 export async function openCoordinator(
   options: CoordinatorOptions & { secrets: Secrets; store?: QueueStore | null },
@@ -37,7 +37,7 @@ export async function openCoordinator(
 }
 
 /**
- * Opens the queue store if the queue is `embedded`, and returns null otherwise. LMDB is only loaded if it's
+ * Opens the queue store if the queue is `embedded`, and returns null otherwise. LMDB is only loaded if it is
  * needed. The caller must close the store last, after the coordinator and the notifiers. Throws
  * `package_missing`, and the same errors as `openQueueStore`.
  */
@@ -56,7 +56,7 @@ export async function openConfiguredStore({
   return openQueueStore({ directory: queue.directory, staging: staging.directory, clock, log, onDropped });
 }
 
-/** Explains that LMDB is native code, which isn't available on every platform that Node.js supports. */
+/** Explains that LMDB is native code, which is not available on every platform that Node.js supports. */
 function withoutLmdb(error: unknown): unknown {
   const { message } = error instanceof Error ? error : { message: '' };
   const [, platform, arch] = /No native build was found for platform=(\S+) arch=(\S+)/.exec(message) ?? [];
@@ -74,7 +74,7 @@ interface OnDropped {
 
 /**
  * Opens the storage for events that are pending or could not be delivered. Close it after the notifiers. With
- * BullMQ, throws an error if Redis can't be reached.
+ * BullMQ, throws an error if Redis cannot be reached.
  */
 export async function openEvents({
   config,

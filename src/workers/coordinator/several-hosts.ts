@@ -14,7 +14,7 @@ import { provedAtMost } from '../staging/staging-check.ts';
 import type { CommonQueueOptions, CoordinatorOptions, QueueHost } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
-// Shared staging may be remote and may charge for every request, so don't check it too often.
+// Shared staging may be remote and may charge for every request, so do not check it too often.
 const checkSharedEveryMs = 10_000;
 
 /**
@@ -26,7 +26,7 @@ const checkSharedEveryMs = 10_000;
  * scratch directory, and deletes it there after the run.
  *
  * Throws `secrets_invalid` if the Redis URL is missing or malformed, `queue_unavailable` if Redis is
- * unreachable, and `config_invalid` if Redis, shared staging, or the scratch directory can't be used.
+ * unreachable, and `config_invalid` if Redis, shared staging, or the scratch directory cannot be used.
  */
 export async function severalHosts(options: HostOptions, common: CommonQueueOptions): Promise<QueueHost> {
   const { config, secrets, log, flushed } = options;
@@ -54,7 +54,7 @@ export async function severalHosts(options: HostOptions, common: CommonQueueOpti
     queue,
     staging: uploads,
     checks: checksOf(options, queue, directories),
-    // Don't report the failure of an interrupted run, since another worker will repeat the run.
+    // Do not report the failure of an interrupted run, since another worker will repeat the run.
     isReported: (occurrence) => {
       const { type, data } = occurrence;
       const isFailure = type === 'bundle.publish_failed' || type === 'run.retry_scheduled';

@@ -18,7 +18,7 @@ export interface Outcome {
   };
 }
 
-/** The results of the next calls, in order. Empty if the thread only wants to say that it's still alive. */
+/** The results of the next calls, in order. Empty if the thread only wants to say that it is still alive. */
 export type Answer = readonly Outcome[];
 
 /** The interval at which a busy thread sends answers, in milliseconds. */

@@ -7,7 +7,7 @@ import type { Answer, DiskRequest, Outcome } from './disk-messages.ts';
 
 export interface OpenedDisk {
   disk: Disk;
-  /** Throws a `staging_unavailable` error if the disk isn't responding. */
+  /** Throws a `staging_unavailable` error if the disk is not responding. */
   readonly requireAnswers: () => void;
   /** Stops the thread once all calls are done, or after `withinMs` milliseconds at the latest. */
   readonly close: (withinMs: number) => Promise<void>;
@@ -100,7 +100,7 @@ class DiskThread {
       });
     this.#isClosed = true;
     this.#timeout?.cancel();
-    // Don't wait for a thread that is blocked on the disk, since it can't be terminated.
+    // Do not wait for a thread that is blocked on the disk, since it cannot be terminated.
     const ended = this.#worker?.terminate();
     if (this.#inFlight.length === 0) await ended;
   }
@@ -191,8 +191,8 @@ class DiskThread {
 }
 
 /**
- * Reports whether a call is carried out even after its caller has given up on it. That's the case if it only
- * removes files and its result isn't needed.
+ * Reports whether a call is carried out even after its caller has given up on it. That is the case if it only
+ * removes files and its result is not needed.
  */
 function isTidying(name: DiskCallName): boolean {
   return name === 'remove' || name === 'removeWithEmptyParent' || name === 'endFile';

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../core/lib/errors.ts';
 import { readLmdb } from './lmdb-file.ts';
 import { checkLmdbStructure } from './lmdb-structure.ts';
 
@@ -40,6 +41,6 @@ process.once('message', (file) => {
     answer({ entries });
     conclude(null);
   } catch (error) {
-    conclude(error instanceof Error ? error.message : String(error));
+    conclude(errorMessage(error));
   }
 });

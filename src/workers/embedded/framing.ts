@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib';
 
 /*
  * Every value in the queue's file is stored along with its key, its length, and a checksum. This lets us
- * detect corrupted values, and recover the intact ones from a file that can't be read otherwise.
+ * detect corrupted values, and recover the intact ones from a file that cannot be read otherwise.
  */
 const mark = 'waybill1';
 const form = /waybill1 ([0-9a-f]{8}) (\d{1,9}) /g;
@@ -13,7 +13,7 @@ export function framed(key: string, value: string): string {
   return `${mark} ${checksum(body)} ${body.length} ${body.toString()}`;
 }
 
-/** Returns the value stored under this key, or undefined if it's corrupted. */
+/** Returns the value stored under this key, or undefined if it is corrupted. */
 export function unframed(key: string, text: string): string | undefined {
   const [head, sum, length] = new RegExp(`^${form.source}`).exec(text) ?? [];
   if (head === undefined) return undefined;

@@ -1,11 +1,10 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
-import type { Clock, Timer } from '../../core/lib/clock.ts';
+import { type Clock, type Timer, waitAtMost } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 
 /**
- * The new state of an entry. It's either a function that returns the value when it is about to be written, or
- * null to delete the entry.
+ * The new state of an entry. It is either a function that returns the value when it is about to be written,
+ * or null to delete the entry.
  */
 export type Change = (() => string) | null;
 
@@ -48,7 +47,7 @@ const retryEveryMs = 5_000;
  *
  * Use `set` for things that have already happened. It is retried until it succeeds, and if a key is set
  * several times, only the last value counts. Use `add` for requests that are only accepted once they are on
- * disk. It fails for good if its transaction fails or the disk doesn't respond in time.
+ * disk. It fails for good if its transaction fails or the disk does not respond in time.
  */
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
@@ -113,7 +112,7 @@ export class GroupCommit {
   }
 
   /**
-   * Waits for up to `withinMs` milliseconds, and resolves with true if everything has been written. Don't
+   * Waits for up to `withinMs` milliseconds, and resolves with true if everything has been written. Do not
    * call `set` or `add` after this.
    */
   async close(withinMs: number): Promise<boolean> {
@@ -168,7 +167,7 @@ export class GroupCommit {
       for (const [key, change] of changes) if (!this.#changes.has(key)) this.#changes.set(key, change);
       this.#settling.unshift(...settling);
       this.#retry = this.#options.clock.timeout(retryEveryMs, () => this.#begin(), { unref: true });
-      // Don't make later additions wait for the retry, because their callers are waiting for them.
+      // Do not make later additions wait for the retry, because their callers are waiting for them.
       return this.#additions.length > 0;
     }
   }

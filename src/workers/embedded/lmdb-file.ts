@@ -27,7 +27,7 @@ export function dataFile(directory: string): string {
 
 /**
  * Creates an empty file. It is created under a different name first and then moved into place, because LMDB
- * doesn't sync the headers of a new file, and a power failure could leave a corrupted one behind. Does
+ * does not sync the headers of a new file, and a power failure could leave a corrupted one behind. Does
  * nothing if another process creates the file first. Throws LMDB and disk errors.
  */
 export async function createLmdb(file: string): Promise<void> {
@@ -75,7 +75,7 @@ export function openLmdb(file: string): LmdbFile {
 }
 
 /**
- * Reads all entries in key order. Throws LMDB errors, and also if the number of entries doesn't match the
+ * Reads all entries in key order. Throws LMDB errors, and also if the number of entries does not match the
  * count stored in the file. A corrupted file may crash the process.
  */
 export function* readLmdb(file: string): Generator<[key: string, value: string]> {
@@ -91,9 +91,9 @@ export function* readLmdb(file: string): Generator<[key: string, value: string]>
 
 /**
  * Opens the file with two of LMDB's options turned off. `overlappingSync` would report a transaction as
- * committed before it's flushed to disk, but we need to know when it is durable and whether the flush failed.
- * `eventTurnBatching` creates an internal promise without a handler, so a failed transaction would end the
- * process.
+ * committed before it is flushed to disk, but we need to know when it is durable and whether the flush
+ * failed. `eventTurnBatching` creates an internal promise without a handler, so a failed transaction would
+ * end the process.
  */
 function openFile(file: string, { readOnly }: { readOnly: boolean }): RootDatabase<string, string> {
   const options: RootDatabaseOptionsWithPath & { permissionsMode: number } = {

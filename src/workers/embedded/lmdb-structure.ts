@@ -12,7 +12,10 @@ const magic = 0xbeefc0de;
 const dataVersion = 2;
 const headBytes = 24;
 const nodeBytes = 8;
-const [isBranch, isLeaf, isOverflow, isMeta] = [1, 2, 4, 8];
+const isBranch = 1;
+const isLeaf = 2;
+const isOverflow = 4;
+const isMeta = 8;
 const isBigData = 1;
 const none = 2n ** 64n - 1n;
 
@@ -28,7 +31,7 @@ interface Meta {
   trees: Tree[];
 }
 
-/** Throws an error that describes the first problem found and the page it's on. */
+/** Throws an error that describes the first problem found and the page it is on. */
 export function checkLmdbStructure(file: string): void {
   const opened = openSync(file, 'r');
   try {
@@ -120,7 +123,8 @@ function checkTrees({ trees, lastPage, txn }: Meta, page: (number: bigint) => Bu
  */
 function nodesOf(page: Buffer, number: bigint): Buffer[] {
   const body = page.subarray(headBytes);
-  const [lower, upper] = [page.readUInt16LE(headBytes - 4), page.readUInt16LE(headBytes - 2)];
+  const lower = page.readUInt16LE(headBytes - 4);
+  const upper = page.readUInt16LE(headBytes - 2);
   if (lower % 2 !== 0 || upper < lower || upper > body.length) throw garbled(number);
   return Array.from({ length: lower / 2 }, (_, index) => {
     const at = body.readUInt16LE(2 * index);

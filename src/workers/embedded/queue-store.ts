@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { type DirectoryLock, lockDirectory } from '../../core/lib/directory-lock.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import { closeAll } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { syncDirectories } from '../../core/lib/sync.ts';
@@ -26,7 +26,7 @@ import { parseStoredRun, storedRunText, withStagedIn } from './stored-run.ts';
 import { syncStaged } from './sync-staged.ts';
 
 export interface QueueStoreOptions {
-  /** The directory for the queue's files. Created if it doesn't exist. */
+  /** The directory for the queue's files. Created if it does not exist. */
   directory: string;
   /** The directory that contains staged uploads. */
   staging: string;
@@ -34,7 +34,7 @@ export interface QueueStoreOptions {
   log: Log;
   /** Called after a notifier's oldest undelivered events were deleted because there were too many. */
   onDropped?: (notifierId: string, count: number) => void;
-  /** For tests that don't stage anything. */
+  /** For tests that do not stage anything. */
   sync?: typeof syncStaged;
 }
 
@@ -47,7 +47,7 @@ export interface QueueStore {
   /** Throws `insufficient_storage` or `queue_unavailable` if nothing can be written right now. */
   check(): void;
   /**
-   * Waits up to a few seconds until everything has been written, then releases the directory. If it's called
+   * Waits up to a few seconds until everything has been written, then releases the directory. If it is called
    * again, the second call waits for the first.
    */
   close(): Promise<void>;
@@ -66,7 +66,7 @@ const timeoutMs = 10_000;
 
 /**
  * Opens the directory and locks it for this process. Throws a `queue_unusable` error if another daemon is
- * using it, if it isn't writable, or if the file is corrupted or was written by a newer version of waybill.
+ * using it, if it is not writable, or if the file is corrupted or was written by a newer version of waybill.
  */
 export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
   const { directory } = options;
@@ -293,7 +293,7 @@ async function usable<T>(directory: string, open: () => Promise<T>): Promise<T> 
     return await open();
   } catch (cause) {
     if (cause instanceof WaybillError && cause.code === 'queue_unusable') throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     throw new WaybillError('queue_unusable', `server.queue.directory ${directory} cannot be used: ${why}`, {
       cause,
       hint: 'name a directory on a local disk with free space that the daemon can write to',

@@ -14,7 +14,7 @@ const reader = new URL(
 
 /**
  * Reads and verifies all entries of the queue's file. This happens in a child process, so that a corrupted
- * file can't crash the daemon. Throws a `queue_unusable` error if the file is corrupted. The error says how
+ * file cannot crash the daemon. Throws a `queue_unusable` error if the file is corrupted. The error says how
  * much of it is still readable.
  */
 export async function readQueueFile(file: string): Promise<Map<string, string>> {
@@ -37,7 +37,7 @@ function readInChild(file: string): Promise<{ entries: [string, string][]; failu
       execArgv: reader.pathname.endsWith('.ts') ? ['--import', 'tsx'] : [],
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       serialization: 'advanced',
-      // The child process doesn't need our secrets.
+      // The child process does not need our secrets.
       env: {},
     });
     child.on('message', (message: ReaderMessage) => {

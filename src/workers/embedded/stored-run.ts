@@ -20,7 +20,7 @@ type EarlierRun = Omit<StoredRun, AddedRunField | 'record' | 'reported'> &
   Partial<Pick<StoredRun, AddedRunField>> & { record: EarlierRecord; told: string[] };
 
 /**
- * Parses a run. The path of its staged bundle remains relative. Returns undefined if the text isn't a run.
+ * Parses a run. The path of its staged bundle remains relative. Returns undefined if the text is not a run.
  */
 export function parseStoredRun(text: string): StoredRun | undefined {
   // The checksum has already confirmed that waybill wrote exactly this text.

@@ -33,7 +33,7 @@ async function syncAll(staging: string, uploads: readonly string[]): Promise<voi
   const files: string[] = [];
   const directories = [staging];
   for (const [index, staged] of uploads.entries()) {
-    // Yield only now and then, because a whole group of uploads is waiting. Don't queue behind uploads that
+    // Yield only now and then, because a whole group of uploads is waiting. Do not queue behind uploads that
     // are still being staged, either.
     if (index % uploadsPerYield === uploadsPerYield - 1) await nextTurn();
     const upload = uploadDirectoryOf(staging, staged);

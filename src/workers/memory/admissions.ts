@@ -45,8 +45,8 @@ interface Acceptance {
  *
  * A key is checked twice. `reserve` only rejects a key that another upload is using at the same time, because
  * there is no content to compare yet. `accept` compares the contents. A request whose key was already used
- * won't queue anything, so it doesn't need a slot. That changes if the first run expires in the meantime, or
- * if it failed and the request asks to rerun it.
+ * will not queue anything, so it does not need a slot. That changes if the first run expires in the meantime,
+ * or if it failed and the request asks to rerun it.
  *
  * In the phase `open`, everything is allowed. In `draining`, no new slots are given out, but uploads that
  * have one may continue. In `closed`, nothing can be started anymore.
@@ -134,7 +134,7 @@ export class Admissions {
     return this.#queued(run, accepted);
   }
 
-  /** Accepts a run that was started by a trigger. It doesn't need a slot. Throws `shutting_down`. */
+  /** Accepts a run that was started by a trigger. It does not need a slot. Throws `shutting_down`. */
   async startTriggered(job: PublishJob): Promise<RunRecord> {
     if (this.#phase !== 'open') throw shuttingDown();
     const withoutKey = { scope: null, rerunFailed: false, contentDigest: noContent, hasNoSlot: false };
@@ -179,7 +179,7 @@ export class Admissions {
   }
 
   /**
-   * Waits until the run is on disk. If it can't be written, restores the previous state of its key and
+   * Waits until the run is on disk. If it cannot be written, restores the previous state of its key and
    * throws.
    */
   async #untilKept(run: Run, before: UsedKey | undefined): Promise<void> {

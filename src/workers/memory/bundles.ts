@@ -1,8 +1,7 @@
-import type { Clock } from '../../core/lib/clock.ts';
+import { type Clock, waitAtMost } from '../../core/lib/clock.ts';
 import type { KeptBundles } from '../queue/job-queue.ts';
 import { beyondLimits, isKept, type KeptBundle, stagedBytes, withoutBundle } from '../queue/kept-bundles.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 import type { Journal, StoredRun } from './journal.ts';
 
 interface BundlesOptions<Run> extends Pick<Required<QueueOptions>, 'clock' | 'log' | 'keep' | 'discard'> {
@@ -15,9 +14,9 @@ interface BundlesOptions<Run> extends Pick<Required<QueueOptions>, 'clock' | 'lo
 const closeTimeoutMs = 5_000;
 
 /**
- * Manages the staged bundles of all runs. A bundle belongs to one run at a time. At first, that's the run it
+ * Manages the staged bundles of all runs. A bundle belongs to one run at a time. At first, that is the run it
  * was uploaded for. If the limits allow, the run keeps it after finishing, so that it can be rerun. The rerun
- * then takes the bundle over. Bundles are only deleted after the journal has recorded that they aren't
+ * then takes the bundle over. Bundles are only deleted after the journal has recorded that they are not
  * needed. That way, no run ends up without its bundle if the process gets killed.
  */
 export class Bundles<Run extends StoredRun> {
@@ -58,7 +57,7 @@ export class Bundles<Run extends StoredRun> {
 
   /**
    * Takes the bundle away from a run, so that another run can have it. Returns a function that gives it back,
-   * in case the other run isn't accepted.
+   * in case the other run is not accepted.
    */
   handOver(run: Run): () => void {
     const { job } = run;
@@ -102,7 +101,7 @@ export class Bundles<Run extends StoredRun> {
     this.#bytes += stagedBytes(run.job);
   }
 
-  /** Stops keeping the bundle. Returns false if it wasn't kept in the first place. */
+  /** Stops keeping the bundle. Returns false if it was not kept in the first place. */
   #take(run: Run): boolean {
     if (!this.#kept.delete(run.job.runId)) return false;
     this.#bytes -= stagedBytes(run.job);
@@ -172,7 +171,7 @@ export class Retention<T> {
     this.#sweeping ??= this.#sweep();
   }
 
-  /** Expires whatever is due. Call this before reading items, so that readers don't see any expired ones. */
+  /** Expires whatever is due. Call this before reading items, so that readers do not see any expired ones. */
   expire(): void {
     const now = this.#options.clock.monotonic();
     const kept = this.#kept.findIndex(({ expiresAt }) => expiresAt > now);

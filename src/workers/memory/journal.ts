@@ -8,7 +8,7 @@ import type { RunRecord } from '../queue/run-record.ts';
 export interface StoredRun {
   job: PublishJob;
   bundle: BundleState;
-  /** The run that repeats this one, or null if it hasn't been rerun. */
+  /** The run that repeats this one, or null if it has not been rerun. */
   rerunAs: string | null;
   record: RunRecord;
   /**
@@ -21,8 +21,8 @@ export interface StoredRun {
   /** The number of processes that have started the current attempt without recording how it ended. */
   begun: number;
   /**
-   * The time at which the run first started (RFC 3339). If that was lost, it's the earliest time at which the
-   * run could have started. null if the run hasn't started.
+   * The time at which the run first started (RFC 3339). If that was lost, it is the earliest time at which
+   * the run could have started. null if the run has not started.
    */
   begunAt: string | null;
   /** The ids of the run's events that have already been passed on to the notifiers. */
@@ -31,8 +31,8 @@ export interface StoredRun {
 
 /**
  * Stores state that has to survive a restart. Every change is one call, and calls are processed in order.
- * Only `accepted` reports when it's done, since that is the only change clients rely on. If the process dies
- * before the end of a run was written, the run is repeated, which doesn't change anything at its
+ * Only `accepted` reports when it is done, since that is the only change clients rely on. If the process dies
+ * before the end of a run was written, the run is repeated, which does not change anything at its
  * destinations.
  */
 export interface Journal {
@@ -44,8 +44,8 @@ export interface Journal {
   readonly pauses: ReadonlyMap<string, Pause>;
   /**
    * Resolves once the run and its staged bundle are on disk. Throws `insufficient_storage` or
-   * `queue_unavailable`, in which case the run isn't accepted. Calls to `changed` during the same turn are
-   * written in the same transaction. Returns null if this journal doesn't store anything.
+   * `queue_unavailable`, in which case the run is not accepted. Calls to `changed` during the same turn are
+   * written in the same transaction. Returns null if this journal does not store anything.
    */
   accepted(run: StoredRun): Promise<void> | null;
   /**
@@ -57,7 +57,7 @@ export interface Journal {
   forgotten(run: StoredRun): void;
   /**
    * Resolves once everything up to this point has been written to disk. Never rejects. Returns null if this
-   * journal doesn't store anything.
+   * journal does not store anything.
    */
   settled(): Promise<void> | null;
   /** The last trigger of each kind and pipeline, as decided by earlier processes. */
@@ -68,7 +68,7 @@ export interface Journal {
   paused(pipelineId: string, pause: Pause | null): void;
 }
 
-/** The journal of a queue that doesn't survive a restart. It stores nothing. */
+/** The journal of a queue that does not survive a restart. It stores nothing. */
 export const noJournal: Journal = {
   outlives: false,
   runs: [],

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
-import { cursorOf, placeOf, RunChanges, type RunWatch } from '../queue/run-changes.ts';
+import { formatCursor, parseCursor, RunChanges, type RunWatch } from '../queue/run-changes.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { isStep } from '../queue/run-transitions.ts';
 
@@ -12,7 +12,7 @@ export class RunFeed {
   readonly #clock: Clock;
   readonly #changes = new RunChanges({ epoch: randomBytes(6).toString('hex'), revision: 0 });
   readonly #watchers = new Set<() => void>();
-  /** The latest records whose progress hasn't been reported yet, by run id. */
+  /** The latest records whose progress has not been reported yet, by run id. */
   readonly #late = new Map<string, RunRecord>();
   #timer: Timer | undefined;
 
@@ -45,9 +45,9 @@ export class RunFeed {
     this.#watchers.add(notify);
     const changes = this.#changes;
     return {
-      cursor: async () => cursorOf(changes),
+      cursor: async () => formatCursor(changes),
       after: async (cursor, query) => {
-        const place = placeOf(cursor);
+        const place = parseCursor(cursor);
         return place?.epoch === changes.epoch ? changes.after(place.revision, query) : null;
       },
       close: () => void this.#watchers.delete(notify),

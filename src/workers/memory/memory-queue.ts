@@ -1,3 +1,4 @@
+import { waitAtMost } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { PublishJob, RunOrigin } from '../queue/job.ts';
 import type {
@@ -13,7 +14,6 @@ import type {
 } from '../queue/job-queue.ts';
 import { type QueueOptions, withDefaults } from '../queue/queue-options.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
-import { waitAtMost } from '../queue/run-changes.ts';
 import type { RunObserver } from '../queue/run-observer.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
 import { isCancelled } from '../queue/run-transitions.ts';
@@ -51,7 +51,7 @@ export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
 
 /**
  * A queue for a single process. It puts together `Admissions` (slots and keys), the registry of runs, and the
- * `RunScheduler`. Runs of a paused pipeline don't start, and closing the queue doesn't wait for them.
+ * `RunScheduler`. Runs of a paused pipeline do not start, and closing the queue does not wait for them.
  */
 class QueueOfOneProcess implements MemoryQueue {
   readonly triggers: Triggers;
@@ -134,7 +134,7 @@ class QueueOfOneProcess implements MemoryQueue {
 
   async pause(pipelineId: string, reason: string | null): Promise<Pause> {
     const pause = this.#scheduler.pause(pipelineId, reason);
-    // The queue may be closing. It doesn't have to wait for the paused runs anymore.
+    // The queue may be closing. It does not have to wait for the paused runs anymore.
     this.#notifyIdle();
     return pause;
   }

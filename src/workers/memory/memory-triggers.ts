@@ -12,13 +12,13 @@ export interface TriggersOptions {
     running: string | null;
     isPaused: boolean;
   };
-  /** Queues the run. If it can't be accepted, throws an error that explains why. */
+  /** Queues the run. If it cannot be accepted, throws an error that explains why. */
   start: (job: TriggeredJob) => Promise<RunRecord>;
 }
 
 /**
- * Creates the triggers of a single process. A tick is stored as part of the run it starts, so they can't get
- * out of sync. All other decisions are written in the background. If one of them gets lost, it's simply made
+ * Creates the triggers of a single process. A tick is stored as part of the run it starts, so they cannot get
+ * out of sync. All other decisions are written in the background. If one of them gets lost, it is simply made
  * again, with the same result.
  */
 export function triggersOf({ journal, stateOf, start }: TriggersOptions): Triggers {

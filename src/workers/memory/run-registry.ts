@@ -61,7 +61,7 @@ export class RunRegistry {
     for (const run of runs) {
       this.table.add(run);
       if (run.record.finished_at !== null) continue;
-      // If the start wasn't stored, use the time of acceptance. The run can't have started before that.
+      // If the start was not stored, use the time of acceptance. The run cannot have started before that.
       run.begunAt ??= run.record.accepted_at;
       this.table.change(run, returnedRun(run.record));
       const error = tooManyCrashes(run.begun, now - Date.parse(run.begunAt));
@@ -79,7 +79,7 @@ export class RunRegistry {
     return runs.filter(({ record }) => record.finished_at === null);
   }
 
-  /** Deletes expired runs. Call this before reading, so that readers don't see any expired ones. */
+  /** Deletes expired runs. Call this before reading, so that readers do not see any expired ones. */
   expire(): void {
     this.bundles.expire();
     this.#finished.expire();
@@ -134,7 +134,7 @@ export class RunRegistry {
     return { run, accepted };
   }
 
-  /** Removes a run that couldn't be accepted. If it was a rerun, the earlier run gets its bundle back. */
+  /** Removes a run that could not be accepted. If it was a rerun, the earlier run gets its bundle back. */
   withdraw(run: Run): void {
     this.table.remove(run);
     this.#waiters.finished(run.job.runId);
@@ -189,7 +189,7 @@ export class RunRegistry {
     this.#end(run, ended);
   }
 
-  /** Returns the newest later run that publishes to the same place, or undefined if there isn't one. */
+  /** Returns the newest later run that publishes to the same place, or undefined if there is not one. */
   newerOf(run: Run): Run | undefined {
     const settings = this.#options.retries(run.job.pipelineId);
     return this.table.newestAfter(
@@ -198,7 +198,7 @@ export class RunRegistry {
     );
   }
 
-  /** From now on, failed runs aren't retried. */
+  /** From now on, failed runs are not retried. */
   endRetries(): void {
     this.#hasRetries = false;
   }

@@ -38,8 +38,8 @@ interface Active {
  * Decides when runs start. A run is first `waiting`, in the order of acceptance, and then `active`, with at
  * most one active run per pipeline and `maxConcurrency` in total. Whenever a run is added or stops being
  * active, `#pump` starts the first waiting runs of all pipelines that are neither busy nor paused. A run that
- * waits for its pipeline doesn't delay other pipelines. Runs that are waiting for their next attempt are kept
- * in a separate queue. When the attempt is due, they go back to their old place.
+ * waits for its pipeline does not delay other pipelines. Runs that are waiting for their next attempt are
+ * kept in a separate queue. When the attempt is due, they go back to their old place.
  */
 export class RunScheduler {
   readonly #options: RunSchedulerOptions;
@@ -66,7 +66,7 @@ export class RunScheduler {
     return this.#waiting.lengthOf(pipelineId);
   }
 
-  /** Returns when the pipeline's first queued run started waiting, or null if there isn't one. */
+  /** Returns when the pipeline's first queued run started waiting, or null if there is not one. */
   waitingSince(pipelineId: string): string | null {
     const first = this.#waiting.firstOf(pipelineId);
     return first === undefined ? null : (first.record.queued_at ?? first.record.accepted_at);
@@ -110,7 +110,7 @@ export class RunScheduler {
     this.#replace(run, runs.newerOf(run));
   }
 
-  /** Implements `JobQueue.retryNow`. Does nothing if the run isn't waiting for its next attempt. */
+  /** Implements `JobQueue.retryNow`. Does nothing if the run is not waiting for its next attempt. */
   retryNow(run: Run): void {
     if (!this.#retries.remove(run)) return;
     this.#options.runs.makeDue(run);

@@ -55,7 +55,7 @@ export class RunTable {
   change(run: Run, record: RunRecord): void {
     const before = run.record;
     run.record = record;
-    // Finished runs may still change, but that doesn't make them the last success.
+    // Finished runs may still change, but that does not make them the last success.
     if (before.finished_at === null) this.noteSuccess(record);
     this.feed.changed(record, before);
     this.#journal.changed(run);
@@ -108,8 +108,8 @@ export class RunTable {
     const page = new PageOfRuns(limit, filter);
     const lines = pipelineIds.flatMap((id) => this.#byPipeline.get(id) ?? []);
     for (const { record } of newestOfAll(lines, ({ sequence }) => sequence, from?.sequence))
-      if (page.isFull(record)) break;
-    return structuredClone(page.page());
+      if (page.add(record)) break;
+    return structuredClone(page.result());
   }
 
   /** Returns the pipeline's newest run and its last success. */

@@ -7,7 +7,7 @@ import type { RunScheduler } from './run-scheduler.ts';
 type SlotLimits = Pick<Required<QueueOptions>, 'queueSize' | 'maxWaitingOf'>;
 
 /**
- * Counts the uploads in progress: those that occupy a slot, by pipeline, and replays, which don't need one.
+ * Counts the uploads in progress: those that occupy a slot, by pipeline, and replays, which do not need one.
  * `queue_size` and `max_waiting` limit the number of slots and waiting runs taken together.
  */
 export class Slots {

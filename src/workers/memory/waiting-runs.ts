@@ -9,8 +9,8 @@ interface QueuedItem<T> {
 }
 
 /**
- * Waiting items in one queue per pipeline. The pipelines take turns, so that a busy one doesn't hold up the
- * others. `take` only looks at the first item of each queue, so the total number of items doesn't affect its
+ * Waiting items in one queue per pipeline. The pipelines take turns, so that a busy one does not hold up the
+ * others. `take` only looks at the first item of each queue, so the total number of items does not affect its
  * speed.
  */
 export class FairQueue<T> {
@@ -69,7 +69,7 @@ export class FairQueue<T> {
     return first.queued.item;
   }
 
-  /** Removes an item. Returns false if it isn't waiting. */
+  /** Removes an item. Returns false if it is not waiting. */
   remove(pipelineId: string, item: T): boolean {
     const queue = this.#queues.get(pipelineId);
     const index = queue?.findIndex((queued) => queued.item === item) ?? -1;

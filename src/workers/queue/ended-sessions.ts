@@ -24,7 +24,7 @@ export interface EndedSessions {
 }
 
 /**
- * The maximum number of entries in one process. Once it's reached, a logout drops the oldest entry, and
+ * The maximum number of entries in one process. Once it is reached, a logout drops the oldest entry, and
  * further ID tokens are rejected.
  */
 const maxKept = 100_000;

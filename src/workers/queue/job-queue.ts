@@ -7,7 +7,7 @@ import type { DeliveryNote, RunRecord } from './run-record.ts';
 import type { Triggers } from './trigger.ts';
 
 /**
- * Queues accepted uploads until it's their turn, and keeps a record of every run. Callers should only depend
+ * Queues accepted uploads until it is their turn, and keeps a record of every run. Callers should only depend
  * on the part of this interface that they need. There are three implementations: a single process without a
  * journal, a single process with one, and Redis. All of them pass the same contract tests
  * (`test/contract/queue.ts`).
@@ -25,7 +25,7 @@ import type { Triggers } from './trigger.ts';
  * While the server behind the queue is unreachable, every call throws `queue_unavailable`, except for
  * `untilFinished`, `watch`, `drain`, and `close`. If there are several servers, this is true for calls about
  * a pipeline or run on an unreachable server. Calls about all pipelines simply leave out that server's
- * pipelines. While the queue's disk can't store anything, `accept` throws `queue_unavailable` or
+ * pipelines. While the queue's disk cannot store anything, `accept` throws `queue_unavailable` or
  * `insufficient_storage`.
  */
 export interface JobQueue
@@ -41,7 +41,7 @@ export interface JobQueue
    * jobs, aborts the rest, and releases all resources. Resolves with the ids of the runs that were
    * interrupted or are lost with this process. An in-memory queue loses every run that is still waiting after
    * the timeout. With a journal or Redis, nothing is lost, because the next process or another host continues
-   * the runs. If it's called again, returns the result of the first call.
+   * the runs. If it is called again, returns the result of the first call.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
@@ -77,14 +77,14 @@ export interface RunReader {
 
   /**
    * Returns copies of the run records that are still kept for these pipelines, newest first. The cost depends
-   * on how many runs have to be looked at to fill the page, including those that don't match the query, up to
-   * 2,000. Throws `run_not_found` if `before` isn't one of these runs.
+   * on how many runs have to be looked at to fill the page, including those that do not match the query, up
+   * to 2,000. Throws `run_not_found` if `before` is not one of these runs.
    */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
 
   /**
-   * Returns the state of each of these pipelines, in the same order. The cost doesn't depend on the number of
-   * runs.
+   * Returns the state of each of these pipelines, in the same order. The cost does not depend on the number
+   * of runs.
    */
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
 
@@ -113,7 +113,7 @@ export interface RunFollower {
    * Follows the records of all runs, on all hosts. `onChange` is called shortly after something has changed,
    * and must neither throw nor block. Changes to a run's status, stage, or destinations are reported within
    * 200 ms, progress within a stage only a few times per second. Watchers see the latest record, and may miss
-   * states in between. If the server behind the queue becomes unreachable, changes arrive late but aren't
+   * states in between. If the server behind the queue becomes unreachable, changes arrive late but are not
    * lost. `watch` itself never throws, but the methods of `RunWatch` may reject with `queue_unavailable`.
    */
   watch(onChange: () => void): RunWatch;
@@ -128,10 +128,10 @@ export interface PipelineSteering {
    */
   pause(pipelineId: string, reason: string | null): Promise<Pause>;
 
-  /** Resumes the pipeline. Resolves with false if it wasn't paused. */
+  /** Resumes the pipeline. Resolves with false if it was not paused. */
   resume(pipelineId: string): Promise<boolean>;
 
-  /** Returns all paused pipelines, even if they aren't in this host's configuration. */
+  /** Returns all paused pipelines, even if they are not in this host's configuration. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
 }
 
@@ -141,8 +141,8 @@ export interface RunSteering {
    * Cancels a run on any host. A waiting run never starts, and ends as `failed` with the error `cancelled`. A
    * run in progress is aborted as if the daemon were shutting down, and ends in the same way unless it
    * succeeds first. If that leaves a partial publication behind, the bundle's next run completes it and
-   * doesn't need `force`. The staged bundle is deleted. Idempotent. Throws `run_not_found`, or `run_finished`
-   * if the run has already ended in another way.
+   * does not need `force`. The staged bundle is deleted. Idempotent. Throws `run_not_found`, or
+   * `run_finished` if the run has already ended in another way.
    */
   cancel(runId: string): Promise<Cancellation>;
 
@@ -214,7 +214,7 @@ export interface QueueDepth {
   running: number;
 }
 
-/** The staged bundles that are kept so that finished runs can be rerun. They don't count as waiting. */
+/** The staged bundles that are kept so that finished runs can be rerun. They do not count as waiting. */
 export interface KeptBundles {
   bundles: number;
   bytes: number;
@@ -224,7 +224,7 @@ export interface AdmissionRequest {
   pipelineId: string;
   /**
    * Makes the request safe to repeat. The key is only valid for this caller and pipeline. `caller` is the id
-   * of an upload token, or a name that can't be one, such as `schedule:nightly`.
+   * of an upload token, or a name that cannot be one, such as `schedule:nightly`.
    */
   idempotency?: Idempotency;
 }
@@ -242,7 +242,7 @@ export interface AcceptedRun {
   replayed: boolean;
   /**
    * The run's position in the pipeline's queue when it was accepted. 1 means that no other run was waiting.
-   * null if the run was accepted by an earlier version, which didn't record this.
+   * null if the run was accepted by an earlier version, which did not record this.
    */
   position: number | null;
 }

@@ -5,14 +5,14 @@ import type { PublishedBy } from '../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
- * The input of a worker. It's plain data because it is passed between threads and, with BullMQ, between
+ * The input of a worker. It is plain data because it is passed between threads and, with BullMQ, between
  * hosts. `staged` distinguishes the two kinds.
  */
 export type PublishJob = StagedJob | SourceJob;
 
 /** The origin of a run: the trace and the caller of the request. Stored as part of the job. */
 export interface RunOrigin extends TraceContext {
-  /** The id of the token that was used. Absent if the run wasn't started by a request. */
+  /** The id of the token that was used. Absent if the run was not started by a request. */
   tokenId?: string;
   /** The trusted publisher that uploaded the bundle or started the run. */
   publishedBy?: PublishedBy;
@@ -69,7 +69,7 @@ export type Trigger =
       kind: 'schedule';
       /** RFC 3339 in UTC with milliseconds, so that ticks can be compared as text. */
       tick: string;
-      /** Identifies the schedule. Ticks of an earlier schedule don't count as missed. */
+      /** Identifies the schedule. Ticks of an earlier schedule do not count as missed. */
       schedule: string;
     }
   | {

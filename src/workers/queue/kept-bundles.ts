@@ -11,7 +11,7 @@ import { isCancelled } from './run-transitions.ts';
 
 export interface KeepLimits {
   /**
-   * How long a bundle is kept after its run has finished, in milliseconds. It's never kept longer than the
+   * How long a bundle is kept after its run has finished, in milliseconds. It is never kept longer than the
    * record.
    */
   keepMs: number;
@@ -20,7 +20,7 @@ export interface KeepLimits {
   maxBytes: number;
 }
 
-/** `gone` means that the bundle isn't kept, or that it now belongs to the run that repeats this one. */
+/** `gone` means that the bundle is not kept, or that it now belongs to the run that repeats this one. */
 export type BundleState = 'none' | 'staged' | 'gone';
 
 /** The new run that repeats an earlier one. */
@@ -35,7 +35,7 @@ export interface KeptBundle {
   bytes: number;
 }
 
-/** Reports whether a finished run's bundle is kept. It isn't if the run was cancelled. */
+/** Reports whether a finished run's bundle is kept. It is not if the run was cancelled. */
 export function isKept(job: PublishJob, record: RunRecord): boolean {
   return job.staged !== null && !isCancelled(record);
 }
@@ -53,7 +53,7 @@ export function needsBundle({
   return bundle === 'staged' && (record.finished_at === null || isKept(job, record));
 }
 
-/** Reports whether a finished run can be rerun, provided that it hasn't been rerun before. */
+/** Reports whether a finished run can be rerun, provided that it has not been rerun before. */
 export function isRerunnable(job: PublishJob, record: RunRecord): boolean {
   return job.staged === null || isKept(job, record);
 }
@@ -84,7 +84,7 @@ export function withoutBundle(job: PublishJob): PublishJob {
 }
 
 /**
- * Determines which bundles to delete so that the rest is within the limits. Stops looking once that's the
+ * Determines which bundles to delete so that the rest is within the limits. Stops looking once that is the
  * case.
  *
  * @param kept The kept bundles, oldest first.

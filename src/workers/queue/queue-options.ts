@@ -10,7 +10,7 @@ export interface QueueOptions {
   clock: Clock;
   log: Log;
   /**
-   * The maximum number of uploads in progress plus waiting runs, across all hosts. Active runs don't count.
+   * The maximum number of uploads in progress plus waiting runs, across all hosts. Active runs do not count.
    */
   queueSize: number;
   /** The same limit for a single pipeline. null means that only `queueSize` applies. Default: null. */

@@ -59,7 +59,7 @@ export function pageGone(): WaybillError {
   );
 }
 
-/** Creates the error of a cancelled run. It's also used as the reason for aborting the run's publication. */
+/** Creates the error of a cancelled run. It is also used as the reason for aborting the run's publication. */
 export function cancelled(): WaybillError {
   return new WaybillError('cancelled', 'the run was cancelled', {
     hint: 'upload the bundle again, or start a new run, to publish it',
@@ -112,7 +112,7 @@ export interface QueueLoad {
   endedAt: readonly number[];
   /** The current time, on the same clock. */
   now: number;
-  /** True if the pipeline is paused, in which case no run starts until it's resumed. */
+  /** True if the pipeline is paused, in which case no run starts until it is resumed. */
   isPaused: boolean;
 }
 

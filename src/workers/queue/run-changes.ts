@@ -1,4 +1,3 @@
-import type { Clock } from '../../core/lib/clock.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
 import type { RunRecord } from './run-record.ts';
 
@@ -24,7 +23,7 @@ export interface RunWatch {
 export interface RunChange {
   /** The cursor to continue after this change. */
   cursor: string;
-  /** The current record. It's shared with other readers and must not be modified. */
+  /** The current record. It is shared with other readers and must not be modified. */
   record: Readonly<RunRecord>;
 }
 
@@ -46,7 +45,7 @@ export interface ChangeQuery {
 }
 
 /** A position in the sequence of changes. `epoch` identifies a generation of the queue's data. */
-interface ChangePlace {
+interface CursorPosition {
   epoch: string;
   revision: number;
 }
@@ -56,19 +55,19 @@ const maxExamined = 1_000;
 
 const cursorForm = /^([\da-z]{8,32})-(0|[1-9]\d{0,14})$/;
 
-export function cursorOf({ epoch, revision }: ChangePlace): string {
+export function formatCursor({ epoch, revision }: CursorPosition): string {
   return `${epoch}-${revision}`;
 }
 
-/** Parses a cursor. Returns null if the text isn't one. */
-export function placeOf(cursor: string): ChangePlace | null {
+/** Parses a cursor. Returns null if the text is not one. */
+export function parseCursor(cursor: string): CursorPosition | null {
   const [, epoch, revision] = cursorForm.exec(cursor) ?? [];
   return epoch === undefined ? null : { epoch, revision: Number(revision) };
 }
 
 /**
  * Keeps the latest change of each run, in the order of these changes. Every change gets the next revision
- * number. `horizon` is the highest revision of any run that was dropped. A reader that hasn't read past it
+ * number. `horizon` is the highest revision of any run that was dropped. A reader that has not read past it
  * would miss a change.
  */
 export class RunChanges {
@@ -80,7 +79,7 @@ export class RunChanges {
   #horizon: number;
 
   /** Starts out empty, after `revision`. */
-  constructor({ epoch, revision }: ChangePlace) {
+  constructor({ epoch, revision }: CursorPosition) {
     this.epoch = epoch;
     this.#revision = revision;
     this.#horizon = revision;
@@ -139,16 +138,17 @@ export class RunChanges {
     if (revision < this.#horizon || revision > this.#revision) return null;
     const { epoch } = this;
     const changes: RunChange[] = [];
-    let [seen, examined] = [revision, 0];
+    let seen = revision;
+    let examined = 0;
     for (const change of this.#ordered.oldestFirst(revision)) {
       if (changes.length === limit || examined === maxExamined)
-        return { changes, cursor: cursorOf({ epoch, revision: seen }), more: true };
+        return { changes, cursor: formatCursor({ epoch, revision: seen }), more: true };
       examined += 1;
       seen = change.revision;
       if (wants(change.record))
-        changes.push({ cursor: cursorOf({ epoch, revision: seen }), record: change.record });
+        changes.push({ cursor: formatCursor({ epoch, revision: seen }), record: change.record });
     }
-    return { changes, cursor: cursorOf({ epoch, revision: this.#revision }), more: false };
+    return { changes, cursor: formatCursor({ epoch, revision: this.#revision }), more: false };
   }
 }
 
@@ -161,7 +161,7 @@ interface Entry<T> {
 
 /**
  * A list of items, ordered by their sequence numbers. Iterating can start at either end or at any item, and
- * only costs as much as the number of steps. Adding and removing items takes constant time on average. Don't
+ * only costs as much as the number of steps. Adding and removing items takes constant time on average. Do not
  * remove items during an iteration.
  */
 export class OrderedRuns<T> {
@@ -175,7 +175,7 @@ export class OrderedRuns<T> {
 
   /**
    * Adds an item and returns its sequence number, which identifies it in `remove` and when iterating. By
-   * default, that's the next number. If `sequence` is given, it must be higher than all numbers so far.
+   * default, that is the next number. If `sequence` is given, it must be higher than all numbers so far.
    */
   push(item: T, sequence = this.#nextSequence): number {
     this.#nextSequence = sequence + 1;
@@ -211,7 +211,8 @@ export class OrderedRuns<T> {
 
   /** Finds the first entry whose sequence number is not below the given one, and returns its index. */
   #indexOf(sequence: number): number {
-    let [low, high] = [0, this.#entries.length];
+    let low = 0;
+    let high = this.#entries.length;
     while (low < high) {
       const middle = (low + high) >> 1;
       if ((this.#entries[middle] as Entry<T>).sequence < sequence) low = middle + 1;
@@ -273,16 +274,4 @@ export class RunWaiters {
   finished(runId: string): void {
     for (const end of [...(this.#ends.get(runId) ?? [])]) end();
   }
-}
-
-/** Waits for `work`, but at most `ms` milliseconds. Returns false if it takes longer. Throws its errors. */
-export function waitAtMost(
-  clock: Pick<Clock, 'timeout'>,
-  ms: number,
-  work: Promise<unknown>,
-): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const timer = clock.timeout(ms, () => resolve(false));
-    void work.then(() => resolve(true), reject).finally(() => timer.cancel());
-  });
 }

@@ -1,6 +1,6 @@
 import type { RunRecord, RunStatus } from './run-record.ts';
 
-/** Selects runs. Properties that are null or missing don't filter anything out. */
+/** Selects runs. Properties that are null or missing do not filter anything out. */
 export interface RunFilter {
   status?: RunStatus | null;
   /** Only match runs accepted at this time or later. */
@@ -26,7 +26,7 @@ function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }
   return !text || hasWords(record, text);
 }
 
-/** Reports whether it's pointless to look at runs accepted before this one, since none of them can match. */
+/** Reports whether it is pointless to look at runs accepted before this one, since none of them can match. */
 function isBefore(record: Readonly<RunRecord>, { since }: RunFilter): boolean {
   return Boolean(since) && Date.parse(record.accepted_at) < (since as Date).getTime() - maxSkewMs;
 }
@@ -92,7 +92,7 @@ export class PageOfRuns {
   }
 
   /** Adds the run if it matches. Returns true if the page is complete. */
-  isFull(record: RunRecord): boolean {
+  add(record: RunRecord): boolean {
     if (isBefore(record, this.#filter)) return true;
     const wanted = isWanted(record, this.#filter);
     if ((wanted && this.#runs.length === this.#limit) || this.#examined === maxExamined) {
@@ -105,7 +105,7 @@ export class PageOfRuns {
     return false;
   }
 
-  page(): RunPage {
+  result(): RunPage {
     return { runs: this.#runs, next: this.#next };
   }
 }

@@ -9,25 +9,25 @@ import type { RunRecord } from './run-record.ts';
  *
  * Every run that started and ended is reported as finished exactly once, no matter how many processes the
  * queue has. The report comes from the process whose outcome is stored in the record. If a run went back to
- * the queue or was taken over by another worker, that's the worker that ends it. A run that had to be
+ * the queue or was taken over by another worker, that is the worker that ends it. A run that had to be
  * repeated because of a dead worker's lease still counts as a single run.
  */
 export interface RunObserver {
   /**
-   * Called when a worker starts the run, `waitedSeconds` after it was queued. If the worker dies, this isn't
+   * Called when a worker starts the run, `waitedSeconds` after it was queued. If the worker dies, this is not
    * called again. If the run goes back to the queue, it is, because the run waits again.
    */
   started(run: { job: PublishJob; pipelineId: string; waitedSeconds: number }): void;
   /**
    * Called when an attempt fails, `seconds` after it started, and the run will be retried. The next attempt
-   * isn't reported as started, and this one isn't reported as finished. `result` is null if the worker
+   * is not reported as started, and this one is not reported as finished. `result` is null if the worker
    * crashed.
    */
   retried(run: { job: PublishJob; record: RunRecord; seconds: number; result: JobResult | null }): void;
   /** Called instead of `finished` when a newer run replaces one that was waiting for its next attempt. */
   superseded(run: { pipelineId: string }): void;
   /**
-   * Called when a job in Redis was not run, because it wasn't written by a waybill host or was changed by
+   * Called when a job in Redis was not run, because it was not written by a waybill host or was changed by
    * another program.
    */
   rejected(run: { pipelineId: string }): void;
@@ -52,7 +52,7 @@ export const unobserved: RunObserver = {
   finished: () => undefined,
 };
 
-/** Returns for how many seconds the run was queued. Returns 0 if it was never queued or hasn't started. */
+/** Returns for how many seconds the run was queued. Returns 0 if it was never queued or has not started. */
 export function waitedSeconds({ queued_at, started_at }: RunRecord): number {
   const seconds = (Date.parse(started_at ?? '') - Date.parse(queued_at ?? '')) / 1000;
   return Number.isNaN(seconds) ? 0 : Math.max(seconds, 0);
@@ -68,7 +68,7 @@ export function waitedSeconds({ queued_at, started_at }: RunRecord): number {
 type Process<Context> = (job: PublishJob, context: Context) => Promise<JobResult>;
 
 /**
- * Gives every job its own span. A job that is repeated because of a lease gets a new one. If a run doesn't
+ * Gives every job its own span. A job that is repeated because of a lease gets a new one. If a run does not
  * have a trace context, a new trace starts here.
  */
 export function tracedRuns<Context>(process: Process<Context>, tracer: Tracer): Process<Context> {

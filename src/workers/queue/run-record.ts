@@ -15,7 +15,7 @@ export interface RunProgress {
    * `committing`: everything planned so far has been written and is being committed.
    */
   stage: 'preparing' | 'writing' | 'committing';
-  /** The number of outputs written so far. Outputs that don't change aren't counted. */
+  /** The number of outputs written so far. Outputs that do not change are not counted. */
   outputs_done: number;
   outputs_total: number;
   bytes_done: number;
@@ -62,15 +62,15 @@ export interface RunRecord {
   finished_at: string | null;
   /** The number of the current attempt, or else of the next or last one. Starts at 1. */
   attempt: number;
-  /** The time of the next attempt, or null if the run isn't queued for a retry. */
+  /** The time of the next attempt, or null if the run is not queued for a retry. */
   next_try_at: string | null;
   /** The time at which retries end, or null if no attempt has failed for a temporary reason. */
   retry_until: string | null;
-  /** The error of the last attempt that was retried or is going to be. null if there wasn't any. */
+  /** The error of the last attempt that was retried or is going to be. null if there was not any. */
   last_error: ErrorRecord | null;
   /** The destinations. While the run waits for its next attempt, they show the results of the last one. */
   destinations: RunDestination[];
-  /** null if the run isn't in progress. */
+  /** null if the run is not in progress. */
   progress: RunProgress | null;
   summary: Counters | null;
   /** Empty until the run has finished. */
@@ -87,7 +87,7 @@ export interface RunRecord {
   failed_deliveries_omitted: number;
 }
 
-/** An event of the run that couldn't be delivered to a notifier the first time. */
+/** An event of the run that could not be delivered to a notifier the first time. */
 export interface FailedDelivery {
   notifier_id: string;
   event_id: string;
@@ -98,9 +98,9 @@ export interface FailedDelivery {
    */
   status: 'retrying' | 'given_up' | 'delivered';
   tries: number;
-  /** The error of the last attempt, without any secrets, paths, or addresses. null if it isn't known. */
+  /** The error of the last attempt, without any secrets, paths, or addresses. null if it is not known. */
   last_error: string | null;
-  /** The time of the next retry. null if the status isn't `retrying` or the time isn't known. */
+  /** The time of the next retry. null if the status is not `retrying` or the time is not known. */
   next_try_at: string | null;
   updated_at: string;
 }
@@ -135,7 +135,7 @@ export interface RunDestination {
   reason: Reason | null;
   destination_path: string | null;
   /**
-   * The published release. For `skip_same`, it's the one that was already current. null for in-place
+   * The published release. For `skip_same`, it is the one that was already current. null for in-place
    * publication and after a failure.
    */
   release: string | null;
@@ -145,7 +145,8 @@ export interface RunDestination {
   /** The number of outputs that were linked from the previous release. */
   outputs_linked: number;
   /**
-   * The number of outputs that didn't change. Together with the ones written and linked, that's all of them.
+   * The number of outputs that did not change. Together with the ones written and linked, that is all of
+   * them.
    */
   outputs_kept: number;
   outputs_removed: number;
@@ -154,7 +155,7 @@ export interface RunDestination {
   bytes_kept: number;
   /** The first few paths that changed, and why. Also there if the publication failed. */
   changes: PlannedChange[];
-  /** The number of changes that aren't listed. */
+  /** The number of changes that are not listed. */
   changes_omitted: number;
   error: ErrorRecord | null;
   /**
@@ -195,7 +196,7 @@ export const maxFailedDeliveries = 20;
 const maxReasonChars = 300;
 
 /**
- * Adds a note to the list of failed deliveries. Returns null if that doesn't change anything, for example
+ * Adds a note to the list of failed deliveries. Returns null if that does not change anything, for example
  * because the first attempt succeeded. If the list is full, an entry that was delivered by now is replaced.
  * If there is no such entry, the new delivery is only counted.
  */
@@ -206,8 +207,8 @@ export function withNote(before: FailedDeliveries, note: DeliveryNote): FailedDe
   const known = list[index];
   if (known !== undefined) return { ...before, failed_deliveries: list.with(index, noted(note, known)) };
   if (note.status === 'delivered') return null;
-  // Deliveries that aren't on the list were counted when they first failed. This is a later note about one of
-  // them.
+  // Deliveries that are not on the list were counted when they first failed. This is a later note about one
+  // of them.
   const isCounted = note.isMore || note.tries > 1;
   const room = list.length < maxFailedDeliveries ? list : withoutOneDelivered(list);
   if (room !== null) return { ...before, failed_deliveries: [...room, noted(note, null)] };
@@ -240,7 +241,7 @@ function publicReason(reason: string): string {
   return withoutPaths(reason.replaceAll(origin, 'the receiver')).slice(0, maxReasonChars);
 }
 
-/** Creates the note for a delivery that has ended. Returns null if the event doesn't belong to a run. */
+/** Creates the note for a delivery that has ended. Returns null if the event does not belong to a run. */
 export function noteOfOutcome(
   outcome: DeliveryOutcome,
   at: Date,

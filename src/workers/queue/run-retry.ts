@@ -9,7 +9,7 @@ import { failedRun } from './run-transitions.ts';
 /*
  * Decides what happens to a run after a failed attempt. All queues use the same rules:
  *
- *   running ──► queued, with `next_try_at`     if the cause is temporary and `retry_for` isn't over
+ *   running ──► queued, with `next_try_at`     if the cause is temporary and `retry_for` is not over
  *   running ──► failed                         otherwise
  *   queued  ──► failed, `superseded`           if a newer run is accepted that publishes to the same place
  */
@@ -57,7 +57,7 @@ export function retriesOf(settings: Current<Config>): RetriesOf {
  * Decides what happens after an attempt that has `failed`. Returns either the same record, or one that is
  * queued for the next attempt.
  *
- * For a retry, it's enough if a single destination failed for a temporary reason. Destinations are
+ * For a retry, it is enough if a single destination failed for a temporary reason. Destinations are
  * independent of each other, and those that were published stay published.
  */
 export function afterFailure(

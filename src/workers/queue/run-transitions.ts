@@ -103,7 +103,7 @@ export function returnedRun(record: RunRecord): RunRecord {
   };
 }
 
-/** Applies one of the worker's progress messages. Does nothing if the run isn't in progress. */
+/** Applies one of the worker's progress messages. Does nothing if the run is not in progress. */
 export function progressedRun(record: RunRecord, message: Progress, at: Date): RunRecord {
   const { progress } = record;
   if (record.status !== 'running' || progress === null) return record;
@@ -188,7 +188,7 @@ export function finishedRun(record: RunRecord, result: RunResult, at: Date): Run
 
 /**
  * Looks up when this bundle was done at the destination, which was recorded while the run was in progress.
- * Returns null if it wasn't.
+ * Returns null if it was not.
  */
 function doneAt({ destinations }: RunRecord, result: RunDestination): string | null {
   const found = destinations.find(
@@ -249,7 +249,7 @@ export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunR
 }
 
 /**
- * Ends a cancelled run. `result` is the worker's result, or null if there isn't one because the run never
+ * Ends a cancelled run. `result` is the worker's result, or null if there is not one because the run never
  * started or was aborted. If the run had already succeeded, it remains successful.
  */
 export function cancelledRun(record: RunRecord, result: RunResult | null, at: Date): RunRecord {

@@ -15,13 +15,13 @@ export interface Triggers {
   /**
    * Decides what to do about the job's trigger, and accepts its run if there should be one. This is a single
    * atomic step. No matter how many hosts make the call for the same tick, and even if some of them crash,
-   * only one run is started. The run doesn't need an upload slot, since a pipeline never has more than one
+   * only one run is started. The run does not need an upload slot, since a pipeline never has more than one
    * such run waiting. With `passes`, the trigger is recorded as decided without starting a run. If the last
    * decided tick is later than `latest` (RFC 3339, UTC), it was decided by a host whose clock is fast, and is
    * ignored.
    *
    * Throws `shutting_down`, `queue_unavailable`, or `insufficient_storage`. In that case, the trigger may
-   * have been decided or not, and it's safe to call this again.
+   * have been decided or not, and it is safe to call this again.
    */
   decide(job: TriggeredJob, options?: { passes?: boolean; latest?: string }): Promise<Decision>;
 }
@@ -55,8 +55,8 @@ export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string)
 }
 
 /**
- * Decides what to do about a trigger. A tick doesn't start a run while another one is in progress. A change
- * needs a run that starts after the change. If such a run is already waiting, that's enough, even if the
+ * Decides what to do about a trigger. A tick does not start a run while another one is in progress. A change
+ * needs a run that starts after the change. If such a run is already waiting, that is enough, even if the
  * pipeline is paused or the run waits to be retried. `trigger.lua` does the same.
  */
 export function outcomeOf(

@@ -24,7 +24,7 @@ export interface ScheduledPipeline extends BackgroundTask {
   observer: ScheduleObserver;
 }
 
-/** If a tick hasn't started its run after this long, it counts as missed. */
+/** If a tick has not started its run after this long, it counts as missed. */
 export const graceMs = 60_000;
 /** The sleep is limited because the system clock may be changed in the meantime. */
 const maxSleepMs = 30_000;

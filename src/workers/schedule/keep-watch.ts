@@ -16,11 +16,11 @@ export interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions
 }
 
 /**
- * The polling interval for a source that can't be watched, in milliseconds. Polls are always at least
+ * The polling interval for a source that cannot be watched, in milliseconds. Polls are always at least
  * `settleMs` apart.
  */
 const pollEveryMs = 5_000;
-/** Even a source that is being watched is checked this often, in case a change isn't reported. */
+/** Even a source that is being watched is checked this often, in case a change is not reported. */
 const checkEveryMs = 60_000;
 /** After this many times `settleMs`, a source that keeps changing is logged. */
 const unsettledAfter = 20;
@@ -104,7 +104,7 @@ async function start(
 }
 
 /**
- * Logs that the source can't be watched, but only once, and again when it works. In between, retries
+ * Logs that the source cannot be watched, but only once, and again when it works. In between, retries
  * periodically.
  */
 function failureReporter({

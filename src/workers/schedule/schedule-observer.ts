@@ -8,7 +8,7 @@ import type { Decision, TriggerKind } from '../queue/trigger.ts';
  * only reported once, by the host that decided it, and so is each missed tick.
  */
 export interface ScheduleObserver {
-  /** Called when a pipeline that didn't have this kind of trigger gets one. */
+  /** Called when a pipeline that did not have this kind of trigger gets one. */
   begun(pipeline: { pipelineId: string; kind: TriggerKind }): void;
   decided(trigger: { pipelineId: string; kind: TriggerKind; outcome: Outcome }): void;
   /**
@@ -18,7 +18,7 @@ export interface ScheduleObserver {
   missed(ticks: { pipelineId: string; reason: MissedReason; count: number }): void;
   /** Called when the last decided tick was ignored because it was in the future. */
   ignored(pipelineId: string): void;
-  /** Called when a source is polled because it can't be watched, or when that's no longer necessary. */
+  /** Called when a source is polled because it cannot be watched, or when that is no longer necessary. */
   polled(pipelineId: string, isPolled: boolean): void;
 }
 

@@ -24,14 +24,14 @@ export type SelfStartingPipeline = Pick<PipelineConfig, 'id' | 'source' | 'sched
 /** Starts runs on its own, for schedules and watched sources. */
 export interface Scheduler {
   /**
-   * Replaces the pipelines. If a pipeline's schedule, watch, and source are still the same, it isn't
+   * Replaces the pipelines. If a pipeline's schedule, watch, and source are still the same, it is not
    * interrupted. A new schedule starts with its next tick. Does nothing after `close`.
    */
   update(pipelines: readonly SelfStartingPipeline[]): void;
   /** Returns when the pipeline's next scheduled run is due. null if there is no schedule. */
   nextRun(pipelineId: string): Date | null;
   /**
-   * Stops starting runs, and resolves once nothing is in progress. If it's called again, the second call
+   * Stops starting runs, and resolves once nothing is in progress. If it is called again, the second call
    * waits for the first.
    */
   close(): Promise<void>;
@@ -108,7 +108,7 @@ function settingsOf(pipeline: SelfStartingPipeline | undefined): string {
 
 /**
  * Adds tracing to `triggers`. If a trigger starts a run, its span starts a new trace, and the run becomes
- * part of it. Other triggers don't get a span.
+ * part of it. Other triggers do not get a span.
  */
 function tracedTriggers(triggers: Triggers, tracer: Tracer): Triggers {
   if (!tracer.isOn) return triggers;

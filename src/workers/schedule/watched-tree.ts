@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { lstat, readdir, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
+import { errorMessage } from '../../core/lib/errors.ts';
 
 export interface WatchedTreeOptions {
   /** Called whenever a change is detected. Must not throw. */
@@ -31,9 +32,9 @@ export class WatchedTree {
   readonly #watchDirectory: typeof watch;
   readonly #fileSystemOf: (directory: string) => Promise<number>;
   readonly #watches = new Map<string, Watched>();
-  /** Why the directories aren't being watched, or null if they are. */
+  /** Why the directories are not being watched, or null if they are. */
   #watchFailure: string | null = null;
-  /** Why the tree couldn't be read, or null if it was. */
+  /** Why the tree could not be read, or null if it was. */
   #readFailure: string | null = null;
 
   constructor(root: string, options: WatchedTreeOptions) {
@@ -44,9 +45,9 @@ export class WatchedTree {
   }
 
   /**
-   * Returns the state of the tree. It's a digest of the names, sizes, times, and inodes of all files, and of
-   * the names of all directories. Returns null if the root doesn't exist or can't be read. Each directory is
-   * watched before it's read, so that no change gets lost.
+   * Returns the state of the tree. It is a digest of the names, sizes, times, and inodes of all files, and of
+   * the names of all directories. Returns null if the root does not exist or cannot be read. Each directory
+   * is watched before it is read, so that no change gets lost.
    */
   async read(): Promise<string | null> {
     try {
@@ -64,14 +65,14 @@ export class WatchedTree {
       return state;
     } catch (error) {
       this.#dropBelow(this.#root);
-      this.#readFailure = messageOf(error);
+      this.#readFailure = errorMessage(error);
       return null;
     }
   }
 
   /**
-   * Why the last read failed, or why changes can't be detected and the caller has to poll. null if everything
-   * works.
+   * Why the last read failed, or why changes cannot be detected and the caller has to poll. null if
+   * everything works.
    */
   get failure(): string | null {
     return this.#readFailure ?? this.#watchFailure;
@@ -84,7 +85,7 @@ export class WatchedTree {
 
   close(): void {
     this.#dropBelow(this.#root);
-    // Don't let a late event start another watch.
+    // Do not let a late event start another watch.
     this.#watchFailure = 'closed';
   }
 
@@ -107,7 +108,7 @@ export class WatchedTree {
     } catch (error) {
       // If the directory has just been deleted, we learn about it from its parent. A system limit is
       // permanent.
-      if (!isGone(error)) this.#stopWatching(messageOf(error));
+      if (!isGone(error)) this.#stopWatching(errorMessage(error));
     }
   }
 
@@ -129,8 +130,8 @@ export class WatchedTree {
 }
 
 /**
- * Reads the tree. Throws if the root isn't a readable directory. Ignores anything below it that disappears in
- * the meantime.
+ * Reads the tree. Throws if the root is not a readable directory. Ignores anything below it that disappears
+ * in the meantime.
  */
 async function readTree(
   root: string,
@@ -166,10 +167,6 @@ async function ignoreMissing(work: () => Promise<unknown>): Promise<void> {
   } catch (error) {
     if (!isGone(error)) throw error;
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function isGone(error: unknown): boolean {

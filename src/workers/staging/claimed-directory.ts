@@ -2,14 +2,14 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { createLockedDirectory } from '../../core/lib/directory-lock.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import { closeAll } from '../../core/lib/lifecycle.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
-/** A directory that no other process may use until it's released or this process ends. */
+/** A directory that no other process may use until it is released or this process ends. */
 export interface ClaimedDirectory {
   directory: string;
-  /** Releases the directory. If it's empty, it is deleted. */
+  /** Releases the directory. If it is empty, it is deleted. */
   release(): Promise<void>;
 }
 
@@ -43,8 +43,8 @@ export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory
 }
 
 /**
- * Claims the first directory that isn't in use by another process, and creates it if necessary. Throws system
- * errors.
+ * Claims the first directory that is not in use by another process, and creates it if necessary. Throws
+ * system errors.
  */
 export async function claimDirectory(request: ClaimRequest): Promise<ClaimedDirectory> {
   for (let number = 1; ; number += 1) {
@@ -125,7 +125,7 @@ export async function openScratch(parent: string, clock: Clock): Promise<Scratch
       },
     };
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     throw new WaybillError(
       'config_invalid',
       `server.queue.scratch_directory ${parent} cannot be used: ${why}`,

@@ -17,11 +17,11 @@ export interface ContentBounds {
 
 /**
  * Reads the limits from `server.staging.keep`. By default, a pipeline may keep twice the size of its largest
- * bundle. That's enough for a whole bundle plus the changed files of the next one, even if file sizes are
- * rounded up to whole blocks. For a pipeline that doesn't accept uploads, nothing is kept.
+ * bundle. That is enough for a whole bundle plus the changed files of the next one, even if file sizes are
+ * rounded up to whole blocks. For a pipeline that does not accept uploads, nothing is kept.
  *
  * @param largestBundleOf Returns the size of a pipeline's largest bundle in bytes, or null if the pipeline
- * doesn't accept uploads.
+ * does not accept uploads.
  */
 export function contentBounds(
   { maxBytes, ageMs }: { maxBytes: number | null; ageMs: number },
@@ -39,7 +39,7 @@ export function contentBounds(
 
 /**
  * The disk space that should stay free, as a share of the disk and in bytes. The smaller of the two applies.
- * If there is less, kept files are deleted. Uploads aren't rejected until all of them are gone.
+ * If there is less, kept files are deleted. Uploads are not rejected until all of them are gone.
  */
 const reserveShare = 0.1;
 const reserveBytes = 2 ** 30;
@@ -60,8 +60,8 @@ const lookEveryMs = 1_000;
 
 /**
  * Returns a function to call before each upload. It checks that the disk has as much free space as the
- * readiness check requires. If it doesn't, all kept files are deleted before the upload is rejected. Throws
- * `insufficient_storage`, or `staging_unavailable` if the disk doesn't respond. The disk is checked once per
+ * readiness check requires. If it does not, all kept files are deleted before the upload is rejected. Throws
+ * `insufficient_storage`, or `staging_unavailable` if the disk does not respond. The disk is checked once per
  * second at most. If it fills up in between, uploads fail while they are being written.
  */
 export function roomForUploads({
@@ -74,7 +74,7 @@ export function roomForUploads({
   clock: Clock;
   /** The files kept for later uploads. */
   content: { clear: () => Promise<void> };
-  /** Throws an error if the disk isn't responding, so that uploads fail immediately. */
+  /** Throws an error if the disk is not responding, so that uploads fail immediately. */
   requireAnswers?: () => void;
 }): () => Promise<void> {
   const proved = provedAtMost(clock, lookEveryMs, async () => {

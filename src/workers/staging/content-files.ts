@@ -15,7 +15,7 @@ import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /*
  * A kept file is a hard link to a staged file, at `<pipeline>/<two digits>/<digest>`. Neither of them is ever
- * written to. Since links are created atomically, a crash can't leave a partial file behind. All bytes are
+ * written to. Since links are created atomically, a crash cannot leave a partial file behind. All bytes are
  * hashed again before they are used. Other files in this directory are left alone.
  */
 const fileForm = /^[0-9a-f]{64}$/;
@@ -26,7 +26,7 @@ interface FoundFile {
   digest: Digest;
   size: number;
   /**
-   * The time at which the file was last linked or unlinked, in milliseconds. It's roughly the time of its
+   * The time at which the file was last linked or unlinked, in milliseconds. It is roughly the time of its
    * last use.
    */
   usedAt: number;
@@ -39,7 +39,7 @@ export interface ContentFiles {
   /** Keeps `file` by creating a hard link to it. Throws system errors. */
   link(pipelineId: string, digest: Digest, file: string): Promise<void>;
   /**
-   * Links a kept file to the path `file`. Returns false if there is no such file or it can't be linked.
+   * Links a kept file to the path `file`. Returns false if there is no such file or it cannot be linked.
    * Throws if the disk is full.
    */
   place(pipelineId: string, digest: Digest, file: string): Promise<boolean>;
@@ -99,12 +99,13 @@ async function removeIfEmpty(place: string): Promise<void> {
 const smallFileBytes = 1 << 16;
 const chunkBytes = 1 << 20;
 /**
- * Errors that aren't the file's fault: the process has too many files open, or the machine is out of memory.
+ * Errors that are not the file's fault: the process has too many files open, or the machine is out of memory.
  */
 const passing = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
 
 /**
- * Hashes a file. Returns null if it can't be read. If the error is only temporary or `signal` aborts, throws.
+ * Hashes a file. Returns null if it cannot be read. If the error is only temporary or `signal` aborts,
+ * throws.
  */
 export async function measureFile(
   file: string,
@@ -162,7 +163,7 @@ export interface PipelineCache {
   add(file: { digest: Digest; size: number }, now: number, maxBytes: number): Digest[] | null;
   drop(digest: Digest): void;
   /**
-   * Drops files that haven't been used since `usedAt`, least recently used first. Stops after `limits.files`
+   * Drops files that have not been used since `usedAt`, least recently used first. Stops after `limits.files`
    * of them, or once `limits.bytes` have been freed. Returns the dropped files. Times are in milliseconds.
    */
   expire(usedAt: number, limits: { files: number; bytes?: number }): Digest[];
@@ -171,8 +172,8 @@ export interface PipelineCache {
 const blockBytes = 4096;
 
 /**
- * Returns how much space a file is counted as. That's whole blocks, and at least one, so that there can't be
- * too many empty files either.
+ * Returns how much space a file is counted as. That is whole blocks, and at least one, so that there cannot
+ * be too many empty files either.
  */
 export function roomOf(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;
@@ -227,7 +228,8 @@ export function minRecentlyUsed(): PipelineCache {
     },
     drop,
     expire: (latest, limits) => {
-      const [before, enough] = [bytes, limits.bytes ?? Infinity];
+      const before = bytes;
+      const enough = limits.bytes ?? Infinity;
       return dropWhile((usedAt, gone) => usedAt <= latest && gone < limits.files && before - bytes < enough);
     },
   };

@@ -16,10 +16,10 @@ import {
 } from './content-files.ts';
 
 /**
- * Keeps the files of bundles that were uploaded, by digest, so that producers don't have to upload unchanged
+ * Keeps the files of bundles that were uploaded, by digest, so that producers do not have to upload unchanged
  * files again. Every pipeline has its own files and its own limit. When the limit is reached, the files that
- * haven't been used for the longest time are deleted. Files survive a restart, and belong to one process at a
- * time.
+ * have not been used for the longest time are deleted. Files survive a restart, and belong to one process at
+ * a time.
  */
 export interface ContentStore {
   /** False if no files are kept at all. */
@@ -43,7 +43,7 @@ export interface ContentOptions extends ContentBounds {
   log: Log;
   /** Returns how many bytes have to be freed on a directory's disk. Only replaced in tests. */
   shortage?: (directory: string) => Promise<number>;
-  /** Called before each file is added, to give other work a chance to run. Default: doesn't yield. */
+  /** Called before each file is added, to give other work a chance to run. Default: does not yield. */
   yieldToEventLoop?: YieldToEventLoop;
   /** The disk that `staging` is on. By default, disk calls block the process. */
   disk?: Disk;
@@ -218,7 +218,7 @@ class LinkedContent implements ContentStore {
       void this.#remove(files, pipelineId, gone);
       const link = files.link(pipelineId, file.digest, file.file).catch((error: unknown) => {
         kept.drop(file.digest);
-        // If the disk didn't respond in time, it may still create the link later.
+        // If the disk did not respond in time, it may still create the link later.
         void this.#remove(files, pipelineId, [file.digest]);
         throw error;
       });
@@ -245,7 +245,7 @@ class LinkedContent implements ContentStore {
     await this.#freeSpace().catch((error: unknown) => this.#warn(error));
   }
 
-  /** Deletes the files that haven't been used since `oldest`. */
+  /** Deletes the files that have not been used since `oldest`. */
   async #expire(pipelineId: string, oldest: number): Promise<void> {
     for (;;) {
       const kept = this.#pipelines.get(pipelineId);

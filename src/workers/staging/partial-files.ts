@@ -7,7 +7,7 @@ import { claimDirectory, type ClaimedDirectory, claimLeft, type ClaimRequest } f
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
 /**
- * This process's directory for partial uploads. It's located in `staging`, and only exists as long as there
+ * This process's directory for partial uploads. It is located in `staging`, and only exists as long as there
  * are any. With BullMQ, several processes on the same machine may share `staging`, so each of them has a
  * directory with a number.
  */
@@ -59,7 +59,7 @@ export class PartialDirectory {
     return this.#claimed.files;
   }
 
-  /** Releases the directory. If it's empty, it is deleted. */
+  /** Releases the directory. If it is empty, it is deleted. */
   async close(): Promise<void> {
     await this.#claiming?.catch(() => null);
     await this.#claimed?.release();
@@ -83,14 +83,14 @@ async function restore(claimed: ClaimedDirectory): Promise<Claimed> {
 
 /*
  * Each partial upload consists of two files: its record in `<id>.json`, and the bytes received so far in
- * `<id>.bytes`. They aren't synced to disk. If a power failure corrupts the bytes, they won't match the
+ * `<id>.bytes`. They are not synced to disk. If a power failure corrupts the bytes, they will not match the
  * manifest.
  */
 const recordForm = /^([0-9a-z]{24})\.json$/;
 const ownForm = /^[0-9a-z]{24}\.(json|json\.new|bytes)$/;
 
 interface Recorded extends Omit<NewPartialUpload, 'partial' | 'channel'> {
-  /** Absent in records from earlier versions, which didn't support such archives. */
+  /** Absent in records from earlier versions, which did not support such archives. */
   partial?: NewPartialUpload['partial'];
   /** Absent in records from earlier versions, too. */
   channel?: NewPartialUpload['channel'];
@@ -119,12 +119,12 @@ class PartialFiles {
   /** Moves the files of an earlier process from its directory to this one. */
   async takeOver(from: string): Promise<void> {
     const names = (await readdir(from)).filter((name) => ownForm.test(name));
-    // Move the records last. A record without its bytes would look like it doesn't belong to an upload.
+    // Move the records last. A record without its bytes would look like it does not belong to an upload.
     names.sort((a, b) => Number(recordForm.test(a)) - Number(recordForm.test(b)));
     for (const name of names) await rename(path.join(from, name), path.join(this.#directory, name));
   }
 
-  /** Reads the partial uploads of an earlier process. Deletes files that can't be used. */
+  /** Reads the partial uploads of an earlier process. Deletes files that cannot be used. */
   async restore(): Promise<PartialUpload[]> {
     const names = await readdir(this.#directory);
     const ids = names.flatMap((name) => recordForm.exec(name)?.[1] ?? []);
@@ -179,7 +179,7 @@ class PartialFiles {
   }
 
   async remove(id: string): Promise<void> {
-    // Delete the record last. Without it, the bytes couldn't be identified until the next startup.
+    // Delete the record last. Without it, the bytes could not be identified until the next startup.
     await this.removeBytes(id);
     await rm(this.#path(id, 'json'), { force: true });
   }
@@ -188,7 +188,7 @@ class PartialFiles {
     return path.join(this.#directory, `${id}.${kind}`);
   }
 
-  /** Loads an upload. Returns null if its files are incomplete, so that it can't be continued. */
+  /** Loads an upload. Returns null if its files are incomplete, so that it cannot be continued. */
   async #load(id: string): Promise<PartialUpload | null> {
     try {
       const text = await readFile(this.#path(id, 'json'), 'utf8');

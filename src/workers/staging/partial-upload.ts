@@ -6,7 +6,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 export interface PartialUpload extends NewPartialUpload {
   id: string;
   /**
-   * The number of bytes received. The last one isn't acknowledged until a run is accepted (see `offsetOf`).
+   * The number of bytes received. The last one is not acknowledged until a run is accepted (see `offsetOf`).
    */
   received: number;
   /** The time at which the last byte was received, or else the upload was created. */
@@ -15,7 +15,7 @@ export interface PartialUpload extends NewPartialUpload {
   outcome: PartialOutcome | null;
 }
 
-/** The properties of an upload that are set when it's created. */
+/** The properties of an upload that are set when it is created. */
 export interface NewPartialUpload {
   pipelineId: string;
   /** The id of the token that created the upload. */
@@ -26,10 +26,10 @@ export interface NewPartialUpload {
   rerunFailed: boolean;
   /** The channel to publish to, or null for the current release. */
   channel: string | null;
-  /** The archive's size in bytes, or null if the client hasn't declared it yet. */
+  /** The archive's size in bytes, or null if the client has not declared it yet. */
   length: number | null;
   /**
-   * The digest of the manifest if the archive may leave out files that the server has kept. null if it's
+   * The digest of the manifest if the archive may leave out files that the server has kept. null if it is
    * complete.
    */
   partial: Digest | null;
@@ -47,7 +47,7 @@ export interface PartialOutcome {
 }
 
 /**
- * Returns the offset at which the client should continue. The last byte isn't acknowledged until the run has
+ * Returns the offset at which the client should continue. The last byte is not acknowledged until the run has
  * been accepted. Suppose the queue rejects the upload and the response gets lost: if the client then asked
  * for the offset, it would think that everything went well. This way, it sends the last byte again, which
  * does no harm.
@@ -61,7 +61,7 @@ export function offsetOf({
   return outcome === null ? Math.min(received, length - 1) : length;
 }
 
-/** Returns how much disk space to reserve for the upload. That's the largest size it can reach, in bytes. */
+/** Returns how much disk space to reserve for the upload. That is the largest size it can reach, in bytes. */
 export function reservedBytes({
   length,
   maxBytes,
@@ -84,8 +84,8 @@ export interface Hold {
 export interface Holds {
   /**
    * Locks an upload. If another request has it locked, asks that request to stop and waits for it. Usually,
-   * the client has lost its connection and reconnected, and the server hasn't noticed yet. Throws
-   * `upload_locked` if the other request doesn't stop in time because it's passing the complete archive to
+   * the client has lost its connection and reconnected, and the server has not noticed yet. Throws
+   * `upload_locked` if the other request does not stop in time because it is passing the complete archive to
    * the queue.
    */
   take(id: string): Promise<Hold>;

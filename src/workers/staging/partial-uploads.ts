@@ -37,8 +37,8 @@ const newId = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 24);
 const maxSweepMs = 60_000;
 
 /**
- * Manages uploads whose archives are sent in several requests. They don't occupy a queue slot, and have their
- * own limits. They survive a restart, and are deleted when no request has come in for a while.
+ * Manages uploads whose archives are sent in several requests. They do not occupy a queue slot, and have
+ * their own limits. They survive a restart, and are deleted when no request has come in for a while.
  */
 export class PartialUploads {
   /** The maximum number of concurrent uploads of this kind. 0 disables them. */
@@ -73,7 +73,7 @@ export class PartialUploads {
 
   /**
    * Opens the directory for partial uploads in `staging`, and continues the uploads of earlier processes.
-   * Throws the system error if the directory can't be used.
+   * Throws the system error if the directory cannot be used.
    */
   static async open(options: PartialOptions): Promise<PartialUploads> {
     const directory = await PartialDirectory.open(options.staging, options.clock);
@@ -83,7 +83,7 @@ export class PartialUploads {
   }
 
   /**
-   * Creates an upload. If an empty one with the same token, pipeline, and key exists, it's replaced, since
+   * Creates an upload. If an empty one with the same token, pipeline, and key exists, it is replaced, since
    * the client obviously never received the response. Throws `partial_uploads_full` if there are too many
    * uploads or they take up too much space, and `upload_too_large` if this upload alone does.
    */
@@ -112,7 +112,7 @@ export class PartialUploads {
     return upload;
   }
 
-  /** Returns the upload's current state, or undefined if it's unknown or has been deleted. */
+  /** Returns the upload's current state, or undefined if it is unknown or has been deleted. */
   find(id: string): PartialUpload | undefined {
     return this.#uploads.get(id);
   }
@@ -147,7 +147,7 @@ export class PartialUploads {
     }
   }
 
-  /** Sets an archive's length that wasn't known before. It must not be greater than `maxBytes`. */
+  /** Sets an archive's length that was not known before. It must not be greater than `maxBytes`. */
   async declareLength(id: string, length: number): Promise<void> {
     const upload = this.#get(id);
     upload.length = length;
@@ -180,7 +180,7 @@ export class PartialUploads {
     await this.#directory.files.remove(id);
   }
 
-  /** Returns how many uploads don't have a run yet, and how many bytes they have received. */
+  /** Returns how many uploads do not have a run yet, and how many bytes they have received. */
   stats(): { uploads: number; bytes: number } {
     const unfinished = this.#unfinished();
     const bytes = unfinished.reduce((sum, { received }) => sum + received, 0);
@@ -192,7 +192,7 @@ export class PartialUploads {
     await this.#directory.close();
   }
 
-  /** Returns the uploads that don't have a run yet. */
+  /** Returns the uploads that do not have a run yet. */
   #unfinished(): PartialUpload[] {
     return [...this.#uploads.values()].filter(({ outcome }) => outcome === null);
   }
@@ -221,7 +221,7 @@ export class PartialUploads {
     if (own.length >= maxUploadsPerToken || reserved(own) + bytes > maxBytesPerToken) throw tokenFull();
   }
 
-  /** Returns the error to report when a file of an upload can't be accessed. */
+  /** Returns the error to report when a file of an upload cannot be accessed. */
   #failureOf(id: string, error: unknown): unknown {
     if (errnoOf(error) !== 'ENOENT') return error;
     this.#uploads.delete(id);

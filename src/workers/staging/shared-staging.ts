@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isArchiveName, storeStagedBundle } from '../../core/bundle/shared-archive.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
 import { describeLocation, type StorageLocation } from '../../core/storage/backends.ts';
 import { bytesBody } from '../../core/storage/body.ts';
 import { listedKey } from '../../core/storage/key.ts';
@@ -24,8 +24,8 @@ export interface SharedStaging {
 }
 
 /**
- * Opens shared staging and checks that it can be written to. Throws `config_invalid` if it can't. The storage
- * stays open between uploads. If anything fails, it's opened again the next time.
+ * Opens shared staging and checks that it can be written to. Throws `config_invalid` if it cannot. The
+ * storage stays open between uploads. If anything fails, it is opened again the next time.
  */
 export async function openSharedStaging(
   location: StorageLocation,
@@ -43,7 +43,7 @@ export async function openSharedStaging(
     }
   };
   await using(probe).catch((cause: unknown) => {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     throw new WaybillError(
       'config_invalid',
       `server.staging ${describeLocation(location)} cannot be used: ${why}`,

@@ -9,8 +9,8 @@ import type { ContentStore } from './content-store.ts';
 
 /**
  * Like `stageUpload`, but reuses the files that were kept for this pipeline. Calls `yieldToEventLoop` in
- * between. With `keeps: false`, no files of this upload are kept. With `autoManifest`, an archive doesn't
- * need a manifest. If there isn't enough disk space for the upload, kept files are deleted.
+ * between. With `keeps: false`, no files of this upload are kept. With `autoManifest`, an archive does not
+ * need a manifest. If there is not enough disk space for the upload, kept files are deleted.
  */
 export function stageWithContent(
   content: ContentStore,

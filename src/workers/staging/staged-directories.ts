@@ -9,7 +9,7 @@ import { errnoOf } from '../../core/lib/system-errors.ts';
 export interface StagingArea {
   /**
    * Creates an empty directory for an upload and returns its absolute path. The directory first belongs to
-   * the upload and then to the accepted run. It's deleted along with the run.
+   * the upload and then to the accepted run. It is deleted along with the run.
    */
   create(): Promise<string>;
   /** Deletes a directory that was made by `create`. `staged` is that directory, or a path inside of it. */
@@ -54,7 +54,7 @@ export async function newUploadDirectory(staging: string, disk: Disk = waitingDi
     await disk.makeDirectory(directory);
     return directory;
   } catch (error) {
-    // If the disk didn't respond in time, it may still create the directory later.
+    // If the disk did not respond in time, it may still create the directory later.
     await disk.remove(directory).catch(() => undefined);
     throw error;
   }
@@ -78,7 +78,7 @@ export function uploadDirectoryOf(staging: string, staged: string): string {
 
 /**
  * Deletes all upload directories in `staging`, except for those in `keep`, and resolves with their names.
- * `staging` doesn't have to exist.
+ * `staging` does not have to exist.
  */
 export async function sweepUploadDirectories(
   staging: string,

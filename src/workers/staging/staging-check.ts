@@ -22,9 +22,9 @@ export async function proveStaging(directory: string): Promise<void> {
 }
 
 /**
- * Checks that there is enough free space for uploads on the directory's disk. If the directory doesn't exist
- * yet, uses its nearest parent that does. Throws `insufficient_storage` if there isn't, and
- * `staging_unavailable` if the free space can't be determined.
+ * Checks that there is enough free space for uploads on the directory's disk. If the directory does not exist
+ * yet, uses its nearest parent that does. Throws `insufficient_storage` if there is not, and
+ * `staging_unavailable` if the free space cannot be determined.
  */
 export async function proveRoom(directory: string): Promise<void> {
   try {
@@ -35,7 +35,7 @@ export async function proveRoom(directory: string): Promise<void> {
 }
 
 /**
- * Returns how many bytes are free on the directory's disk. If the directory doesn't exist yet, uses its
+ * Returns how many bytes are free on the directory's disk. If the directory does not exist yet, uses its
  * nearest parent that does. Throws system errors.
  */
 export async function freeBytes(directory: string): Promise<number> {
@@ -83,7 +83,7 @@ interface Proof {
 
 /**
  * Converts an error that happened during staging to one for the client: `insufficient_storage` if the disk is
- * full, and `staging_unavailable` if staging doesn't work. All other errors are returned as they are.
+ * full, and `staging_unavailable` if staging does not work. All other errors are returned as they are.
  */
 export function stagingFailure(error: unknown): unknown {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -104,7 +104,7 @@ function stagingFull(cause?: unknown): WaybillError {
   });
 }
 
-/** Mentions the reason, but not the path, since clients aren't supposed to see it. Both are logged. */
+/** Mentions the reason, but not the path, since clients are not supposed to see it. Both are logged. */
 function unavailable(reason: string, cause: unknown): WaybillError {
   return new WaybillError('staging_unavailable', `uploads cannot be staged: ${reason}`, {
     cause,

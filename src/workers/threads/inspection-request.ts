@@ -19,7 +19,7 @@ import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
  * A request to read what is published at a destination: one page of a catalog, the differences between two
- * releases, or a check of the published bytes against the catalog. It doesn't write anything. A catalog can
+ * releases, or a check of the published bytes against the catalog. It does not write anything. A catalog can
  * have half a million outputs, so this is handled on a thread, and the request is plain data.
  */
 export type InspectionRequest = RequestTarget & (CatalogQuestion | CompareQuestion | { kind: 'verify' });

@@ -47,14 +47,14 @@ export interface ThreadStats {
   replaced: number;
 }
 
-// Publications don't load whole files into memory. If a thread needs more than this, it has a bug, which must
-// not take down the daemon.
+// Publications do not load whole files into memory. If a thread needs more than this, it has a bug, which
+// must not take down the daemon.
 const defaultLimits: ResourceLimits = { maxOldGenerationSizeMb: 512 };
 const idleTimeoutMs = 60_000;
 // Threads send signs of life from their event loop, and no publication blocks the event loop for this long.
 const defaultSilenceMs = 120_000;
 
-/** Creates a pool of threads that publish. If a run doesn't complete, the notifiers are informed. */
+/** Creates a pool of threads that publish. If a run does not complete, the notifiers are informed. */
 export function workerPool(options: WorkerPoolOptions): WorkerPool {
   const pool = new ThreadPool<PublishJob, JobResult>(options, 'publish');
   const process = withinTimeout(options, (job, context) => pool.process(job, context));
@@ -80,17 +80,17 @@ function withinTimeout({ clock, configOf }: WorkerPoolOptions, process: JobProce
 }
 
 /**
- * Runs jobs on threads, so that hashing and compression don't slow down HTTP requests, and one crashing
- * thread doesn't affect the others.
+ * Runs jobs on threads, so that hashing and compression do not slow down HTTP requests, and one crashing
+ * thread does not affect the others.
  *
- * If a thread throws, exits, runs out of memory, or can't be loaded, its job fails with `worker_failed`, and
+ * If a thread throws, exits, runs out of memory, or cannot be loaded, its job fails with `worker_failed`, and
  * the next job gets a new thread. To abort a job, the thread is first sent a message, so that the core can
  * stop cleanly and release its lease. If that takes longer than `graceMs`, the thread is terminated and the
  * job fails with `aborted`. If a thread hangs, it no longer sends signs of life. It is then terminated after
  * `silenceMs`, and its job fails with `worker_failed`.
  *
  * A single pipeline can use all threads except for one. That way, if its server is stuck, there is still a
- * thread left for other pipelines. This doesn't work if the pool has only one thread.
+ * thread left for other pipelines. This does not work if the pool has only one thread.
  */
 export class ThreadPool<Job extends ThreadJob, Result> {
   readonly #options: WorkerPoolOptions & { silenceMs: number };
@@ -176,7 +176,7 @@ interface JobContext {
   onProgress: (progress: JobProgress) => void;
 }
 
-/** Notifies about runs that didn't complete. Destinations that failed are already reported by the thread. */
+/** Notifies about runs that did not complete. Destinations that failed are already reported by the thread. */
 function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcessor): JobProcessor {
   return async (job, context) => {
     try {

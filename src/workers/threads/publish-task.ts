@@ -27,7 +27,7 @@ export interface ThreadData {
 
 /**
  * Returns the function that runs on a worker thread and handles one task at a time. Every task comes with the
- * daemon's current configuration, so that the thread doesn't use a different one. Secrets are read again for
+ * daemon's current configuration, so that the thread does not use a different one. Secrets are read again for
  * each job, so if one is rotated, it takes effect immediately.
  */
 export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
@@ -61,9 +61,9 @@ export async function threadContext(
 
 /**
  * Publishes a staged bundle, or the contents of the pipeline's source, to all destinations of the pipeline.
- * With `dryRun`, the publication is only planned. If destinations fail, that's part of the result and doesn't
- * throw. Throws `pipeline_not_found`, `channel_not_found`, or `config_invalid` if this process and the one
- * that accepted the job have different configurations. Also throws if the bundle can't be read.
+ * With `dryRun`, the publication is only planned. If destinations fail, that is part of the result and does
+ * not throw. Throws `pipeline_not_found`, `channel_not_found`, or `config_invalid` if this process and the
+ * one that accepted the job have different configurations. Also throws if the bundle cannot be read.
  */
 export async function processJob(
   job: PublishJob,

@@ -20,7 +20,7 @@ export interface PublishingPoolOptions {
   clock: Clock;
   log: Log;
   /**
-   * Reports whether debug messages are logged. This is checked when a task starts, and its thread doesn't
+   * Reports whether debug messages are logged. This is checked when a task starts, and its thread does not
    * send them otherwise.
    */
   verbose: () => boolean;
@@ -52,8 +52,8 @@ export class PublishingThreads {
   /** Has `max_concurrency` threads. */
   readonly #publishing: WorkerPool;
   /**
-   * Has as many threads as there are for publishing, but at least two. They don't change anything or send any
-   * events.
+   * Has as many threads as there are for publishing, but at least two. They do not change anything or send
+   * any events.
    */
   readonly #planning: WorkerPool;
   readonly #releases: ReleasesPool;
@@ -67,7 +67,7 @@ export class PublishingThreads {
     this.#publishing = workerPool(poolOptions(options, { dryRun: false }));
     this.#planning = workerPool({ ...readOnly, threads: Math.max(2, readOnly.threads) });
     this.#releases = releasesPool(options);
-    this.#inspections = answeringPool(readOnly, 'looks', 'catalogs');
+    this.#inspections = answeringPool(readOnly, 'inspections', 'catalogs');
   }
 
   /** Publishes. Throws the same errors as `ThreadPool.process`. */
@@ -130,8 +130,8 @@ function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boole
 }
 
 /**
- * The outcome of a request. If a request is refused, the caller gets the error. For the thread, it's just
- * another answer, so it isn't logged as a failure.
+ * The outcome of a request. If a request is refused, the caller gets the error. For the thread, it is just
+ * another answer, so it is not logged as a failure.
  */
 export type AnswerOutcome<Answer> = { answer: Answer } | { refused: ErrorRecord };
 

@@ -10,7 +10,7 @@ import {
   destinationNamed,
   type ListedPath,
   listReleases,
-  placeOf,
+  openBundlePath,
   requireReleasesLayout,
 } from '../../core/releases/bundle-place.ts';
 import { compareNamed, type PlaceChoice, showRelease } from '../../core/releases/details.ts';
@@ -42,7 +42,7 @@ interface Asked extends TraceContext {
 
 export interface Activation {
   release: string;
-  /** `rollback` keeps the previous release from automatically becoming current again. `promote` doesn't. */
+  /** `rollback` keeps the previous release from automatically becoming current again. `promote` does not. */
   verb: 'promote' | 'rollback';
   dryRun: boolean;
 }
@@ -85,7 +85,7 @@ export async function answerReleases(
           paths: await tidyDestination(context, root, destination, { dryRun: false, path }),
         };
       }
-      const place = await placeOf(root, destination, named);
+      const place = await openBundlePath(root, destination, named);
       const owner = { pipelineId, destinationId };
       const switched = await switchAt(context, owner, place, request);
       if (destination.rootIndex) await refreshIndex(context, root, { owner, destination }, place, request);
@@ -134,7 +134,7 @@ async function refreshIndex(
 }
 
 /**
- * Reports whether it makes sense to try the switch again. That's safe, because the current release doesn't
+ * Reports whether it makes sense to try the switch again. That is safe, because the current release does not
  * change until it succeeds.
  */
 function isPassing(error: unknown): boolean {

@@ -7,7 +7,7 @@ export interface RunSettings extends Current<Config> {
   /** Replaces the configuration. Runs that are already in progress keep using the old one. */
   adopt(config: Config): void;
   /**
-   * Returns the configuration for a run of this pipeline that starts now. It doesn't include any other
+   * Returns the configuration for a run of this pipeline that starts now. It does not include any other
    * pipelines. If the pipeline has been removed, uses its last settings, since there may be runs that were
    * already accepted. If this process has never heard of the pipeline, the configuration has no pipelines at
    * all.
@@ -45,7 +45,7 @@ export function queueSettings(settings: RunSettings) {
 
 /**
  * Returns how many uploads and waiting runs a pipeline may currently have, or null if the only limit is
- * `queue_size`. If it's a share of `queue_size`, it is rounded down, but never to less than 1. By default, a
+ * `queue_size`. If it is a share of `queue_size`, it is rounded down, but never to less than 1. By default, a
  * pipeline has to leave a quarter of `queue_size` for other pipelines, if there are any.
  */
 export function maxWaitingOf(settings: Current<Config>): (pipelineId: string) => number | null {

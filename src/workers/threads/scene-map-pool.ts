@@ -13,7 +13,7 @@ import type { SceneMapRequest } from './scene-map-task.ts';
 export interface SceneMapPool {
   /**
    * Checks a scene map and resolves with the report as JSON text. Throws `server_busy` if it takes longer
-   * than `limitMs`, `invalid_request` if the transcript can't be read, or `worker_failed`.
+   * than `limitMs`, `invalid_request` if the transcript cannot be read, or `worker_failed`.
    */
   check(request: SceneMapRequest): Promise<string>;
   close(): Promise<void>;
@@ -33,7 +33,7 @@ export interface SceneMapPoolOptions extends Pick<
 
 export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitMs): SceneMapPool {
   const { env, clock, log, workerFile: file = publishThread } = options;
-  // Tasks always come with a configuration, but this one doesn't need any.
+  // Tasks always come with a configuration, but this one does not need any.
   const config = { ...options.config, pipelines: [] };
   const pool = new ThreadPool<SceneMapRequest, AnswerOutcome<string>>(
     {
@@ -45,7 +45,7 @@ export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitM
       limits,
       data: { env: { ...env }, dryRun: true },
       configOf: () => config,
-      // While it works on a document, the thread can't receive messages. There's no point in asking it to
+      // While it works on a document, the thread cannot receive messages. There is no point in asking it to
       // stop.
       graceMs: 0,
       notify: () => undefined,

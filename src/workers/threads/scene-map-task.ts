@@ -9,7 +9,7 @@ import { answerTask, type ThreadJob, type ThreadOutcome, type ThreadTask } from 
 /** A request to check a scene map. */
 export interface SceneMapRequest extends ThreadJob {
   file: NamedBytes;
-  /** The transcript. If it's null, segments aren't checked. */
+  /** The transcript. If it is null, segments are not checked. */
   transcript: NamedBytes | null;
   /** True to skip the rules about content. */
   schemaOnly: boolean;
@@ -23,8 +23,8 @@ export interface NamedBytes {
 }
 
 /**
- * Checks a scene map on a thread. Returns the report as JSON text, so that the main thread doesn't have to
- * serialize a long report. If the transcript can't be read, rejects with `invalid_request`.
+ * Checks a scene map on a thread. Returns the report as JSON text, so that the main thread does not have to
+ * serialize a long report. If the transcript cannot be read, rejects with `invalid_request`.
  */
 export async function sceneMapTask(
   task: ThreadTask<SceneMapRequest>,

@@ -20,9 +20,9 @@ import {
 export interface SupervisionOptions {
   clock: Clock;
   log: Log;
-  /** If an aborted job hasn't stopped after this many milliseconds, its thread is terminated. */
+  /** If an aborted job has not stopped after this many milliseconds, its thread is terminated. */
   graceMs: number;
-  /** If a thread hasn't sent anything for this many milliseconds, it's terminated. */
+  /** If a thread has not sent anything for this many milliseconds, it is terminated. */
   silenceMs: number;
   /** Returns the configuration for a run of this pipeline that starts now. Must be plain data. */
   configOf: (pipelineId: string) => Config;
@@ -30,7 +30,7 @@ export interface SupervisionOptions {
   verbose?: () => boolean;
   /** Receives publication events for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Receives the spans recorded by the thread. If absent, it doesn't record any. */
+  /** Receives the spans recorded by the thread. If absent, it does not record any. */
   onSpan?: (span: FinishedSpan) => void;
 }
 
@@ -52,8 +52,8 @@ interface SupervisedTask<Job extends ThreadJob> {
 
 /**
  * Supervises a thread while it works on a task: forwards its messages, and terminates it if necessary. When a
- * job is aborted, the thread gets a message first and is terminated after `graceMs`. If the thread doesn't
- * send any signs of life, it's terminated after `silenceMs`.
+ * job is aborted, the thread gets a message first and is terminated after `graceMs`. If the thread does not
+ * send any signs of life, it is terminated after `silenceMs`.
  */
 export function supervise<Job extends ThreadJob>(
   job: Job,
@@ -165,7 +165,7 @@ const firstSignMs = 120_000;
 
 /**
  * Detects whether a thread that has a task hangs, in which case `giveUp` is called once. A thread hangs if
- * its first sign of life takes longer than two minutes, or if there isn't another one for `silenceMs`
+ * its first sign of life takes longer than two minutes, or if there is not another one for `silenceMs`
  * milliseconds after that. Stops when `signal` aborts.
  */
 function watchForSigns({

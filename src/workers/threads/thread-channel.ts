@@ -3,6 +3,7 @@ import type { Config } from '../../core/config/config.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { isRecord } from '../../core/lib/json-document.ts';
 import type { LineLevel, Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { type FinishedSpan, noTracer, recordingTracer, type Tracer } from '../../core/tracing/span.ts';
@@ -58,18 +59,18 @@ export type ThreadMessage =
 
 /** Checks that a value received from a thread is a valid message. */
 export function isThreadMessage(message: unknown): message is ThreadMessage {
-  if (!isObject(message)) return false;
+  if (!isRecord(message)) return false;
   switch (message['type']) {
     case 'alive':
       return true;
     case 'progress':
       return Array.isArray(message['progress']) && message['progress'].every(isProgress);
     case 'occurrence':
-      return isObject(message['occurrence']);
+      return isRecord(message['occurrence']);
     case 'span':
       return isFinishedSpan(message['span']);
     case 'log':
-      return isObject(message['fields']);
+      return isRecord(message['fields']);
     default:
       return false;
   }
@@ -83,11 +84,7 @@ const progressTypes = {
 } satisfies Record<JobProgress['type'], true>;
 
 function isProgress(value: unknown): boolean {
-  return isObject(value) && Object.hasOwn(progressTypes, String(value['type']));
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
+  return isRecord(value) && Object.hasOwn(progressTypes, String(value['type']));
 }
 
 export interface ThreadWork {
@@ -96,7 +93,7 @@ export interface ThreadWork {
   /** Writes to the daemon's log, which adds the run's id. */
   log: Log;
   /**
-   * Passes an event to the daemon for delivery. A run doesn't wait for its events to be delivered: it ends
+   * Passes an event to the daemon for delivery. A run does not wait for its events to be delivered: it ends
    * when its bundle is published.
    */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
@@ -104,7 +101,7 @@ export interface ThreadWork {
 }
 
 /**
- * The interval at which progress is sent. It's short enough to go unnoticed, but every message wakes up the
+ * The interval at which progress is sent. It is short enough to go unnoticed, but every message wakes up the
  * main thread.
  */
 const progressEveryMs = 50;
@@ -140,7 +137,7 @@ export async function answerTask<Job extends ThreadJob, Result>(
   };
   const signs = clock.every(aliveEveryMs, () => post({ type: 'alive' }));
   try {
-    // If an event doesn't have its own span, it belongs to the run's span.
+    // If an event does not have its own span, it belongs to the run's span.
     const notify: ThreadWork['notify'] = (occurrence, trace = traceOf(job)) =>
       post({ type: 'occurrence', occurrence, trace });
     const tracer = traced ? relayedTracer(clock, (span) => post({ type: 'span', span })) : noTracer;
@@ -156,9 +153,9 @@ export async function answerTask<Job extends ThreadJob, Result>(
 
 /**
  * Collects progress messages and sends them in batches, in order. A batch is sent `everyMs` after its first
- * message, or when `flush` is called. When a destination is done, everything is sent right away, so that it's
- * part of the run's record even if the thread crashes. If several messages in a row report bytes for the same
- * destination, they are combined.
+ * message, or when `flush` is called. When a destination is done, everything is sent right away, so that it
+ * is part of the run's record even if the thread crashes. If several messages in a row report bytes for the
+ * same destination, they are combined.
  */
 export function batchProgress(
   clock: Clock,
@@ -185,14 +182,14 @@ export function batchProgress(
     if (progress.type === 'bytes' && last?.type === 'bytes' && last.destinationId === progress.destinationId)
       held[held.length - 1] = { ...last, count: last.count + progress.count };
     else held.push(progress);
-    // A publication may be blocking the event loop, in which case timers don't fire.
+    // A publication may be blocking the event loop, in which case timers do not fire.
     if (progress.type === 'done' || clock.monotonic() - heldSince >= everyMs) flush();
   };
   return { onProgress, flush };
 }
 
 /**
- * Converts log fields to plain data. Functions and classes can't be sent to another thread, and errors would
+ * Converts log fields to plain data. Functions and classes cannot be sent to another thread, and errors would
  * lose their codes.
  */
 function plainFields(fields: object): object {
@@ -212,14 +209,14 @@ function plainError(error: Error): object {
  */
 
 /**
- * Creates the tracer of a thread. The parent of every span is the run, so it isn't up to the thread to decide
- * which traces are sampled.
+ * Creates the tracer of a thread. The parent of every span is the run, so it is not up to the thread to
+ * decide which traces are sampled.
  */
 function relayedTracer(clock: Clock, send: (span: FinishedSpan) => void): Tracer {
   return recordingTracer({ clock, report: send, samples: () => false });
 }
 
-/** Checks that a value received from a thread is a span that's safe to export. */
+/** Checks that a value received from a thread is a span that is safe to export. */
 function isFinishedSpan(value: unknown): value is FinishedSpan {
   if (typeof value !== 'object' || value === null) return false;
   const { name, traceId, spanId, startedAt, endedAt, attributes } = value as Partial<FinishedSpan>;

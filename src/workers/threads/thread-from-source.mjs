@@ -1,6 +1,6 @@
-// Threads don't inherit the hooks of tsx. This file is preloaded before `thread.ts` when waybill runs from
-// source, and isn't part of the build.
+// Threads do not inherit the hooks of tsx. This file is preloaded before `thread.ts` when waybill runs from
+// source, and is not part of the build.
 import { register } from 'tsx/esm/api';
 
 register();
-export const { publish, releases, looks, sceneMaps } = await import('./thread.ts');
+export const { inspections, publish, releases, sceneMaps } = await import('./thread.ts');

@@ -49,5 +49,5 @@ function releasesTask({
 const data = workerData as ThreadData;
 export const publish = publishTask(data);
 export const releases = releasesTask(data);
-export const looks = inspectionTask(data);
+export const inspections = inspectionTask(data);
 export const sceneMaps = sceneMapTask;

@@ -12,7 +12,7 @@ import { within } from '../../../src/core/storage/wrappers/within.ts';
 import {
   contextWith,
   destinationOf,
-  litter,
+  leftovers,
   otherOwner,
   publishTo,
   put,
@@ -101,7 +101,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(await runRepair(), [{ repaired: all, unrepaired: [], error: null }]);
     t.match(await check(), [{ differing: { length: 0 }, interrupted: false, error: null }]);
     const files = await snapshot(web);
-    t.same(litter(files), []);
+    t.same(leftovers(files), []);
     files.delete('bundle/.publisher.json');
     t.same(files, before, 'byte for byte as published');
     const state = await stateOf(web);

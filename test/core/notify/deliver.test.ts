@@ -44,6 +44,6 @@ t.test('aborting the signal ends an attempt immediately, and the signal of the s
   const sink: Sink = { concurrency: 1, timeoutMs: 60_000, send, close: async () => undefined };
   const sent = deliver(sink, event, { clock: systemClock, signal: life.signal, stopping, policy });
   life.abort();
-  t.match(await sent, { delivered: false, reason: 'there was no time left for it', isTemporary: true });
+  t.match(await sent, { delivered: false, reason: 'the notifier was stopping', isTemporary: true });
   t.ok(received?.aborted);
 });

@@ -2,8 +2,8 @@ import t from 'tap';
 import {
   decisionRecord,
   Decisions,
-  placeOf,
   refuseOtherDecision,
+  targetLabel,
 } from '../../../src/core/publish/plan-file.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import type { Decided } from '../../../src/core/publish/publish-request.ts';
@@ -44,7 +44,7 @@ for (const flavour of ['files', 'objects'] as const)
       await publishTo(root, { files: { 'a.txt': 'old' } });
       const decisions = new Decisions();
       await publish(root, true, (decided) => decisions.add(decisionRecord(decided)));
-      const written = new Map(decisions.all().map((record) => [placeOf(record), record]));
+      const written = new Map(decisions.all().map((record) => [targetLabel(record), record]));
       const check = (decided: Decided): void => refuseOtherDecision(written, decisionRecord(decided));
       let isQuick = true;
       const raced: Storage = {

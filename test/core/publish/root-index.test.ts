@@ -13,6 +13,7 @@ import type { Storage } from '../../../src/core/storage/storage.ts';
 import { stepsOf, withoutIds } from '../../faults/steps.ts';
 import { distinctKinds, type Fault, type FaultLog, withFaults } from '../../faults/with-faults.ts';
 import {
+  catalogMismatches,
   contextWith,
   destinationOf,
   newWorld,
@@ -21,7 +22,6 @@ import {
   snapshot,
   stateOf,
   testClock,
-  untruths,
   type World,
   worldKinds,
 } from '../../faults/world.ts';
@@ -157,11 +157,11 @@ async function wrongAfter(world: World, walked: Walked, fault: Fault): Promise<s
     rerun.status === 'ok' &&
     deadIn(files).length === 0 &&
     litterIn(files).length === 0 &&
-    (await untruths(stand.web, '')).length === 0 &&
+    (await catalogMismatches(stand.web, '')).length === 0 &&
     names.every((name) => files.has(name)) &&
     JSON.stringify(pathsIn(files).toSorted()) === JSON.stringify(walked.paths);
   if (!isWhole)
-    wrong.push(`the rerun: ${JSON.stringify({ rerun, listed: pathsIn(files), litter: litterIn(files) })}`);
+    wrong.push(`the rerun: ${JSON.stringify({ rerun, listed: pathsIn(files), leftovers: litterIn(files) })}`);
   await world.drop?.();
   return wrong;
 }

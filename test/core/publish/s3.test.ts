@@ -11,13 +11,13 @@ import type { Storage } from '../../../src/core/storage/storage.ts';
 import { withRetry } from '../../../src/core/storage/wrappers/with-retry.ts';
 import {
   bundleOf,
+  catalogMismatches,
   contextWith,
   destinationOf,
   type Files,
   owner,
   put,
   snapshot,
-  untruths,
 } from '../../faults/world.ts';
 import { locationOf, secretsOf, startOwnRadosgw } from '../../services/radosgw.ts';
 import { startS3Proxy } from '../../services/s3-proxy.ts';
@@ -135,7 +135,7 @@ t.test('a replacement and the cleanup of a failure delete only recorded objects'
     ['p/bundle/d', 'p/bundle/e'],
     'objects that it created, or may have created',
   );
-  t.same(await untruths(storage), []);
+  t.same(await catalogMismatches(storage), []);
   proxy.judge = () => 'pass';
   t.equal((await publish(location, { a: '2', c: '2', d: '3', e: '3' })).error, null);
 
@@ -219,7 +219,11 @@ t.test(
       action: 'error',
       error: { code: 'storage_denied', message: /b\/c/, hint: /docs\/s3\.md/ },
     });
-    t.same(await untruths(await open(location, writer)), [], 'the state does not cover overwritten files');
+    t.same(
+      await catalogMismatches(await open(location, writer)),
+      [],
+      'the state does not cover overwritten files',
+    );
 
     await server.client().send(new DeleteBucketPolicyCommand({ Bucket: bucket }));
     await policy(allow(['s3:ListBucket', ...objects], [arn, `${arn}/*`]));
@@ -240,7 +244,7 @@ t.test('a server that becomes unreachable midway is reported, and the next run f
   t.match(failed, { action: 'error', error: { retryable: true } });
   proxy.judge = () => 'pass';
   await server.restart();
-  t.same(await untruths(await open(location)), []);
+  t.same(await catalogMismatches(await open(location)), []);
   t.equal((await publish(location, { a: '2', b: '2', c: '2', d: '2' })).error, null);
   t.match(await publish(location, { a: '2', b: '2', c: '2', d: '2' }), { action: 'skip_same' });
 });

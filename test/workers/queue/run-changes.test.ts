@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { cursorOf, placeOf, RunChanges } from '../../../src/workers/queue/run-changes.ts';
+import { formatCursor, parseCursor, RunChanges } from '../../../src/workers/queue/run-changes.ts';
 import { acceptedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { howMany } from '../../support/sampling.ts';
 
@@ -34,7 +34,7 @@ t.test('a polling reader sees the newest change of every run (property)', async 
         if (page === null) return missed;
         if (missed) return false;
         for (const { record } of page.changes) seen.set(record.run_id, record);
-        revision = placeOf(page.cursor)?.revision ?? NaN;
+        revision = parseCursor(page.cursor)?.revision ?? NaN;
         return page.changes.length <= most && (page.more || same(seen, newest));
       };
       for (const { kind, run } of steps) {
@@ -73,7 +73,7 @@ t.test('one page examines at most a thousand changes, and the next continues the
     };
     const page = changes.after(revision, { limit: 10, wants });
     t.ok(looks <= 1_000);
-    revision = placeOf(page?.cursor ?? '')?.revision ?? NaN;
+    revision = parseCursor(page?.cursor ?? '')?.revision ?? NaN;
     more = page?.more ?? false;
     t.equal(page?.changes.length, more ? 0 : 1);
   }
@@ -92,9 +92,9 @@ t.test('accepts existing revisions, with gaps for removed runs', async (t) => {
   );
   t.same(changes.after(42, all), { changes: [], cursor: 'abcdefgh-50', more: false });
   t.equal(changes.after(51, all), null, 'after its time');
-  t.same(placeOf(cursorOf({ epoch: 'abcdefgh', revision: 42 })), { epoch: 'abcdefgh', revision: 42 });
+  t.same(parseCursor(formatCursor({ epoch: 'abcdefgh', revision: 42 })), { epoch: 'abcdefgh', revision: 42 });
   for (const text of ['', '-1', 'abcdefgh-', 'abcdefgh-1x', 'ABCDEFGH-1', 'abc-1', 'abcdefgh--1'])
-    t.equal(placeOf(text), null, text);
+    t.equal(parseCursor(text), null, text);
 });
 
 function same(a: ReadonlyMap<string, object>, b: ReadonlyMap<string, object>): boolean {

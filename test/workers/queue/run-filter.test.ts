@@ -20,8 +20,8 @@ const record: RunRecord = acceptedRun(
 
 function isListed(filter: RunFilter): boolean {
   const page = new PageOfRuns(10, filter);
-  page.isFull(record);
-  return page.page().runs.length === 1;
+  page.add(record);
+  return page.result().runs.length === 1;
 }
 
 t.test('finds a run by its publisher and its trigger', async (t) => {
@@ -30,8 +30,8 @@ t.test('finds a run by its publisher and its trigger', async (t) => {
   t.notOk(isListed({ text: 'karst grace' }), 'all words must occur');
   const unsigned: RunRecord = { ...record, revision: null, published_by: null };
   const page = new PageOfRuns(10, { text: 'null' });
-  page.isFull(unsigned);
-  t.equal(page.page().runs.length, 0, 'missing facts have no text');
+  page.add(unsigned);
+  t.equal(page.result().runs.length, 0, 'missing facts have no text');
 });
 
 t.test('a period includes its start and its end', async (t) => {

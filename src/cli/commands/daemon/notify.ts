@@ -1,5 +1,6 @@
 import { notifiersOf } from '../../../core/config/secret-references.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { deliver, type Delivery } from '../../../core/notify/deliver.ts';
 import { type Event, eventOf } from '../../../core/notify/event.ts';
 import { newEventId } from '../../../core/notify/event-id.ts';
@@ -7,7 +8,7 @@ import { type NotifierConfig, type OpenNotifier, openNotifiers } from '../../../
 import { testOccurrence } from '../../../core/publish/results/occurrences.ts';
 import { columns } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { isObject, openOperator, type Operator } from '../../setup/operator.ts';
+import { openOperator, type Operator } from '../../setup/operator.ts';
 import { type CommandContext, setUp, unknownName } from '../../setup/set-up.ts';
 import type { notifyTestCommand, undeliveredCommand } from './commands.ts';
 
@@ -36,7 +37,9 @@ export async function notifyTest(
     notifierId: config.id,
     kind: config.kind,
     eventId: event.id,
-    ...{ delivered: delivery.delivered, reason: delivery.reason, ms },
+    delivered: delivery.delivered,
+    reason: delivery.reason,
+    ms,
   }));
   output.result('notify-test', { delivered, notifiers: results, warnings: all }, () => {
     const { style } = output;
@@ -203,9 +206,9 @@ function aboutOf({
 }
 
 function isUndelivered(body: unknown): body is UndeliveredAnswer {
-  return isObject(body) && typeof body['notifier_id'] === 'string' && Array.isArray(body['events']);
+  return isRecord(body) && typeof body['notifier_id'] === 'string' && Array.isArray(body['events']);
 }
 
 function isRedelivered(body: unknown): body is Redelivered {
-  return isObject(body) && typeof body['delivered'] === 'number' && Array.isArray(body['failed']);
+  return isRecord(body) && typeof body['delivered'] === 'number' && Array.isArray(body['failed']);
 }

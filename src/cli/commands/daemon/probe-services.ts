@@ -40,7 +40,9 @@ export async function tryNotifier(
 ): Promise<string> {
   const warnings: string[] = [];
   const found = await sinkKindOf(notifier).reach(notifier, {
-    ...{ clock, secrets, log: silentLog },
+    clock,
+    secrets,
+    log: silentLog,
     neededBy: `notifier "${notifier.id}"`,
     warn: ({ message }) => void warnings.push(message),
     signal,

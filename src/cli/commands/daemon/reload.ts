@@ -1,7 +1,8 @@
 import type { ReloadReport } from '../../../core/config/config-changes.ts';
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { columns } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { isObject, openOperator } from '../../setup/operator.ts';
+import { openOperator } from '../../setup/operator.ts';
 import type { reloadCommand } from './commands.ts';
 
 type ReloadOptions = OptionsFor<typeof reloadCommand>;
@@ -35,5 +36,5 @@ type ReloadAnswer = Omit<ReloadReport, 'restartNeeded'> & { restart_needed: stri
 
 function isReport(body: unknown): body is ReloadAnswer {
   const lists = ['added', 'changed', 'removed', 'restart_needed', 'warnings'];
-  return isObject(body) && lists.every((name) => Array.isArray(body[name]));
+  return isRecord(body) && lists.every((name) => Array.isArray(body[name]));
 }

@@ -214,7 +214,10 @@ export function configurationText(settings: PublishSettings): string {
     `  - id: ${JSON.stringify(pipelineId)}`,
     '    source:',
     ...entries('      ', {
-      ...{ backend: 'local', path: directory, id: pipelineId, manifest: 'auto' },
+      backend: 'local',
+      path: directory,
+      id: pipelineId,
+      manifest: 'auto',
       include: include.length === 0 ? undefined : include,
       exclude: exclude.length === 0 ? undefined : exclude,
       links: links === 'refuse' ? undefined : links,
@@ -255,7 +258,9 @@ type DestinationChoices = Pick<
 
 function common({ releases, channel, index, maxRate, url, channelUrl }: DestinationChoices): object {
   return {
-    ...{ mapping: 'fixed', workflow: 'replacement', outputs: { index: indexSettings[index] } },
+    mapping: 'fixed',
+    workflow: 'replacement',
+    outputs: { index: indexSettings[index] },
     layout: releases ? 'releases' : undefined,
     releases:
       channel === undefined ? undefined : { channels: { [channel]: { public_base_url: channelUrl } } },

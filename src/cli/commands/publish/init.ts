@@ -5,7 +5,7 @@ import path from 'node:path';
 import { parseConfig } from '../../../core/config/load-config.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
-import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
+import { errorMessage, type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { initCommand } from './commands.ts';
 import {
@@ -181,9 +181,6 @@ function unwritable(file: string, error: unknown): WaybillError {
     EROFS: ['the file system is read-only', 'name another path'],
     ENOSPC: ['no space is left', 'free disk space, or name another path'],
   };
-  const [reason, hint] = reasons[code] ?? [
-    error instanceof Error ? error.message : String(error),
-    'name another path',
-  ];
+  const [reason, hint] = reasons[code] ?? [errorMessage(error), 'name another path'];
   return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, { hint, cause: error });
 }

@@ -84,7 +84,9 @@ export async function promoteContent(options: PromoteOptions, { output, signal }
     result,
     { output, signal },
     {
-      ...{ verbose, begunMs, shown: shown(result) },
+      verbose,
+      begunMs,
+      shown: shown(result),
       configured: `--config ${config ?? 'FILE'}`,
     },
   );
@@ -97,7 +99,10 @@ function actOf(
 ): CommandAct {
   const promotedFrom = owner === null ? null : `${owner.pipelineId}/${owner.destinationId}`;
   return {
-    ...{ act: 'run.start', dryRun, pipelineId: pipeline.id, destinationId: to.id },
+    act: 'run.start',
+    dryRun,
+    pipelineId: pipeline.id,
+    destinationId: to.id,
     detail: { promoted_from: promotedFrom, force, allow_removals: allowRemovals, channel: channel ?? null },
   };
 }
@@ -148,7 +153,10 @@ async function prepareConfigured(
   const ids = [from, to].map((name) => pipelineNameOf(name) ?? named);
   const pipelineIds = ids.filter((id) => id !== undefined);
   const prepared = await setUp({
-    ...{ ...about, config, notifies: true, traces: true },
+    ...about,
+    config,
+    notifies: true,
+    traces: true,
     pipelineIds: pipelineIds.length < ids.length ? undefined : pipelineIds,
   });
   const [source, target] = [from, to].map((name) => {
@@ -159,7 +167,10 @@ async function prepareConfigured(
   refuseOverlap(from, location, to, target.destination.location);
   const layout = releases === null ? 'in_place' : 'releases';
   return {
-    ...{ setUp: prepared, pipeline: target.pipeline, location, to: target.destination },
+    setUp: prepared,
+    pipeline: target.pipeline,
+    location,
+    to: target.destination,
     pipelineNamed: async () => target.pipeline,
     from: { name: `"${from}"`, mapping, layout, ...chosenOf(options) },
     owner: { pipelineId: source.pipeline.id, destinationId },
@@ -181,7 +192,8 @@ function pipelineNameOf(name: string): string | undefined {
 async function preparePlaces(options: PromoteOptions, about: SetUpContext): Promise<Prepared> {
   const { from, to: toName } = options;
   requireReleases(options);
-  const [source, target] = [givenDestination(from, options), givenDestination(toName, options)];
+  const source = givenDestination(from, options);
+  const target = givenDestination(toName, options);
   if (source.id === target.id) throw samePlace(from, toName);
   const load = (pipelineId: string): Promise<LoadedConfig> => loadPlaces(source, target, pipelineId, options);
   // Use a temporary id for now. The pipeline's id is in the catalog, which has not been read yet.
@@ -197,7 +209,11 @@ async function preparePlaces(options: PromoteOptions, about: SetUpContext): Prom
   const location = pipeline.source as SourceLocation;
   refuseOverlap(from, location, toName, to.location);
   return {
-    ...{ setUp: prepared, pipeline, location, to, owner: null },
+    setUp: prepared,
+    pipeline,
+    location,
+    to,
+    owner: null,
     pipelineNamed: async (id) => onlyPipeline((await load(id)).config, undefined),
     from: { name: `"${from}"`, mapping: null, layout: 'in_place', ...chosenOf(options) },
   };

@@ -45,7 +45,9 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
     result,
     { output, signal },
     {
-      ...{ verbose, begunMs, shown: withoutSelection(result) },
+      verbose,
+      begunMs,
+      shown: withoutSelection(result),
       configured: `--config ${file ?? 'waybill.yml'}`,
     },
   );
@@ -123,7 +125,8 @@ export function requireReleases({ channel, releases }: { channel?: string; relea
 /** Parses a destination from the command line. Throws a `usage` error if it is invalid. */
 export function givenDestination(text: string, { sshKey }: { sshKey?: string }): DestinationSettings {
   return parseDestination(text, {
-    ...{ workingDirectory: process.cwd(), userName: currentUserName() },
+    workingDirectory: process.cwd(),
+    userName: currentUserName(),
     sshKeyFile: sshKey === undefined ? usualKeyFile() : path.resolve(sshKey),
   });
 }

@@ -4,10 +4,10 @@ import {
   decisionRecord,
   Decisions,
   orphanRecord,
-  placeOf,
   type PlanFile,
   refuseOtherDecision,
   refuseStalePlan,
+  targetLabel,
 } from '../../../core/publish/plan-file.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';
 import {
@@ -123,7 +123,7 @@ async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
   const isPartial = !allSucceeded(checked.pipelines);
   refuseStalePlan(plan.decisions, made, { isPartial });
   if (isPartial || task.options.dryRun) return checked;
-  const written = new Map(plan.decisions.map((record) => [placeOf(record), record]));
+  const written = new Map(plan.decisions.map((record) => [targetLabel(record), record]));
   return runAll(task, {
     ...asked,
     dryRun: false,

@@ -73,7 +73,11 @@ function reportJson(report: UnpublishReport | null): object {
   const { bundle, outputs, bytes, staying, releases } = report;
   return {
     bundle: bundle === null ? null : { path: bundle.source.path, created: bundle.created },
-    ...{ outputs, bytes, removesCatalog: staying.length === 0, releases, staying },
+    outputs,
+    bytes,
+    removesCatalog: staying.length === 0,
+    releases,
+    staying,
   };
 }
 

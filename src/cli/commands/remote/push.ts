@@ -141,7 +141,8 @@ async function revised(
   return {};
 }
 
-const [minChunk, maxChunk] = [64 << 10, 1 << 30];
+const minChunk = 64 << 10;
+const maxChunk = 1 << 30;
 
 /**
  * Returns the chunk size in bytes, or undefined to use the client's default. Throws a `usage` error if it is

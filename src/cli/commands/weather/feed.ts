@@ -1,4 +1,4 @@
-import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
+import { errorMessage, type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { parseDuration } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { feedDocument, type FeedResult, notFed } from '../../../weather/feed/feed-document.ts';
@@ -116,7 +116,7 @@ async function feedStandardInput(target: WritableDatabase, name: string): Promis
     return await feedDocument(target, { place, name, text, receivedAt: null });
   } catch (error) {
     if (error instanceof WaybillError) throw error;
-    return notFed(place, 'failed', error instanceof Error ? error.message : String(error));
+    return notFed(place, 'failed', errorMessage(error));
   }
 }
 

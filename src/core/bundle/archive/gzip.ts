@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { createGunzip } from 'node:zlib';
 import { Gzip } from 'fflate';
-import { WaybillError } from '../../lib/errors.ts';
+import { errorMessage, WaybillError } from '../../lib/errors.ts';
 
 /**
  * The expansion ratio is checked only after this many bytes, since any archive may begin with data that
@@ -102,7 +102,7 @@ function startsWith(bytes: Uint8Array, magic: readonly number[]): boolean {
 }
 
 function damaged(cause: unknown): WaybillError {
-  const detail = cause instanceof Error ? cause.message : String(cause);
+  const detail = errorMessage(cause);
   return new WaybillError('malformed_archive', `the gzip data is damaged or cut short (${detail})`, {
     cause,
     hint: 'upload it again',
@@ -110,7 +110,7 @@ function damaged(cause: unknown): WaybillError {
 }
 
 function trailing(cause?: unknown): WaybillError {
-  return new WaybillError('malformed_archive', 'something follows the end of the gzip data', {
+  return new WaybillError('malformed_archive', 'the gzip data is followed by other bytes', {
     cause,
     hint: 'send the archive and nothing else',
   });
@@ -151,18 +151,18 @@ const inputBytes = 1 << 16;
 export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let made: Uint8Array[] = [];
   const engine = new Gzip({ level: 6, mem: 8, mtime: 0 }, (bytes) => void made.push(bytes));
-  const taken = (): Uint8Array[] => {
+  const drain = (): Uint8Array[] => {
     const bytes = made;
     made = [];
     return bytes;
   };
   for await (const piece of inPieces(chunks)) {
     engine.push(piece, false);
-    yield* taken();
+    yield* drain();
     await yieldToEventLoop();
   }
   engine.push(new Uint8Array(0), true);
-  yield* taken();
+  yield* drain();
 }
 
 /**

@@ -126,7 +126,8 @@ async function readMeta(source: ByteSource, header: Header, block: Buffer): Prom
   const records = readPaxRecords(body);
   if ([...records.keys()].some((key) => key.startsWith('GNU.sparse.')))
     throw unsafe(path, 'is a sparse file');
-  const [name, length] = [records.get('path'), records.get('size')];
+  const name = records.get('path');
+  const length = records.get('size');
   if (type === 'GlobalExtendedHeader') {
     if (name !== undefined || length !== undefined)
       throw malformed('a global header gives all files one name or size');

@@ -1,10 +1,11 @@
 import type { Clock } from '../../lib/clock.ts';
 import type { Digest } from '../../lib/digest.ts';
 import type { Instant } from '../../lib/instant.ts';
+import { isRecord } from '../../lib/json-document.ts';
 import type { RelativePath } from '../../lib/paths.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Extraction } from '../extract-archive.ts';
-import type { JsonObject, JsonValue } from '../manifest-json.ts';
+import type { JsonObject } from '../manifest-json.ts';
 import { hasErrors, invalidBundle } from '../source-bundle.ts';
 import { noFiles, type Patterns, selectFiles } from './select-files.ts';
 
@@ -36,7 +37,7 @@ export function manifestText(
 ): string {
   const formerFiles = new Map<string, JsonObject>();
   for (const entry of Array.isArray(former['files']) ? former['files'] : [])
-    if (isObject(entry) && typeof entry['path'] === 'string') formerFiles.set(entry['path'], entry);
+    if (isRecord(entry) && typeof entry['path'] === 'string') formerFiles.set(entry['path'], entry);
   const document: JsonObject = {
     ...former,
     schema_version: 1,
@@ -57,10 +58,6 @@ export function manifestText(
     .filter(([key]) => key !== 'files')
     .map(([key, value]) => `  ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`);
   return `{\n${rest.join('')}  "files": [\n    ${lines.join(',\n    ')}\n  ]\n}\n`;
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

@@ -137,7 +137,7 @@ async function checkPresent(
       );
   });
   findings.push(...unreadableFindings(listing, findings));
-  const digests = await measured(files, findings, onBytes);
+  const digests = await measureFiles(files, findings, onBytes);
   const own = await presentSignature(storage, listing.signature, findings);
   if (hasErrors(findings)) throw refused(directory, findings);
   if (sign === undefined)
@@ -211,7 +211,7 @@ async function makeManifest(
     name,
     metadata: options.metadata,
   };
-  const digests = await measured(files, findings, options.onBytes);
+  const digests = await measureFiles(files, findings, options.onBytes);
   if (hasErrors(findings)) throw refused(directory, findings);
   const listed = files.map(({ path: name, size, kind }): MeasuredFile => {
     const digest = digests.get(name) as Digest;
@@ -255,7 +255,7 @@ async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise
 }
 
 /** Reads each file once. Adds a finding if a file does not match the manifest or changes while being read. */
-async function measured(
+async function measureFiles(
   files: readonly BundleFile[],
   findings: Finding[],
   onBytes: ((count: number) => void) | undefined,

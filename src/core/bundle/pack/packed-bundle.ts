@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { type Digest, digestOf, hexOf } from '../../lib/digest.ts';
-import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
+import { errorMessage, type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import { dateOf, type Instant } from '../../lib/instant.ts';
 import { bytesBody, measure } from '../../storage/body.ts';
 import { decompress, gzip } from '../archive/gzip.ts';
@@ -217,7 +217,7 @@ async function* nothing(): AsyncGenerator<Uint8Array> {
 }
 
 function unreadable(file: string, error: unknown): WaybillError {
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = errorMessage(error);
   return new WaybillError('usage', `"${file}" cannot be read: ${reason}`, {
     hint: 'pass a directory, a tar or a tar.gz',
     cause: error,

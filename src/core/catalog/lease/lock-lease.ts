@@ -71,7 +71,8 @@ async function takeLock(
   created: () => void,
 ): Promise<void> {
   const judge = watchLease(times, clock.monotonic());
-  let [sweeps, lostLocks] = [0, 0];
+  let sweeps = 0;
+  let lostLocks = 0;
   for (;;) {
     signal?.throwIfAborted();
     heartbeat.check();

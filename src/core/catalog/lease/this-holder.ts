@@ -94,7 +94,8 @@ function threadIdentity(pid: number, tid: string): string | null {
 export function startTimeIn(stat: string): string | null {
   // The second field is the program's name in parentheses. It can contain spaces, and parentheses as well.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const [state, startTime] = [fields[0], fields[19]];
+  const state = fields[0];
+  const startTime = fields[19];
   return state === 'Z' || state === 'X' ? null : (startTime ?? null);
 }
 

@@ -1,3 +1,4 @@
+import { errorMessage } from '../errors.ts';
 import { quoted } from '../text.ts';
 import { type Frame, JsonBuilder, keyOffset, placesOf, valueOffset, type ValueOffsets } from './builder.ts';
 import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokensOf } from './tokens.ts';
@@ -285,7 +286,7 @@ export function parseJson(text: string, limits: JsonLimits): ParsedJson {
     const broken = problems.filter(({ kind }) => kind !== 'duplicate_key');
     if (broken.length > 0) return { value, problems: broken };
     // `JSON.parse` has the last word on whether a text is valid.
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorMessage(error);
     return { value: undefined, problems: [{ kind: 'syntax', message, offset: 0, pointer: null }] };
   }
 }

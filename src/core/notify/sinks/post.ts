@@ -55,7 +55,7 @@ export function postSink(options: PostOptions): Sink {
     concurrency,
     timeoutMs,
     async send(event, signal, trace) {
-      if (refused !== null) return notThere(new RefusedAddress(refused));
+      if (refused !== null) return connectionFailure(new RefusedAddress(refused));
       const { body, headers: more } = compose(event);
       const headers = {
         'content-type': 'application/json',
@@ -68,9 +68,9 @@ export function postSink(options: PostOptions): Sink {
       const send = isTls ? httpsRequest : httpRequest;
       return new Promise<Attempted>((resolve) => {
         send(target, { method: 'POST', agent, headers, lookup, signal })
-          .on('error', (error) => resolve(notThere(error)))
+          .on('error', (error) => resolve(connectionFailure(error)))
           .on('response', (response) => {
-            resolve(judged(response, target, clock));
+            resolve(interpretResponse(response, target, clock));
             // We do not need the body, but the connection cannot be used again before it has been read.
             discard(response, clock, timeoutMs);
           })
@@ -92,7 +92,7 @@ export async function reachWebhook(
     return `connected to ${target.origin}; nothing was sent (waybill notify test sends an event)`;
   } catch (error) {
     signal.throwIfAborted();
-    const { reason } = notThere(error instanceof Error ? error : new Error(String(error)));
+    const { reason } = connectionFailure(error instanceof Error ? error : new Error(String(error)));
     throw new WaybillError('unreachable', `${target.origin}: ${reason}`, {
       hint: 'start the receiver or correct the URL; set NODE_EXTRA_CA_CERTS for a private certificate authority',
       cause: error,
@@ -118,7 +118,11 @@ function discard(response: IncomingMessage, clock: Clock, withinMs: number): voi
  * Decides what a response status means, according to Standard Webhooks. Messages contain only the origin of
  * the URL, since the path and query may be secret.
  */
-function judged({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, clock: Clock): Attempted {
+function interpretResponse(
+  { statusCode = 0, headers }: IncomingMessage,
+  { origin }: URL,
+  clock: Clock,
+): Attempted {
   if (statusCode >= 200 && statusCode < 300) return { ok: true };
   const reason = `${origin} answered ${statusCode}`;
   if (statusCode >= 300 && statusCode < 400)
@@ -128,7 +132,7 @@ function judged({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, c
       retry: false,
     };
   if (statusCode === 410)
-    return { ok: false, reason: `${reason}: it wants no more events`, retry: false, gone: true };
+    return { ok: false, reason: `${reason}: the receiver is gone`, retry: false, gone: true };
   const retry = statusCode === 408 || statusCode === 429 || statusCode >= 500;
   const retryAfterMs = retry ? parseRetryAfter(headers['retry-after'], clock.now()) : undefined;
   return { ok: false, reason, retry, retryAfterMs };
@@ -139,7 +143,7 @@ function redirectedTo(location: string | undefined, origin: string): string {
   return ` to ${new URL(location, origin).origin}`;
 }
 
-function notThere(error: Error): SinkRefusal {
+function connectionFailure(error: Error): SinkRefusal {
   if (error instanceof RefusedAddress)
     return {
       ok: false,

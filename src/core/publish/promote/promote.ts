@@ -89,7 +89,12 @@ function publishedBundle(
   // to it.
   const manifest = Buffer.from(manifestText(records, { created, name: name ?? undefined }));
   return {
-    ...{ identity: source, path, name, created, files, warnings: [] },
+    identity: source,
+    path,
+    name,
+    created,
+    files,
+    warnings: [],
     manifestFile: { digest: digestOf(manifest), body: bytesBody(manifest) },
   };
 }

@@ -5,7 +5,7 @@ import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError, withDetails } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { describeBundlePath, parseRelativePath } from '../../lib/paths.ts';
-import { placeAt, placeOf, releaseNamed } from '../../releases/bundle-place.ts';
+import { openBundlePath, placeAt, releaseNamed } from '../../releases/bundle-place.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/describe.ts';
 import type { Layout } from '../../releases/release.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
@@ -60,7 +60,7 @@ export async function readPublished(root: Storage, from: PromotedContent): Promi
 
 async function readRelease(root: Storage, from: PromotedContent, name: string): Promise<PublishedContent> {
   const mapping = from.mapping ?? 'preserve_relative';
-  const { destinationPath, storage } = await placeOf(root, { id: from.name, mapping }, from.path);
+  const { destinationPath, storage } = await openBundlePath(root, { id: from.name, mapping }, from.path);
   const files = releaseIn(storage, await releaseNamed({ destinationPath, storage }, name));
   const { state } = await readState(files);
   return {

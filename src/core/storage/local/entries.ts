@@ -31,7 +31,7 @@ interface Named {
 }
 
 /**
- * Returns the status of `file`, or undefined if it doesn't exist. Doesn't follow links. Throws file system
+ * Returns the status of `file`, or undefined if it does not exist. Does not follow links. Throws file system
  * errors.
  */
 export function statOf(file: () => string): FileStat | undefined {
@@ -41,7 +41,7 @@ export function statOf(file: () => string): FileStat | undefined {
   return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
 }
 
-/** Returns the size of a file in bytes, or undefined if `path` isn't a file. Throws file system errors. */
+/** Returns the size of a file in bytes, or undefined if `path` is not a file. Throws file system errors. */
 export function sizeOf(path: string): number | undefined {
   const found = lstatSync(path);
   return found.isFile() ? found.size : undefined;
@@ -80,7 +80,7 @@ export class LocalListing {
   #namesIn(directory: Key | ''): Named[] {
     const { onUnreadable } = this.#options;
     try {
-      const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true });
+      const entries = readdirSync(this.#handles.directoryPath(directory), { withFileTypes: true });
       if (onUnreadable === undefined || !entries.some(({ name }) => name.includes('\ufffd')))
         return entries.map((entry) => ({ name: entry.name, type: typeOf(entry) }));
       return this.#readableNamesIn(directory, onUnreadable);
@@ -90,12 +90,18 @@ export class LocalListing {
     }
   }
 
-  /** Reads the names as bytes. After decoding, it's impossible to find out whether a name was valid UTF-8. */
+  /**
+   * Reads the names as bytes. After decoding, it is impossible to find out whether a name was valid UTF-8.
+   */
   #readableNamesIn(directory: Key | '', onUnreadable: (unreadable: UnreadableName) => void): Named[] {
     const names: Named[] = [];
-    const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true, encoding: 'buffer' });
+    const entries = readdirSync(this.#handles.directoryPath(directory), {
+      withFileTypes: true,
+      encoding: 'buffer',
+    });
     for (const entry of entries) {
-      const [decoded, type] = [entry.name.toString('utf8'), typeOf(entry)];
+      const decoded = entry.name.toString('utf8');
+      const type = typeOf(entry);
       if (isUtf8(entry.name)) {
         names.push({ name: decoded, type });
         continue;
@@ -110,7 +116,7 @@ export class LocalListing {
   /** Inspects entries. Leaves out files that have been deleted since their names were read. */
   #inspect(directory: Key | '', names: readonly Named[]): Entry[] {
     const entries: Entry[] = [];
-    const inside = undefinedIfAbsent(() => this.#handles.ofListed(directory));
+    const inside = undefinedIfAbsent(() => this.#handles.knownDirectoryPath(directory));
     if (inside === undefined) return entries;
     for (const { name, type } of names) {
       const key = listedKey(joinKey(directory, name));
@@ -155,19 +161,19 @@ const removalsPerYield = 512;
 const maxRounds = 10;
 
 /**
- * Deletes a directory and everything in it. If it's a link, only the link is deleted. Entries that disappear
+ * Deletes a directory and everything in it. If it is a link, only the link is deleted. Entries that disappear
  * in the meantime are ignored. Like everything in this module, it uses synchronous calls, because a staging
  * directory has an entry for each file that was replaced. While a directory is being emptied, it is kept
  * open. Throws system errors, as reported by Node.js, and an error if another user has nested directories
  * deeper than any bundle does.
  */
 export async function removeTreeAt(handles: DirectoryHandles, directory: Key): Promise<void> {
-  await removeBelow(() => handles.at(directory), { entries: 0 }, { depth: 1, rounds: maxRounds });
+  await removeBelow(() => handles.entryPath(directory), { entries: 0 }, { depth: 1, rounds: maxRounds });
 }
 
 /**
  * After each pause, calls `pathOf` again, because the parent directory may have been closed. If another
- * process is still writing to the directory, it can't prevent this from finishing: after a few rounds, its
+ * process is still writing to the directory, it cannot prevent this from finishing: after a few rounds, its
  * writes fail.
  */
 async function removeBelow(
@@ -217,18 +223,18 @@ function removeOne(pathOf: () => string): void {
  * Deletes a directory if there is nothing in it but empty directories, up to the depth of the deepest bundle.
  * Returns false if there is anything else in it.
  */
-export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
+export function removeIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
   if (directory.split('/').length > maxDepth) return false;
-  for (const entry of readdirSync(handles.of(directory), { withFileTypes: true }))
-    if (!entry.isDirectory() || !removedIfEmpty(handles, joinKey(directory, entry.name))) return false;
-  rmdirSync(handles.at(directory));
+  for (const entry of readdirSync(handles.directoryPath(directory), { withFileTypes: true }))
+    if (!entry.isDirectory() || !removeIfEmpty(handles, joinKey(directory, entry.name))) return false;
+  rmdirSync(handles.entryPath(directory));
   return true;
 }
 
-/** Deletes an empty directory. Returns false if it isn't empty. Throws ENOENT if it doesn't exist. */
-export function removedAsEmpty(handles: DirectoryHandles, directory: Key): boolean {
+/** Deletes an empty directory. Returns false if it is not empty. Throws ENOENT if it does not exist. */
+export function removeEmptyDirectory(handles: DirectoryHandles, directory: Key): boolean {
   try {
-    rmdirSync(handles.at(directory));
+    rmdirSync(handles.entryPath(directory));
     return true;
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') throw error;
@@ -239,8 +245,8 @@ export function removedAsEmpty(handles: DirectoryHandles, directory: Key): boole
 /** Deletes a scratch file, if possible. */
 export function removeIfThere(handles: DirectoryHandles, key: Key): void {
   try {
-    unlinkSync(handles.at(key));
+    unlinkSync(handles.entryPath(key));
   } catch {
-    // It has been moved, or was never written. If it can't be deleted, the next publisher cleans it up.
+    // It has been moved, or was never written. If it cannot be deleted, the next publisher cleans it up.
   }
 }

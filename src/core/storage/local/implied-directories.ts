@@ -9,7 +9,7 @@ import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**
  * The maximum number of attempts if other processes keep deleting a directory between its creation and its
- * use. It's unlikely that this happens so many times in a row.
+ * use. It is unlikely that this happens so many times in a row.
  */
 const maxAttempts = 1000;
 
@@ -38,7 +38,7 @@ export class ImpliedDirectories {
 
   /**
    * Creates the parent directory of `key` and then runs `work`. If the directory, or one above it, is deleted
-   * by another process in between because it's empty, does both again.
+   * by another process in between because it is empty, does both again.
    */
   async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
     const parent = parentOf(key);
@@ -46,24 +46,25 @@ export class ImpliedDirectories {
       let used: object | undefined;
       try {
         if (attempt > 1 || !this.#handles.isOpen(parent)) this.#create(parent);
-        used = this.#handles.opened(parent);
+        used = this.#handles.identityToken(parent);
         return await work();
       } catch (error) {
-        // If the directory hasn't been replaced since, it's something else that's missing.
-        if (!isAbsent(error) || attempt === maxAttempts || this.#handles.isStill(parent, used)) throw error;
+        // If the directory has not been replaced since, it is something else that is missing.
+        if (!isAbsent(error) || attempt === maxAttempts || this.#handles.isUnchanged(parent, used))
+          throw error;
       }
     }
   }
 
   /**
-   * Deletes `directory` if it's empty, and then its parents as long as they are empty, but never the root.
+   * Deletes `directory` if it is empty, and then its parents as long as they are empty, but never the root.
    * Other processes may delete the same directories, or add files to them, at any time.
    */
   removeEmpty(directory: Key | ''): void {
     for (let current = directory; current !== ''; current = parentOf(current)) {
       this.#kept.delete(current);
       try {
-        rmdirSync(this.#handles.at(current));
+        rmdirSync(this.#handles.entryPath(current));
         this.#unsynced.removed(current);
       } catch (error) {
         if (isAbsent(error)) continue;
@@ -72,7 +73,9 @@ export class ImpliedDirectories {
     }
   }
 
-  /** Prevents a directory from being deleted while it's empty, until `removeEmpty` is called for it again. */
+  /**
+   * Prevents a directory from being deleted while it is empty, until `removeEmpty` is called for it again.
+   */
   keep(directory: Key): void {
     this.#kept.add(directory);
   }
@@ -96,7 +99,7 @@ export class ImpliedDirectories {
       this.#makeOne(directory);
     }
     if (this.#isThere(directory)) return;
-    const found = lstatSync(directory === '' ? handles.absolute('') : handles.at(directory));
+    const found = lstatSync(directory === '' ? handles.absolute('') : handles.entryPath(directory));
     // If another process has created it in the meantime, `withParent` opens it.
     if (!found.isDirectory())
       throw notADirectory(this.#storage, directory, { isLink: found.isSymbolicLink() });
@@ -104,7 +107,7 @@ export class ImpliedDirectories {
 
   #isThere(directory: Key | ''): boolean {
     try {
-      this.#handles.of(directory);
+      this.#handles.directoryPath(directory);
       return true;
     } catch (error) {
       // ELOOP means that a link above the root points back to itself.
@@ -115,9 +118,9 @@ export class ImpliedDirectories {
 
   #makeOne(directory: Key): void {
     try {
-      mkdirSync(this.#handles.at(directory), { mode: this.#mode });
+      mkdirSync(this.#handles.entryPath(directory), { mode: this.#mode });
       this.#unsynced.made(directory);
-      applyMode(this.#handles.of(directory), this.#mode);
+      applyMode(this.#handles.directoryPath(directory), this.#mode);
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return;
       // If another process has deleted the parent in the meantime, `withParent` creates both of them again.

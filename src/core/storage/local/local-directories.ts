@@ -6,9 +6,10 @@ import type { FileIdentity } from '../storage.ts';
 
 /**
  * Any local user who can write to a directory below the root can replace it with a symbolic link at any time.
- * Even if a path has been checked, it may point somewhere else by the time it's used. Storages therefore keep
- * their directories open. Each directory is opened through its parent, without following links. Its entries
- * are then addressed through the file descriptor (`/proc/PID/fd/N/name`), which isn't affected by renames.
+ * Even if a path has been checked, it may point somewhere else by the time it is used. Storages therefore
+ * keep their directories open. Each directory is opened through its parent, without following links. Its
+ * entries are then addressed through the file descriptor (`/proc/PID/fd/N/name`), which is not affected by
+ * renames.
  *
  * On systems without `/proc`, which means anything but Linux, directories are opened in the same way before
  * each call, but the call itself then has to use the path. If a directory is replaced between these two
@@ -59,47 +60,47 @@ export class DirectoryHandles {
   }
 
   /**
-   * Returns a path to the entry that goes through its open parent directory. It's only valid until the caller
-   * awaits something, or until the call after the next one of this method. System calls that would follow a
-   * link at the end of the path need O_NOFOLLOW.
+   * Returns a path to the entry that goes through its open parent directory. It is only valid until the
+   * caller awaits something, or until the call after the next one of this method. System calls that would
+   * follow a link at the end of the path need O_NOFOLLOW.
    */
-  at(key: Key | ''): string {
-    return key === '' ? `${this.of('')}/.` : `${this.of(parentOf(key))}/${nameOf(key)}`;
+  entryPath(key: Key | ''): string {
+    return key === '' ? `${this.directoryPath('')}/.` : `${this.directoryPath(parentOf(key))}/${nameOf(key)}`;
   }
 
-  /** Like `at`, but returns a path to the directory itself, which must not be a link. */
-  of(directory: Key | ''): string {
+  /** Like `entryPath`, but returns a path to the directory itself, which must not be a link. */
+  directoryPath(directory: Key | ''): string {
     closeUnused();
     return this.#opened(directory).path;
   }
 
   /**
-   * Like `of`, but doesn't check that the open directory still has its name. Meant for entries that were
-   * listed through it.
+   * Like `directoryPath`, but does not check that the open directory still has its name. Meant for entries
+   * that were listed through it.
    */
-  ofListed(directory: Key | ''): string {
+  knownDirectoryPath(directory: Key | ''): string {
     closeUnused();
     return (this.#known.get(directory) ?? this.#opened(directory)).path;
   }
 
   /**
-   * Opens or reads an entry by its path. Doesn't check that the open directory still has its name, unless the
-   * entry seems to be missing, because that takes as long as opening a small file. The directory may have
-   * been moved out of the way in the meantime, so don't use this to change published names.
+   * Opens or reads an entry by its path. Does not check that the open directory still has its name, unless
+   * the entry seems to be missing, because that takes as long as opening a small file. The directory may have
+   * been moved out of the way in the meantime, so do not use this to change published names.
    */
-  near<T>(key: Key, work: (path: string) => T): T {
+  withEntryPath<T>(key: Key, work: (path: string) => T): T {
     const known = this.#known.get(parentOf(key));
-    if (known === undefined) return work(this.at(key));
+    if (known === undefined) return work(this.entryPath(key));
     try {
       return work(`${known.path}/${nameOf(key)}`);
     } catch (error) {
       if (!isAbsent(error)) throw error;
-      return work(this.at(key));
+      return work(this.entryPath(key));
     }
   }
 
   /**
-   * Returns true if the directory has been opened, and hasn't been found missing since. It may be gone
+   * Returns true if the directory has been opened, and has not been found missing since. It may be gone
    * anyway.
    */
   isOpen(directory: Key | ''): boolean {
@@ -107,18 +108,18 @@ export class DirectoryHandles {
   }
 
   /**
-   * Returns an object that identifies the open directory with this name, for use with `isStill`. Returns
-   * undefined if it isn't open.
+   * Returns an object that identifies the open directory with this name, for use with `isUnchanged`. Returns
+   * undefined if it is not open.
    */
-  opened(directory: Key | ''): object | undefined {
+  identityToken(directory: Key | ''): object | undefined {
     return this.#known.get(directory);
   }
 
   /**
-   * Returns true if this directory is still the one for which `opened` returned the object, which means that
-   * it hasn't been deleted or moved.
+   * Returns true if this directory is still the one for which `identityToken` returned the object, which
+   * means that it has not been deleted or moved.
    */
-  isStill(directory: Key | '', opened: object | undefined): boolean {
+  isUnchanged(directory: Key | '', opened: object | undefined): boolean {
     const known = this.#known.get(directory);
     if (known === undefined || known !== opened) return false;
     return fstatSync(known.descriptor).nlink > 0 && this.#isCurrent(known);
@@ -127,8 +128,8 @@ export class DirectoryHandles {
   /** Flushes the contents of files, and the names in directories, to disk. */
   async makeDurable(files: readonly Key[], directories: Iterable<Key | ''> = []): Promise<void> {
     const paths = {
-      file: (file: Key | '') => this.at(file),
-      directory: (directory: Key | '') => this.of(directory),
+      file: (file: Key | '') => this.entryPath(file),
+      directory: (directory: Key | '') => this.directoryPath(directory),
       parentOf: (file: Key | '') => (file === '' ? '' : parentOf(file)),
     };
     await makeAllDurable<Key | ''>(paths, files, directories);
@@ -170,7 +171,7 @@ export class DirectoryHandles {
   /**
    * Returns true if the name still refers to the open directory. When a process deletes a directory, it moves
    * it out of the way first, and writes by other processes must fail from then on. As long as the directory
-   * is open, its inode number isn't used for anything else.
+   * is open, its inode number is not used for anything else.
    */
   #isCurrent({ directory, inode, device }: KnownHandle): boolean {
     try {
@@ -182,7 +183,7 @@ export class DirectoryHandles {
   }
 }
 
-/** Opens a directory. `absolute` is its regular path. Throws ENOTDIR if it's a link, or anything else. */
+/** Opens a directory. `absolute` is its regular path. Throws ENOTDIR if it is a link, or anything else. */
 export function openDirectory(from: string, absolute: string): Handle {
   const descriptor = openSync(from, directoryFlags);
   try {
@@ -212,7 +213,7 @@ function descriptorsDirectory(): string | null {
   }
 }
 
-/** Closes the handles that haven't been used for the longest time. The latest one always stays open. */
+/** Closes the handles that have not been used for the longest time. The latest one always stays open. */
 function closeUnused(): void {
   if (open.size <= maxOpenDirectories) return;
   for (const handle of open) {

@@ -51,14 +51,14 @@ const writeSome = promisify(writeCallback);
 const flush = promisify(fdatasync);
 
 /**
- * Measures how fast synchronous calls are, since a file system may be slow, for example if it's on the
+ * Measures how fast synchronous calls are, since a file system may be slow, for example if it is on the
  * network. If most of the latest calls took more than `slowMs` milliseconds, calls should go through the
- * thread pool, where they can run in parallel. A single slow call doesn't mean much, because on a busy
+ * thread pool, where they can run in parallel. A single slow call does not mean much, because on a busy
  * machine, the thread may simply have been interrupted.
  */
 class DirectCalls {
   readonly #slowMs: number;
-  /** A moving average. It's 1 if all of the latest calls were slow. */
+  /** A moving average. It is 1 if all of the latest calls were slow. */
   #slowShare = 0;
 
   constructor(slowMs: number) {
@@ -94,7 +94,7 @@ let smallFiles = 0;
 
 /**
  * Opens a regular file for reading, without following links, and returns its descriptor. Throws
- * `storage_permanent` if it isn't a regular file, `body_mismatch` if it isn't the file that was listed as
+ * `storage_permanent` if it is not a regular file, `body_mismatch` if it is not the file that was listed as
  * `expected`, and system errors as reported by Node.js.
  */
 export function openToRead(
@@ -107,7 +107,7 @@ export function openToRead(
   try {
     opened = openSync(file, readFlags);
   } catch (error) {
-    // ELOOP means that it's a symbolic link, ENXIO that it's a socket.
+    // ELOOP means that it is a symbolic link, ENXIO that it is a socket.
     if (errnoOf(error) !== 'ELOOP' && errnoOf(error) !== 'ENXIO') throw error;
     throw notTheFile(storage, key, expected, error);
   }
@@ -186,7 +186,7 @@ export async function* readChunks(open: () => number): AsyncIterable<Uint8Array>
     for (let isFirst = true; ; isFirst = false) {
       const chunk = await next;
       if (chunk.byteLength === 0) return;
-      // If we get less than we asked for, that's the whole file. Reading again would only confirm it.
+      // If we get less than we asked for, that is the whole file. Reading again would only confirm it.
       const isComplete = isFirst && chunk.byteLength < firstBytes;
       if (!isComplete) {
         next = readChunk(source, chunkBytes);
@@ -196,7 +196,8 @@ export async function* readChunks(open: () => number): AsyncIterable<Uint8Array>
       if (isComplete) return;
     }
   } finally {
-    // Don't close the file during a read. The read could then return bytes of the file that gets opened next.
+    // Do not close the file during a read. The read could then return bytes of the file that gets opened
+    // next.
     await next.catch(() => undefined);
     closeSync(source);
   }
@@ -209,7 +210,7 @@ async function readChunk(source: number, bytes: number): Promise<Buffer> {
 
 const scratch = Buffer.allocUnsafeSlow(smallFileBytes + 1);
 
-/** Returns the contents of a file, or null if it's larger than `smallFileBytes`. Closes `source`. */
+/** Returns the contents of a file, or null if it is larger than `smallFileBytes`. Closes `source`. */
 function readIfSmall(source: number): Buffer | null {
   try {
     const size = readSync(source, scratch, 0, scratch.length, 0);
@@ -220,7 +221,7 @@ function readIfSmall(source: number): Buffer | null {
 }
 
 /**
- * Writes a body to the file that `create` creates, and verifies its size and digest. Doesn't sync the file.
+ * Writes a body to the file that `create` creates, and verifies its size and digest. Does not sync the file.
  * Throws `body_mismatch`, the errors of the body, and system errors as reported by Node.js.
  */
 export async function writeBody(
@@ -292,7 +293,7 @@ async function writeFully(target: number, bytes: Uint8Array): Promise<void> {
 }
 
 /**
- * Flushes data to disk while a file is being copied, so that the final sync doesn't take long. Failures can
+ * Flushes data to disk while a file is being copied, so that the final sync does not take long. Failures can
  * be ignored, because the final sync reports them.
  */
 class EarlyFlusher {

@@ -26,14 +26,14 @@ export async function fixModes(
   for (const [key, size] of files) {
     looked += 1;
     if (looked % entriesPerYield === 0) await yieldToEventLoop();
-    const found = undefinedIfAbsent(() => handles.near(key, (file) => lstatSync(file)));
+    const found = undefinedIfAbsent(() => handles.withEntryPath(key, (file) => lstatSync(file)));
     if (found?.isFile() !== true || found.size !== size || (found.mode & 0o7777) === modes.file) continue;
     if (!mayChange(found, modes.file)) count(false);
     else count(dryRun || isFileFixed(handles, key, found, modes.file));
   }
   for (const key of directories) {
     const isFixed = undefinedIfAbsent(() => {
-      const inside = handles.of(key);
+      const inside = handles.directoryPath(key);
       const found = statSync(inside);
       if ((found.mode & 0o777) === modes.directory) return null;
       if (!isOwn(found) || dryRun) return isOwn(found);
@@ -53,11 +53,11 @@ function mayChange(found: Stats, mode: number): boolean {
   return isOwn(found) && (found.nlink === 1 || losesOnly);
 }
 
-/** Works even if the file's mode doesn't allow us to read it. */
+/** Works even if the file's mode does not allow us to read it. */
 function isFileFixed(handles: DirectoryHandles, key: Key, listed: Stats, mode: number): boolean {
   let opened: number | null = null;
   try {
-    opened = handles.near(key, (file) => openSync(file, pathOnly | constants.O_NOFOLLOW));
+    opened = handles.withEntryPath(key, (file) => openSync(file, pathOnly | constants.O_NOFOLLOW));
     const found = fstatSync(opened);
     const isListed = found.isFile() && found.ino === listed.ino && found.dev === listed.dev;
     if (!isListed || !mayChange(found, mode)) return false;

@@ -20,7 +20,7 @@ import type { KeptBy, KeptFile, Move } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 import { localFailure, notFound } from '../storage-errors.ts';
-import { entriesPerYield, removedIfEmpty } from './entries.ts';
+import { entriesPerYield, removeIfEmpty } from './entries.ts';
 import type { ImpliedDirectories } from './implied-directories.ts';
 import { type DirectoryHandles, openPath } from './local-directories.ts';
 import { createFile, openToRead } from './local-files.ts';
@@ -35,11 +35,11 @@ export class LocalNames {
   readonly #handles: DirectoryHandles;
   readonly #directories: ImpliedDirectories;
   readonly #unsynced: UnsyncedNames;
-  /** Scratch files that haven't been synced yet. */
+  /** Scratch files that have not been synced yet. */
   readonly #staged = new Set<Key>();
   /**
-   * The status of each file that was copied, by the key of its copy. If the file hasn't been replaced,
-   * there's no need to put it back.
+   * The status of each file that was copied, by the key of its copy. If the file has not been replaced,
+   * there is no need to put it back.
    */
   readonly #copied = new Map<Key, Stats>();
 
@@ -55,7 +55,7 @@ export class LocalNames {
     this.#unsynced = unsynced;
   }
 
-  /** Records that a new scratch file hasn't been flushed to disk. That happens when it's renamed. */
+  /** Records that a new scratch file has not been flushed to disk. That happens when it is renamed. */
   staged(key: Key): void {
     this.#staged.add(key);
   }
@@ -89,9 +89,9 @@ export class LocalNames {
   }
 
   /**
-   * Implements `Storage.keep` with a hard link. If that's not possible (because they aren't supported, the
+   * Implements `Storage.keep` with a hard link. If that is not possible (because they are not supported, the
    * file belongs to another user, or it has too many links), the file is copied. Moving it aside would leave
-   * readers without the file for a moment. A pipe can't be copied, so it is moved.
+   * readers without the file for a moment. A pipe cannot be copied, so it is moved.
    */
   async keep(key: Key, aside: Key): Promise<KeptFile | null> {
     const by = await this.#keepBy(key, aside);
@@ -111,14 +111,14 @@ export class LocalNames {
       await this.#directories.withParent(key, async () => renameSync(this.#at(aside), this.#at(key)));
       this.#unsynced.changed(key);
     } catch (error) {
-      // It was never moved away, or it's already back.
+      // It was never moved away, or it is already back.
       if (isAbsent(error) && this.#lstatIfThere(key) !== undefined) return;
       throw isAbsent(error) ? notFound(this.#storage, key, error) : error;
     }
   }
 
   #at(key: Key): string {
-    return this.#handles.at(key);
+    return this.#handles.entryPath(key);
   }
 
   #lstatIfThere(key: Key): Stats | undefined {
@@ -155,15 +155,16 @@ export class LocalNames {
 
   /**
    * Moves a directory. If another program has created a directory at `to` in the meantime, moves the entries
-   * one by one. The permissions of that directory aren't changed.
+   * one by one. The permissions of that directory are not changed.
    */
   async #moveDirectory(from: Key, to: Key): Promise<void> {
     if (await this.#hasMovedWhole(from, to)) {
       this.#unsynced.changed(to);
       return;
     }
-    for (const entry of readdirSync(this.#handles.of(from), { withFileTypes: true })) {
-      const [source, target] = [joinKey(from, entry.name), joinKey(to, entry.name)];
+    for (const entry of readdirSync(this.#handles.directoryPath(from), { withFileTypes: true })) {
+      const source = joinKey(from, entry.name);
+      const target = joinKey(to, entry.name);
       await (entry.isDirectory() ? this.#moveDirectory(source, target) : this.#moveFile(source, target));
     }
     rmdirSync(this.#at(from));
@@ -187,7 +188,7 @@ export class LocalNames {
     try {
       renameSync(this.#at(from), this.#at(to));
     } catch (error) {
-      if (errnoOf(error) !== 'EISDIR' || !removedIfEmpty(this.#handles, to)) throw error;
+      if (errnoOf(error) !== 'EISDIR' || !removeIfEmpty(this.#handles, to)) throw error;
       renameSync(this.#at(from), this.#at(to));
     }
   }
@@ -230,7 +231,8 @@ export class LocalNames {
         createFile(this.#at(aside), 0o600),
       );
       try {
-        const [from, to] = [openPath(source, this.#at(key)), openPath(target, this.#at(aside))];
+        const from = openPath(source, this.#at(key));
+        const to = openPath(target, this.#at(aside));
         await copyFile(from, to, constants.COPYFILE_FICLONE);
         fchmodSync(target, mode & 0o7777);
         futimesSync(target, atime, mtime);

@@ -32,12 +32,12 @@ const countsInodes = new Set([0xef53, 0x01021994]);
 /** The file systems that accept all names of up to 255 bytes and all paths of up to 4,096 bytes. */
 const takesEveryName = new Set([0xef53, 0x58465342, 0x01021994]);
 /**
- * For paths with fewer UTF-16 code units, there's no need to count bytes. There are at most three per unit.
+ * For paths with fewer UTF-16 code units, there is no need to count bytes. There are at most three per unit.
  */
 const shortPathUnits = 1_000;
 
 /**
- * Implements `Storage.obstacleTo`. The root isn't checked here, because that was done when the storage was
+ * Implements `Storage.obstacleTo`. The root is not checked here, because that was done when the storage was
  * opened.
  */
 export async function localObstacle(
@@ -46,7 +46,7 @@ export async function localObstacle(
   { writes, removes, from, bytes }: Change,
 ): Promise<WaybillError | null> {
   const start = deepestExisting(handles, from);
-  const fileSystem = undefinedIfAbsent(() => statfsSync(handles.at(start.directory)).type);
+  const fileSystem = undefinedIfAbsent(() => statfsSync(handles.entryPath(start.directory)).type);
   const seen = new Inspector(storage, handles, from, start.stats, takesEveryName.has(fileSystem ?? 0));
   const atStart = seen.notWritable(start.directory);
   if (atStart !== null) return atStart;
@@ -74,7 +74,7 @@ class Inspector {
   readonly #mounts: ReadonlySet<string>;
   /** Whether all names are fine on the staging file system, except if they or their paths are too long. */
   readonly #takesEveryName: boolean;
-  /** The result for each directory: null if there is no problem, and undefined if it doesn't exist. */
+  /** The result for each directory: null if there is no problem, and undefined if it does not exist. */
   readonly #directories = new Map<string, WaybillError | null | undefined>();
   readonly #writable = new Map<string, WaybillError | null>();
 
@@ -93,7 +93,7 @@ class Inspector {
     this.#takesEveryName = takesEveryName;
   }
 
-  /** Returns what prevents a file from being deleted. A file that doesn't exist counts as deletable. */
+  /** Returns what prevents a file from being deleted. A file that does not exist counts as deletable. */
   obstacleToRemoving(key: Key): WaybillError | null {
     const link = linkAbove(this.#storage, this.#handles, key);
     if (link !== null || lstatIfThere(this.#handles, key) === undefined) return link;
@@ -117,7 +117,7 @@ class Inspector {
     if (known !== undefined) return known;
     let error: WaybillError | null = null;
     try {
-      accessSync(this.#handles.at(directory), constants.W_OK | constants.X_OK);
+      accessSync(this.#handles.entryPath(directory), constants.W_OK | constants.X_OK);
     } catch (cause) {
       // A missing root was already checked when the storage was opened.
       if (!isAbsent(cause)) error = localFailure(this.#storage, directory, cause);
@@ -154,7 +154,7 @@ class Inspector {
     const isShort = key.length <= shortNameBytes / 3 && this.#handles.absolute(key).length <= shortPathUnits;
     if (isShort && this.#takesEveryName) return null;
     const names = key.split('/').filter((name) => Buffer.byteLength(name) > shortNameBytes);
-    const paths = names.map((name) => () => this.#handles.at(joinKey(deepest, name)));
+    const paths = names.map((name) => () => this.#handles.entryPath(joinKey(deepest, name)));
     for (const path of [() => this.#handles.absolute(key), ...paths])
       try {
         lstatSync(path());
@@ -166,7 +166,8 @@ class Inspector {
 }
 
 /**
- * Returns `directory` if it exists, or else the nearest of its parents that does. Doesn't go beyond the root.
+ * Returns `directory` if it exists, or else the nearest of its parents that does. Does not go beyond the
+ * root.
  */
 function deepestExisting(
   handles: DirectoryHandles,
@@ -178,7 +179,7 @@ function deepestExisting(
   }
 }
 
-/** Returns an error if there isn't enough space. Space reserved for root only counts if this is root. */
+/** Returns an error if there is not enough space. Space reserved for root only counts if this is root. */
 function lackOfRoom(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
@@ -188,7 +189,7 @@ function lackOfRoom(
 ): WaybillError | null {
   let found: ReturnType<typeof statfsSync>;
   try {
-    found = statfsSync(handles.at(directory));
+    found = statfsSync(handles.entryPath(directory));
   } catch (error) {
     if (isAbsent(error)) return null;
     throw localFailure(storage, nameOf(directory), error);
@@ -220,18 +221,18 @@ function unescaped(text: string): string {
 
 function lstatIfThere(handles: DirectoryHandles, key: Key | ''): Stats | undefined {
   try {
-    return lstatSync(handles.at(key));
+    return lstatSync(handles.entryPath(key));
   } catch (error) {
-    // If a name is too long, that's reported for the key it's a part of.
+    // If a name is too long, that is reported for the key it is a part of.
     if (isAbsent(error) || (error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return undefined;
     throw error;
   }
 }
 
 /**
- * Returns an error if a key's path goes through a symbolic link whose target exists. That target isn't below
- * the root, so it must not be deleted. Returns null if there is no link, or if its target doesn't exist. If
- * the path can't be inspected, throws the system error.
+ * Returns an error if a key's path goes through a symbolic link whose target exists. That target is not below
+ * the root, so it must not be deleted. Returns null if there is no link, or if its target does not exist. If
+ * the path cannot be inspected, throws the system error.
  */
 export function linkAbove(
   storage: Pick<Storage, 'label'>,
@@ -240,7 +241,7 @@ export function linkAbove(
 ): WaybillError | null {
   for (const ancestor of ancestorsOf(key)) {
     const directory = listedKey(ancestor);
-    const found = undefinedIfAbsent(() => lstatSync(handles.at(directory)));
+    const found = undefinedIfAbsent(() => lstatSync(handles.entryPath(directory)));
     if (found?.isSymbolicLink() !== true) continue;
     const hasTarget = lstatSync(handles.absolute(key), { throwIfNoEntry: false }) !== undefined;
     return hasTarget ? notADirectory(storage, directory, { isLink: true }) : null;

@@ -21,8 +21,8 @@ import type { Storage } from '../storage.ts';
 import { describeSystemError, localFailure } from '../storage-errors.ts';
 
 /*
- * The root of a local storage, which may be in a directory that doesn't exist yet. The directories in its
- * path are checked and created one by one, so that an error can point out the one that's the problem.
+ * The root of a local storage, which may be in a directory that does not exist yet. The directories in its
+ * path are checked and created one by one, so that an error can point out the one that is the problem.
  * Besides, Node.js's recursive `mkdirSync` never returns if the path is below `/proc`.
  */
 
@@ -43,8 +43,8 @@ export function realOrResolved(root: string): string {
 }
 
 /**
- * Throws `storage_not_found` if the root doesn't exist, `storage_denied` if it can't be inspected, and
- * `storage_permanent` if it isn't a directory.
+ * Throws `storage_not_found` if the root does not exist, `storage_denied` if it cannot be inspected, and
+ * `storage_permanent` if it is not a directory.
  */
 export function requireDirectory(root: string): void {
   let found: Stats;
@@ -79,10 +79,10 @@ export function requireMakeableRoot(root: string, { makes }: { makes: boolean })
 }
 
 /**
- * Creates the root (an absolute path) and the directories above it, if they don't exist, and flushes their
+ * Creates the root (an absolute path) and the directories above it, if they do not exist, and flushes their
  * names to disk. All of them get exactly this `mode`, whatever the umask is. Throws `storage_permanent` if
- * there is a file in the way. If a directory can't be created or a link points nowhere, throws
- * `storage_unavailable`, because it may just be that a disk isn't mounted. The message says which directory
+ * there is a file in the way. If a directory cannot be created or a link points nowhere, throws
+ * `storage_unavailable`, because it may just be that a disk is not mounted. The message says which directory
  * in the path is the problem.
  */
 export function makeRoot(root: string, mode: number): void {
@@ -101,7 +101,7 @@ export function makeRoot(root: string, mode: number): void {
 }
 
 /**
- * Returns the topmost directory in the path that doesn't exist, or null if they all do. Throws if there is a
+ * Returns the topmost directory in the path that does not exist, or null if they all do. Throws if there is a
  * problem with one of them.
  */
 function firstMissing(root: string): string | null {
@@ -120,7 +120,7 @@ function firstMissing(root: string): string | null {
   return null;
 }
 
-/** Returns true if it's a directory, or a link to one. */
+/** Returns true if it is a directory, or a link to one. */
 function isDirectory(component: string): boolean {
   try {
     return statSync(component).isDirectory();
@@ -143,7 +143,7 @@ function faultOfLink(component: string): { what: string; hint: string } {
   };
 }
 
-/** `error` is null if we didn't even try to create the directory. */
+/** `error` is null if we did not even try to create the directory. */
 function cannotMake(missing: string, error: unknown): WaybillError {
   const parent = path.dirname(missing);
   const view = kernelViewOf(parent);
@@ -180,15 +180,15 @@ function componentsOf(absolute: string): string[] {
 }
 
 /**
- * The errors of file systems that don't have modes (FAT, CIFS, and some based on FUSE), and those for files
+ * The errors of file systems that do not have modes (FAT, CIFS, and some based on FUSE), and those for files
  * that belong to other users.
  */
 const modeRefusals = new Set(['EPERM', 'EACCES', 'EROFS', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EINVAL']);
 
 /**
  * Sets exactly this mode. When a file is created, the umask and access lists may have removed permissions.
- * `target` is an open file, or a path that can't be replaced by another user. The setgid and sticky bits of a
- * directory are kept. Returns false if the file system or the ownership of the file doesn't allow it.
+ * `target` is an open file, or a path that cannot be replaced by another user. The setgid and sticky bits of
+ * a directory are kept. Returns false if the file system or the ownership of the file does not allow it.
  */
 export function applyMode(target: string | number, mode: number): boolean {
   try {
@@ -205,7 +205,7 @@ export function applyMode(target: string | number, mode: number): boolean {
   }
 }
 
-/** Creates the error for a directory below the root that can't be created. The hint is about its parent. */
+/** Creates the error for a directory below the root that cannot be created. The hint is about its parent. */
 export function cannotMakeDirectory(
   storage: Pick<Storage, 'label'>,
   directory: Key,

@@ -22,7 +22,7 @@ import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } fro
 import {
   entriesPerYield,
   LocalListing,
-  removedAsEmpty,
+  removeEmptyDirectory,
   removeIfThere,
   removeTreeAt,
   sizeOf,
@@ -37,7 +37,7 @@ import { linkAbove, localObstacle } from './local-obstacles.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './local-root.ts';
 import { UnsyncedNames } from './unsynced-names.ts';
 
-/** If a file has two hard links and other users can write to it, they'd change it under both names. */
+/** If a file has two hard links and other users can write to it, they would change it under both names. */
 const writableByOthers = 0o022;
 /** Another file system, another user's file, too many links, or hard links are not supported. */
 const linkRefusals = new Set(['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
@@ -46,16 +46,16 @@ export interface LocalOptions {
   readOnly?: boolean;
   mustExist?: boolean;
   dryRun?: boolean;
-  /** The modes of new files and directories. They don't depend on the umask. */
+  /** The modes of new files and directories. They do not depend on the umask. */
   modes?: FileModes;
 }
 
 /**
- * Opens a directory on this machine. If `root` doesn't exist, its listing is empty, and the first write
- * creates it. If that's bound to fail, an error is thrown right away (see `makeRoot`). With `mustExist`,
- * throws `storage_not_found` if the root doesn't exist, `storage_denied` if it can't be accessed, and
- * `storage_permanent` if it isn't a directory. With `readOnly`, permission to create the root isn't checked,
- * except in a `dryRun`.
+ * Opens a directory on this machine. If `root` does not exist, its listing is empty, and the first write
+ * creates it. If that is bound to fail, an error is thrown right away (see `makeRoot`). With `mustExist`,
+ * throws `storage_not_found` if the root does not exist, `storage_denied` if it cannot be accessed, and
+ * `storage_permanent` if it is not a directory. With `readOnly`, permission to create the root is not
+ * checked, except in a `dryRun`.
  */
 export async function localStorage(root: string, options: LocalOptions = {}): Promise<LocalStorage> {
   const base = realOrResolved(root);
@@ -102,7 +102,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     this.#unsynced = new UnsyncedNames(this.#handles);
     this.#directories = new ImpliedDirectories(this, this.#handles, this.#unsynced, modes.directory);
     this.#names = new LocalNames(this, this.#handles, this.#directories, this.#unsynced);
-    this.localFiles = { sizeOf: (key) => this.#handles.near(key, sizeOf) };
+    this.localFiles = { sizeOf: (key) => this.#handles.withEntryPath(key, sizeOf) };
     this.fixModes = (managed, how) => fixModes(this.#handles, modes, managed, how);
   }
 
@@ -204,7 +204,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       unlinkSync(this.#at(key));
       this.#unsynced.removed(key);
     } catch (error) {
-      // Directories aren't deleted here. They fail with EISDIR on Linux, and EPERM on other systems.
+      // Directories are not deleted here. They fail with EISDIR on Linux, and EPERM on other systems.
       const isDirectory = undefinedIfAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
       if (!isAbsent(error) && !isDirectory) throw localFailure(this, key, error);
     }
@@ -218,7 +218,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     this.#refuseLinkAbove(directory);
     try {
       await this.#unsynced.flush();
-      if (!removedAsEmpty(this.#handles, directory)) {
+      if (!removeEmptyDirectory(this.#handles, directory)) {
         const aside = listedKey(`${directory}.gone-${randomUUID()}`);
         renameSync(this.#at(directory), this.#at(aside));
         this.#handles.moved(directory);
@@ -237,11 +237,11 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   }
 
   #at(key: Key): string {
-    return this.#handles.at(key);
+    return this.#handles.entryPath(key);
   }
 
   #openFile(key: Key, expected?: FileIdentity): number {
-    return this.#handles.near(key, (file) => openToRead(this, key, file, expected));
+    return this.#handles.withEntryPath(key, (file) => openToRead(this, key, file, expected));
   }
 
   #requireWritable(key: Key): void {
@@ -279,7 +279,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
 
   /** Writes a body to the new file `target`, which will be moved to `key`. */
   async #writeTo(key: Key, target: Key, body: Body, options: WriteOptions): Promise<Written> {
-    const create = (): number => this.#handles.near(target, (file) => createFile(file, this.#fileMode));
+    const create = (): number => this.#handles.withEntryPath(target, (at) => createFile(at, this.#fileMode));
     return this.#directories.withParent(target, () => writeBody(key, create, body, options));
   }
 

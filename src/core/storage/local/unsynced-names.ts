@@ -3,8 +3,8 @@ import { type Key, nameOf, parentOf } from '../key.ts';
 import type { DirectoryHandles } from './local-directories.ts';
 
 /**
- * Keeps track of directories in which names were changed that haven't been synced yet, so that a power
- * failure could undo this. The removal of locks and staging directories isn't synced, because the next
+ * Keeps track of directories in which names were changed that have not been synced yet, so that a power
+ * failure could undo this. The removal of locks and staging directories is not synced, because the next
  * publisher cleans up whatever is left of them.
  */
 export class UnsyncedNames {

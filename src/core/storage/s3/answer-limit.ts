@@ -13,7 +13,7 @@ export const answerTooLong = 'AnswerTooLong';
 
 /**
  * The SDK's HTTP handler, except that it limits the size of responses. If a response is too large, it fails
- * with an error called `AnswerTooLong`, and the connection is closed. This doesn't apply to the contents of
+ * with an error called `AnswerTooLong`, and the connection is closed. This does not apply to the contents of
  * objects, which are limited by their readers.
  */
 export class LimitedHandler extends NodeHttpHandler {

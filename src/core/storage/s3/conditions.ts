@@ -22,7 +22,9 @@ const probeTimeoutMs = 300_000;
 
 export interface Conditions {
   honored: ConditionalWrites;
-  /** The format that the server expects in `If-Match`, or null if it doesn't support the condition at all. */
+  /**
+   * The format that the server expects in `If-Match`, or null if it does not support the condition at all.
+   */
   versionForm: VersionForm | null;
 }
 
@@ -42,8 +44,8 @@ export class ConditionProbe {
   }
 
   /**
-   * Returns the condition to use for a write, or undefined if it doesn't need any. Throws `storage_permanent`
-   * if the server doesn't support the condition.
+   * Returns the condition to use for a write, or undefined if it does not need any. Throws
+   * `storage_permanent` if the server does not support the condition.
    */
   async conditionOf(key: Key, { mode, ifVersion }: WriteOptions): Promise<Condition | undefined> {
     if (mode !== 'create' && ifVersion === undefined) return undefined;
@@ -111,9 +113,9 @@ export interface ProbeObject {
 }
 
 /**
- * Finds out which conditions a server supports by trying them all on an object that isn't used for anything
- * else. A write must succeed if its condition is met, and be rejected if it isn't. Going by the name of the
- * server isn't enough, and neither is a single response: some servers answer with 501, while others ignore
+ * Finds out which conditions a server supports by trying them all on an object that is not used for anything
+ * else. A write must succeed if its condition is met, and be rejected if it is not. Going by the name of the
+ * server is not enough, and neither is a single response: some servers answer with 501, while others ignore
  * the condition and report success. In the end, the object is deleted. Throws if a write fails for any reason
  * other than its condition.
  */
@@ -147,7 +149,7 @@ async function attempt(
     return 'written';
   } catch (error) {
     if (hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists')) return 'refused';
-    // Some servers answer "no such key" if they can't make sense of the ETag's format.
+    // Some servers answer "no such key" if they cannot make sense of the ETag's format.
     if (hasCode(error, 'storage_not_found')) return 'refused';
     if (isUnsupported(error)) return 'unsupported';
     throw error;

@@ -35,7 +35,7 @@ export async function* listEntries(
       const odd = splitAtOddSegment(key);
       if (odd !== null && onUnreadable !== undefined)
         onUnreadable(unreadable({ ...odd, rest: `${odd.rest}/` }, 'directory'));
-      // In "a//b", there is a directory without a name. It can't be addressed, so list the objects in it
+      // In "a//b", there is a directory without a name. It cannot be addressed, so list the objects in it
       // instead.
       else if (nameOf(key) === '')
         for await (const inner of pagesBelow(source, name, { oneLevel: false, limit })) yield* files(inner);

@@ -1,7 +1,7 @@
 /**
- * Returns a function that decodes names in a listing. We ask for URL-encoded names, because some names can't
- * be represented in XML. If the server doesn't support that, names aren't encoded. Throws `malformed()` if a
- * name can't be decoded.
+ * Returns a function that decodes names in a listing. We ask for URL-encoded names, because some names cannot
+ * be represented in XML. If the server does not support that, names are not encoded. Throws `malformed()` if
+ * a name cannot be decoded.
  */
 export function nameDecoder(
   encodingType: string | undefined,

@@ -23,14 +23,14 @@ export interface ObjectWriterOptions {
   prefix: string;
   label: string;
   log: Log;
-  /** The size of a part in bytes. S3 itself doesn't allow less than 5 MiB. */
+  /** The size of a part in bytes. S3 itself does not allow less than 5 MiB. */
   partBytes: number;
   /** The retry policy for individual parts and conditional writes. Other writes are retried by the caller. */
   retry: RetryOptions;
 }
 
 /**
- * Returns the part size for a body in bytes. It's the configured size, unless that would result in too many
+ * Returns the part size for a body in bytes. It is the configured size, unless that would result in too many
  * parts.
  */
 function partSize(bodyBytes: number, partBytes: number): number {
@@ -39,7 +39,7 @@ function partSize(bodyBytes: number, partBytes: number): number {
 }
 
 /**
- * Writes bodies as complete objects, either from memory in a single request, or in parts. An object isn't
+ * Writes bodies as complete objects, either from memory in a single request, or in parts. An object is not
  * visible until the size and digest of its whole body have been verified.
  */
 export class ObjectWriter {
@@ -53,10 +53,10 @@ export class ObjectWriter {
   }
 
   /**
-   * Aborts multipart uploads for this object that were left behind by a publisher that got killed. They can't
-   * be seen but cost money. The caller must hold the lease, so that no other process can still be about to
-   * complete them. Without permission to list uploads, this does nothing, and a lifecycle rule of the bucket
-   * has to delete them.
+   * Aborts multipart uploads for this object that were left behind by a publisher that got killed. They
+   * cannot be seen but cost money. The caller must hold the lease, so that no other process can still be
+   * about to complete them. Without permission to list uploads, this does nothing, and a lifecycle rule of
+   * the bucket has to delete them.
    */
   async abortUnfinished(key: string): Promise<void> {
     const { client, log, label } = this.#options;
@@ -87,7 +87,7 @@ export class ObjectWriter {
 
   /**
    * Writes a body in a single request, after verifying its digest in memory. `key` is the object's key, and
-   * `name` is for messages. Throws `body_mismatch`, or `storage_conflict` if the condition isn't met.
+   * `name` is for messages. Throws `body_mismatch`, or `storage_conflict` if the condition is not met.
    */
   async putWhole(
     { name, key }: { name: string; key: string },
@@ -112,7 +112,7 @@ export class ObjectWriter {
    * Executes a conditional write and, if necessary, checks its outcome. When several conditional writes
    * compete, servers may answer 409 or 500 even if the write has succeeded. In that case, the retry's
    * condition is no longer met, so the object is compared with the bytes that were sent. If the first attempt
-   * arrives late, it can't overwrite what another writer has stored in the meantime, because it has the same
+   * arrives late, it cannot overwrite what another writer has stored in the meantime, because it has the same
    * condition.
    */
   async #putOrVerify(
@@ -137,7 +137,7 @@ export class ObjectWriter {
 
   /**
    * Uploads a body in parts. Several of them are sent at the same time, while the next one is read. The
-   * upload isn't completed, which is what makes the object visible, until the whole body has been verified.
+   * upload is not completed, which is what makes the object visible, until the whole body has been verified.
    * If anything goes wrong, the upload is aborted as soon as no part is being sent anymore. Throws
    * `body_mismatch`, the error of a part, or the signal's reason.
    */
@@ -250,7 +250,7 @@ class UploadedParts {
 
   /**
    * Starts sending a part. If too many parts are already being sent, waits for one of them first. Calls
-   * `release` as soon as the bytes of this part aren't needed anymore.
+   * `release` as soon as the bytes of this part are not needed anymore.
    */
   async #send(buffer: Buffer, length: number, release: () => void): Promise<void> {
     const number = ++this.#started;

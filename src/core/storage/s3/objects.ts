@@ -6,7 +6,7 @@ export interface ObjectHead {
   version: string;
   modifiedAt: Date | null;
   /**
-   * Identifies this content as long as the bucket keeps versions. It's "null" if the object was written
+   * Identifies this content as long as the bucket keeps versions. It is "null" if the object was written
    * before versioning was turned on, and null if the bucket has never had versions.
    */
   storedVersion: string | null;
@@ -17,7 +17,7 @@ export interface ObjectHead {
   sha256: string | undefined;
 }
 
-/** The object to copy. By default, it's in the client's own bucket, and there is no `ifMatch` condition. */
+/** The object to copy. By default, it is in the client's own bucket, and there is no `ifMatch` condition. */
 export interface CopyFrom {
   key: string;
   bucket?: string;

@@ -38,7 +38,7 @@ import {
 } from './sdk.ts';
 
 interface BodyOptions {
-  /** The SHA-256 of the bytes, in hexadecimal. It's signed, so the server rejects any other bytes. */
+  /** The SHA-256 of the bytes, in hexadecimal. It is signed, so the server rejects any other bytes. */
   sha256: string;
   signal?: AbortSignal | undefined;
 }
@@ -46,7 +46,7 @@ interface BodyOptions {
 /**
  * The calls that waybill makes to a bucket. They use full object keys, have a timeout, and are only tried
  * once. Errors are `WaybillError`s with a `storage_*` code, and `storage_conflict` means that a condition
- * wasn't met. It doesn't connect until the first call.
+ * was not met. It does not connect until the first call.
  */
 export class BucketClient {
   /** Whether the connection uses TLS. If so, parts are protected in transit and need no extra hash. */
@@ -75,7 +75,7 @@ export class BucketClient {
 
   /**
    * The offset of the server's clock from the local one in milliseconds, according to the latest response.
-   * It's positive if the server is ahead, and null before the first response.
+   * It is positive if the server is ahead, and null before the first response.
    */
   get clockOffsetMs(): number | null {
     return this.#clockOffsetMs;
@@ -113,14 +113,14 @@ export class BucketClient {
     return unquoted(ETag);
   }
 
-  /** Reads an object. Throws `storage_not_found` if it doesn't exist. */
+  /** Reads an object. Throws `storage_not_found` if it does not exist. */
   async get(key: string): Promise<AsyncIterable<Uint8Array>> {
     const { Body } = await this.#send(key, new GetObjectCommand({ Bucket: this.#Bucket, Key: key }));
     return this.#requests.chunksOf(key, Body as AsyncIterable<Uint8Array>);
   }
 
   /**
-   * Returns the metadata of an object, or of one of its versions. Returns undefined if it doesn't exist.
+   * Returns the metadata of an object, or of one of its versions. Returns undefined if it does not exist.
    * Reading versions takes an additional permission.
    */
   async head(
@@ -147,7 +147,7 @@ export class BucketClient {
 
   /**
    * Copies an object on the server and overwrites what is at `to`. Headers and metadata are copied as well,
-   * unless they are in `replaced`. Returns the version of the copy, or null if the object doesn't exist.
+   * unless they are in `replaced`. Returns the version of the copy, or null if the object does not exist.
    */
   async copy(
     from: CopyFrom,
@@ -156,11 +156,11 @@ export class BucketClient {
   ): Promise<string | null> {
     const { bucket = this.#Bucket, ifMatch } = from;
     const command = new CopyObjectCommand({
-      ...{ Bucket: this.#Bucket, Key: to, CopySource: copySource(bucket, from) },
+      Bucket: this.#Bucket,
+      Key: to,
+      CopySource: copySource(bucket, from),
       CopySourceIfMatch: ifMatch === undefined ? undefined : `"${ifMatch}"`,
-      ...(replaced === undefined
-        ? {}
-        : { MetadataDirective: 'REPLACE', ...headersOf(replaced.headers, replaced.sha256) }),
+      ...(replaced && { MetadataDirective: 'REPLACE', ...headersOf(replaced.headers, replaced.sha256) }),
     });
     try {
       const { CopyObjectResult } = await this.#send(to, command);
@@ -210,7 +210,7 @@ export class BucketClient {
     };
   }
 
-  /** Deletes an object. It's not an error if it doesn't exist. */
+  /** Deletes an object. It is not an error if it does not exist. */
   async remove(key: string): Promise<void> {
     const command = new DeleteObjectCommand({ Bucket: this.#Bucket, Key: key });
     await ignoring('NoSuchKey', this.#send(key, command));
@@ -222,7 +222,7 @@ export class BucketClient {
     await this.#send(key, command);
   }
 
-  /** Starts a multipart upload and returns its id. `sha256` is null if it isn't known yet. */
+  /** Starts a multipart upload and returns its id. `sha256` is null if it is not known yet. */
   async beginUpload(
     key: string,
     { sha256, headers }: { sha256: string | null; headers: ObjectHeaders },
@@ -260,7 +260,7 @@ export class BucketClient {
     return unquoted((await this.#send(key, new CompleteMultipartUploadCommand(input))).ETag);
   }
 
-  /** Aborts an upload. It's not an error if it doesn't exist. */
+  /** Aborts an upload. It is not an error if it does not exist. */
   async abortUpload({ key, uploadId }: OpenUpload): Promise<void> {
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId };
     await ignoring('NoSuchUpload', this.#send(key, new AbortMultipartUploadCommand(input)));
@@ -299,7 +299,7 @@ export class BucketClient {
     );
   }
 
-  /** Creates the error for a page that isn't the last one but lacks the token for the next. */
+  /** Creates the error for a page that is not the last one but lacks the token for the next. */
   #cutShort(prefix: string): Error {
     return this.#requests.unusableAnswer(
       prefix,
@@ -309,7 +309,7 @@ export class BucketClient {
   }
 }
 
-/** Waits for a call, but ignores the S3 error `name`, which says that something doesn't exist. */
+/** Waits for a call, but ignores the S3 error `name`, which says that something does not exist. */
 async function ignoring(name: string, call: Promise<unknown>): Promise<void> {
   try {
     await call;

@@ -33,7 +33,7 @@ export const otherServer = 'check endpoint, and whether the server needs path_st
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
 /**
- * What a failure means, by the error code from S3 or the error name from Node.js. If it's not listed here,
+ * What a failure means, by the error code from S3 or the error name from Node.js. If it is not listed here,
  * the status decides.
  */
 const meanings: Record<string, ErrorMapping> = {
@@ -95,7 +95,7 @@ const meanings: Record<string, ErrorMapping> = {
   },
   ENOTFOUND: {
     code: 'storage_transient',
-    message: 'the host name is not known',
+    message: 'the host name cannot be resolved',
     hint: 'check endpoint, and DNS; with path_style: false the bucket is part of the host name',
   },
   EAI_AGAIN: {
@@ -121,7 +121,7 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
   const message = meaning.message ?? summary(failure);
   const retryAfterMs = parseRetryAfter(failure.headers['retry-after'], now);
   return new WaybillError(meaning.code, `${place.label}${what}: ${message}`, {
-    // Don't use the SDK's own error, which contains access key ids and the text that was signed.
+    // Do not use the SDK's own error, which contains access key ids and the text that was signed.
     cause: new S3AnswerError(failure),
     retryAfterSeconds:
       meaning.code === 'storage_transient' && retryAfterMs !== undefined
@@ -161,7 +161,7 @@ export class S3AnswerError extends Error {
   }
 }
 
-/** Returns true if the server says that it doesn't support the condition of a request. */
+/** Returns true if the server says that it does not support the condition of a request. */
 export function isUnsupported(error: unknown): boolean {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   if (!(answer instanceof S3AnswerError)) return false;
@@ -231,7 +231,7 @@ function byStatus({ name, status }: S3Failure): ErrorMapping {
       ? { code: 'storage_transient', hint: 'check endpoint, and that the server runs' }
       : { code: 'storage_permanent' };
   if (status === 401 || status === 403) return meanings['AccessDenied'] as ErrorMapping;
-  // Only "NoSuchKey" means that the object doesn't exist. If we took a 404 page from some other server for
+  // Only "NoSuchKey" means that the object does not exist. If we took a 404 page from some other server for
   // that, the destination would look empty.
   if (status === 404) return { code: 'storage_permanent', hint: otherServer };
   if (status === 412) return { code: 'storage_conflict' };
@@ -239,7 +239,7 @@ function byStatus({ name, status }: S3Failure): ErrorMapping {
   if (status === 507) return meanings['QuotaExceeded'] as ErrorMapping;
   if (status === 408 || status === 409 || status === 429 || status >= 500)
     return { code: 'storage_transient' };
-  // The request succeeded, but the response couldn't be parsed.
+  // The request succeeded, but the response could not be parsed.
   if (status < 400) return { code: 'storage_permanent', hint: otherServer };
   return { code: 'storage_permanent' };
 }
@@ -253,7 +253,7 @@ function skew(date: string | undefined, now: Date): string {
   return `the clock of this machine is ${Math.abs(seconds)} s ${way} the clock of the server, which allows at most 900 s`;
 }
 
-/** Advice for developers. The SDK adds it to the message when it can't parse a response. */
+/** Advice for developers. The SDK adds it to the message when it cannot parse a response. */
 const sdkAdvice = /Deserialization error: to see the raw response.*/s;
 
 /** Returns the server's own message, reduced to a single line. */

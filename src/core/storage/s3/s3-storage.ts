@@ -53,13 +53,13 @@ const maxConcurrentRemovals = 16;
 const maxKeyBytes = 1024;
 
 /**
- * Opens a prefix of a bucket on a server that is compatible with S3. Objects don't appear until they are
+ * Opens a prefix of a bucket on a server that is compatible with S3. Objects do not appear until they are
  * complete. Small ones are verified in memory and then sent in a single request. Larger ones are sent in
  * parts, which the server only turns into an object after the digest of the whole body has been verified.
  *
  * Opening requests one key below the prefix. This single request checks the bucket, the credentials, the
  * region, and the clock. Throws `secrets_invalid` if a configured secret is missing, `storage_not_found` if
- * the bucket doesn't exist, `storage_denied` if the credentials are rejected, `storage_transient` if the
+ * the bucket does not exist, `storage_denied` if the credentials are rejected, `storage_transient` if the
  * server is unreachable, and `storage_permanent` if anything else in the configuration is wrong. Calls may
  * also throw `storage_exists`, `storage_conflict`, `storage_full`, and `body_mismatch`, as defined by the
  * contract.
@@ -150,7 +150,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
       );
     const at = this.#at(key);
     await this.#writer.abortUnfinished(at);
-    const copied = condition === undefined ? await this.#copier.copied(at, body, write) : null;
+    const copied = condition === undefined ? await this.#copier.copy(at, body, write) : null;
     if (copied !== null) return copied;
     if (condition === undefined && body.size > this.#partBytes)
       return this.#writer.putInParts(at, body, write);
@@ -175,7 +175,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   }
 
   /**
-   * Deletes a specific version. Returns false if the server can't check the version or there is no such
+   * Deletes a specific version. Returns false if the server cannot check the version or there is no such
    * object.
    */
   async #removeVersion(key: Key, version: string): Promise<boolean> {
@@ -200,7 +200,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   /**
    * If the bucket keeps versions and the current one can be read, all we need is its id. Otherwise, the
    * server copies the object, including headers and metadata. If the object is too large to copy, or the
-   * server won't do it, the object can still be replaced, but not put back.
+   * server will not do it, the object can still be replaced, but not put back.
    */
   async keep(key: Key, aside: Key): Promise<KeptFile | null> {
     this.#requireWritable(key);
@@ -219,8 +219,8 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
 
   /**
    * Returns the version that could be put back later, null if the object needs to be copied instead, or
-   * undefined if it doesn't exist. The version "null" means that the object is older than the bucket's
-   * versioning, so it could be lost when it's replaced.
+   * undefined if it does not exist. The version "null" means that the object is older than the bucket's
+   * versioning, so it could be lost when it is replaced.
    */
   async #versionToKeep(key: Key): Promise<string | null | undefined> {
     const found = await this.#client.head(this.#at(key));

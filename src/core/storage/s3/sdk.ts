@@ -13,8 +13,8 @@ import { failureOf, hintAt, namedKey, s3Error, type S3Place } from './s3-errors.
 import type { S3Location } from './s3-location.ts';
 
 /*
- * Adapts the AWS SDK to waybill: how it's configured, how long requests may take, what their errors mean, and
- * in which format it wants its input.
+ * Adapts the AWS SDK to waybill: how it is configured, how long requests may take, what their errors mean,
+ * and in which format it wants its input.
  */
 
 /** More than twice the number of files written at once, which leaves room for parts and reads. */
@@ -75,7 +75,7 @@ export function openSdk(
 }
 
 /**
- * Turns off the checksums that the SDK adds by default. Servers that don't support them answer with 501, and
+ * Turns off the checksums that the SDK adds by default. Servers that do not support them answer with 501, and
  * bodies are protected by the signed SHA-256 anyway.
  */
 function atEndpoint(endpoint: string): {
@@ -94,7 +94,7 @@ function atEndpoint(endpoint: string): {
 
 /**
  * Returns the region that the SDK is configured for, and us-east-1 if there is none. Apart from AWS, most
- * servers only have one region, and it doesn't matter what you call it.
+ * servers only have one region, and it does not matter what you call it.
  */
 function configuredRegion(): () => Promise<string> {
   let region: Promise<string> | undefined;
@@ -117,8 +117,8 @@ function withoutWarning<T>(construct: () => T): T {
 }
 
 /**
- * Makes a command use a SHA-256 that is already known (in hexadecimal), so that the body isn't hashed a
- * second time. With `UNSIGNED-PAYLOAD`, the body isn't signed at all. This has to be set on the command
+ * Makes a command use a SHA-256 that is already known (in hexadecimal), so that the body is not hashed a
+ * second time. With `UNSIGNED-PAYLOAD`, the body is not signed at all. This has to be set on the command
  * itself, because its input is copied before it gets signed.
  */
 export function signAs(command: PutObjectCommand | UploadPartCommand, sha256: string): void {
@@ -173,7 +173,7 @@ export function directPut(sdk: S3Client, { bucket, pathStyle }: S3Location, endp
     const request = { ...place, path: `${base}/${escapePath(key)}`, headers, body: bytes };
     const signingDate = new Date(Date.now() + config.systemClockOffset);
     const signed = await signer.sign(request, { signingDate });
-    // The types don't fit, because the signer and the handler come from different packages.
+    // The types do not fit, because the signer and the handler come from different packages.
     const handler = config.requestHandler as LimitedHandler;
     const { response } = await handler.handle(signed as never, { abortSignal });
     const body = response.body as Readable;
@@ -219,7 +219,7 @@ export class S3Requests {
       onAbort(ended.signal, () => reject(ended.signal.reason as Error));
     });
     try {
-      // The HTTP handler doesn't reject until the whole body has been sent.
+      // The HTTP handler does not reject until the whole body has been sent.
       return await Promise.race([send(ended.signal), stopped]);
     } catch (error) {
       throw ended.signal.aborted ? ended.signal.reason : this.#failure(key, error);
@@ -283,7 +283,7 @@ export function unquoted(etag: string | undefined): string {
   return (etag ?? '').replace(/^"(.*)"$/, '$1');
 }
 
-/** Returns the headers for a write. `sha256` is null if it isn't known yet. */
+/** Returns the headers for a write. `sha256` is null if it is not known yet. */
 export function headersOf({ contentType, cacheControl }: ObjectHeaders, sha256: string | null): PutHeaders {
   const Metadata = sha256 === null ? undefined : { [digestMetadata]: sha256 };
   return { ContentType: contentType, CacheControl: cacheControl, Metadata };

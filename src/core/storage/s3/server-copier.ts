@@ -8,8 +8,8 @@ import type { BucketClient } from './s3-client.ts';
 export const maxCopyBytes = 5 * 2 ** 30;
 
 /**
- * Writes bodies that the server already has as objects, so that they don't need to be transferred. A body is
- * only copied if its object was stored with the expected digest and hasn't changed since.
+ * Writes bodies that the server already has as objects, so that they do not need to be transferred. A body is
+ * only copied if its object was stored with the expected digest and has not changed since.
  */
 export class ServerCopier {
   readonly #options: { client: BucketClient; label: string; log: Log };
@@ -21,11 +21,11 @@ export class ServerCopier {
   }
 
   /**
-   * Copies the object behind a body. Returns null if it doesn't exist, if its digest is unknown or not the
+   * Copies the object behind a body. Returns null if it does not exist, if its digest is unknown or not the
    * right one, or if the server refuses. The caller then has to read the body. Throws `storage_transient`,
    * `storage_full`, and the error of `origin`.
    */
-  async copied(
+  async copy(
     to: string,
     { origin, size }: Body,
     { digest, headers = {}, onBytes }: WriteOptions,

@@ -1,7 +1,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { WaybillError } from '../../lib/errors.ts';
+import { errorMessage, WaybillError } from '../../lib/errors.ts';
 
 /*
  * Reads and writes OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"). Each line has an
@@ -56,7 +56,7 @@ export function judgeHostKey(text: string, host: string, port: number, key: Buff
 }
 
 /**
- * Returns the numbers of the lines that can't be parsed, starting at 1. Empty lines and comments are fine.
+ * Returns the numbers of the lines that cannot be parsed, starting at 1. Empty lines and comments are fine.
  */
 export function malformedLines(text: string): number[] {
   return linesOf(text)
@@ -83,7 +83,7 @@ export function hostKeyType(key: Buffer): string {
   return key.subarray(4, 4 + length).toString('latin1');
 }
 
-/** Reads the file. Returns '' if it doesn't exist, and throws `storage_permanent` if it can't be read. */
+/** Reads the file. Returns '' if it does not exist, and throws `storage_permanent` if it cannot be read. */
 export async function readKnownHosts(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
@@ -97,8 +97,8 @@ const appending = new Map<string, Promise<unknown>>();
 
 /**
  * Adds a host's key, unless there already is one for that host. Returns what was known before. Within a
- * thread, only one connection does this at a time, so that there's only one new line. If another process adds
- * the same line, it does no harm. Throws `storage_permanent` if the file can't be read or written.
+ * thread, only one connection does this at a time, so that there is only one new line. If another process
+ * adds the same line, it does no harm. Throws `storage_permanent` if the file cannot be read or written.
  */
 export async function rememberHostKey(
   file: string,
@@ -125,8 +125,8 @@ export async function rememberHostKey(
 
 /**
  * Adds a host's key at the end of the file, in a single write, so that several publishers can do this at the
- * same time. If the last line doesn't end with a line break, adds one first. Throws `storage_permanent` if
- * the file can't be written.
+ * same time. If the last line does not end with a line break, adds one first. Throws `storage_permanent` if
+ * the file cannot be written.
  */
 export async function appendKnownHost(file: string, host: string, port: number, key: Buffer): Promise<void> {
   try {
@@ -147,8 +147,8 @@ export async function appendKnownHost(file: string, host: string, port: number, 
 }
 
 /**
- * Returns the name under which a host appears in the file. That's `host`, or `[host]:port` if the port isn't
- * 22.
+ * Returns the name under which a host appears in the file. That is `host`, or `[host]:port` if the port is
+ * not 22.
  */
 export function nameOf(host: string, port: number): string {
   const name = host.toLowerCase();
@@ -168,8 +168,8 @@ function entryOf(content: string, line: number): KnownHost | 'none' | 'malformed
   if (trimmed === '' || trimmed.startsWith('#')) return 'none';
   const fields = trimmed.split(/[ \t]+/);
   const marker = fields[0]?.startsWith('@') === true ? fields.shift() : undefined;
-  // Certificate authorities sign host certificates, which waybill doesn't ask for. Their own key isn't a host
-  // key.
+  // Certificate authorities sign host certificates, which waybill does not ask for. Their own key is not a
+  // host key.
   if (marker === '@cert-authority') return 'none';
   if (marker !== undefined && marker !== '@revoked') return 'malformed';
   const [hosts, type, encoded] = fields;
@@ -219,7 +219,7 @@ function isSame(a: Buffer, b: Buffer): boolean {
 }
 
 function unusable(file: string, done: string, cause: unknown): WaybillError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = errorMessage(cause);
   return new WaybillError('storage_permanent', `known_hosts_file "${file}" cannot be ${done}: ${why}`, {
     cause,
     hint: 'let the user of this process read and write it, or name another file in known_hosts_file',

@@ -7,9 +7,9 @@ import type { SftpNames } from './sftp-names.ts';
 import { type SftpRoot, typeOf } from './sftp-root.ts';
 import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
 
-/** If a file has two hard links and another user can write to it, they'd change it under both names. */
+/** If a file has two hard links and another user can write to it, they would change it under both names. */
 const writableByOthers = 0o022;
-/** The number of bytes copied per request. It's small enough for the server to respond in time. */
+/** The number of bytes copied per request. It is small enough for the server to respond in time. */
 const bytesPerRequest = 32 << 20;
 
 /**
@@ -39,7 +39,7 @@ export class SftpLinks {
   }
 
   /**
-   * Creates a hard link to `from`. Returns false if the server doesn't support hard links, or refuses to
+   * Creates a hard link to `from`. Returns false if the server does not support hard links, or refuses to
    * create this one. Throws `ConnectionLost`.
    */
   async hardLink(from: Key, to: Key): Promise<boolean> {
@@ -53,7 +53,7 @@ export class SftpLinks {
       return this.#isHardLinkProven;
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      // ssh2 doesn't even send a request that the server doesn't support.
+      // ssh2 does not even send a request that the server does not support.
       if (isUnsupported(error)) this.#hasHardLinks = false;
       return false;
     }
@@ -83,7 +83,8 @@ export class SftpLinks {
 
   async #copy(from: Key, to: Key, size: number): Promise<void> {
     const { modes } = this.#root;
-    const [source, target] = [this.#root.at(from), this.#root.at(to)];
+    const source = this.#root.at(from);
+    const target = this.#root.at(to);
     const session = await this.#root.connected();
     const reading = await session.ask<Buffer>((sftp, done) => sftp.open(source, 'r', done));
     try {
@@ -149,7 +150,8 @@ export class SftpLinks {
 
   async #findOrder(scratch: Key): Promise<boolean> {
     const root = this.#root;
-    const [one, other] = [listedKey(`${scratch}.one`), listedKey(`${scratch}.other`)];
+    const one = listedKey(`${scratch}.one`);
+    const other = listedKey(`${scratch}.other`);
     const keyOf = (file: string): Key => (file === root.at(one) ? one : other);
     return takesPathsSwapped(
       {
@@ -190,7 +192,7 @@ export async function takesPathsSwapped(
   } finally {
     await Promise.all([unlink(one), unlink(other)]);
   }
-  throw new WaybillError('storage_permanent', 'the server says that it made a link, and there is none');
+  throw new WaybillError('storage_permanent', 'the server reported success but created no link');
 }
 
 /**

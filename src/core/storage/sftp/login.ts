@@ -35,8 +35,8 @@ export interface AuthMethods {
 
 /**
  * Returns the login methods, with the agent first, followed by the key file. The agent's socket may still
- * exist even if the agent doesn't. If it doesn't respond but there is a key file, the agent is skipped.
- * Throws `ssh_key_invalid` if the key can't be used, or if there is neither an agent nor a key.
+ * exist even if the agent does not. If it does not respond but there is a key file, the agent is skipped.
+ * Throws `ssh_key_invalid` if the key cannot be used, or if there is neither an agent nor a key.
  */
 export async function authMethods(
   location: SftpLocation,
@@ -82,7 +82,7 @@ interface OpenedAgent {
 }
 
 /**
- * Keeps track of the connections to the agent. If the agent doesn't respond, ssh2 never closes its
+ * Keeps track of the connections to the agent. If the agent does not respond, ssh2 never closes its
  * connection.
  */
 function openAgent(socket: string): OpenedAgent {
@@ -170,7 +170,7 @@ export interface HostKeyCheck {
    * The algorithms to offer, starting with those of known keys. The server picks the first one it supports.
    */
   algorithms: string[];
-  /** Throws `storage_denied` if the policy of this location doesn't allow the server's key. */
+  /** Throws `storage_denied` if the policy of this location does not allow the server's key. */
   accept(key: Buffer): Promise<void>;
 }
 
@@ -186,7 +186,7 @@ const allAlgorithms = [
 /**
  * Prepares to check the server's host key. If `remember` is false, which is the case in a dry run, a new key
  * is accepted for this connection but not written to the known hosts file. Throws `storage_permanent` if that
- * file can't be read.
+ * file cannot be read.
  */
 export async function hostKeyCheck(
   location: SftpLocation,

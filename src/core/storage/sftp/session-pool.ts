@@ -53,8 +53,8 @@ export class SessionPool {
 
   /**
    * Returns the additional connections that make sense for a file of `size` bytes. They are opened when they
-   * are first needed, and shared by all files. If one can't be opened, its promise rejects, but the file
-   * doesn't fail.
+   * are first needed, and shared by all files. If one cannot be opened, its promise rejects, but the file
+   * does not fail.
    */
   inAdditionTo(first: FirstSession, size: number): readonly Promise<SftpSession>[] {
     if (this.#isGivenUp) return [];
@@ -170,7 +170,7 @@ export class SpreadFile {
 
   /**
    * Stops adding connections and resolves with the additional ones, so that the caller can close the file
-   * there. If it's called again, those aren't returned a second time.
+   * there. If it is called again, those are not returned a second time.
    */
   async settle(): Promise<readonly Lane[]> {
     this.#isSettled = true;

@@ -22,7 +22,8 @@ export interface SftpSessionOptions {
   /** Whether to add new host keys to the known hosts file. */
   remember: boolean;
   /**
-   * The host key of an earlier connection. If it's set, no other key is accepted. If not, the policy decides.
+   * The host key of an earlier connection. If it is set, no other key is accepted. If not, the policy
+   * decides.
    */
   expectedHostKey?: Buffer;
   /** Cancels the attempt to connect. */
@@ -49,7 +50,7 @@ const ciphers = [
 
 /**
  * Connects and logs in. Throws `storage_denied` if the login or the host key was rejected,
- * `storage_permanent` if the host is unknown or doesn't offer SFTP, and `storage_transient` if it's
+ * `storage_permanent` if the host is unknown or does not offer SFTP, and `storage_transient` if it is
  * unreachable. All of these have a hint.
  */
 export async function openSession(options: SftpSessionOptions): Promise<SftpSession> {
@@ -209,7 +210,7 @@ export class SftpSession {
   }
 
   /**
-   * Tries to rename a file that doesn't exist, so nothing happens. If the server supports the request, it
+   * Tries to rename a file that does not exist, so nothing happens. If the server supports the request, it
    * answers that the file is missing.
    */
   async #knowsReplacingRename(): Promise<boolean> {
@@ -230,7 +231,7 @@ export class SftpSession {
 
   /**
    * Sends a request. Throws the server's error response (whose `code` is a number), `ConnectionLost`, or the
-   * error of `send` if the server doesn't support the request. If there is no response in time, the
+   * error of `send` if the server does not support the request. If there is no response in time, the
    * connection is dropped.
    */
   async ask<T>(send: Send<T>): Promise<T> {
@@ -295,5 +296,5 @@ export class SftpSession {
 }
 
 function quiet(): void {
-  // If a request fails, it reports the problem. If there are no more requests, it doesn't matter.
+  // If a request fails, it reports the problem. If there are no more requests, it does not matter.
 }

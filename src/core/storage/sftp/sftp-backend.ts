@@ -15,7 +15,7 @@ export const sftpBackend: StorageBackend<'sftp', SftpDocument, SftpLocation, Sft
   resolveDestination: (document, base) => ({ ...resolveSftp(document, base), modes: resolveModes(document) }),
   secrets: ({ sshKeyPassphraseEnv }) => (sshKeyPassphraseEnv === null ? [] : [sshKeyPassphraseEnv]),
   describe: describeSftp,
-  place: placeOf,
+  place: storageRootOf,
   localPaths: ({ sshKeyFile }) =>
     sshKeyFile === null ? [] : [{ setting: 'ssh_key_file', path: sshKeyFile, use: 'private' }],
   placeSetting: 'path',
@@ -85,7 +85,7 @@ function resolveSftp(document: SftpDocument, base: PathBase): SftpLocation {
   };
 }
 
-function placeOf({ host, port, user, path }: SftpLocation): StorageRoot {
+function storageRootOf({ host, port, user, path }: SftpLocation): StorageRoot {
   // Relative paths start in the user's login directory.
   const start = path.startsWith('/') ? '' : `~${user}/`;
   const root = posix.normalize(start + path).replace(/(?<=.)\/+$/, '');

@@ -9,11 +9,11 @@ import { type SftpRoot, undefinedIfMissing } from './sftp-root.ts';
 
 const maxAttempts = 50;
 /**
- * After this many attempts, check whether the directory exists. If it does, it's the file that is missing.
+ * After this many attempts, check whether the directory exists. If it does, it is the file that is missing.
  */
 const attemptsBeforeCheck = 10;
 const maxRootAttempts = 5;
-/** Sessions whose servers have refused to change a mode. We don't ask them again. */
+/** Sessions whose servers have refused to change a mode. We do not ask them again. */
 const refusing = new WeakSet<SftpSession>();
 
 /**
@@ -65,7 +65,7 @@ export class SftpDirectories {
 
   /**
    * Creates the parent directory of `key` and then runs `work`. If the directory, or one above it, is deleted
-   * by another process in between because it's empty, does both again.
+   * by another process in between because it is empty, does both again.
    */
   async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
@@ -75,7 +75,7 @@ export class SftpDirectories {
       } catch (error) {
         if (!isAbsent(error) || attempt === maxAttempts) throw error;
         // The directory may be back, since other processes keep creating and deleting it. If it still exists
-        // after several attempts, it's something else that's missing.
+        // after several attempts, it is something else that is missing.
         if (attempt >= attemptsBeforeCheck && (await this.#root.lstat(parentOf(key))) !== undefined)
           throw error;
         // Another process may have deleted any of the directories above the key, and not just the last one.
@@ -85,7 +85,7 @@ export class SftpDirectories {
   }
 
   /**
-   * Deletes `directory` if it's empty, and then its parents as long as they are empty, but never the root.
+   * Deletes `directory` if it is empty, and then its parents as long as they are empty, but never the root.
    * Other processes may delete the same directories, or add files to them, at any time.
    */
   async removeEmpty(directory: Key | ''): Promise<void> {
@@ -101,7 +101,7 @@ export class SftpDirectories {
     }
   }
 
-  /** Forgets that a directory, and everything below it, exists. It's created again when it's needed. */
+  /** Forgets that a directory, and everything below it, exists. It is created again when it is needed. */
   forgetBelow(directory: Key | ''): void {
     const here = this.#root.at(directory);
     for (const each of [...this.#known.keys()])
@@ -109,7 +109,7 @@ export class SftpDirectories {
   }
 }
 
-/** Throws `storage_not_found` or `storage_permanent` if the root isn't a directory. */
+/** Throws `storage_not_found` or `storage_permanent` if the root is not a directory. */
 export async function requireDirectory(root: SftpRoot): Promise<void> {
   const found = await root.rootStat();
   if (found === undefined)
@@ -151,7 +151,7 @@ async function makeRoot(root: SftpRoot): Promise<void> {
 }
 
 /**
- * Returns the topmost directory in the path that doesn't exist, or null if they all do. Throws if there is a
+ * Returns the topmost directory in the path that does not exist, or null if they all do. Throws if there is a
  * problem with one of them.
  */
 async function firstMissing(root: SftpRoot): Promise<string | null> {
@@ -184,7 +184,7 @@ async function lookAt(
   }
 }
 
-/** @param isMissing True if `here` is a link whose target doesn't exist. */
+/** @param isMissing True if `here` is a link whose target does not exist. */
 async function inTheWay(
   root: SftpRoot,
   here: string,
@@ -222,8 +222,8 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
 
 /**
  * Sets exactly this mode on a new file or directory, because the server's umask may have removed some
- * permissions. The setgid and sticky bits of a directory are kept. If the server doesn't report a mode or
- * refuses to change it, that's ignored, because the content is more important. Only throws `ConnectionLost`.
+ * permissions. The setgid and sticky bits of a directory are kept. If the server does not report a mode or
+ * refuses to change it, that is ignored, because the content is more important. Only throws `ConnectionLost`.
  */
 export async function applyMode(
   session: SftpSession,

@@ -1,5 +1,5 @@
 import { type ErrorCode, errorTable } from '../../lib/error-codes.ts';
-import { WaybillError } from '../../lib/errors.ts';
+import { errorMessage, WaybillError } from '../../lib/errors.ts';
 import { isReservedPath } from '../../lib/paths.ts';
 
 /** The connection was lost or timed out. The server may or may not have executed the requests in flight. */
@@ -35,7 +35,7 @@ export function answerOf(error: unknown): number | null {
   return typeof code === 'number' ? code : null;
 }
 
-/** Returns true if a file doesn't exist, or if there is a file where a directory above it should be. */
+/** Returns true if a file does not exist, or if there is a file where a directory above it should be. */
 export function isAbsent(error: unknown): boolean {
   const answer = answerOf(error);
   if (answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory) return true;
@@ -56,7 +56,7 @@ export function isUnanswered(error: unknown): boolean {
   return error instanceof Error && answerOf(error) === null && error.message === 'No response from server';
 }
 
-/** Returns true if the server didn't say why it failed. */
+/** Returns true if the server did not say why it failed. */
 export function isUnexplained(error: unknown): boolean {
   return answerOf(error) === code.generalFailure;
 }
@@ -65,15 +65,15 @@ export function isDenied(error: unknown): boolean {
   return answerOf(error) === code.permissionDenied;
 }
 
-/** Returns true if either the server or this client doesn't support the request. */
+/** Returns true if either the server or this client does not support the request. */
 export function isUnsupported(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === null || answer === code.unsupported;
 }
 
 /**
- * Converts the error of a failed request to one with a `storage_*` code. If the connection was lost, that's
- * `storage_transient`. If it already is a `WaybillError`, it's returned unchanged.
+ * Converts the error of a failed request to one with a `storage_*` code. If the connection was lost, that is
+ * `storage_transient`. If it already is a `WaybillError`, it is returned unchanged.
  */
 export function requestFailure(label: string, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
@@ -95,7 +95,7 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
     case code.permissionDenied:
       return {
         code: 'storage_denied',
-        why: 'the server denies it',
+        why: 'permission denied by the server',
         hint: 'give the login user access to it',
       };
     case code.writeProtected:
@@ -119,7 +119,7 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
     case code.invalidName:
       return { code: 'storage_permanent', why: 'the server does not allow such a name' };
     case code.linkLoop:
-      return { code: 'storage_permanent', why: 'symbolic links lead in a circle' };
+      return { code: 'storage_permanent', why: 'too many levels of symbolic links' };
     case code.unsupported:
       return { code: 'storage_permanent', why: 'the server does not know this request' };
     case code.generalFailure:
@@ -139,13 +139,13 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof TypeError) return 'the server broke the SFTP protocol: an answer has another type';
-  return error instanceof Error ? error.message : String(error);
+  return errorMessage(error);
 }
 
 /**
- * Creates the error for a directory that the server won't create in `parent`. `isRoot` is set for the root
+ * Creates the error for a directory that the server will not create in `parent`. `isRoot` is set for the root
  * and the directories above it. The code is `storage_unavailable` then, since it may just be that a file
- * system isn't mounted on the server.
+ * system is not mounted on the server.
  */
 export function cannotMake(
   label: string,
@@ -166,8 +166,8 @@ export function cannotMake(
 }
 
 /**
- * `storage_denied`: the server doesn't allow `key` to be changed. `directory` is the nearest directory above
- * it that we can read. It either can't be changed, or its entries can't be accessed.
+ * `storage_denied`: the server does not allow `key` to be changed. `directory` is the nearest directory above
+ * it that we can read. It either cannot be changed, or its entries cannot be accessed.
  */
 export function deniedChange(
   label: string,
@@ -179,10 +179,14 @@ export function deniedChange(
   cause: unknown,
 ): WaybillError {
   const rights = `mode ${(mode & 0o7777).toString(8).padStart(4, '0')}, owner ${uid}:${gid}`;
-  return new WaybillError('storage_denied', `${label}: "${key}" cannot be changed: the server denies it`, {
-    cause,
-    hint: `give the login user write access to the directory "${directory}" (${rights})`,
-  });
+  return new WaybillError(
+    'storage_denied',
+    `${label}: "${key}" cannot be changed: permission denied by the server`,
+    {
+      cause,
+      hint: `give the login user write access to the directory "${directory}" (${rights})`,
+    },
+  );
 }
 
 /** `storage_full`: a write failed because there is no space left on the server. */
@@ -195,11 +199,11 @@ export function noSpace(label: string, key: string, cause: unknown): WaybillErro
 
 /**
  * Converts the error of a failed connection attempt to `storage_denied`, `storage_permanent`, or
- * `storage_transient`, with a hint. If it already is a `WaybillError`, it's returned unchanged.
+ * `storage_transient`, with a hint. If it already is a `WaybillError`, it is returned unchanged.
  */
 export function connectFailure(label: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorMessage(error);
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   const fail = (as: ErrorCode, why: string, hint?: string): WaybillError =>
     new WaybillError(as, `${label}: ${why}`, hint === undefined ? { cause: error } : { cause: error, hint });
@@ -216,7 +220,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
       'the SSH agent holds more keys than the server accepts attempts (MaxAuthTries); remove some, or run with an empty SSH_AUTH_SOCK so that only ssh_key_file is tried',
     );
   if (code === 'ENOTFOUND' || /address lookup failed/i.test(message))
-    return fail('storage_transient', 'the host name is not known', 'check the host name, and DNS');
+    return fail('storage_transient', 'the host name cannot be resolved', 'check the host name, and DNS');
   if (code === 'EAI_AGAIN')
     return fail(
       'storage_transient',
@@ -226,11 +230,11 @@ export function connectFailure(label: string, error: unknown): WaybillError {
   if (code === 'ECONNREFUSED')
     return fail('storage_transient', 'connection refused', 'check `host` and `port`, and that sshd runs');
   if (/no matching|handshake failed/i.test(message))
-    return fail('storage_permanent', `no agreement with the server: ${message}`);
+    return fail('storage_permanent', `the SSH handshake failed: ${message}`);
   if (/unable to start subsystem|subsystem/i.test(message))
     return fail(
       'storage_permanent',
-      'the server speaks no SFTP to this user',
+      'the server does not offer SFTP to this user',
       'its sshd_config needs the line `Subsystem sftp internal-sftp`',
     );
   const exit = /received exit code (\d+)/i.exec(message)?.[1];
@@ -243,7 +247,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
   if (/packet length|version packet|packet type/i.test(message))
     return fail(
       'storage_permanent',
-      'the server sends something else than SFTP, such as the text of a login script',
+      'the server sent something other than SFTP, such as the text of a login script',
       'let login scripts print nothing if there is no terminal, or use `Subsystem sftp internal-sftp`',
     );
   if (error instanceof ConnectionLost)

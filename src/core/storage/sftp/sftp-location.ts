@@ -24,7 +24,7 @@ export interface SftpLocation {
   /** 1 to 65535. */
   port: number;
   user: string;
-  /** The path on the server. If it's relative, it starts in the login directory. */
+  /** The path on the server. If it is relative, it starts in the login directory. */
   path: string;
   sshKeyFile: string | null;
   /**
@@ -32,9 +32,9 @@ export interface SftpLocation {
    * access.
    */
   modes?: FileModes;
-  /** The environment variable with the passphrase of the key. null if the key doesn't have one. */
+  /** The environment variable with the passphrase of the key. null if the key does not have one. */
   sshKeyPassphraseEnv: string | null;
-  /** The socket of the SSH agent. If null, uses `SSH_AUTH_SOCK`, if that's set. */
+  /** The socket of the SSH agent. If null, uses `SSH_AUTH_SOCK`, if that is set. */
   sshAgentSocket: string | null;
   hostKeyPolicy: 'strict' | 'accept-new' | 'off';
   knownHostsFile: string;
@@ -52,8 +52,8 @@ export function describeSftp({ user, host, port, path }: SftpLocation): string {
 }
 
 /**
- * Returns the mode of a private key if other users can read it, and null if they can't. A file that belongs
- * to another user isn't checked, which is what OpenSSH does, too: systemd uses access lists to give services
+ * Returns the mode of a private key if other users can read it, and null if they cannot. A file that belongs
+ * to another user is not checked, which is what OpenSSH does, too: systemd uses access lists to give services
  * access to credentials that belong to root.
  */
 export async function openToOthers(file: string): Promise<string | null> {

@@ -40,7 +40,7 @@ export class SftpNames {
    * several processes try this at the same time, exactly one of them succeeds.
    *
    * In version 3 of the protocol, renaming fails if the new name is taken. OpenSSH uses a hard link for this,
-   * so it's a single step. Some other servers overwrite the file. On these servers, checking first protects
+   * so it is a single step. Some other servers overwrite the file. On these servers, checking first protects
    * existing files, but if several processes get here at the same time, one may still overwrite another's.
    */
   async claim(from: Key, to: Key): Promise<boolean> {
@@ -58,7 +58,7 @@ export class SftpNames {
   }
 
   /**
-   * Renames `from` to `to`, and replaces the file there. If the server can't do this in a single step, the
+   * Renames `from` to `to`, and replaces the file there. If the server cannot do this in a single step, the
    * old file is at `aside` for a moment.
    */
   async replace(from: Key, to: Key, aside: Key): Promise<void> {
@@ -94,7 +94,7 @@ export class SftpNames {
 
   /**
    * If a reserved file was being replaced and the replacement was interrupted between its two steps, moves
-   * the file back. Throws `storage_transient` if that's necessary but the storage is read-only.
+   * the file back. Throws `storage_transient` if that is necessary but the storage is read-only.
    */
   async recover(key: Key): Promise<void> {
     const root = this.#root;
@@ -105,7 +105,7 @@ export class SftpNames {
     if (this.#readOnly)
       throw new WaybillError('storage_transient', `${root.label}: "${key}" is being replaced`);
     await this.#rename(replaced, key).catch(async (error: unknown) => {
-      // The process that was replacing the file hasn't died after all, and is done now.
+      // The process that was replacing the file has not died after all, and is done now.
       if ((await root.lstat(key)) === undefined) throw error;
     });
   }
@@ -117,7 +117,7 @@ export class SftpNames {
     await this.#rename(key, aside);
   }
 
-  /** Moves a file from `aside` back to `key`. Also succeeds if it's already at `key`. */
+  /** Moves a file from `aside` back to `key`. Also succeeds if it is already at `key`. */
   async putBack(aside: Key, key: Key): Promise<void> {
     if (await this.isFile(aside))
       await this.#directories.withParent(key, async () =>
@@ -126,7 +126,7 @@ export class SftpNames {
     else if (!(await this.isFile(key))) throw notFound(this.#root, key);
   }
 
-  /** Returns true if it's a file or a link. */
+  /** Returns true if it is a file or a link. */
   async isFile(key: Key): Promise<boolean> {
     const found = await this.#root.lstat(key);
     return found !== undefined && !found.isDirectory();
@@ -140,14 +140,14 @@ export class SftpNames {
     } catch (error) {
       if (isAbsent(error)) return;
       if (error instanceof ConnectionLost) throw error;
-      // If it's a directory, there is no such file, and the directory isn't deleted.
+      // If it is a directory, there is no such file, and the directory is not deleted.
       const found = await root.lstat(key);
       if (found !== undefined && !found.isDirectory()) throw error;
     }
   }
 
   /**
-   * Deletes a scratch file, and its staging directory if that's empty. Failures are ignored, because staging
+   * Deletes a scratch file, and its staging directory if that is empty. Failures are ignored, because staging
    * is cleaned up later anyway.
    */
   async discard(scratch: Key): Promise<void> {
@@ -158,7 +158,7 @@ export class SftpNames {
 
   /**
    * Deletes a directory if there is nothing in it but empty directories, at any depth. Returns false if there
-   * is a file in it, or if it doesn't exist.
+   * is a file in it, or if it does not exist.
    */
   async removeIfEmpty(directory: Key, limit = new ListingLimit()): Promise<boolean> {
     if ((await this.#root.lstat(directory))?.isDirectory() !== true) return false;

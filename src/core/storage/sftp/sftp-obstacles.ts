@@ -90,7 +90,7 @@ async function directoryAbove(root: SftpRoot, place: string): Promise<{ director
   }
 }
 
-/** Formats a directory for messages. Below the root, that's its key, and otherwise its absolute path. */
+/** Formats a directory for messages. Below the root, that is its key, and otherwise its absolute path. */
 function nameOf(root: SftpRoot, directory: string): string {
   return directory.startsWith(`${root.path}/`) ? directory.slice(root.path.length + 1) : directory;
 }
@@ -119,9 +119,9 @@ function readOnlySystem(root: SftpRoot, directory: string, cause?: unknown): Way
 }
 
 /**
- * Returns an error if a key's path goes through a symbolic link whose target exists. That target isn't below
- * the root, so it must not be deleted. Returns null if there is no link, or if its target doesn't exist. The
- * result isn't cached, because a directory may be replaced by a link at any time.
+ * Returns an error if a key's path goes through a symbolic link whose target exists. That target is not below
+ * the root, so it must not be deleted. Returns null if there is no link, or if its target does not exist. The
+ * result is not cached, because a directory may be replaced by a link at any time.
  */
 export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError | null> {
   const ancestors = [...ancestorsOf(key)].map(listedKey);
@@ -154,7 +154,7 @@ export async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promis
 /**
  * Runs a write of `wanted` bytes. If the file system is full, all that servers say is "failure". This checks
  * the free space in that case and throws `storage_full` instead. It looks at the parent directory, because
- * another file system may be mounted below the root. If the server can't report free space, the original
+ * another file system may be mounted below the root. If the server cannot report free space, the original
  * error is thrown.
  */
 export async function detectFullDisk<T>(
@@ -181,12 +181,12 @@ export interface FileSystem {
   f_files?: number;
   f_ffree?: number;
   f_favail?: number;
-  /** The id of the file system. It's a bigint if the number is large. */
+  /** The id of the file system. It is a bigint if the number is large. */
   f_sid?: number | bigint;
   f_flag?: number | bigint;
 }
 
-/** Returns information about a directory's file system, or null if the server doesn't provide it. */
+/** Returns information about a directory's file system, or null if the server does not provide it. */
 export async function fileSystemOf(root: SftpRoot, directory: Key | ''): Promise<FileSystem | null> {
   return statvfs(root, root.at(directory));
 }
@@ -209,7 +209,7 @@ function hasNoRoom(system: FileSystem, bytes: number): boolean {
   return (files > 0 && inodes === 0) || blocks * blockBytes < bytes;
 }
 
-/** Returns information about a path's file system, or null if the server doesn't provide it. */
+/** Returns information about a path's file system, or null if the server does not provide it. */
 export async function statvfs(root: SftpRoot, directory: string): Promise<FileSystem | null> {
   return root
     .ask<FileSystem>((sftp, done) => sftp.ext_openssh_statvfs(directory, done as never))

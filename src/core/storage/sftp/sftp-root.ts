@@ -91,13 +91,13 @@ export class SftpRoot {
     return (await this.connected()).ask(send);
   }
 
-  /** Returns the entry at a key, or undefined if there is none. Symbolic links aren't followed. */
+  /** Returns the entry at a key, or undefined if there is none. Symbolic links are not followed. */
   async lstat(key: Key | ''): Promise<Stats | undefined> {
     return undefinedIfMissing(async () => this.ask<Stats>((sftp, done) => sftp.lstat(this.at(key), done)));
   }
 
   /**
-   * Returns the status of the root, or undefined if it doesn't exist. If the root is a link to a directory,
+   * Returns the status of the root, or undefined if it does not exist. If the root is a link to a directory,
    * the link is followed.
    */
   async rootStat(): Promise<Stats | undefined> {
@@ -129,7 +129,7 @@ export class SftpRoot {
   }
 
   /**
-   * Lists the entries directly in a directory. If the directory doesn't exist, the list is empty. Throws
+   * Lists the entries directly in a directory. If the directory does not exist, the list is empty. Throws
    * `storage_permanent` if that exceeds `limit`.
    */
   async entries(directory: Key | '', limit: ListingLimit, stamps = false): Promise<Entry[]> {
@@ -159,7 +159,7 @@ export class SftpRoot {
   }
 }
 
-/** Runs `work`. Returns undefined if the server says that the file doesn't exist. */
+/** Runs `work`. Returns undefined if the server says that the file does not exist. */
 export async function undefinedIfMissing<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
@@ -176,7 +176,7 @@ export function typeOf(found: Pick<Stats, 'mode'>): EntryType {
   return kind === 0o120000 ? 'link' : 'other';
 }
 
-/** Returns the time of the last change, or null if the server doesn't report it. */
+/** Returns the time of the last change, or null if the server does not report it. */
 export function timeOf({ mtime }: { mtime?: number | undefined }): Date | null {
   return mtime === undefined ? null : new Date(mtime * 1000);
 }

@@ -48,7 +48,7 @@ export interface SftpStorageOptions {
   secrets: Secrets;
   readOnly?: boolean;
   mustExist?: boolean;
-  /** Also leave this machine unchanged: a new host key isn't added to the known hosts file. */
+  /** Also leave this machine unchanged: a new host key is not added to the known hosts file. */
   dryRun?: boolean;
   /** The timeout for responses, in milliseconds. Only set in tests. */
   answerWithinMs?: number;
@@ -62,13 +62,13 @@ const maxConcurrentRequests = 64;
  * breaks, its requests fail with `storage_transient`, and the next call opens a new one.
  *
  * Opening connects to the server. It throws `storage_denied` if the login or the host key is rejected,
- * `storage_transient` if the server is unreachable, `storage_not_found` if the directory doesn't exist and
- * `mustExist` is set, and `storage_permanent` if it isn't a directory or anything else in the configuration
+ * `storage_transient` if the server is unreachable, `storage_not_found` if the directory does not exist and
+ * `mustExist` is set, and `storage_permanent` if it is not a directory or anything else in the configuration
  * is wrong. Calls may also throw `storage_exists`, `storage_full`, and `body_mismatch`, as defined by the
  * contract.
  *
  * Files are synced if the server supports `fsync@openssh.com`. SFTP has no way to sync directories. Symbolic
- * links below the root aren't followed.
+ * links below the root are not followed.
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<SftpStorage> {
   const { clock, log, secrets, answerWithinMs, readOnly = false, mustExist = false } = options;
@@ -115,7 +115,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
   readonly #directories: SftpDirectories;
   readonly #names: SftpNames;
   readonly #links: SftpLinks;
-  /** The scratch files written by this process. They needn't be checked for existence before a rename. */
+  /** The scratch files written by this process. They need not be checked for existence before a rename. */
   readonly #written = new Set<Key>();
 
   constructor(root: SftpRoot, sessions: SessionPool, readOnly: boolean) {
@@ -208,7 +208,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     if (missing !== -1) throw notFound(this, moves[missing]?.from ?? '');
   }
 
-  /** Returns the index of the first move whose file doesn't exist, or -1 if they all do. */
+  /** Returns the index of the first move whose file does not exist, or -1 if they all do. */
   async #firstMissing(moves: readonly Move[]): Promise<number> {
     const isMissing = await pMap(
       moves,
@@ -255,7 +255,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
 
   /**
    * Keeps a file by creating a hard link, if the server supports that. Otherwise, the file is moved aside
-   * when it gets replaced. To copy it, we'd have to download it and upload it again.
+   * when it gets replaced. To copy it, we would have to download it and upload it again.
    */
   async keep(key: Key, aside: Key): Promise<KeptFile | null> {
     return this.#changing(key, async () => {

@@ -11,7 +11,7 @@ import { ConnectionLost } from './sftp-errors.ts';
 
 /** The number of bytes per request. If the server accepts less than that, ssh2 splits the request. */
 const chunkBytes = 128 << 10;
-/** The number of requests in flight per file and connection. It's just enough to fill OpenSSH's window. */
+/** The number of requests in flight per file and connection. It is just enough to fill OpenSSH's window. */
 const chunksAhead = windowBytes / chunkBytes;
 
 /** The connections used to write a file: always the first one, and additional ones if the file is large. */
@@ -25,12 +25,12 @@ export interface TransferConnections {
 /**
  * Reads a file in chunks, several requests ahead. Even for a large file, this only uses one connection. An
  * additional one would have to open the file by name a little later. If the file had been replaced in the
- * meantime, we'd get a mix of both. Throws the errors of `SftpSession.ask`.
+ * meantime, we would get a mix of both. Throws the errors of `SftpSession.ask`.
  */
 export async function* readFile(session: SftpSession, file: string): AsyncIterable<Uint8Array> {
   const handle = await session.ask<Buffer>((sftp, done) => sftp.open(file, 'r', done));
   try {
-    // Send both requests at once. Most files are so small that there's nothing else to read.
+    // Send both requests at once. Most files are so small that there is nothing else to read.
     const [{ size }, first] = await Promise.all([
       statOf(session, handle),
       readChunk(session, handle, 0, chunkBytes),
@@ -59,7 +59,7 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
       at += chunk.byteLength;
     }
   } finally {
-    // We have read everything, so it doesn't matter if the connection breaks now.
+    // We have read everything, so it does not matter if the connection breaks now.
     await closeFile(session, handle).catch(() => undefined);
   }
 }
@@ -88,7 +88,7 @@ export async function writeFile(
   const { first: session, fileMode } = connections;
   const { bytes, ...read } = await collect(key, body, options);
   const handle = await createFile(session, path, fileMode);
-  // Don't wait for responses in between, because servers handle the requests for a file in order.
+  // Do not wait for responses in between, because servers handle the requests for a file in order.
   const outcomes = await Promise.allSettled([
     read.size === 0 ? undefined : writeChunk({ session, handle }, 0, bytes),
     syncFile(session, handle),
@@ -98,7 +98,7 @@ export async function writeFile(
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   const [, , stored] = outcomes;
   if (stored.status === 'fulfilled') await applyMode(session, path, stored.value, fileMode);
-  // If the server can't sync, this may be the size from before the write, so ask again.
+  // If the server cannot sync, this may be the size from before the write, so ask again.
   if (stored.status === 'fulfilled' && stored.value.size !== read.size)
     requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(path, done))).size, read.size);
   return { ...read, version: null };
@@ -141,7 +141,7 @@ async function writeLarge(
 /**
  * Sends each piece over a connection that has capacity. Resolves when the server has confirmed all of them.
  * If a piece were missing, the file would have a hole but the right size, so if one of them fails, the whole
- * write fails. When it's retried, only the first connection is used.
+ * write fails. When it is retried, only the first connection is used.
  */
 async function writePieces(
   lanes: SpreadFile,
@@ -157,7 +157,8 @@ async function writePieces(
       options.signal?.throwIfAborted();
       hash.update(chunk);
       for (let at = 0; at < chunk.byteLength; at += chunkBytes) {
-        const [to, piece] = [size + at, chunk.subarray(at, at + chunkBytes)];
+        const to = size + at;
+        const piece = chunk.subarray(at, at + chunkBytes);
         const { done } = await lanes.begin((lane) =>
           writeChunk(lane, to, piece).catch((error: unknown) => void failures.push(error)),
         );
@@ -189,7 +190,7 @@ async function readChunk(session: SftpSession, handle: Buffer, at: number, lengt
   const buffer = Buffer.allocUnsafe(length);
   const count = await session.ask<number>((sftp, done) =>
     sftp.read(handle, buffer, 0, length, at, (error, bytesRead) => {
-      // In version 3, reading at the end of the file results in status 1, which isn't an error.
+      // In version 3, reading at the end of the file results in status 1, which is not an error.
       if ((error as { code?: unknown } | undefined)?.code === 1) done(null, 0);
       else done(error, bytesRead);
     }),
@@ -219,7 +220,7 @@ async function finishAll(lanes: readonly Lane[]): Promise<void> {
 }
 
 /**
- * Closes the file on each connection after a failure. Any handle that can't be closed goes away with its
+ * Closes the file on each connection after a failure. Any handle that cannot be closed goes away with its
  * connection.
  */
 async function closeAll(lanes: readonly Lane[]): Promise<void> {
@@ -229,7 +230,7 @@ async function closeAll(lanes: readonly Lane[]): Promise<void> {
 const withSync = new WeakSet<SftpSession>();
 const withoutSync = new WeakSet<SftpSession>();
 
-/** Flushes an open file to disk. Does nothing if the server doesn't support that. */
+/** Flushes an open file to disk. Does nothing if the server does not support that. */
 export async function syncFile(session: SftpSession, handle: Buffer): Promise<void> {
   if (withoutSync.has(session)) return;
   try {
@@ -241,7 +242,7 @@ export async function syncFile(session: SftpSession, handle: Buffer): Promise<vo
   }
 }
 
-/** Throws `ConnectionLost` if the server hasn't received all bytes. */
+/** Throws `ConnectionLost` if the server has not received all bytes. */
 export function requireSize(stored: number, sent: number): void {
   if (stored === sent) return;
   throw new ConnectionLost(`the server has ${stored} bytes of it, but ${sent} were sent`);

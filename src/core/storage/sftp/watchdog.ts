@@ -27,7 +27,7 @@ export class Watchdog {
     this.#onTimeout = onTimeout;
   }
 
-  /** Starts watching, if that isn't already happening. */
+  /** Starts watching, if that is not already happening. */
   watch(): void {
     if (this.#timer !== undefined) return;
     this.progressed();

@@ -1,6 +1,6 @@
 import type { Storage } from '../storage.ts';
 
-/** How to wrap each member of a storage. If one is missing here, the code doesn't compile. */
+/** How to wrap each member of a storage. If one is missing here, the code does not compile. */
 const members: { readonly [Member in keyof Required<Storage>]: 'value' | 'call' | 'stream' } = {
   label: 'value',
   facts: 'value',
@@ -38,7 +38,7 @@ type AnyMethod = (...args: readonly unknown[]) => unknown;
 
 /**
  * Wraps a storage so that all of its calls go through `around`. Members can also be replaced through
- * `changes`. The wrapper has the same capabilities as the storage, so if a member is missing, it can't be
+ * `changes`. The wrapper has the same capabilities as the storage, so if a member is missing, it cannot be
  * added.
  */
 export function intercept(
@@ -61,7 +61,7 @@ export function intercept(
 
 /**
  * Returns a copy of a storage in which some of the members are replaced. Simply spreading the storage would
- * lose its methods if it's an instance of a class.
+ * lose its methods if it is an instance of a class.
  */
 export function delegate(storage: Storage, changes: Partial<Storage>): Storage {
   return intercept(storage, { call: (_name, _args, run) => run() }, changes);

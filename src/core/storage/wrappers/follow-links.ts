@@ -9,7 +9,7 @@ import { ListingLimit } from '../untrusted.ts';
 import { delegate } from './delegate.ts';
 
 export interface FollowOptions {
-  /** The absolute path of the storage's root on this machine, or null if it's a remote storage. */
+  /** The absolute path of the storage's root on this machine, or null if it is a remote storage. */
   root: string | null;
   /** Directories on this machine to which links may point, even though they are outside of the root. */
   linksTo: readonly string[];
@@ -21,12 +21,12 @@ export interface FollowOptions {
 
 /**
  * Returns a view of a storage in which symbolic links look like the files and directories that they point to.
- * Links may point to anything below the root and, on this machine, to anything in `linksTo`. A link isn't
- * followed if its target doesn't exist, is anywhere else, or is a directory that contains the link. Such a
+ * Links may point to anything below the root and, on this machine, to anything in `linksTo`. A link is not
+ * followed if its target does not exist, is anywhere else, or is a directory that contains the link. Such a
  * link still appears as a link, and `unfollowed` says why.
  *
- * A resolved link isn't trusted. The target is always opened through the storage that contains it, and that
- * storage doesn't follow any links. Even if a directory is replaced by a link at the wrong moment, nothing
+ * A resolved link is not trusted. The target is always opened through the storage that contains it, and that
+ * storage does not follow any links. Even if a directory is replaced by a link at the wrong moment, nothing
  * outside of these directories can be read. Throws the errors of the storages, and `storage_permanent` if
  * there are more than 20,000 links, or more than 250,000 entries below them.
  */
@@ -41,7 +41,7 @@ export function followLinks(storage: Storage, options: FollowOptions): Storage {
   });
 }
 
-/** A storage, and the absolute path of its root if it's on this machine. */
+/** A storage, and the absolute path of its root if it is on this machine. */
 interface RootedStorage {
   storage: Storage;
   root: string | null;
@@ -50,11 +50,11 @@ interface RootedStorage {
 interface FollowedPlace {
   place: RootedStorage;
   key: Key | '';
-  /** The file that was listed, if it's on this machine. */
+  /** The file that was listed, if it is on this machine. */
   identity?: FileIdentity | undefined;
 }
 
-/** Explains why a link isn't followed. Completes the sentence `is a symbolic link to "…", …`. */
+/** Explains why a link is not followed. Completes the sentence `is a symbolic link to "…", …`. */
 type UnfollowedReason = string;
 
 /**
@@ -170,7 +170,9 @@ class FollowedLinks {
     this.#followed.delete(key);
     const text = (await link.place.storage.readLink?.(listedKey(link.key))) ?? '';
     const refused = (reason: UnfollowedReason): Entry => ({
-      ...{ key, type: 'link', size: 0 },
+      key,
+      type: 'link',
+      size: 0,
       unfollowed: `is a symbolic link to "${text}", ${reason}`,
     });
     const target = link.place.root === null ? await this.#walk(link, text) : await this.#resolve(link);
@@ -245,11 +247,11 @@ class FollowedLinks {
 }
 
 const nowhere: UnfollowedReason = 'which leads to nothing; fix the link, or exclude it';
-const circular: UnfollowedReason = 'which leads back to itself, so that it has no end; exclude it';
+const circular: UnfollowedReason = 'which points to a directory that contains it; exclude it';
 const outside: UnfollowedReason =
   'which leads out of the source; exclude it, or add the directory to links_to of a local source';
 
-/** Looks up the entry at a place. If that's the root of a storage, it's a directory. */
+/** Looks up the entry at a place. If that is the root of a storage, it is a directory. */
 async function entryAt(
   { place, key }: FollowedPlace,
   how: Pick<ListOptions, 'stamps' | 'limit'>,

@@ -10,7 +10,7 @@ type LoggedCalls = {
     : never;
 };
 
-/** What to log for calls whose arguments aren't just keys. */
+/** What to log for calls whose arguments are not just keys. */
 const described: LoggedCalls = {
   list: (directory, { recursive, stamps }) => ({ directory, recursive, stamps }),
   write: (key, { size }, { mode }) => ({ key, size, mode }),
@@ -31,7 +31,7 @@ const described: LoggedCalls = {
 
 /**
  * Wraps a storage so that all calls are logged at the debug level, with their keys, how many milliseconds
- * they took, and whether they failed. `list` and `read` are logged when they start, so we don't know yet how
+ * they took, and whether they failed. `list` and `read` are logged when they start, so we do not know yet how
  * they end. Throws the errors of the storage.
  */
 export function withLog(storage: Storage, log: Log, clock: Clock): Storage {

@@ -6,7 +6,7 @@ import { delegate } from './delegate.ts';
 /**
  * Wraps a storage so that published content is written at no more than `bytesPerSecond`, all writes taken
  * together. If a body has to be sent again, it counts again. Locks and catalogs are never delayed, because
- * leases have to be renewed in time. Reads aren't limited, and neither are copies and links made by the
+ * leases have to be renewed in time. Reads are not limited, and neither are copies and links made by the
  * storage itself. Throws the errors of the storage.
  */
 export function withRate(storage: Storage, clock: Clock, bytesPerSecond: number): Storage {

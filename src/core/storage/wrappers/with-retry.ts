@@ -17,11 +17,11 @@ const maxConcurrentStats = 16;
 
 /**
  * Wraps a storage so that calls are retried when they fail with `storage_transient`, as the policy says.
- * Bodies are opened again for each attempt. `list` and `read` are only retried as long as they haven't
+ * Bodies are opened again for each attempt. `list` and `read` are only retried as long as they have not
  * returned anything.
  *
- * Two calls can't just be repeated, because an attempt that looks like a failure may have had an effect. A
- * move has been made if its source no longer exists but its target does. If the condition of a write isn't
+ * Two calls cannot just be repeated, because an attempt that looks like a failure may have had an effect. A
+ * move has been made if its source no longer exists but its target does. If the condition of a write is not
  * met on a retry, the write itself may be the reason. In this case, the earlier `storage_transient` is
  * thrown, and the caller has to read back what is stored.
  */

@@ -4,8 +4,8 @@ import type { Entry, ListOptions, Storage } from '../storage.ts';
 import { delegate } from './delegate.ts';
 
 /**
- * Returns a view of a storage that is limited to one directory. That's all a publication gets to see of its
- * destination, so it can't touch anything outside of its bundle path. Closing the view doesn't close the
+ * Returns a view of a storage that is limited to one directory. That is all a publication gets to see of its
+ * destination, so it cannot touch anything outside of its bundle path. Closing the view does not close the
  * storage. Throws the errors of the storage.
  */
 export function within(whole: Storage, directory: Key | ''): Storage {
@@ -68,7 +68,7 @@ function capabilitiesWithin(whole: Storage, outer: (key: Key) => Key): Partial<S
     putBack: putBack && ((kept) => putBack({ ...kept, key: outer(kept.key), aside: outer(kept.aside) })),
     duplicate: duplicate && ((from, to) => duplicate(outer(from), outer(to))),
     readLink: readLink && ((key) => readLink(outer(key))),
-    // The target is relative to the link's directory, so it doesn't need the prefix.
+    // The target is relative to the link's directory, so it does not need the prefix.
     replaceLink: replaceLink && ((key, target) => replaceLink(outer(key), target)),
     fixModes:
       fixModes &&

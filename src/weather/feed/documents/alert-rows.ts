@@ -40,7 +40,9 @@ export function alertRow(p: AlertFields, note: Note): AlertRow {
     orNoted(note, () => oneOf(inCaseOf(choices, p[name]), choices, name)) ?? otherwise;
   const time = (name: string): string | null =>
     textOf(p[name]) === null ? null : orNoted(note, () => instantOf(p[name], name, note));
-  const [sent, effective, expires] = [time('sent'), time('effective'), time('expires')];
+  const sent = time('sent');
+  const effective = time('effective');
+  const expires = time('expires');
   const onset = time('onset');
   const ends = possibleEnd(time('ends'), { from: onset ?? sent ?? effective, expires, vtec }, note);
   if (expires === null && ends === null) note('expires is missing; the end of the alert is unknown');
@@ -229,7 +231,8 @@ export function sameByUgc(
   const found = new Map<string, string[]>(ugcs.map((ugc) => [ugc, []]));
   for (const code of [...new Set(codes)].sort()) {
     if (!/^\d{6}$/.test(code)) continue;
-    const [area, number] = [code.slice(1, 3), code.slice(3)];
+    const area = code.slice(1, 3);
+    const number = code.slice(3);
     const ofArea = ugcs.filter((ugc) => areas[ugc.slice(0, 2)] === area);
     // Only for counties and marine zones. Forecast zones on land are numbered differently.
     const own = ofArea.find((ugc) => ugc.slice(3) === number && (ugc[2] === 'C' || Number(area) > lastState));

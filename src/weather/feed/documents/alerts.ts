@@ -1,10 +1,10 @@
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { alertAreas, alertRow, endless, isOver, vtecCodes } from './alert-rows.ts';
 import { officeOfProduct, outlineOf } from './places.ts';
 import {
   type Alert,
   BrokenDocument,
   instantOf,
-  isMap,
   itemsOf,
   type Json,
   type Loadable,
@@ -26,7 +26,7 @@ export function alertsOf(
   collection: Json,
   { leftOut, isPoll }: { leftOut: string[]; isPoll: boolean },
 ): Loadable {
-  if (isPoll && isMap(collection['pagination']) && textOf(collection['pagination']['next']) !== null)
+  if (isPoll && isRecord(collection['pagination']) && textOf(collection['pagination']['next']) !== null)
     throw new BrokenDocument('pagination.next names a further page, and one page alone is not a poll');
   const features = itemsOf(collection['features']);
   const updated = optionalInstant(collection['updated'] ?? collection['@saved'], 'updated', (message) =>
@@ -106,7 +106,7 @@ export function referencesIn(text: string): Reference[] {
 function referencesOf(list: unknown): Reference[] {
   return [list ?? []].flat().flatMap((item): Reference[] => {
     if (typeof item === 'string') return referencesIn(item);
-    const { identifier, sender, sent, '@id': url } = isMap(item) ? item : {};
+    const { identifier, sender, sent, '@id': url } = isRecord(item) ? item : {};
     return [[textOf(identifier) ?? idOfUrl(url), sender, sent]];
   });
 }
@@ -120,12 +120,12 @@ function idOfUrl(url: unknown): string | null {
 }
 
 function alertOf(feature: Json, note: Note): Alert {
-  const p = isMap(feature['properties']) ? feature['properties'] : {};
+  const p = isRecord(feature['properties']) ? feature['properties'] : {};
   const alert_id = required(textOf(p['id']) ?? idOfUrl(feature['id']) ?? feature['id'], 'properties.id');
-  const geocode = isMap(p['geocode']) ? p['geocode'] : {};
-  const parameters = isMap(p['parameters']) ? p['parameters'] : {};
+  const geocode = isRecord(p['geocode']) ? p['geocode'] : {};
+  const parameters = isRecord(p['parameters']) ? p['parameters'] : {};
   const vtec = vtecCodes(textsOf(parameters['VTEC']));
-  const eventCode = isMap(p['eventCode']) ? p['eventCode'] : {};
+  const eventCode = isRecord(p['eventCode']) ? p['eventCode'] : {};
   const [awips] = textsOf(parameters['AWIPSidentifier']);
   const row = alertRow({ ...p, alert_id, office: officeOfProduct(awips, vtec), vtec }, note);
   const { areas, unreadable } = alertAreas(
@@ -169,7 +169,7 @@ function optionalInstantOrNull(sent: unknown, note: Note): string | null {
 
 /** Returns the outline of an alert, or null if its location is given by its zones. */
 function geometryOf(geometry: unknown, note: Note): Json | null {
-  if (!isMap(geometry)) return null;
+  if (!isRecord(geometry)) return null;
   const outline = outlineOf(geometry, note);
   if (outline === null) note('geometry is not a polygon with closed rings; the alert is placed by its zones');
   return outline;
@@ -180,7 +180,7 @@ function geometryOf(geometry: unknown, note: Note): Json | null {
  * it is in force but do not know where.
  */
 function unreadableAlert(feature: Json, fetchedAt: string): Alert {
-  const p = isMap(feature['properties']) ? feature['properties'] : {};
+  const p = isRecord(feature['properties']) ? feature['properties'] : {};
   const alert_id = `unreadable:${textOf(feature['id']) ?? textOf(p['headline']) ?? 'alert'}`.slice(0, 200);
   const row = alertRow(
     { ...p, alert_id, sent: fetchedAt, expires: null, ends: null, vtec: [] },

@@ -1,4 +1,5 @@
 import { XMLParser } from 'fast-xml-parser';
+import { isRecord } from '../../../core/lib/json-document.ts';
 import type { Point, Ring } from '../../shape.ts';
 import { alertAreas, alertRow, isOver, vtecCodes, zonesOfSame } from './alert-rows.ts';
 import { referencesIn } from './alerts.ts';
@@ -7,7 +8,6 @@ import {
   type Alert,
   BrokenDocument,
   instantOf,
-  isMap,
   type Json,
   type Loadable,
   mapsOf,
@@ -38,7 +38,7 @@ const lists = [
  */
 export function capOf(text: string, note: Note): Loadable {
   const parsed = parseXml(text, lists);
-  const cap = isMap(parsed) && isMap(parsed['alert']) ? parsed['alert'] : {};
+  const cap = isRecord(parsed) && isRecord(parsed['alert']) ? parsed['alert'] : {};
   const identifier = required(cap['identifier'], 'identifier');
   const infos = mapsOf(cap['info']);
   // A Cancel needs no `info`, because it names the messages that it cancels. All other messages do.
@@ -200,7 +200,8 @@ function polygonOf(text: string, note: Note): Ring | null {
   const ring = pairsOf(text).map((pair) => positionOf(pair));
   if (ring.some((position) => position === null)) return null;
   const closed = ring as Point[];
-  const [first, last] = [closed[0], closed.at(-1)];
+  const first = closed[0];
+  const last = closed.at(-1);
   if (first === undefined || last === undefined) return null;
   if (first[0] !== last[0] || first[1] !== last[1]) closed.push(first);
   const outline = outlineOf({ type: 'Polygon', coordinates: [closed] }, note);
@@ -244,7 +245,8 @@ function circleOf(text: string): Ring | null {
   const radians = (degrees: number): number => (degrees * Math.PI) / 180;
   const ring = Array.from({ length: corners }, (_, index): [number, number] => {
     const bearing = (2 * Math.PI * index) / corners;
-    const [from, arc] = [radians(latitude), radians(reach)];
+    const from = radians(latitude);
+    const arc = radians(reach);
     const to = Math.asin(Math.sin(from) * Math.cos(arc) + Math.cos(from) * Math.sin(arc) * Math.cos(bearing));
     const by = Math.atan2(
       Math.sin(bearing) * Math.sin(arc) * Math.cos(from),

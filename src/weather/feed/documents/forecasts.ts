@@ -1,3 +1,4 @@
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { timeZoneAt } from '../../places/position.ts';
 import { middleOf } from '../../shape.ts';
 import { outlineOf } from './places.ts';
@@ -5,7 +6,6 @@ import { quantity } from './quantities.ts';
 import {
   BrokenDocument,
   instantOf,
-  isMap,
   itemsOf,
   type Json,
   type Loadable,
@@ -21,13 +21,14 @@ import {
  * name: `OKX_33_35_hourly.json`.
  */
 export function forecastOf(feature: Json, fileName: string, leftOut: string[]): Loadable {
-  const p = isMap(feature['properties']) ? feature['properties'] : {};
+  const p = isRecord(feature['properties']) ? feature['properties'] : {};
   const [, office, x, y] = /^([A-Z]{3})_(\d+)_(\d+)_/.exec(fileName) ?? [];
   if (office === undefined || x === undefined || y === undefined)
     throw new NothingToLoad('the file of a forecast is named OFFICE_X_Y_….json');
   const note: Note = (message) => leftOut.push(message);
   const periods = readEach(itemsOf(p['periods']), 'properties.periods', leftOut, periodOf);
-  const [valid_from, valid_until] = [periods[0]?.['starts_at'], periods.at(-1)?.['ends_at']];
+  const valid_from = periods[0]?.['starts_at'];
+  const valid_until = periods.at(-1)?.['ends_at'];
   const location_id = `${office}/${x},${y}`;
   const [latitude_deg, longitude_deg] = cellMiddle(feature['geometry'], note);
   const time_zone = timeZoneAt(latitude_deg, longitude_deg);
@@ -104,9 +105,10 @@ function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): numb
 function windOf(value: unknown, what: string, note: Note): [number | null, number | null] {
   const read = (figure: unknown, unitCode: unknown): number | null =>
     quantity({ value: figure, unitCode }, 'wind_gust_kmh', what, note);
-  if (isMap(value)) {
+  if (isRecord(value)) {
     const { minValue, maxValue, unitCode } = value;
-    const [low, high] = [value['value'] ?? minValue ?? maxValue, value['value'] ?? maxValue ?? minValue];
+    const low = value['value'] ?? minValue ?? maxValue;
+    const high = value['value'] ?? maxValue ?? minValue;
     return [read(low, unitCode), read(high, unitCode)];
   }
   if (typeof value === 'number') {

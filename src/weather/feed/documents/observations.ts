@@ -1,10 +1,10 @@
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { quoted } from '../../../core/lib/text.ts';
 import { isInUnitedStates, timeZoneAt } from '../../places/position.ts';
 import { quantity } from './quantities.ts';
 import {
   BrokenDocument,
   instantOf,
-  isMap,
   type Json,
   type Loadable,
   type Note,
@@ -43,7 +43,7 @@ const intensities = ['light', 'heavy'];
  * through `note`.
  */
 export function observationOf(feature: Json, note: Note, place?: string): Loadable {
-  const properties = isMap(feature['properties']) ? feature['properties'] : {};
+  const properties = isRecord(feature['properties']) ? feature['properties'] : {};
   const station_id = required(properties['station'], 'properties.station').replace(/^.*\//, '').toUpperCase();
   const observed_at = instantOf(properties['timestamp'], 'properties.timestamp', note);
   const key = { station_id, observed_at };
@@ -56,7 +56,7 @@ export function observationOf(feature: Json, note: Note, place?: string): Loadab
   const qc: Record<string, string> = {};
   for (const [name, column] of Object.entries(columns)) {
     observation[column] = quantity(properties[name], column, `properties.${name}`, note);
-    const letter = isMap(properties[name]) ? textOf(properties[name]['qualityControl']) : null;
+    const letter = isRecord(properties[name]) ? textOf(properties[name]['qualityControl']) : null;
     // The quality letter is `V` or, in expanded JSON-LD, `qc:V`.
     if (letter !== null) qc[column] = letter.trim().replace(/^\w+:/, '').toUpperCase();
   }
@@ -80,7 +80,7 @@ export function observationOf(feature: Json, note: Note, place?: string): Loadab
 
 /** Returns the station of an observation, or null if its position is missing or invalid. */
 function stationOf(station_id: string, feature: Json, note: Note): Row | null {
-  const properties = isMap(feature['properties']) ? feature['properties'] : {};
+  const properties = isRecord(feature['properties']) ? feature['properties'] : {};
   const coordinates = orNoted(note, () => coordinatesOf(feature['geometry'], note));
   if (coordinates === null) return null;
   const [longitude_deg, latitude_deg] = coordinates;
@@ -101,7 +101,7 @@ function stationOf(station_id: string, feature: Json, note: Note): Row | null {
 function partsOf(list: unknown, name: string, note: Note): { item: Json; what: string }[] {
   return (Array.isArray(list) ? list : []).flatMap((item: unknown, index) => {
     const what = `${name}[${index}]`;
-    if (isMap(item)) return [{ item, what }];
+    if (isRecord(item)) return [{ item, what }];
     note(`${what} is ${quoted(JSON.stringify(item))}; left out`);
     return [];
   });
@@ -143,7 +143,7 @@ function cloudsOf(list: unknown, note: Note): Row[] {
  */
 export function coordinatesOf(geometry: unknown, note: Note): [number, number] {
   const coordinates: unknown[] =
-    isMap(geometry) && Array.isArray(geometry['coordinates']) ? geometry['coordinates'] : [];
+    isRecord(geometry) && Array.isArray(geometry['coordinates']) ? geometry['coordinates'] : [];
   const [longitude, latitude] = coordinates;
   const isNowhere = longitude === 0 && latitude === 0;
   if (!isWithin(longitude, 180) || !isWithin(latitude, 180) || isNowhere)

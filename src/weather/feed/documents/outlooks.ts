@@ -1,10 +1,10 @@
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { type Hazard } from '../../records/family-fields.ts';
 import type { Marker } from '../../records/outlook-states.ts';
 import { type Ring, shapeOf } from '../../shape.ts';
 import { outlineOf } from './places.ts';
 import {
   BrokenDocument,
-  isMap,
   itemsOf,
   type Json,
   type Loadable,
@@ -39,7 +39,7 @@ const placeholders: readonly [RegExp, Marker][] = [
  */
 export function outlookOf(collection: Json, fileName: string, note: Note): Loadable {
   const features = itemsOf(collection['features']).map((feature): Json & { geometry: unknown } => ({
-    ...lowerCase(isMap(feature['properties']) ? feature['properties'] : feature['attributes']),
+    ...lowerCase(isRecord(feature['properties']) ? feature['properties'] : feature['attributes']),
     geometry: geometryOf(feature['geometry']),
   }));
   const first = features.find((feature) => textOf(feature['issue']) !== null) ?? features[0];
@@ -120,7 +120,7 @@ export function noAreas(hazard: Hazard, words: string, label: Marker = 'NONE'): 
 
 function lowerCase(map: unknown): Json {
   return Object.fromEntries(
-    Object.entries(isMap(map) ? map : {}).map(([key, value]) => [key.toLowerCase(), value]),
+    Object.entries(isRecord(map) ? map : {}).map(([key, value]) => [key.toLowerCase(), value]),
   );
 }
 
@@ -156,7 +156,7 @@ function styleOf(feature: Json): Row {
 }
 
 function geometryOf(geometry: unknown): unknown {
-  if (!isMap(geometry) || !Array.isArray(geometry['rings'])) return geometry;
+  if (!isRecord(geometry) || !Array.isArray(geometry['rings'])) return geometry;
   const rings: unknown[] = geometry['rings'];
   return rings.every(Array.isArray) ? polygonsOf(rings as Ring[]) : null;
 }

@@ -1,3 +1,4 @@
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { quoted } from '../../../core/lib/text.ts';
 import { geometryCheck, timeZoneCheck } from '../../database/cleaner.ts';
 import {
@@ -13,7 +14,6 @@ import { coordinatesOf } from './observations.ts';
 import { quantity } from './quantities.ts';
 import {
   BrokenDocument,
-  isMap,
   type Json,
   type Loadable,
   type Note,
@@ -35,7 +35,7 @@ export function isZone(properties: Json): boolean {
 
 /** Reads a station. Its state is the one that its county or forecast zone is in. */
 export function stationOf(feature: Json, note: Note): PlaceTable['rows'][number] {
-  const p = isMap(feature['properties']) ? feature['properties'] : {};
+  const p = isRecord(feature['properties']) ? feature['properties'] : {};
   const station_id = required(p['stationIdentifier'], 'properties.stationIdentifier').toUpperCase();
   const [longitude_deg, latitude_deg] = coordinatesOf(feature['geometry'], note);
   const [state] = [p['county'], p['forecast']].flatMap(
@@ -63,7 +63,7 @@ export function isOffice(document: Json): boolean {
 export function officeOf(document: Json): PlaceTable['rows'][number] {
   const office = required(document['id'], 'id');
   if (!/^[A-Z]{3}$/.test(office)) throw new BrokenDocument(`id is ${quoted(office)}, which is not an office`);
-  const address = isMap(document['address']) ? document['address'] : {};
+  const address = isRecord(document['address']) ? document['address'] : {};
   const state = textOf(address['addressRegion']);
   return {
     office,
@@ -81,12 +81,12 @@ export function zoneTable({ type }: Json): 'zones' | 'fire_zones' {
 }
 
 export function zoneOf(feature: Json, note: Note): PlaceTable['rows'][number] {
-  const p = isMap(feature['properties']) ? feature['properties'] : {};
+  const p = isRecord(feature['properties']) ? feature['properties'] : {};
   const id = required(p['id'], 'properties.id');
   if (!ugcPattern.test(id))
     throw new BrokenDocument(`properties.id is ${quoted(id)}, which is not a zone code`);
   const { geometry } = feature;
-  if (!isMap(geometry))
+  if (!isRecord(geometry))
     throw new BrokenDocument(`${id} has no geometry: the list has them with include_geometry=true`);
   const outline = outlineOf(geometry, note);
   if (outline === null) throw new BrokenDocument(`the geometry of ${id} is not a polygon with closed rings`);
@@ -110,7 +110,7 @@ export function placesOf(
 ): Loadable[] {
   const seen = new Set<string>();
   const found = readEach(features, 'features', leftOut, (feature, note) => {
-    const table = tableOf(isMap(feature['properties']) ? feature['properties'] : {});
+    const table = tableOf(isRecord(feature['properties']) ? feature['properties'] : {});
     const row = read(feature, note);
     const id = textOf(row[placeKeys[table]]) ?? '';
     if (seen.has(`${table} ${id}`)) throw new BrokenDocument(`${id} is in the list before`);
@@ -138,11 +138,12 @@ export const placeKeys: Readonly<Record<PlaceTable['table'], string>> = {
  * swapped and this is reported through `note`. Otherwise, the alert would end up in Antarctica.
  */
 export function outlineOf(geometry: unknown, note: Note): Json | null {
-  if (!isMap(geometry)) return null;
+  if (!isRecord(geometry)) return null;
   const isKnown = isOutline(geometry);
   if (isKnown && isOfUnitedStates(geometry)) return geometry;
   const swapped = swappedOf(geometry);
-  if (!isMap(swapped) || !isOutline(swapped) || !isOfUnitedStates(swapped)) return isKnown ? geometry : null;
+  if (!isRecord(swapped) || !isOutline(swapped) || !isOfUnitedStates(swapped))
+    return isKnown ? geometry : null;
   note('geometry.coordinates have latitude and longitude swapped');
   return swapped;
 }
@@ -162,7 +163,7 @@ function swappedOf(value: unknown): unknown {
     const [first, second, ...rest] = value as unknown[];
     return typeof first === 'number' ? [second, first, ...rest] : value.map(swappedOf);
   }
-  if (!isMap(value)) return value;
+  if (!isRecord(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, swappedOf(inner)]));
 }
 

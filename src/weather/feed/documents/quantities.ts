@@ -1,5 +1,6 @@
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { numberCheck } from '../../database/cleaner.ts';
-import { isMap, type Json, type Note } from './rows.ts';
+import { type Json, type Note } from './rows.ts';
 
 /**
  * Converts quantities from api.weather.gov to the unit of the column. For example: `{"unitCode":
@@ -95,14 +96,14 @@ const units: readonly [suffix: string, Readonly<Record<string, Conversion>>][] =
  * unit of the column.
  */
 export function quantity(value: unknown, column: string, what: string, note: Note): number | null {
-  const given = isMap(value) ? valueOf(value) : value;
+  const given = isRecord(value) ? valueOf(value) : value;
   const figure = typeof given === 'string' && /^[-+]?\d+(\.\d+)?$/.test(given) ? Number(given) : given;
   if (figure === null || figure === undefined) return null;
   if (typeof figure !== 'number') {
     note(`${what} is not a number; read as unknown`);
     return null;
   }
-  const unitCode = isMap(value) ? value['unitCode'] : undefined;
+  const unitCode = isRecord(value) ? value['unitCode'] : undefined;
   const converted = convert(figure, unitCode, column);
   if (converted === null) {
     note(`${what} has the unit ${JSON.stringify(unitCode)}, which is not known for it; read as unknown`);

@@ -1,3 +1,4 @@
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { alertsOf } from './alerts.ts';
 import { capOf } from './cap.ts';
 import { forecastOf } from './forecasts.ts';
@@ -7,7 +8,6 @@ import { isPlaceTable, placeTableOf } from './place-tables.ts';
 import { isOffice, isStation, isZone, officeOf, placesOf, stationOf, zoneOf, zoneTable } from './places.ts';
 import {
   BrokenDocument,
-  isMap,
   itemsOf,
   type Json,
   type Loadable,
@@ -93,13 +93,13 @@ function parsed(text: string): unknown {
 
 function fromJson(document: unknown, reading: DocumentContext): Loadable[] {
   const { fileName } = reading;
-  if (!isMap(document)) throw new NothingToLoad('it is not a document of NWS or SPC');
+  if (!isRecord(document)) throw new NothingToLoad('it is not a document of NWS or SPC');
   if ('productText' in document) return textProductsOf(document, '');
   if (Array.isArray(document['stories'])) return [storiesOf(document, fileName, reading.leftOut)];
   if (Array.isArray(document['features']))
     return fromFeatures(document, itemsOf(document['features']), reading);
   if (isOffice(document)) return [{ family: 'places', table: 'offices', rows: [officeOf(document)] }];
-  const properties = isMap(document['properties']) ? document['properties'] : {};
+  const properties = isRecord(document['properties']) ? document['properties'] : {};
   if ('periods' in properties) return [forecastOf(document, fileName, reading.leftOut)];
   if ('timestamp' in properties) return [observationOf(document, reading.note)];
   if (isZone(properties))
@@ -107,7 +107,7 @@ function fromJson(document: unknown, reading: DocumentContext): Loadable[] {
   if (isStation(properties))
     return [{ family: 'places', table: 'stations', rows: [stationOf(document, reading.note)] }];
   throw new NothingToLoad(
-    'error' in document || 'status' in document || isMap(document['stories'])
+    'error' in document || 'status' in document || isRecord(document['stories'])
       ? 'it is an error of the source'
       : 'it is not known',
   );
@@ -117,7 +117,7 @@ function fromFeatures(document: Json, features: Json[], reading: DocumentContext
   if (String(document['title']).startsWith('Current watches')) return [alertsOf(document, reading)];
   if (features.length === 0) throw new NothingToLoad('it is an empty list');
   const all = features.flatMap(({ properties, attributes }) =>
-    isMap(properties) ? [properties] : isMap(attributes) ? [attributes] : [],
+    isRecord(properties) ? [properties] : isRecord(attributes) ? [attributes] : [],
   );
   if (all.length === 0) throw new NothingToLoad('its features have no properties');
   // Check for any item that has the field, since it may be missing from an invalid one.

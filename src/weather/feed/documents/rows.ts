@@ -1,3 +1,5 @@
+import { errorMessage } from '../../../core/lib/errors.ts';
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { quoted } from '../../../core/lib/text.ts';
 import type { ZoneKind } from '../../places/position.ts';
 
@@ -50,7 +52,7 @@ export function readEach<Item, Result>(
 export function reasonOf(error: unknown): string {
   if (error instanceof BrokenDocument || error instanceof NothingToLoad) return error.message;
   if (error instanceof SyntaxError) return `it is not JSON: ${error.message}`;
-  return `its structure is unknown (${error instanceof Error ? error.message : String(error)})`;
+  return `its structure is unknown (${errorMessage(error)})`;
 }
 
 /** The contents of a document, as rows with the column names of the contract. */
@@ -119,12 +121,8 @@ export interface OutlookRun {
 
 export type Json = Record<string, unknown>;
 
-export function isMap(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 export function mapsOf(value: unknown): Json[] {
-  return Array.isArray(value) ? value.filter(isMap) : [];
+  return Array.isArray(value) ? value.filter(isRecord) : [];
 }
 
 /**
@@ -132,7 +130,7 @@ export function mapsOf(value: unknown): Json[] {
  * fields are reported as missing.
  */
 export function itemsOf(value: unknown): Json[] {
-  return (Array.isArray(value) ? value : []).map((item: unknown) => (isMap(item) ? item : {}));
+  return (Array.isArray(value) ? value : []).map((item: unknown) => (isRecord(item) ? item : {}));
 }
 
 /**

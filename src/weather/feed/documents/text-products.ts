@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
+import { isRecord } from '../../../core/lib/json-document.ts';
 import { hazardsOf } from '../../records/outlook-states.ts';
 import { parseXml } from './cap.ts';
 import { noAreas } from './outlooks.ts';
 import {
   BrokenDocument,
   instantOf,
-  isMap,
   itemsOf,
   type Json,
   type Loadable,
@@ -232,7 +232,7 @@ const site = 'https://www.weather.gov/';
 export function graphicastsOf(text: string, leftOut: string[]): Loadable {
   const parsed = parseXml(text.replace(/^<xml [^>]*>/, '').replace(/<\/xml>\s*$/, ''), ['graphicast']);
   const lists =
-    isMap(parsed) && isMap(parsed['graphicasts']) ? mapsOf(parsed['graphicasts']['graphicast']) : [];
+    isRecord(parsed) && isRecord(parsed['graphicasts']) ? mapsOf(parsed['graphicasts']['graphicast']) : [];
   const office = lists.map((item) => textOf(item['Office'])).find((name) => /^[A-Z]{3}$/.test(name ?? ''));
   const created = /<creation-date>([^<]+)</.exec(text)?.[1];
   return {

@@ -2,7 +2,7 @@ import { lstat, open, readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { WatchConfig } from '../../../core/config/weather/feed.ts';
 import type { Clock } from '../../../core/lib/clock.ts';
-import { WaybillError } from '../../../core/lib/errors.ts';
+import { errorMessage, WaybillError } from '../../../core/lib/errors.ts';
 import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
 import type { WritableDatabase } from '../tables/upsert.ts';
 
@@ -44,7 +44,7 @@ export async function feedFile(target: WritableDatabase, file: string): Promise<
   try {
     text = decoded(await bytesOf(file));
   } catch (error) {
-    return notFed(file, 'failed', error instanceof Error ? error.message : String(error));
+    return notFed(file, 'failed', errorMessage(error));
   }
   return feedDocument(target, { place: file, name: basename(file), text, receivedAt: null });
 }

@@ -1,4 +1,5 @@
-import { BrokenDocument, isMap, type Json, mapsOf, reasonOf, textOf } from '../documents/rows.ts';
+import { isRecord } from '../../../core/lib/json-document.ts';
+import { BrokenDocument, type Json, mapsOf, reasonOf, textOf } from '../documents/rows.ts';
 import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
 import { load, lookUp } from '../tables/load-document.ts';
 import { confirm } from '../tables/polls.ts';
@@ -155,9 +156,9 @@ function cursorOf(text: string): string | null {
     // The error is reported when the document is loaded.
     return null;
   }
-  if (!isMap(document) || !Array.isArray(document['features']) || document['features'].length === 0)
+  if (!isRecord(document) || !Array.isArray(document['features']) || document['features'].length === 0)
     return null;
-  const next = isMap(document['pagination']) ? textOf(document['pagination']['next']) : null;
+  const next = isRecord(document['pagination']) ? textOf(document['pagination']['next']) : null;
   if (next === null || !URL.canParse(next, 'http://localhost')) return null;
   const cursor = new URL(next, 'http://localhost').searchParams.get('cursor') ?? '';
   return cursor === '' || cursor.length > maxCursorChars ? null : cursor;
@@ -176,7 +177,7 @@ interface ListedProduct {
  */
 function newestProducts(text: string, collections: readonly string[]): ListedProduct[] {
   const document: unknown = JSON.parse(text);
-  const graph = isMap(document) ? document['@graph'] : null;
+  const graph = isRecord(document) ? document['@graph'] : null;
   if (!Array.isArray(graph)) throw new BrokenDocument('@graph is not a list of products');
   const listed = mapsOf(graph);
   const groups =

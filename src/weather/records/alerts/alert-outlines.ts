@@ -78,7 +78,8 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: OutlinedRun): 
       ? { known: new Map(), since: now }
       : // Copy it. Loading another run may still be using the original and removing entries.
         { known: new Map(learned.known), since: learned.since };
-  const [alerts, zones] = [still(before?.alerts), still(before?.zones)];
+  const alerts = still(before?.alerts);
+  const zones = still(before?.zones);
   const outlines = load(database, run.runId, { alerts: alerts.known, zones: zones.known });
   kept.set(database, { key, since: now, outlines, alerts, zones });
   outlines.catch(() => {
@@ -175,7 +176,8 @@ async function learnAlerts(
   const wanted = alerts.filter((alert) => !known.has(alert));
   const { alertId, geometry } = alertRows;
   for (const page of pagesOf(wanted)) {
-    const [first = '', last = ''] = [page[0], page.at(-1)];
+    const first = page[0] ?? '';
+    const last = page.at(-1) ?? '';
     const rows = await database.one((queries) =>
       queries
         .select({ alertId, geometry, isPartlyUnreadable, isPartlyOutlined })

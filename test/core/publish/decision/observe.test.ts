@@ -114,9 +114,9 @@ t.test('force sees every file that it would delete, including managed bundle pat
   const all = { contents: ['a', 'b/c', 'n/a', 'z'], nested: ['m', 'n'], contentPresent: true };
   for (const state of [absent, catalog([]), v1])
     t.same(part(await seen(files, state, planning(['a'], { force: true })), all), all);
-  const litter = ['.publisher.tmp/x/a', 'm/.publisher.json'];
+  const leftovers = ['.publisher.tmp/x/a', 'm/.publisher.json'];
   const none = { contents: [], nested: ['m'], contentPresent: false };
-  t.same(part(await seen(litter, absent, planning(['a'], { force: true })), none), none);
+  t.same(part(await seen(leftovers, absent, planning(['a'], { force: true })), none), none);
 });
 
 t.test('a superseded state manages all existing files', async (t) => {

@@ -249,9 +249,9 @@ for (const flavour of flavours) {
     const look = await lookAtReleases(root);
     t.same([done.error, done.release, look.wrong], [null, look.current, []]);
     const isInPlace = (key: string): boolean => key.startsWith('site/.publisher.tmp/');
-    const litter = await litterBelow(root);
+    const leftovers = await litterBelow(root);
     t.same(
-      litter.filter((key) => !isInPlace(key)),
+      leftovers.filter((key) => !isInPlace(key)),
       [],
       'copies of the attempt in place belong to that attempt',
     );

@@ -3,7 +3,7 @@ import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { newLog } from '../../../faults/walk.ts';
 import { withFaults } from '../../../faults/with-faults.ts';
-import { litter, publishTo, snapshot, untruths } from '../../../faults/world.ts';
+import { catalogMismatches, leftovers, publishTo, snapshot } from '../../../faults/world.ts';
 import { type MemoryDisk, memoryStorage } from '../../../support/memory-storage.ts';
 import { actionsOf, errorOf, filesAt, promoted, sorted, v1, v2 } from './promotions.ts';
 
@@ -34,10 +34,10 @@ for (const flavour of ['files', 'objects'] as const) {
       const killed = withFaults(memoryStorage({ disk, flavour }), crash(at), newLog());
       await promoted(staging, killed).catch(() => undefined);
       const live = memoryStorage({ disk, flavour });
-      t.same(await untruths(live), [], `the catalog is correct after a kill at ${at}`);
+      t.same(await catalogMismatches(live), [], `the catalog is correct after a kill at ${at}`);
       t.equal(errorOf(await promoted(staging, live)), null, `killed at ${at}`);
       t.same(await filesAt(live), version2);
-      t.same(litter(await snapshot(live)), []);
+      t.same(leftovers(await snapshot(live)), []);
       t.same(actionsOf(await promoted(staging, live)), [['bundle', 'skip_same']]);
     }
   });

@@ -118,7 +118,7 @@ t.test('reports insufficient space, and only if it is really insufficient', asyn
   writeFileSync(path.join(root, 'file'), Buffer.alloc(100 << 10));
   t.match(await look(root, { writes: ['x'], bytes: 200 << 10 }), {
     code: 'storage_full',
-    message: /204800 bytes are to be written, but the free space is 1\d{5}$/,
+    message: /204800 bytes are needed, but only 1\d{5} are free$/,
     hint: /nothing was changed/,
   });
   t.equal(await look(root, { writes: ['x'], bytes: null }), null);
@@ -134,7 +134,7 @@ t.test('reports insufficient inodes', async (t) => {
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,nr_inodes=20', 'waybill-test', root]);
   t.teardown(() => execFileSync('umount', ['--lazy', root]));
   const writes = Array.from({ length: 30 }, (_, index) => `f${index}`);
-  t.match(await look(root, { writes, bytes: 30 }), { code: 'storage_full', message: /30 files are to be/ });
+  t.match(await look(root, { writes, bytes: 30 }), { code: 'storage_full', message: /30 files are needed/ });
   t.equal(await look(root, { writes: writes.slice(0, 10), bytes: 10 }), null);
 });
 

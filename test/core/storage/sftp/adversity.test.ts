@@ -247,7 +247,7 @@ t.test('reports a server without SFTP, with the missing subsystem', async (t) =>
   const server = await startSshd(t, { subsystem: null });
   await t.rejects(sftpStorage(sftpLocationOf(server, server.root), options), {
     code: 'storage_permanent',
-    message: /speaks no SFTP/,
+    message: /does not offer SFTP/,
     hint: /Subsystem sftp internal-sftp/,
   });
 });

@@ -7,7 +7,7 @@ import { probeStorage, rightNames } from '../../../../src/core/maintain/probe.ts
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
-import { litter, publishTo, snapshot, stateOf, testClock } from '../../../faults/world.ts';
+import { leftovers, publishTo, snapshot, stateOf, testClock } from '../../../faults/world.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
 
@@ -53,7 +53,7 @@ for (const [name, server] of Object.entries(servers)) {
     const clock = testClock();
     const first = await publishTo(storage, { files: { 'a.txt': 'a1', 'dir/b.txt': 'b1' } }, clock);
     t.match(first, { action: 'publish_new', error: null });
-    t.same(litter(await snapshot(storage)), []);
+    t.same(leftovers(await snapshot(storage)), []);
     const files = { 'a.txt': 'a2', 'new/c.txt': 'c' };
     const second = await publishTo(storage, { files, workflow: 'replacement' }, clock);
     t.match(second, { action: 'replace_catalog', error: null });

@@ -143,7 +143,7 @@ for (const [when, message, serve] of silences)
 const failures: [string, string, RegExp, (session: SFTPWrapper) => void][] = [
   ['ends SFTP', 'storage_transient', /ended the SFTP session/, (session) => session.end()],
   [
-    'sends something else than SFTP',
+    'sends something other than SFTP',
     'storage_transient',
     /broke the SFTP protocol/,
     (session) => {
@@ -194,9 +194,9 @@ t.test('does not wait for a server that does not close the connection', async (t
 });
 
 const subsystems: [string, string | null, RegExp, RegExp][] = [
-  ['has no SFTP', null, /speaks no SFTP/, /Subsystem sftp internal-sftp/],
+  ['has no SFTP', null, /does not offer SFTP/, /Subsystem sftp internal-sftp/],
   ['has no such SFTP program', '/no/such/program', /ended with exit code 127/, /Subsystem sftp/],
-  ['prints text before SFTP', "sh -c 'echo Welcome; exec cat'", /something else than SFTP/, /login scripts/],
+  ['prints text before SFTP', "sh -c 'echo Welcome; exec cat'", /something other than SFTP/, /login scripts/],
 ];
 
 for (const [what, subsystem, message, hint] of subsystems)

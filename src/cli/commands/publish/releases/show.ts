@@ -10,7 +10,7 @@ import {
   type BundlePlace,
   type ListedPath,
   listReleases,
-  placeOf,
+  openBundlePath,
   releaseNamed,
   requireReleasesLayout,
 } from '../../../../core/releases/bundle-place.ts';
@@ -144,7 +144,7 @@ export async function diffReleases(flags: DiffOptions, io: Io): Promise<number> 
   const { context, warnings, pipeline } = await setUpPipeline(options, { output });
   const destination = releasesDestination(pipeline, options);
   const found = await atDestination(context, destination, { readOnly: true }, async (root) => {
-    const place = await placeOf(root, destination, pathOf(options));
+    const place = await openBundlePath(root, destination, pathOf(options));
     const before = from === undefined ? await currentOf(place) : await releaseNamed(place, from);
     const about = { destinationPath: place.destinationPath, from: before };
     if (options.dir !== undefined) {

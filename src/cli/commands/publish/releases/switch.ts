@@ -14,7 +14,7 @@ import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpub
 import {
   atDestination,
   notPublished,
-  placeOf,
+  openBundlePath,
   severalPaths,
 } from '../../../../core/releases/bundle-place.ts';
 import { switchRefused } from '../../../../core/releases/switch.ts';
@@ -158,7 +158,7 @@ async function carryOut(
     act,
     async (context) =>
       atDestination(context, destination, { readOnly: dryRun }, async (root) => {
-        const place = await placeOf(root, destination, pathOf(options));
+        const place = await openBundlePath(root, destination, pathOf(options));
         const { destinationPath } = place;
         return outcomeOf(destinationPath, async () => {
           const switched = await switchAt(context, owner, place, request);
