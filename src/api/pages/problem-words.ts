@@ -70,7 +70,7 @@ const byStatus: Readonly<Record<number, ProblemWords>> = {
 
 const fallback: ProblemWords = {
   heading: 'Something went wrong',
-  text: 'The server failed to answer. Try again. If it fails again, report the request id to its operator.',
+  text: 'The server failed to answer. Try again. If it fails again, report the request id to the administrator of this server.',
 };
 
 /** Reports whether the text is specific to this error code, so that it is a reason by itself. */

@@ -11,7 +11,7 @@ export interface HealthCheck {
   /** The error code for a check that does not respond. */
   silent: ErrorCode;
   /**
-   * Explains to operators how to fix the problem. Since it is public, it may mention settings but not their
+   * Explains to administrators how to fix the problem. Since it is public, it may mention settings but not their
    * values.
    */
   remedy: string;
