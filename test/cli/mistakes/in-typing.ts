@@ -67,7 +67,7 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
       'tar',
     ),
     typed('a destination to verify', ['verify', 'site'], '--config <file>', 'verify --config <file>'),
-    typed('a bundle that is missing', ['validate'], '<bundle>', 'waybill validate <bundle>'),
+    typed('a bundle that is missing', ['validate'], '<bundle>', 'waybill validate BUNDLE'),
     typed('a bundle that does not exist', ['validate', 'sit'], 'sit', 'path'),
     typed('a scene map that does not exist', ['scene-map', 'validate', 'map.json'], 'map.json', 'path'),
     typed('a plan that does not exist', ['run', '-c', 'c.yml', '--plan', 'p.json'], 'p.json', '--plan'),
