@@ -21,7 +21,7 @@ import { requestContext } from '../http/request/request-context.ts';
 export interface RunAccess extends TokenAccess {
   /** The ids of all pipelines, whether they receive uploads or read from a source. */
   pipelineIds: ReadonlySet<string>;
-  /** The pipelines that have a source, so that administrators can start their runs, and the channels of each. */
+  /** The pipelines that have a source, so that their runs can be started, and the channels of each. */
   sourcePipelines: ReadonlyMap<string, readonly string[]>;
   /** null if there is none. */
   adminToken: Token | null;

@@ -85,8 +85,8 @@ export function asLayoutChange(
 }
 
 /**
- * Returns a warning that asks the administrator to point the web server at the new location and unpublish the old
- * one.
+ * Returns a warning that asks the administrator to point the web server at the new location and unpublish the
+ * old one.
  */
 function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): Finding {
   const serve =

@@ -42,8 +42,7 @@ function layOut(t: Test): Place {
 
 const isThere = 'target=.: the layout';
 const served = 'have it served from "current"';
-const left =
-  'then remove the files that were published in place with waybill unpublish --layout in_place .';
+const left = 'then remove the files that were published in place with waybill unpublish --layout in_place .';
 
 t.test('converts from in place to releases and back', async (t) => {
   const { at, run, say, write, page } = layOut(t);
