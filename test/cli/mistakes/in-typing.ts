@@ -66,7 +66,7 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
       'site/index.html',
       'tar',
     ),
-    typed('a destination to verify', ['verify', 'site'], '--config <file>', 'verify --config <file>'),
+    typed('a destination to verify', ['verify', 'site'], '--config <file>', 'verify --config FILE'),
     typed('a bundle that is missing', ['validate'], '<bundle>', 'waybill validate BUNDLE'),
     typed('a bundle that does not exist', ['validate', 'sit'], 'sit', 'path'),
     typed('a scene map that does not exist', ['scene-map', 'validate', 'map.json'], 'map.json', 'path'),
