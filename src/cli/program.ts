@@ -60,14 +60,13 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
       for (const { make } of members) program.addCommand(make().helpGroup(heading));
     program.addCommand(completionCommand(() => program).helpGroup('Other:'));
     program.addHelpCommand(
-      new Command('help')
-        .description('print the help of a command')
-        .argument('[command]')
-        .helpGroup('Other:'),
+      new Command('help').description(aboutHelp).argument('[command]').helpGroup('Other:'),
     );
   }
-  for (const group of program.commands)
+  for (const group of program.commands) {
+    if (group.commands.length > 0) group.helpCommand('help [command]', aboutHelp);
     for (const each of [group, ...group.commands]) each.copyInheritedSettings(program);
+  }
   return program;
 }
 
@@ -107,8 +106,10 @@ export function asksForJson(argv: readonly string[]): boolean {
   );
 }
 
+const aboutHelp = 'print the help of a command';
+
 const exitCodesText =
-  '\nExit codes: 0 done, 1 something failed (a destination, a validation), 2 usage, configuration or secrets.';
+  '\nExit codes: 0 done or nothing to do, 1 something failed, 2 the command, configuration, a secret, token or URL is invalid: nothing was started.';
 
 /** Reports whether the help of a command describes its exit codes. */
 function statesExitCodes(command: Command): boolean {

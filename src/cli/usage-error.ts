@@ -157,7 +157,7 @@ function withConfig(about: UsageContext): string {
   const { command, words } = about;
   const [file] = command.args;
   if (command.registeredArguments.length === 0 && file !== undefined) return `${words} --config ${file}`;
-  return synopsis(about, '`waybill init --out FILE` writes a configuration');
+  return synopsis(about, 'waybill init --out FILE writes a configuration');
 }
 
 /** Suggests `waybill run -c c.yml` for `waybill -c c.yml run`. */

@@ -75,7 +75,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
     });
   if (status === 413)
     return new WaybillError('upload_too_large', said, {
-      hint: 'a proxy in front of the daemon refuses bodies of this size: ask its operator to raise the limit',
+      hint: 'a proxy in front of the daemon refuses bodies of this size: ask its administrator to raise the limit',
       cause: new BodyTooLong(said),
     });
   const location = headers.location;

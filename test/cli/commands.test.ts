@@ -92,7 +92,7 @@ t.test('wrong usage: exit 2, nothing on stdout, and the correct usage', async (t
     stdout: '',
     stderr: /--format: "xml" is not one of text, json\n/,
   });
-  t.match(waybill(['validate']), { status: 2, stdout: '', stderr: /waybill validate <bundle>/ });
+  t.match(waybill(['validate']), { status: 2, stdout: '', stderr: /waybill validate BUNDLE/ });
   t.match(waybill(['validate', 'x', '-c', 'y']), { status: 2, stdout: '' });
   t.match(waybill(['scene-map', 'validate', 'x', '--schema-onl']), {
     status: 2,
@@ -304,7 +304,7 @@ t.test("fixes altered files with verify's suggestion, where a normal run trusts 
   t.match(command('verify'), {
     status: 1,
     stdout:
-      /failed {2}1 file not as published .*\nnext {4}remove what differs, then `waybill reconcile-state` and `waybill run`/,
+      /failed {2}1 file not as published .*\nnext {4}remove the different files, then publish them again with waybill reconcile-state and waybill run/,
   });
   t.match(command('run').stdout, /skip_same/);
   rmSync(altered);

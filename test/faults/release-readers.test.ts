@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -245,14 +245,18 @@ t.test('nginx and Caddy follow the pointer as documented', async (t) => {
   const nginx = `http://127.0.0.1:${await startNginx(t, { server: inner(whole) })}`;
   const nginxEach = `http://127.0.0.1:${await startNginx(t, { server: each })}/${site}`;
   const caddy = await startCaddy(t, inner(blocksOf('caddyfile', at)[0] ?? ''));
+  const urls = [nginx, nginxEach, caddy];
   for (const n of [1, 2, 3]) {
     await publishGeneration(root, n);
-    for (const url of [nginx, nginxEach, caddy])
+    for (const url of urls)
       for (const name of names) {
         const answer = await fetch(`${url}/${name}`);
         t.same([answer.status, await answer.text()], [200, String(n)], `${url}/${name}`);
       }
   }
+  t.ok(existsSync(path.join(at, 'current/.publisher.json')));
+  for (const url of urls)
+    t.equal((await fetch(`${url}/.publisher.json`)).status, 404, 'the catalog is hidden');
 
   const channel = { name: 'beta', ttlMs: 3_600_000 };
   const { error } = await publishAsRelease(root, 4, { ...linger, bundle: generation(4), channel });
@@ -260,6 +264,7 @@ t.test('nginx and Caddy follow the pointer as documented', async (t) => {
   const previews = await startNginx(t, { server: inner(blocksOf('nginx', at)[3] ?? '') });
   for (const name of names)
     t.same(await getFrom(previews, 'beta.preview.example.org', name), [200, '4'], 'by the host of a channel');
+  t.equal((await getFrom(previews, 'beta.preview.example.org', '.publisher.json'))[0], 404);
   t.equal((await getFrom(previews, 'gamma.preview.example.org', 'index.html'))[0], 404);
   t.equal(await (await fetch(`${nginx}/index.html`)).text(), '3', 'other readers do not see it');
 });

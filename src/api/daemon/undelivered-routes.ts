@@ -12,7 +12,7 @@ import { jsonContent, type OpenApiParameter, type Route } from '../http/route.ts
 import { authorizeOperator, type OperatorAccess } from '../pipelines/pipeline-access.ts';
 
 /*
- * Lets operators list undelivered events and resend them. Both routes require the admin token, because a
+ * Lets administrators list undelivered events and resend them. Both routes require the admin token, because a
  * notifier's events can be about any pipeline.
  */
 

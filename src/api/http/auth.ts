@@ -17,7 +17,7 @@ export interface KnownToken {
   hash: Buffer;
 }
 
-/** The token of a producer or an operator. */
+/** The token of a producer or an administrator. */
 export interface Token extends KnownToken {
   /** Ids of the pipelines that the token grants access to. */
   pipelines: ReadonlySet<string>;
@@ -128,14 +128,14 @@ export function resolveToken(
     throw new WaybillError(
       'secrets_invalid',
       `the value of ${valueEnv} begins with sha256:, but 64 hexadecimal digits do not follow (${neededBy})`,
-      { hint: '`waybill token new` prints a new token, and the value for the daemon' },
+      { hint: 'waybill token new prints a new token, and the value for the daemon' },
     );
   if (!tokenForm.test(value)) {
     throw new WaybillError(
       'secrets_invalid',
       `the value of ${valueEnv} cannot be sent as a bearer token (${neededBy})`,
       {
-        hint: 'use letters, digits and - . _ ~ + / only, for example the output of `waybill token new`',
+        hint: 'use letters, digits and - . _ ~ + / only, for example the output of waybill token new',
       },
     );
   }
@@ -162,8 +162,8 @@ export function requireUnexpired(token: Token, clock: Pick<Clock, 'now'>): void 
   throw new WaybillError('token_expired', `the token "${token.id}" has expired`, {
     hint:
       token.publishedBy === undefined
-        ? 'use a newer token, or ask the operator to change `expires` of its entry in upload_tokens'
-        : 'exchange another ID token, or ask the operator to raise `max_lifetime` of its entry in trusted_publishers',
+        ? 'use a newer token, or ask the administrator to change `expires` of its entry in upload_tokens'
+        : 'exchange another ID token, or ask the administrator to raise `max_lifetime` of its entry in trusted_publishers',
   });
 }
 
@@ -183,7 +183,7 @@ export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerRes
   if (scopes.has(scope)) return;
   res.setHeader('WWW-Authenticate', `Bearer realm="waybill", error="insufficient_scope", scope="${scope}"`);
   throw new WaybillError('insufficient_scope', `the token "${id}" does not have the scope "${scope}"`, {
-    hint: 'use a token that has it, or ask the operator to add it to `scopes` of the entry of this token',
+    hint: 'use a token that has it, or ask the administrator to add it to `scopes` of the entry of this token',
   });
 }
 

@@ -50,7 +50,7 @@ export function createHttpApp<Ports extends HttpPorts>(
   app.use(requestLog(ports));
   if (ports.audit != null) app.use(recordTokenUse(ports.audit, new RecordLimiter(ports.clock)));
   app.use(closeUnread(ports.clock));
-  // Only operators use the pages, so they get no CORS headers.
+  // Only administrators use the pages, so they get no CORS headers.
   const cors = crossOrigin(ports.http.cors);
   for (const handler of [...observers, checkHead(ports.http), ...pages, ...(cors === null ? [] : [cors])])
     app.use(handler);

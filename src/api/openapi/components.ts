@@ -246,7 +246,7 @@ const healthCheck: JsonSchema = {
     },
     code: { description: 'Error code of the failure.', enum: publicCodes },
     detail: { description: 'Cause of the problem.', type: 'string' },
-    hint: { description: 'What an operator can do about it.', type: 'string' },
+    hint: { description: 'What an administrator can do about it.', type: 'string' },
   },
 };
 

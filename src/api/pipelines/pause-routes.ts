@@ -16,8 +16,8 @@ import {
 } from './pipeline-access.ts';
 
 /*
- * Lets operators pause a pipeline, for example to maintain a destination or to look into a problem. Tokens
- * need the `cancel` scope, since a token that may cancel every run of a pipeline may just as well delay them.
+ * Lets administrators pause a pipeline, for example to maintain a destination or to look into a problem.
+ * Tokens need the `cancel` scope, since a token that may cancel every run of a pipeline may also delay them.
  */
 
 export interface PausePorts extends RoutePorts {

@@ -21,7 +21,7 @@ import { requestContext } from '../http/request/request-context.ts';
 export interface RunAccess extends TokenAccess {
   /** The ids of all pipelines, whether they receive uploads or read from a source. */
   pipelineIds: ReadonlySet<string>;
-  /** The pipelines that have a source, so that operators can start their runs, and the channels of each. */
+  /** The pipelines that have a source, so that their runs can be started, and the channels of each. */
   sourcePipelines: ReadonlyMap<string, readonly string[]>;
   /** null if there is none. */
   adminToken: Token | null;
@@ -122,7 +122,7 @@ export function permitPipeline(
       {
         hint:
           person === undefined
-            ? 'use the token of this pipeline, or ask the operator to add the pipeline to upload_tokens'
+            ? 'use the token of this pipeline, or ask the administrator to add the pipeline to upload_tokens'
             : 'ask the administrator of this server for a role',
       },
     );
@@ -130,7 +130,7 @@ export function permitPipeline(
   throw new WaybillError(
     'insufficient_scope',
     `your role ${person?.roles.get(id) ?? ''} for the pipeline "${id}" does not permit this`,
-    { hint: 'ask the administrator of this server for the role operator' },
+    { hint: 'ask the administrator of this server for the role "operator"' },
   );
 }
 
@@ -217,7 +217,7 @@ export function pipelinesOf(
       });
     if (!pipelines.has(pipelineId))
       throw new WaybillError('forbidden', `the token "${id}" is not for the pipeline "${pipelineId}"`, {
-        hint: 'leave it out, or ask the operator to add the pipeline to upload_tokens',
+        hint: 'leave it out, or ask the administrator to add the pipeline to upload_tokens',
       });
   }
   return named.length > 0 ? [...named] : [...pipelines].filter((pipelineId) => pipelineIds.has(pipelineId));

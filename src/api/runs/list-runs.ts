@@ -128,7 +128,7 @@ export const listRunsRoute: Route<RunPorts> = {
   operationId: 'listRuns',
   tag: 'runs',
   summary: 'List runs of a pipeline',
-  description: 'Lists all retained runs, newest first: uploads and runs that operators or schedules started.',
+  description: 'Lists all retained runs, newest first: uploads and runs that users or schedules started.',
   access: 'token',
   scopes: ['read'],
   parameters: [pipelineIdParameter, ...listQuery.parameters],

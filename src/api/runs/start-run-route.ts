@@ -25,7 +25,7 @@ import type { RunPorts } from './run-service.ts';
 const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
 const checkRunRequest = bodyCheck(
   runRequest,
-  'send no body or {}; use `waybill run --force` or `--dry-run` on the command line',
+  'send no body or {}; use waybill run --force or --dry-run on the command line',
 );
 
 const startQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });

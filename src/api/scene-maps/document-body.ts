@@ -34,13 +34,13 @@ export async function readDocument(
   const type = mediaTypeOf(req);
   const encoding = req.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity')
-    throw wrongType(res, 'This route does not support a Content-Encoding.');
+    throw wrongType(res, 'this route does not support a Content-Encoding');
   if (isJson(type)) {
     const document = await readBody(req, res, ports, { maxBytes: maxRequestBytes, tooLong });
     return { document, name: '<body>', transcript: null };
   }
   if (type !== 'multipart/form-data')
-    throw wrongType(res, 'This route takes application/json or multipart/form-data.');
+    throw wrongType(res, 'this route accepts application/json or multipart/form-data');
   const files = await withBodyInMemory(req, res, ports, {
     maxBytes: maxFormBytes,
     read: (chunks) => readForm(req.headers, chunks),
@@ -113,16 +113,14 @@ function formError(error: unknown): WaybillError {
 }
 
 function tooLong(): WaybillError {
-  return new WaybillError(
-    'upload_too_large',
-    `A document of at most ${maxRequestBytes} bytes is checked here.`,
-    { hint: 'Use `waybill scene-map validate` for larger ones.' },
-  );
+  return new WaybillError('upload_too_large', `the document is larger than ${maxRequestBytes} bytes`, {
+    hint: 'use waybill scene-map validate for larger documents',
+  });
 }
 
 function unreadable(reason: string, cause?: unknown): WaybillError {
-  return new WaybillError('invalid_request', `The body cannot be read: ${reason}.`, {
-    hint: 'Send JSON, or a form with the part `file` and, if wanted, the part `transcript`.',
+  return new WaybillError('invalid_request', `the body cannot be read: ${reason}`, {
+    hint: 'send JSON, or a form with the part `file` and, if wanted, the part `transcript`',
     cause,
   });
 }
@@ -130,6 +128,6 @@ function unreadable(reason: string, cause?: unknown): WaybillError {
 function wrongType(res: ServerResponse, message: string): WaybillError {
   res.setHeader('Accept-Post', 'application/json, multipart/form-data');
   return new WaybillError('unsupported_media_type', message, {
-    hint: 'Send the document as application/json, as it is.',
+    hint: 'send the document as application/json, as it is',
   });
 }

@@ -112,7 +112,7 @@ function requireToken(req: Request, res: Response, { configured, clock }: SceneM
 
 function tooMany(): WaybillError {
   return new WaybillError('server_busy', 'too many scene maps are being checked', {
-    hint: 'try again later, or use `waybill scene-map validate`',
+    hint: 'try again later, or use waybill scene-map validate',
   });
 }
 

@@ -88,7 +88,7 @@ function tooMany(count: number, maximum: number): WaybillError {
     'too_many_files',
     `the manifest lists ${count} files, and this pipeline accepts ${maximum}`,
     {
-      hint: 'split the bundle, or ask the operator to raise max_files',
+      hint: 'split the bundle, or ask the administrator to raise max_files',
     },
   );
 }

@@ -212,7 +212,7 @@ function checkLength({ envelopeBytes }: UploadForm, req: IncomingMessage, pipeli
     'upload_too_large',
     `the body has ${length} bytes, and this pipeline accepts at most ${pipeline.maxUploadSize}`,
     {
-      hint: 'split the bundle, or ask the operator to raise max_upload_size',
+      hint: 'split the bundle, or ask the administrator to raise max_upload_size',
     },
   );
 }
@@ -278,7 +278,7 @@ export function partialOf(req: IncomingMessage): Digest | null {
   const [value = ''] = values;
   const digest = values.length === 1 ? parseDigest(value) : undefined;
   if (digest !== undefined) return digest;
-  throw new WaybillError('invalid_request', 'Waybill-Partial is not one digest of a manifest', {
+  throw new WaybillError('invalid_request', 'Waybill-Partial must be the digest of one manifest', {
     hint: 'send sha256: and the 64 hexadecimal digits of the SHA-256 of manifest.json',
   });
 }

@@ -76,7 +76,7 @@ export async function openReporting(
   return { audit, tracing, store, events, notifier };
 }
 
-// In milliseconds. The operator may be waiting for the daemon to stop, and the collector may not respond.
+// In milliseconds. An administrator may be waiting for the end of the daemon, and the collector may hang.
 const lastSpansMs = 5_000;
 
 /**

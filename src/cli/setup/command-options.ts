@@ -1,7 +1,9 @@
+import { InvalidArgumentError } from 'commander';
 import {
   choice,
   choiceWithDefault,
   flag,
+  type Input,
   optional,
   type OptionsOf,
   repeatable,
@@ -61,13 +63,23 @@ export const exclude = repeatable(
 
 export const links = choice(
   '--links <policy>',
-  'symbolic links: fail, publish their targets or omit them; default: refuse',
+  'symbolic links: refuse them, follow them (publish their targets) or skip them; default: refuse',
   ['refuse', 'follow', 'skip'],
 );
 
 export const maxRate = optional('--max-rate <rate>', 'maximum transfer rate, such as 2MiB/s');
 
 export const passphraseFile = optional('--passphrase-file <file>', 'file with the passphrase of the key');
+
+export const limit = (about: string, fallback: number): Input<number> => ({
+  flags: '--limit <number>',
+  about,
+  fallback,
+  parse(text) {
+    if (!/^[1-9]\d{0,5}$/.test(text)) throw new InvalidArgumentError('Enter a number from 1 to 999999.');
+    return Number(text);
+  },
+});
 
 /** The options of all commands that create a bundle from a directory. */
 export const bundleInputs = {
@@ -95,7 +107,7 @@ export type RemoteFlags = Omit<OptionsOf<typeof remoteInputs>, 'color'>;
 
 export const timeout = optional('--timeout <duration>', 'maximum time to wait for the run, such as 10m');
 
-/** The option of all commands that operators use for their own daemon. */
+/** The option of all commands that administrators use for their own daemon. */
 export const operatorUrl = optional('--url <url>', 'URL of the daemon (default: from server.http)');
 
 /** The times that `--since` and `--until` accept. */

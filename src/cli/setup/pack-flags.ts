@@ -35,9 +35,13 @@ export function packSettings(flags: BundleFlags): PackSettings {
 /** See https://reproducible-builds.org/specs/source-date-epoch/. */
 function timeOfEpoch(text: string): string {
   if (/^\d{1,11}$/.test(text)) return new Date(Number(text) * 1000).toISOString();
-  throw new WaybillError('usage', `SOURCE_DATE_EPOCH is "${text}", and not a count of seconds since 1970`, {
-    hint: 'set it to the output of date +%s, or unset it',
-  });
+  throw new WaybillError(
+    'usage',
+    `SOURCE_DATE_EPOCH is "${text}", which is not a number of seconds since 1970`,
+    {
+      hint: 'set it to the output of date +%s, or unset it',
+    },
+  );
 }
 
 function metadataOf(pairs: readonly string[]): Record<string, string> {

@@ -135,7 +135,7 @@ const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
 /** Added to the daemon's hint, which is about the settings of the daemon. */
 const afterHint: Partial<Record<ErrorCode, Remedy>> = {
   forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
-  insufficient_scope: () => 'ask the operator of the daemon for a token with that scope',
+  insufficient_scope: () => 'ask the administrator of the daemon for a token with that scope',
   bundle_gone: (url) => `send it again: waybill push --to ${url}`,
   partial_uploads_full: () => 'wait, or send it in one request: --resumable never',
 };

@@ -280,6 +280,6 @@ export function givenBundlePath(given: string): string {
   const verdict = path === '.' ? { ok: true as const } : parseRelativePath(path);
   if (verdict.ok) return path;
   throw new WaybillError('usage', `"${path}" is not a bundle path: it ${verdict.reason}`, {
-    hint: 'give it relative to the root of the destination, as `waybill run` names it after target=',
+    hint: 'give it relative to the root of the destination, as waybill run names it after target=',
   });
 }

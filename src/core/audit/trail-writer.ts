@@ -152,7 +152,7 @@ export class TrailWriter {
     if (last !== null && known !== null && last.seq < known.seq)
       this.#log.error(
         { directory: this.#settings.directory, expected: known.seq, found: last.seq },
-        'records at the end of the audit trail are missing; see `waybill audit verify`',
+        'records at the end of the audit trail are missing; see waybill audit verify',
       );
     // If records are missing, there should be a gap before the next one.
     this.#end = known !== null && known.seq > (last?.seq ?? 0) ? known : (last ?? chainStart);
@@ -190,7 +190,7 @@ export class TrailWriter {
     const { size, last, isDamaged, torn, isCut } = tail ?? (await readFileEnd(handle));
     if (isDamaged)
       throw new WaybillError('audit_unavailable', `the last line of ${newest.name} is not an audit record`, {
-        hint: 'run `waybill audit verify`, and move the damaged trail to another place',
+        hint: 'run waybill audit verify, and move the damaged trail to another place',
       });
     this.#file = { name: newest.name, handle, size, begun: await readFirstTime(handle) };
     return { last: last ?? before, torn, isCut, isNew: false };

@@ -164,7 +164,7 @@ function pathTree({ maxFiles }: ArchiveLimits): {
       const own = [manifestName, signatureName].filter((name) => files.has(name)).length;
       if (files.size - own > maxFiles)
         throw new WaybillError('too_many_files', `the archive holds more than ${maxFiles} files`, {
-          hint: 'split the bundle, or ask the operator to raise max_files',
+          hint: 'split the bundle, or ask the administrator to raise max_files',
         });
     },
     addDirectory(path) {
@@ -240,7 +240,7 @@ export function tooLarge(what: string, maxBytes: number): WaybillError {
     'upload_too_large',
     `${what} is larger than ${maxBytes} bytes, the maximum of the source`,
     {
-      hint: 'split the bundle, or ask the operator to raise max_upload_size',
+      hint: 'split the bundle, or ask the administrator to raise max_upload_size',
     },
   );
 }

@@ -82,7 +82,7 @@ export function readJsonDocument(bytes: Uint8Array, file: string, maxFiles: numb
   const shape = measureJson(text);
   const most = maxStructureOf(maxFiles);
   if (shape.containers + shape.commas > most) {
-    const message = `holds more than ${most} lists, objects and values; split the bundle${most < maxStructure ? ', or ask the operator to raise max_files' : ''}`;
+    const message = `holds more than ${most} lists, objects and values; split the bundle${most < maxStructure ? ', or ask the administrator to raise max_files' : ''}`;
     return refused(finding('error', 'manifest_too_complex', message, { file }));
   }
   if (decoded.hasByteOrderMark)

@@ -144,21 +144,19 @@ export function requireCatalog(state: CatalogState): Catalog {
     case 'valid':
       return state.catalog;
     case 'absent':
-      throw new WaybillError('state_conflict', 'the state was removed while it was in use');
+      throw new WaybillError('state_conflict', 'the catalog was removed while it was in use');
     case 'legacy':
-      throw new WaybillError(
-        'state_conflict',
-        `the state has the superseded schema version ${state.version}`,
-        { hint: 'publish once to rewrite it as version 4' },
-      );
+      throw new WaybillError('state_conflict', `the catalog has the old schema version ${state.version}`, {
+        hint: 'publish once to rewrite it as version 4',
+      });
     case 'future':
       throw new WaybillError(
         'state_conflict',
-        `the state has schema version ${state.version}, which is newer than this waybill supports`,
+        `the catalog has schema version ${state.version}, which is newer than this waybill supports`,
         { hint: 'use a newer waybill' },
       );
     case 'invalid':
-      throw new WaybillError('state_conflict', `the state is invalid: ${state.reason}`, {
+      throw new WaybillError('state_conflict', `the catalog is invalid: ${state.reason}`, {
         hint: 'restore it from a backup, or publish once with --force to replace everything below that path',
       });
   }
@@ -180,9 +178,9 @@ export async function settleWrite(
     await replace();
   } catch (failure) {
     const unknown = (cause: unknown): WaybillError =>
-      new WaybillError('commit_unknown', `${storage.label}: it is unknown whether the state was replaced`, {
+      new WaybillError('commit_unknown', `${storage.label}: it is unknown whether the catalog was replaced`, {
         cause,
-        hint: 'run again: the next run checks the state and finishes; nothing was deleted',
+        hint: 'run again: the next run checks the catalog and finishes; nothing was deleted',
       });
     const wasReplaced = await isReplaced().catch((cause: unknown) => {
       throw unknown(cause);

@@ -127,7 +127,7 @@ async function readFile(file: string): Promise<Uint8Array | undefined> {
 const unreadable: Readonly<Record<string, [string, string]>> = {
   ENOENT: [
     'the file does not exist',
-    'check the path after --config, or write an example with `waybill init --out FILE`',
+    'check the path after --config, or write an example with waybill init --out FILE',
   ],
   EISDIR: ['it is a directory', 'pass the file in that directory to --config'],
   ENOTDIR: ['a part of the path is not a directory', 'check the path given with --config'],

@@ -45,7 +45,7 @@ const noPipelines: Fault = {
   path: ['pipelines'],
   part: 'key',
   message:
-    'there are no pipelines, so there is nothing to publish; `waybill init --out FILE` writes an example',
+    'there are no pipelines, so there is nothing to publish; waybill init --out FILE writes an example',
 };
 
 function duplicateIds(items: Item[], what: string, key = 'id'): Fault[] {

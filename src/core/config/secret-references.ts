@@ -169,7 +169,7 @@ export function requireStrongTokens(
   if (first === undefined) return;
   const more = findings.length === 1 ? '' : ` (and ${findings.length - 1} more)`;
   throw new WaybillError('secrets_invalid', `${first.message}${more}`, {
-    hint: 'make a new one with `waybill token new`',
+    hint: 'make a new one with waybill token new',
     findings,
   });
 }

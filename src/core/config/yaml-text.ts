@@ -92,7 +92,7 @@ export function readYaml(
       );
     }
     if (document.contents === null || (isScalar(document.contents) && document.contents.value === null))
-      return failed(syntax(0, 'the file is empty; `waybill init --out FILE` writes an example'));
+      return failed(syntax(0, 'the file is empty; waybill init --out FILE writes an example'));
     const { problems, fatal } = inspect(document, at);
     if (fatal) return failed(...problems);
     const value: unknown = document.toJS({ maxAliasCount });

@@ -150,7 +150,7 @@ export const errorTable = {
   },
   state_conflict: {
     retryable: false,
-    about: 'The state of the destination is invalid, or of a newer version.',
+    about: 'The catalog of the destination is invalid, or of a newer version.',
   },
   stale_bundle: {
     retryable: false,

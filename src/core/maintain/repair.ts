@@ -151,7 +151,7 @@ async function writeAgain(
 function settledCatalog(catalog: Catalog): Catalog {
   if (catalog.pending === null) return catalog;
   throw new WaybillError('state_conflict', 'an attempt did not finish', {
-    hint: 'run `waybill run` (or upload again) to finish it, then verify again',
+    hint: 'finish it with waybill run, or upload again; then verify again',
   });
 }
 

@@ -67,7 +67,7 @@ export interface BundlePublication {
    * the newest one, because another run may have published a newer one in the meantime.
    */
   selectAgain?: () => Promise<SourceBundle>;
-  /** Called with warnings if a publication succeeded but still needs the operator's attention. */
+  /** Called with warnings if a publication succeeded but still needs the administrator's attention. */
   warn?: (warning: Finding) => void;
 }
 

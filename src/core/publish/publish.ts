@@ -184,7 +184,7 @@ function unreadSource(pipeline: PipelineConfig, request: PublishRequest, error: 
 const noBundles = finding(
   'warning',
   'no_bundles',
-  'the source has no bundle, because no directory in it has a manifest.json; to publish the source as it is, set manifest: auto under source: in the configuration; to write a manifest, run `waybill pack --manifest-only DIRECTORY`',
+  'the source has no bundle, because no directory in it has a manifest.json; to publish the source as it is, set manifest: auto under source: in the configuration; to write a manifest, run waybill pack --manifest-only DIRECTORY',
 );
 
 function emptyResult({ id }: PipelineConfig): PipelineResult {
@@ -209,7 +209,7 @@ function skipped(pipeline: PipelineConfig): PipelineResult {
   const notice = finding(
     'warning',
     'upload_pipeline_skipped',
-    `pipeline "${pipeline.id}" accepts uploads, so a run skips it; \`waybill serve\` publishes what \`waybill push\` sends`,
+    `pipeline "${pipeline.id}" accepts uploads, so a run skips it; waybill serve publishes what waybill push sends`,
   );
   return { ...emptyResult(pipeline), status: 'skipped', warnings: [notice] };
 }

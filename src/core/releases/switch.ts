@@ -164,7 +164,7 @@ export function switchRefused(refusal: SwitchRefusal, where: string): WaybillErr
   return new WaybillError('release_unusable', `${where}: ${message}${end}`, { hint });
 }
 
-const others = 'run `waybill releases list` to see the other releases';
+const others = 'run waybill releases list to see the other releases';
 
 function explain(refusal: SwitchRefusal): { message: string; hint: string } {
   switch (refusal.why) {
@@ -181,12 +181,12 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
     case 'nothing_to_go_back_to':
       return {
         message: 'there is no earlier release to roll back to',
-        hint: 'choose a release with `waybill releases rollback ID`; `waybill releases list` lists them',
+        hint: 'choose a release with waybill releases rollback ID; to list them: waybill releases list',
       };
     case 'rolled_back':
       return {
         message: `release ${refusal.id} was rolled back`,
-        hint: 'run `waybill releases promote` to make it current again',
+        hint: 'run waybill releases promote to make it current again',
       };
     case 'being_removed':
       return { message: `release ${refusal.id} is being removed`, hint: others };
@@ -213,7 +213,7 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
       const more = refusal.others === 0 ? 'is' : `and ${refusal.others} more are`;
       return {
         message: `release ${refusal.id} is damaged: "${refusal.path}" ${more} missing or of another size`,
-        hint: `run \`waybill verify --repair\` to restore the files, or ${others}`,
+        hint: `run waybill verify --repair to restore the files, or ${others}`,
       };
     }
   }

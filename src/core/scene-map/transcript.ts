@@ -179,8 +179,8 @@ function unquote(text: string): string {
 }
 
 function refused(file: string, reason: string, cause?: unknown): WaybillError {
-  return new WaybillError('usage', `The transcript ${file} cannot be used: ${reason}.`, {
-    hint: 'Known are a JSON array, JSON Lines or CSV with an integer segment_id (or a key that you name), WebVTT and SRT.',
+  return new WaybillError('usage', `the transcript ${file} cannot be used: ${reason}`, {
+    hint: 'use a JSON array, JSON Lines or CSV with an integer segment_id (or a key that you name), WebVTT or SRT',
     cause,
   });
 }

@@ -34,7 +34,7 @@ interface Compiled {
 export const packagedTemplates = fileURLToPath(new URL('../../../templates/weather', import.meta.url));
 
 /**
- * Renders templates in EJS. They belong to the operator, and are trusted in the same way as the
+ * Renders templates in EJS. They belong to the administrator, and are trusted in the same way as the
  * configuration. If a file changes, it is compiled again.
  */
 export function createTextRenderer(baseDir: string): TextRenderer {
@@ -128,7 +128,7 @@ async function readable<T>(file: string, read: () => Promise<T>): Promise<T> {
     return await read();
   } catch (cause) {
     throw new WaybillError('unsupported_format', 'text is not offered here: its template cannot be read', {
-      hint: 'ask for format=json or format=xml; the operator sets templates.base_dir',
+      hint: 'ask for format=json or format=xml; the administrator sets templates.base_dir',
       cause: new Error(`${file}: ${errorMessage(cause)}`, { cause }),
     });
   }

@@ -4,7 +4,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 const passing =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
 
-/** Why Redis rejects a command, and what the operator can do about it. */
+/** Why Redis rejects a command, and what the administrator can do about it. */
 export interface Refusal {
   why: string;
   hint: string;

@@ -126,6 +126,6 @@ export function requireBullmq(config: Config, what: string): void {
   throw new WaybillError(
     'config_invalid',
     `${what} needs a queue that several processes share, and server.queue.driver is "${config.server.queue.driver}"`,
-    { hint: 'set server.queue: {driver: bullmq, redis_url_env: …}, or run `waybill serve`, which does both' },
+    { hint: 'set server.queue: {driver: bullmq, redis_url_env: …}, or run waybill serve, which does both' },
   );
 }

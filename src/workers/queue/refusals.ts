@@ -80,7 +80,7 @@ export function runFinished(status: RunStatus): WaybillError {
 
 export function nothingToRetry(status: RunStatus): WaybillError {
   return new WaybillError('run_finished', `the run has ended: it has ${status}`, {
-    hint: 'run it again with `waybill runs rerun`, or upload the bundle again',
+    hint: 'run it again with waybill runs rerun, or upload the bundle again',
   });
 }
 

@@ -272,6 +272,6 @@ function tooLarge(bytes: number, maxBytes: number): WaybillError {
   return new WaybillError(
     'upload_too_large',
     `the archive may have ${bytes} bytes, and all partial uploads together at most ${maxBytes}`,
-    { hint: 'upload it in one request, or ask the operator to raise server.resumable.max_bytes' },
+    { hint: 'upload it in one request, or ask the administrator to raise server.resumable.max_bytes' },
   );
 }

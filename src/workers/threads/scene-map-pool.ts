@@ -70,6 +70,6 @@ export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitM
 
 function tooLong(limitMs: number): WaybillError {
   return new WaybillError('server_busy', `the scene map was not checked within ${limitMs / 1000} s`, {
-    hint: 'try again later, or use `waybill scene-map validate`',
+    hint: 'try again later, or use waybill scene-map validate',
   });
 }

@@ -178,7 +178,7 @@ t.test('requireCatalog describes a state that is not valid', async (t) => {
   t.equal(requireCatalog({ kind: 'valid', catalog }), catalog);
   for (const [state, message] of [
     [{ kind: 'absent' }, /was removed while/],
-    [{ kind: 'legacy', version: 2, records: [] }, /superseded schema version 2/],
+    [{ kind: 'legacy', version: 2, records: [] }, /old schema version 2/],
     [{ kind: 'future', version: 5 }, /version 5, which is newer/],
     [{ kind: 'invalid', reason: 'outputs is not an array' }, /is invalid: outputs is not an array/],
   ] as const)

@@ -133,10 +133,17 @@ t.test('the examples of the documentation are valid events', async (t) => {
   const page = readFileSync('docs/events.md', 'utf8');
   const examples = [...page.matchAll(/^```json\n(.*?)^```$/gms)].map(([, text = '']) => text);
   t.equal(examples.length, 2);
-  for (const text of examples) {
-    validate(JSON.parse(text));
+  const events = examples.map((text) => JSON.parse(text) as { data: { error?: Record<string, string> } });
+  for (const event of events) {
+    validate(event);
     t.same(validate.errors ?? [], []);
   }
+  const { message = '', hint = '' } = events[1]?.data.error ?? {};
+  const cause = message.slice(message.indexOf(': '));
+  const printed = readFileSync('test/fixtures/mistakes.txt', 'utf8');
+  t.ok(printed.includes(cause) && printed.includes(`next    ${hint}`), 'the failure has its real text');
+  const chat = readFileSync('docs/notifications.md', 'utf8');
+  t.ok(chat.includes(`${cause} (unmanaged_content)\nNext step: ${hint}\n`), 'also in the message for people');
   const rows = [...page.matchAll(/^\| ((?:`[a-z_.]+`,? )+) *\| ((?:`[a-z_]+`,? )+) *\|$/gm)];
   t.equal(rows.length, 5, 'the table of fields');
   for (const [, types = '', fields = ''] of rows)

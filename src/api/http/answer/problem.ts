@@ -94,7 +94,7 @@ function printable(line: string): string {
 
 /**
  * Converts an error to a problem document. Hidden errors become `internal_error`, without their message and
- * hint. A hint only contains local paths if the error is for operators.
+ * hint. A hint only contains local paths if the error is for administrators.
  */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
@@ -187,7 +187,7 @@ function pathOf({ url = '', originalUrl = url }: IncomingMessage & { originalUrl
   return originalUrl.split('?', 1)[0] ?? '';
 }
 
-/** Errors whose cause is logged for the operator but not shown to the client. */
+/** Errors whose cause is logged for the administrator but not shown to the client. */
 const hasReason: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['database_unavailable', 'unsupported_format']);
 
 /**

@@ -20,8 +20,7 @@ export async function showAudit(options: ShowAuditOptions, { output }: Io): Prom
     actor: options.actor ?? null,
     pipelines: options.pipeline ?? null,
   };
-  const limit = limitOf(options.limit);
-  const records = await newest(await directoryOf(options), filter, limit);
+  const records = await newest(await directoryOf(options), filter, options.limit);
   output.result('audit', { records }, () => {
     for (const line of columns(records.map((record) => rowOf(record, output)))) output.data(line);
     if (records.length === 0) output.note('no record matches');
@@ -110,12 +109,6 @@ function actOf(text: string | undefined): Act | null {
   throw new WaybillError('usage', `there is no act "${text}"`, {
     hint: meant === undefined ? `known: ${acts.join(', ')}` : `did you mean "${meant}"?`,
   });
-}
-
-function limitOf(text: string): number {
-  const limit = Number(text);
-  if (/^\d+$/.test(text) && limit >= 1 && limit <= 1_000_000) return limit;
-  throw new WaybillError('usage', `--limit "${text}" is not a number from 1 to 1000000`);
 }
 
 /** Parses a record as printed by `verify`: `SEQ:DIGEST`. Throws `usage`. */

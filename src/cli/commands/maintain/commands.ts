@@ -1,9 +1,10 @@
-import { defaulted, described, flag, optional, repeatable, rest } from '../../setup/command.ts';
+import { described, flag, optional, repeatable, rest } from '../../setup/command.ts';
 import {
   allowRemovals,
   config,
   destinationIfSeveral,
   format,
+  limit,
   onlyDestinations,
   onlyPipelines,
   optionalConfig,
@@ -97,7 +98,7 @@ export const showAuditCommand = described({
     pipeline: repeatable('-p, --pipeline <id>', 'only records about this pipeline (repeatable)'),
     actor: optional('--actor <id>', 'only records of this token or user'),
     act: optional('--act <act>', 'only records of this act, such as upload or release.rollback'),
-    limit: defaulted('--limit <count>', 'maximum number of records', '100'),
+    limit: limit('maximum number of records', 100),
   },
 });
 

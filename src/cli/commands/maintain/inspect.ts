@@ -85,7 +85,7 @@ export async function inspect(options: InspectOptions, { output }: Io): Promise<
         finding(
           'warning',
           'newest_unknown',
-          `"${unread.path}" has an invalid manifest, so it is not known which bundle is the newest: \`waybill run\` fails at destinations with mapping fixed`,
+          `"${unread.path}" has an invalid manifest, so it is not known which bundle is the newest: waybill run fails at destinations with mapping fixed`,
         ),
       );
     const report = {

@@ -49,7 +49,7 @@ function print(paths: readonly ReconcileReport[], dryRun: boolean, output: Outpu
           : 'record removed'
         : releasePathOf(destinationPath) === null
           ? 'of another owner, kept (--all-owners)'
-          : 'a release does not change; `waybill verify --repair` writes it again';
+          : 'a release does not change; waybill verify --repair writes it again';
       output.data(
         `  ${style.yellow('missing')}    ${path}  ${style.dim(`${owner.pipelineId}/${owner.destinationId}, ${verb}`)}`,
       );

@@ -33,7 +33,7 @@ interface DestinationTrust {
 export async function verifySigned(options: SignatureOptions, output: Output): Promise<number> {
   if ((options.places.length === 0) === (options.config === undefined))
     throw new WaybillError('usage', '--signatures needs destinations: --config <file>, or paths and URLs', {
-      hint: 'waybill verify --signatures <key> <path-or-url>, or waybill verify --signatures <key> --config <file>',
+      hint: 'waybill verify PATH_OR_URL --signatures KEY, or waybill verify --config FILE --signatures KEY',
     });
   const key = await readPublicKey(options.signatures);
   const { context, warnings, destinations } = await targets(options, output);

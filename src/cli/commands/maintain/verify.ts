@@ -38,7 +38,7 @@ export async function verifyDestinations(options: VerifyFlags, { output, signal 
   }
   if (file === undefined || places.length > 0)
     throw new WaybillError('usage', 'missing option --config <file>: configuration file (YAML)', {
-      hint: 'to check destinations: waybill verify --config <file>; to check signatures: waybill verify <path or URL> --signatures <public key>',
+      hint: 'to check destinations: waybill verify --config FILE; to check signatures: waybill verify PATH_OR_URL --signatures KEY',
     });
   const subset = subsetOf(options);
   if (dryRun && !repairs)
@@ -146,9 +146,7 @@ function printPath(path: PathResult, row: string, dryRun: boolean, output: Outpu
   const { data, style } = output;
   data(row);
   if (path.interrupted)
-    data(
-      `    ${style.yellow('an attempt did not finish; run `waybill run` (or upload again) to finish it')}`,
-    );
+    data(`    ${style.yellow('an attempt did not finish; to finish it, use waybill run or upload again')}`);
   if (path.unfinishedRelease !== null)
     data(`    ${style.yellow(describeUnfinished(path.unfinishedRelease))}`);
   if (path.error !== null) output.failure('failed', path.error, '    ');
@@ -193,7 +191,7 @@ function printSummary(
   // `run` would not find these differences, because it only compares records.
   if (differing.length > 0)
     data(
-      `${style.cyan('next')}    remove what differs, then \`waybill reconcile-state\` and \`waybill run\` publish it again; or \`waybill verify --repair\``,
+      `${style.cyan('next')}    remove the different files, then publish them again with waybill reconcile-state and waybill run; or run waybill verify --repair`,
     );
 }
 

@@ -20,8 +20,11 @@ import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit
 
 type InitOptions = OptionsFor<typeof initCommand>;
 
-/** Secrets that are generated on this machine. The others come from a service. */
-const generated: readonly string[] = ['WAYBILL_TOKEN', metricsToken];
+/** The commands that generate secrets on this machine. Other secrets come from a service. */
+const generators: Readonly<Record<string, string>> = {
+  WAYBILL_TOKEN: 'waybill token new producer',
+  [metricsToken]: 'head -c 24 /dev/urandom | base64',
+};
 
 /** Applied regardless of the umask: the files hold no secrets, and the service may run as another user. */
 const readableByAll = 0o644;
@@ -119,11 +122,12 @@ function installing(
     ...(queuePackage === null ? [] : [`sudo ${queuePackage}`]),
     'sudo useradd --system --home-dir /var/lib/waybill --shell /usr/sbin/nologin waybill',
     `sudo install -d -m 700 ${secretsOfServices}`,
-    ...secrets.map((name) =>
-      generated.includes(name)
-        ? `head -c 24 /dev/urandom | base64 | sudo install -m 600 /dev/stdin ${secret(name)}`
-        : `sudo install -m 600 /dev/stdin ${secret(name)} # its value, then Ctrl-D`,
-    ),
+    ...secrets.map((name) => {
+      const command = generators[name];
+      return command === undefined
+        ? `sudo install -m 600 /dev/stdin ${secret(name)} # its value, then Ctrl-D`
+        : `${command} | sudo install -m 600 /dev/stdin ${secret(name)}`;
+    }),
     ...credentials.map((name) => `sudo install -m 600 KEYFILE ${secret(name)}`),
     `sudo install -m 644 ${out} ${configOfServices}`,
     `sudo install -m 644 ${unit} /etc/systemd/system/${service}`,

@@ -91,7 +91,7 @@ const daemon = (places: Places): string => `server:
 ${metrics(places)}`;
 
 const tokens = `# Tokens of producers. The value is a secret of at least 24 characters, in the environment or in a file of
-# secrets.directory. Generate one with: head -c 24 /dev/urandom | base64
+# secrets.directory. Generate one with: waybill token new producer
 upload_tokens:
   - id: producer
     value_env: WAYBILL_TOKEN
@@ -105,7 +105,7 @@ const upload = `    source:
 `;
 
 const uploading = (config: string): string[] => [
-  'export WAYBILL_TOKEN=$(head -c 24 /dev/urandom | base64)',
+  'export WAYBILL_TOKEN=$(waybill token new producer)',
   `waybill serve --config ${config}`,
   'waybill push DIRECTORY --to http://127.0.0.1:8080 --pipeline uploads',
 ];

@@ -69,7 +69,7 @@ async function ofDirectory(
 ): Promise<Validation> {
   if (options.config !== undefined || options.pipeline !== undefined)
     throw new WaybillError('usage', 'a bundle path cannot be used with --config or --pipeline', {
-      hint: 'waybill validate <bundle>, or waybill validate --config <file>',
+      hint: 'waybill validate BUNDLE, or waybill validate --config FILE',
     });
   const found = bundlePath === '' ? null : await stat(bundlePath).catch(() => null);
   if (bundlePath !== '' && found === null)
@@ -102,7 +102,7 @@ async function ofSource(options: ValidateBundleFlags, output: Output, bar: Progr
   const { config, pipeline: named, verbose } = options;
   if (config === undefined)
     throw new WaybillError('usage', 'missing argument <bundle>: the directory with the manifest.json', {
-      hint: 'waybill validate <bundle>, or waybill validate --config <file>',
+      hint: 'waybill validate BUNDLE, or waybill validate --config FILE',
     });
   const flags = { config, pipeline: named, verbose };
   const { context, warnings, pipeline } = await setUpPipeline(flags, { output });

@@ -1,10 +1,8 @@
-import { InvalidArgumentError } from 'commander';
 import {
   choice,
   choiceWithDefault,
   described,
   flag,
-  type Input,
   optional,
   repeatable,
   required,
@@ -12,6 +10,7 @@ import {
 import {
   bundleInputs,
   format,
+  limit,
   maxRate,
   periodForm,
   pipelineOfToken,
@@ -63,16 +62,6 @@ const remote = { ...remoteInputs, format };
 const ofOneRun = { ...remote, id: required('<run_id>', 'id of the run') };
 const ofPipelines = repeatable('-p, --pipeline <id>', 'only runs of this pipeline (repeatable)');
 
-const limit: Input<number> = {
-  flags: '--limit <number>',
-  about: 'maximum number of runs',
-  fallback: 20,
-  parse(text) {
-    if (!/^[1-9]\d{0,5}$/.test(text)) throw new InvalidArgumentError('Enter a number from 1 to 999999.');
-    return Number(text);
-  },
-};
-
 export const listCommand = described({
   name: 'list',
   about: 'list the runs of the pipelines of the token, newest first',
@@ -90,7 +79,7 @@ export const listCommand = described({
     since: optional('--since <time>', `only runs accepted since then: ${periodForm}`),
     until: optional('--until <time>', 'only runs accepted until then'),
     search: optional('--search <words>', 'only runs whose record contains all of these words'),
-    limit,
+    limit: limit('maximum number of runs', 20),
   },
 });
 

@@ -73,8 +73,8 @@ async function readInput(io: SceneMapIo, file: string): Promise<Uint8Array> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw new WaybillError('usage', `${file} cannot be read: ${describeFileError(error)}.`, {
-      hint: 'Check the path, or write - to read standard input.',
+    throw new WaybillError('usage', `${file} cannot be read: ${describeFileError(error)}`, {
+      hint: 'check the path, or write - to read standard input',
       cause: error,
     });
   }
@@ -100,8 +100,8 @@ export async function writeOutput(file: string, text: string): Promise<void> {
   try {
     await writeFile(file, text);
   } catch (error) {
-    throw new WaybillError('usage', `${file} cannot be written: ${describeFileError(error)}.`, {
-      hint: 'Name a writable file in an existing directory.',
+    throw new WaybillError('usage', `${file} cannot be written: ${describeFileError(error)}`, {
+      hint: 'name a writable file in an existing directory',
       cause: error,
     });
   }

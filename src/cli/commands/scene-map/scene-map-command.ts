@@ -29,7 +29,7 @@ export function sceneMapCommand(io: SceneMapIo = processIo): Command {
     .addOption(transcriptOption())
     .addOption(keyOption())
     .addOption(cueOption())
-    .option('--schema-only', 'skip the content rules', false)
+    .option('--schema-only', 'skip the content rules')
     .addOption(
       new Option('--format <format>', 'report format')
         .choices(['text', 'json', 'sarif', 'github'])

@@ -18,8 +18,8 @@ export type ValidateFlags = TranscriptFlags & {
 
 export async function validateFiles(io: SceneMapIo, files: string[], flags: ValidateFlags): Promise<void> {
   if (files.filter((file) => file === '-').length + (flags.transcript === '-' ? 1 : 0) > 1) {
-    throw new WaybillError('usage', 'Standard input is named twice.', {
-      hint: 'Use - for only one document.',
+    throw new WaybillError('usage', 'standard input is named twice', {
+      hint: 'use - for only one document',
     });
   }
   const transcript = await openTranscript(io, flags);
@@ -40,7 +40,7 @@ async function report(
 ): Promise<void> {
   if (format === 'text') {
     const isInvalid = checked.some(({ findings }) => findings.some(({ severity }) => severity === 'error'));
-    const next = 'next  fix these places; `waybill scene-map schema` prints every property and its values\n';
+    const next = 'next  fix these places; waybill scene-map schema prints every property and its values\n';
     return print(io.stdout, textReport(checked) + (isInvalid ? next : ''));
   }
   const { sceneMapReport, sarifReport, githubAnnotation } = await import('../../../core/scene-map/report.ts');

@@ -40,5 +40,5 @@ export const feedCommand = described({
   about: 'fill the weather database from files, a directory or the National Weather Service',
   signals: ({ paths, once }) => (paths.length > 0 || once ? 'abort' : 'own'),
   inputs: ofFeed as FeedInputs,
-  help: 'Runs until SIGINT or SIGTERM unless there are paths or --once.\ndocs/weather-feeder.md',
+  help: 'Runs until SIGINT or SIGTERM unless there are paths or --once.\nSee docs/weather-feeder.md.',
 });

@@ -54,7 +54,7 @@ function bundleName(text: string): RelativePath {
 function instant(text: string): Instant {
   const verdict = parseInstant(text);
   if (verdict.ok) return verdict.value;
-  throw new WaybillError('usage', `"${text}", when the bundle was created, ${verdict.reason}`, {
+  throw new WaybillError('usage', `the creation time "${text}" ${verdict.reason}`, {
     hint: 'use a time such as 2026-11-20T01:02:03Z',
   });
 }

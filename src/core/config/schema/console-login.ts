@@ -43,7 +43,7 @@ const role = map(
       if (name === 'admin' && pipelines !== undefined)
         return {
           reason: 'the role admin is for the whole daemon',
-          expected: 'no pipelines, or the role operator',
+          expected: 'no pipelines, or the role "operator"',
         };
       return null;
     },

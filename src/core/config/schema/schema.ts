@@ -220,7 +220,7 @@ export const configSchema = map({
     .example(['/mnt/shared']),
   upload_tokens: list(uploadToken, { min: 0, expected: 'a list of upload tokens' })
     .default([])
-    .description('Tokens of producers and operators.'),
+    .description('Tokens of producers and administrators.'),
   trusted_publishers: list(trustedPublisher, { min: 0, expected: 'a list of trusted publishers' })
     .default([])
     .description('CI jobs that upload without a stored secret. See docs/how-to/ci-without-secrets.md.'),

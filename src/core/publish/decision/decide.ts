@@ -31,12 +31,12 @@ export function decide(input: DecisionInput): Plan {
     case 'invalid':
       return refuseOrForce(input, 'fail_conflict', {
         code: 'state_invalid',
-        message: `the state is invalid: ${state.reason}`,
+        message: `the catalog is invalid: ${state.reason}`,
       });
     case 'future':
       return refuseOrForce(input, 'fail_conflict', {
         code: 'state_unsupported',
-        message: `the state has schema version ${state.version}, which is newer than this waybill understands`,
+        message: `the catalog has schema version ${state.version}, which is newer than this waybill supports`,
       });
     case 'legacy':
     case 'valid':
@@ -49,7 +49,7 @@ function refuseEmptyReplacement({ workflow, planned, destinationPath }: Decision
   throw new WaybillError(
     'empty_plan',
     `${destinationPath}: the plan has no outputs, and a replacement by nothing would remove everything`,
-    { hint: 'check the source; to empty a destination on purpose, use `waybill prune`' },
+    { hint: 'check the source; to empty a destination on purpose, use waybill prune' },
   );
 }
 
@@ -87,7 +87,7 @@ function reasonToPublish(
   if (state.kind === 'legacy')
     return {
       code: 'legacy_state',
-      message: `the state has the superseded schema version ${state.version} and is rewritten as version 4`,
+      message: `the catalog has the old schema version ${state.version} and is rewritten as version 4`,
     };
   if (state.catalog.pending !== null)
     return {

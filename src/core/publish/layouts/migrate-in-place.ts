@@ -57,7 +57,7 @@ export async function formerRelease(
     'state_conflict',
     `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the catalog of its current release ${current} cannot be read`,
     {
-      hint: 'run `waybill releases rollback` to return to a complete release, or `waybill unpublish` to remove all of them',
+      hint: 'run waybill releases rollback to return to a complete release, or waybill unpublish to remove all of them',
     },
   );
 }
@@ -183,7 +183,7 @@ function refusePointerPaths(
     'state_conflict',
     `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the output "${taken.path}" would overwrite its pointer or a release`,
     {
-      hint: `remove the releases first with \`waybill unpublish\`, or publish in place at another path: readers follow "${currentLinkKey}", "${currentObjectKey}" and the releases`,
+      hint: `remove the releases first with waybill unpublish, or publish in place at another path: readers follow "${currentLinkKey}", "${currentObjectKey}" and the releases`,
     },
   );
 }

@@ -67,7 +67,7 @@ function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner):
  */
 
 /**
- * Adds a layout migration to a result: warns the operator, and reports outputs as changed even if their
+ * Adds a layout migration to a result: warns the administrator, and reports outputs as changed even if their
  * content is not.
  */
 export function asLayoutChange(
@@ -85,8 +85,8 @@ export function asLayoutChange(
 }
 
 /**
- * Returns a warning that asks the operator to point the web server at the new location and unpublish the old
- * one.
+ * Returns a warning that asks the administrator to point the web server at the new location and unpublish the
+ * old one.
  */
 function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): Finding {
   const serve =
@@ -94,6 +94,6 @@ function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): 
       ? `have it served from "${pathWithin(destinationPath, 'current')}"`
       : `have it served from ${describeBundlePath(destinationPath)} itself`;
   const left = from === 'in_place' ? 'the files that were published in place' : 'its releases';
-  const message = `target=${destinationPath}: the layout ${dryRun ? 'would change' : 'has changed'}: ${serve}, then remove ${left} with \`waybill unpublish --layout ${from} ${destinationPath}\``;
+  const message = `target=${destinationPath}: the layout ${dryRun ? 'would change' : 'has changed'}: ${serve}, then remove ${left} with waybill unpublish --layout ${from} ${destinationPath}`;
   return finding('warning', 'layout_changed', message);
 }

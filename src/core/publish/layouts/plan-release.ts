@@ -248,7 +248,7 @@ function notCarried(destinationPath: string, shown: ReleaseId, path: string): Wa
   return new WaybillError(
     'state_conflict',
     `"${path}" of the current release ${shown} is missing or damaged, and an additive publication carries it over`,
-    { hint: `run \`waybill verify --repair\` to restore it, or check ${where}releases/${shown}` },
+    { hint: `run waybill verify --repair to restore it, or check ${where}releases/${shown}` },
   );
 }
 

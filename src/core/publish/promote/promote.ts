@@ -204,7 +204,7 @@ function unlikeCatalog(from: string, findings: readonly Finding[]): WaybillError
     'verification_failed',
     `${from} differs from its catalog, so it is not promoted: ${what}${more}`,
     {
-      hint: `if ${from} is being published to, promote again afterwards; otherwise restore it with \`waybill verify --repair\`, or publish to it again`,
+      hint: `if ${from} is being published to, promote again afterwards; otherwise restore it with waybill verify --repair, or publish to it again`,
       // If there is just one finding, the message already contains it.
       findings: findings.length > 1 ? firstFindings(findings) : [],
     },

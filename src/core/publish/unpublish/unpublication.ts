@@ -119,6 +119,6 @@ export function noLongerOrphan(destinationPath: string): WaybillError {
   return new WaybillError(
     'destination_busy',
     `another publisher changed "${destinationPath}" since it was found to be an orphan; it was not removed`,
-    { hint: 'run again to decide on the new state' },
+    { hint: 'run again to decide on the new catalog' },
   );
 }

@@ -93,7 +93,7 @@ function refuseRelease(destinationPath: string): void {
     'usage',
     `"${destinationPath}" is a release of "${release.bundlePath}" and cannot be unpublished alone; nothing was removed`,
     {
-      hint: `run \`waybill unpublish ${release.bundlePath}\` to remove all of it, or \`waybill releases rollback\` to return to an earlier release`,
+      hint: `run waybill unpublish ${release.bundlePath} to remove all of it, or waybill releases rollback to return to an earlier release`,
     },
   );
 }

@@ -99,7 +99,7 @@ function refused(error: BrokenDocument | (Error & { code: string })): BrokenDocu
   return new BrokenDocument(`the database refuses it: ${error.message.slice(0, 300)} (${error.code})`);
 }
 
-/** Converts a database error and adds a hint for the operator of the feeder. */
+/** Converts a database error and adds a hint for the administrator of the feeder. */
 export function failure(thrown: unknown): WaybillError {
   const error = databaseError(thrown, 'weather.feed');
   const code = thrown instanceof Error && 'code' in thrown ? thrown.code : null;

@@ -64,7 +64,7 @@ t.test('serves metrics on the loopback interface, and requires a token for a ser
   const ended = waybill(['init', 'uploads', '--systemd', 'w.service', '--format', 'json'], { cwd: place });
   const { secrets, next } = document(t, ended) as { secrets: string[]; next: string[] };
   t.ok(secrets.includes(metricsToken));
-  t.match(next.join('\n'), /urandom .*WAYBILL_METRICS_TOKEN/);
+  t.match(next.join('\n'), /token new producer .*WAYBILL_TOKEN\n.*urandom .*WAYBILL_METRICS_TOKEN/);
   t.match(read(place, 'w.service'), /LoadCredential=WAYBILL_METRICS_TOKEN:/);
   t.end();
 });

@@ -42,8 +42,7 @@ function layOut(t: Test): Place {
 
 const isThere = 'target=.: the layout';
 const served = 'have it served from "current"';
-const left =
-  'then remove the files that were published in place with `waybill unpublish --layout in_place .`';
+const left = 'then remove the files that were published in place with waybill unpublish --layout in_place .';
 
 t.test('converts from in place to releases and back', async (t) => {
   const { at, run, say, write, page } = layOut(t);
@@ -100,7 +99,7 @@ t.test('from releases to in place', async (t) => {
   say(inPlace);
   write(2);
   const own = 'have it served from the destination root itself';
-  const old = 'then remove its releases with `waybill unpublish --layout releases .`';
+  const old = 'then remove its releases with waybill unpublish --layout releases .';
   const dry = run('run', '--dry-run');
   t.ok(dry.stderr.includes(`${isThere} would change: ${own}, ${old}`), dry.stderr);
   t.notOk(existsSync(at('site', 'index.html')));

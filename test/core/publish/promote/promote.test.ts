@@ -189,7 +189,7 @@ t.test('reports an empty source, an empty catalog, and unreadable catalogs', asy
   for (const hostile of ['../../etc/passwd', '/etc/passwd', 'a/../../b', '.publisher.json'])
     await refused(await with_({ ...catalog, outputs: [{ ...output, path: hostile }] }), {
       code: 'state_conflict',
-      message: /^"bundle" of "web": the state is invalid/,
+      message: /^"bundle" of "web": the catalog is invalid/,
     });
   await refused(
     await with_({ ...catalog, outputs: [{ ...output, source: { ...output.source, path: '../up' } }] }),

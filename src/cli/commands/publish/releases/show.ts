@@ -174,7 +174,7 @@ function refuseContradiction({ from, with: to, dir }: DiffOptions): void {
     });
   if (dir === undefined && from === undefined)
     throw new WaybillError('usage', 'name the release to compare', {
-      hint: 'waybill releases diff ID, or --dir DIRECTORY; `waybill releases list` shows the ids',
+      hint: 'waybill releases diff ID, or --dir DIRECTORY; for the ids: waybill releases list',
     });
 }
 
@@ -198,7 +198,7 @@ async function currentOf({ storage, destinationPath }: BundlePlace): Promise<Rel
   const { current } = await readReleases(storage);
   if (current !== null) return current;
   throw new WaybillError('usage', `"${destinationPath}" has no current release to compare with`, {
-    hint: 'name two releases; `waybill releases list` shows them',
+    hint: 'name two releases; to list them: waybill releases list',
   });
 }
 
