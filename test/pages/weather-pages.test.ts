@@ -116,7 +116,7 @@ t.test('shows difficult data correctly: partial, across 180°, without a locatio
   );
   t.match(
     meridian,
-    /class="alert failure".*>Tornado Warning<.*>Extreme<.*1 alert may apply here, but its area is unknown.*>Flood Watch<.*Lauderdale; Clarke/s,
+    /class="alert failure".*>Tornado Warning<.*>Extreme<.*1 alert may apply here, but its exact area is unknown.*>Flood Watch<.*Lauderdale; Clarke/s,
   );
   t.match(meridian, /<use href="#icon-thunder"\/><\/svg>.*<span class="sky">Thunderstorm and Rain/);
   const shemya = await page('weather/stations/PASY');

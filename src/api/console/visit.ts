@@ -268,8 +268,10 @@ export function firstRunOf(
 ): { text: string; label: string; path: string; isAction: boolean } {
   const open = { label: 'Open the pipeline', path: paths.pipeline(id), isAction: false };
   if (!access.uploadPipelines.has(id)) return { text: 'The first run reads the source.', ...open };
-  if (!isAllowed(visitor, 'upload', id))
-    return { text: 'The first upload starts a run. This token may not upload.', ...open };
+  if (!isAllowed(visitor, 'upload', id)) {
+    const needs = visitor.token.person === undefined ? 'a token with the scope upload' : 'the role operator';
+    return { text: `The first upload starts a run. It needs ${needs}.`, ...open };
+  }
   const upload = { label: 'Upload a bundle', path: paths.upload(id), isAction: true };
   return { text: 'The first upload starts a run.', ...upload };
 }

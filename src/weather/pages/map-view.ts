@@ -207,7 +207,7 @@ export function alertLine(alert: AlertData, now: Date, times: AlertTimes = {}) {
     tone: severityTone(severity),
     severityWord: severity === 'Unknown' ? null : severity,
     paragraphs: [...paragraphsOf(instruction).map(asInstruction), ...paragraphsOf(description)].filter(
-      ({ text }) => text.replace(/\.$/, '').toLowerCase() !== event.toLowerCase(),
+      ({ text }) => !isSameText(text, event) && !isSameText(text, areaDescription),
     ),
     action: paragraphsOf(instruction)[0]?.text ?? null,
     until,
@@ -215,6 +215,16 @@ export function alertLine(alert: AlertData, now: Date, times: AlertTimes = {}) {
     remaining: ends > now ? `, ${unbroken(`in ${ageOf(now, ends)}`)}` : '',
     sender: alert.senderName,
   };
+}
+
+/** Compares two texts without case and punctuation: the list of areas of an alert has `;` or `,`. */
+function isSameText(one: string, other: string): boolean {
+  const words = (text: string): string =>
+    text
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}]+/gu, ' ')
+      .trim();
+  return words(one) === words(other);
 }
 
 /** Formats a time in a zone, and in the other one if it differs: `Tue 20 Jan 20:00 HAST (21:00 AKST)`. */

@@ -241,7 +241,7 @@ finding('one invalid field affects only that field', async (t, world) => {
   t.match(await odd.json('/alerts'), { data: { total: 1, alerts: [{ id: 'odd' }] } });
   t.match(await odd.json('/alerts?point=35,-95'), { data: { unplaced: 1 } });
   t.notMatch(await odd.get('/alerts?point=35,-95&format=text'), /No alert is in force/);
-  t.match(await odd.get('/weather/stations/KMID'), /1 alert may apply here, but its area is unknown/);
+  t.match(await odd.get('/weather/stations/KMID'), /1 alert may apply here, but its exact area is unknown/);
 });
 
 finding('parses units, and rejects unknown ones by name', async (t, world) => {
@@ -274,7 +274,7 @@ finding('a page names alerts with an unknown place even if others are known to a
   const { get } = await world(t, [station, poll(placed, alert('lost', { ugc: ['OKZ999'] }))]);
   const page = await get('/weather/stations/KMID');
   t.match(page, /area of placed/);
-  t.match(page, /1 alert may apply here, but its area is unknown/);
+  t.match(page, /1 alert may apply here, but its exact area is unknown/);
   t.match(
     await get('/weather/'),
     /Not on the map, because their areas are unknown: Tornado Warning \(area of lost\)/,
