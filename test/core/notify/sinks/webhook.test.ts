@@ -115,7 +115,7 @@ t.test('Retry-After is seconds or a date, and invalid values are ignored', async
 
 t.test('410 disables the receiver', async (t) => {
   const receiver = await status(t, () => 410);
-  t.match(await send(receiver.url), { delivered: false, tries: 1, gone: true, reason: /wants no more/ });
+  t.match(await send(receiver.url), { delivered: false, tries: 1, gone: true, reason: /is gone/ });
 });
 
 t.test('a receiver that does not answer is abandoned after a timeout and retried', async (t) => {

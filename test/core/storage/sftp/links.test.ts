@@ -34,7 +34,7 @@ t.test('detects which of the two paths a server uses for the link', async (t) =>
     ),
     {
       code: 'storage_permanent',
-      message: /there is none/,
+      message: /created no link/,
     },
   );
   const refusing = requests(() => {
