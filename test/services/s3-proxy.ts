@@ -8,8 +8,8 @@ import type { Radosgw } from './radosgw.ts';
 
 /**
  * What happens to a request. `pass`: forwarded unchanged. A response of the proxy itself, as from a server.
- * `cut_request`, `cut_response`: the connection breaks in the middle of the body. `without_condition`: as by a
- * server that ignores conditions. `with_version`: with that version instead of the requested one.
+ * `cut_request`, `cut_response`: the connection breaks in the middle of the body. `without_condition`: as by
+ * a server that ignores conditions. `with_version`: with that version instead of the requested one.
  */
 export type Verdict =
   | 'pass'

@@ -126,7 +126,9 @@ function operationView(path: string, { method, operation, schemas }: OperationPa
 /** Separates the answers of an operation from its errors, and takes the examples out of the answers. */
 function answersOf(responses: Operation['responses'], schemas: OperationParts['schemas']): object {
   const named = Object.entries(responses).map(([status, response]) => ({
-    ...{ status, response, name: STATUS_CODES[status] ?? '' },
+    status,
+    response,
+    name: STATUS_CODES[status] ?? '',
   }));
   const answers = named
     .filter(({ status }) => status < '400')
@@ -166,14 +168,12 @@ function parameterView({
 }: OpenApiParameter): object {
   const choices = schema['type'] === 'boolean' ? [true, false] : (schema['enum'] ?? []);
   return {
-    ...{
-      name,
-      place,
-      required: required === true,
-      about: inlines(description),
-      type: typeOf(schema),
-      limits: inlines(limitsOf(schema)),
-    },
+    name,
+    place,
+    required: required === true,
+    about: inlines(description),
+    type: typeOf(schema),
+    limits: inlines(limitsOf(schema)),
     choices: (choices as unknown[]).map(String).join(' '),
     preset: textOf(schema['default']),
     example: textOf(example),

@@ -14,9 +14,7 @@ interface PageOptions {
   bundleHref?: string;
 }
 
-/**
- * How many participants to offer as filters. There is a style rule for each one, so this has to be limited.
- */
+/** How many participants to offer as filters. Each of them needs a style rule. */
 const maxParticipantFilters = 100;
 
 /**
@@ -137,10 +135,7 @@ function groupByScene(findings: readonly Finding[]): Map<number, Finding[]> {
   const groups = new Map<number, Finding[]>();
   for (const one of findings) {
     const scene = sceneOf(one);
-    if (scene === null) continue;
-    const group = groups.get(scene) ?? [];
-    groups.set(scene, group);
-    group.push(one);
+    if (scene !== null && groups.get(scene)?.push(one) === undefined) groups.set(scene, [one]);
   }
   return groups;
 }

@@ -103,7 +103,7 @@ function namesOf(alerts: readonly { event: string; areaDescription: string }[]):
   return `${names.join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
 }
 
-/** Begins a sentence about alerts without a place: `1 alert may apply here, but its exact area is unknown`. */
+/** Begins a sentence about alerts without a place. */
 export function mayApply(count: number): string {
   return `${plural(count, 'alert')} may apply here, but ${count === 1 ? 'its exact area is' : 'their exact areas are'} unknown`;
 }

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline/promises';
 import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import { parseConfig } from '../../../core/config/load-config.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
-import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
+import { errorMessage, type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { type RunResult } from '../../../core/publish/results/result.ts';
@@ -257,8 +257,7 @@ function save(file: string, text: string): boolean {
   } catch (error) {
     const isThere = error instanceof Error && 'code' in error && error.code === 'EEXIST';
     if (isThere && textIn(file) === text) return false;
-    const failure = error instanceof Error ? error.message : 'unknown';
-    const reason = isThere ? 'it exists already, with other content' : failure;
+    const reason = isThere ? 'it exists already, with other content' : errorMessage(error);
     throw new WaybillError('usage', `the configuration cannot be saved as "${file}": ${reason}`, {
       hint: 'name another file; nothing was published',
       cause: error,

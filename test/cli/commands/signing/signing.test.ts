@@ -280,7 +280,7 @@ t.test('verify --signatures checks a destination with only the public key', (t) 
   });
   t.match(waybill(['verify', 'web'], { cwd: place }), {
     status: 2,
-    stderr: /to check signatures: waybill verify <path or URL>/,
+    stderr: /to check signatures: waybill verify PATH_OR_URL/,
   });
   t.end();
 });
