@@ -97,7 +97,7 @@ const additive = { workflow: 'additive' } as const;
 const changed = (would: 'has changed' | 'would change'): object[] => [
   {
     ...{ severity: 'warning', code: 'layout_changed' },
-    message: `target=site: the layout ${would}: have it served from "site" itself, then remove its releases with \`waybill unpublish --layout releases site\``,
+    message: `target=site: the layout ${would}: have it served from "site" itself, then remove its releases with waybill unpublish --layout releases site`,
     ...{ file: null, pointer: null, line: null, column: null },
   },
 ];

@@ -110,7 +110,7 @@ const additive = { workflow: 'additive' } as const;
 const changed = (would: 'has changed' | 'would change'): object[] => [
   {
     ...{ severity: 'warning', code: 'layout_changed' },
-    message: `target=site: the layout ${would}: have it served from "site/current", then remove the files that were published in place with \`waybill unpublish --layout in_place site\``,
+    message: `target=site: the layout ${would}: have it served from "site/current", then remove the files that were published in place with waybill unpublish --layout in_place site`,
     ...{ file: null, pointer: null, line: null, column: null },
   },
 ];

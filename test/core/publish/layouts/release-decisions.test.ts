@@ -210,7 +210,7 @@ for (const flavour of flavours) {
             'error',
             'state_conflict',
             `"only-0.txt" of the current release ${release} is missing or damaged, and an additive publication carries it over`,
-            `run \`waybill verify --repair\` to restore it, or check ${where}releases/${release}`,
+            `run waybill verify --repair to restore it, or check ${where}releases/${release}`,
           ],
         );
       }
