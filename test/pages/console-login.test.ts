@@ -36,10 +36,10 @@ t.test('users log in at a provider on another site, see their role, and log out 
   provider.user = { id: 'ada', claims: { groups: ['publishers'] } };
   const page = await logIn();
   await page.waitForURL(`${base}console/pipelines/maps`);
-  await page.getByText('Pause the pipeline…').waitFor();
+  await page.getByText('Pause…').waitFor();
   await page.goto(`${base}console/pipelines/docs`);
   await page.getByRole('heading', { name: 'docs', level: 1 }).waitFor();
-  t.equal(await page.getByText('Pause the pipeline…').count(), 0, 'a viewer of docs cannot pause it');
+  t.equal(await page.getByText('Pause…').count(), 0, 'a viewer of docs cannot pause it');
   await page.getByRole('link', { name: 'ada (operator)' }).click();
   await page.waitForURL(`${base}console/account`);
   const rows = await page.locator('thead tr, tbody tr').allInnerTexts();
