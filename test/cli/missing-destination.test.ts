@@ -28,7 +28,7 @@ const others: readonly string[][] = [
   ['prune', '--apply', ...flat],
   ['reconcile-state', ...flat],
   ['verify', '--repair'],
-  ['inspect', '--all'],
+  ['inspect'],
   ['inspect', '-p', 'maps', '--probe'],
   ['run', '--dry-run'],
 ];

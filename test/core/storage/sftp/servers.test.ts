@@ -148,7 +148,7 @@ t.test('reports invalid hosts, ports and paths', async (t) => {
     hint: /host.*port/,
   });
   await t.rejects(sftpStorage(here({ host: 'no-such-host.invalid' }), options), {
-    message: /cannot be looked up|not known|no connection/,
+    message: /cannot be resolved|no connection/,
   });
   await t.rejects(sftpStorage(here({ path: '/nowhere/at/all' }), { ...options, mustExist: true }), {
     code: 'storage_not_found',
