@@ -12,10 +12,16 @@ export interface LmdbFile {
    */
   commit(entries: ReadonlyMap<string, string | null>): Promise<void>;
   /**
-   * Sets an entry to `value`, provided that `mayReplace` agrees to replace the current one. This is atomic,
-   * even across processes. Returns the value that the entry has afterwards.
+   * Sets an entry to `value`, and writes `others`, provided that `mayReplace` agrees to replace the current
+   * one. This is atomic, even across processes. Returns the value that the entry has afterwards. Blocks this
+   * thread, so no `commit` of this process may be in progress: it needs this thread to end.
    */
-  claim(key: string, value: string, mayReplace: (current: string | undefined) => boolean): string;
+  claim(
+    key: string,
+    value: string,
+    mayReplace: (current: string | undefined) => boolean,
+    others: ReadonlyMap<string, string>,
+  ): string;
   close(): Promise<void>;
 }
 
@@ -63,11 +69,12 @@ export function openLmdb(file: string): LmdbFile {
         throw await causeOf(error, file);
       }
     },
-    claim: (key, value, mayReplace) =>
+    claim: (key, value, mayReplace, others) =>
       db.transactionSync(() => {
         const current = db.get(key);
         if (current !== undefined && !mayReplace(current)) return current;
         db.putSync(key, value);
+        for (const [other, text] of others) db.putSync(other, text);
         return value;
       }),
     close: () => db.close(),

@@ -101,9 +101,9 @@ async function openAlone(
     const file = openLmdb(data);
     const before = owner === undefined ? undefined : framed(ownerKey, owner);
     const mine = framed(ownerKey, lock.name);
+    const others = new Map([[versionKey, framed(versionKey, String(version))]]);
     try {
-      if (file.claim(ownerKey, mine, (current) => current === before) === mine) {
-        await file.commit(new Map([[versionKey, framed(versionKey, String(version))]]));
+      if (file.claim(ownerKey, mine, (current) => current === before, others) === mine) {
         // The file itself is already on disk, but its directory entry may not be.
         await syncDirectories([directory, dirname(directory)]);
         return { file, values };
