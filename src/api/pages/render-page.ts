@@ -43,7 +43,7 @@ export interface Page {
   template: string;
   /** The data that the template can access as `page`. The base path is added to it as `base`. */
   view: Readonly<Record<string, unknown>>;
-  /** The navigation entry to highlight; `daemon` and `account` are those of the account. */
+  /** The navigation entry to highlight. `daemon` and `account` are next to the login. */
   nav?: string;
   /** The breadcrumbs, ending with this page, which has no `href`. */
   crumbs?: readonly Crumb[];

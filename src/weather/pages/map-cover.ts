@@ -48,7 +48,7 @@ const directions = Array.from({ length: 8 }, (_, index) => (index * Math.PI) / 4
 /** An area that is smaller than this many discs would be hidden by the figure of a station. */
 const smallAreas = 2;
 
-/** Reports whether a disc at a station would hide a small area, such as that of a tornado warning. */
+/** Reports whether a disc at a station would hide the small area of a warning. */
 export function hidesArea(outlines: readonly Outline[], [x, y]: Point, radius: number): boolean {
   const samples = [
     [x, y] as const,

@@ -168,7 +168,7 @@ interface Dot {
   href: string;
 }
 
-/** Returns the stations to draw. None of them hides a small area, such as that of a tornado warning. */
+/** Returns the stations to draw. None of them hides the small area of a warning. */
 function dotsOf({ shown, frame, areas, query }: MapContent, layout: LayerLayout, here: string): Dot[] {
   const outlines = areas.flatMap(({ shape }) => outlinesOf(shape));
   const radius = (layout.disc * frame.width) / 2;

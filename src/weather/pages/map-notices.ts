@@ -114,7 +114,7 @@ const maxNear = 5;
 
 /** Alerts without a known place. */
 export interface Unplaced {
-  /** Those that might apply to a station. Only some of them if there are many. */
+  /** Alerts that might apply to a station; if there are many, only the first ones. */
   near: readonly AlertData[];
   /** The number of those that cannot apply to it, because all their zones are in other states. */
   elsewhere: number;
@@ -143,7 +143,7 @@ export async function unplacedAlerts(
   return { near: near.filter(isUnplaced).slice(0, maxNear), elsewhere: far.filter(isUnplaced).length };
 }
 
-/** Reports whether all zones of an alert are in states other than that of the station. */
+/** Reports whether all zones of an alert are outside the state of the station. */
 function isElsewhere(alert: AlertData, state: string | null): boolean {
   const codes = new Set(states().map(({ code }) => code));
   if (state === null || !codes.has(state) || alert.zones.length === 0 || has(alert, 'UnreadableUGC'))
