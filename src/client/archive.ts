@@ -56,17 +56,20 @@ export interface Pieces {
 }
 
 /** Returns the upload's `pieces`. If it has none, resuming opens the archive and skips bytes. */
-export function piecesOf({ pieces, size, open }: Upload): Pieces {
+export function resumableSource({ pieces, size, open }: Upload): Pieces {
   return (
     pieces ?? {
       readBytes: size ?? 0,
-      open: (from, onRead) => after(counted(open(), onRead), from),
+      open: (from, onRead) => skipBytes(counted(open(), onRead), from),
     }
   );
 }
 
 /** Skips the first `count` bytes. */
-export async function* after(chunks: AsyncIterable<Uint8Array>, count: number): AsyncGenerator<Uint8Array> {
+export async function* skipBytes(
+  chunks: AsyncIterable<Uint8Array>,
+  count: number,
+): AsyncGenerator<Uint8Array> {
   let left = count;
   for await (const chunk of chunks) {
     if (chunk.byteLength > left) yield chunk.subarray(left);

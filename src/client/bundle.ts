@@ -11,7 +11,7 @@ import {
 import { type Digest, digestOf } from '../core/lib/digest.ts';
 import { type Finding, WaybillError } from '../core/lib/errors.ts';
 import { measure } from '../core/storage/body.ts';
-import { after, type Pieces, type Upload } from './archive.ts';
+import { skipBytes, type Pieces, type Upload } from './archive.ts';
 
 export interface BundleOptions extends PackSettings {
   /**
@@ -47,7 +47,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
   const { salt, onMeasured, onSent, ...settings } = options;
   const found = await stat(place).catch(() => null);
   if (found?.isDirectory() === false) {
-    if (settings.sign !== undefined) throw unsignable(place);
+    if (settings.sign !== undefined) throw cannotSignArchive(place);
     const file = await packedFile(place);
     return {
       open: () => file.open(onSent),
@@ -55,7 +55,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
       contentType: file.isCompressed ? 'application/gzip' : 'application/x-tar',
       idempotencyKey: idempotencyKeyOf(file.contentDigest, salt),
       sentBytes: file.size,
-      pieces: { ...piecesOfFile(file), onSent },
+      pieces: { ...fileSource(file), onSent },
       warnings: [],
       directory: null,
     };
@@ -70,7 +70,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
     contentType: 'application/gzip',
     idempotencyKey: key,
     sentBytes: bundle.tarBytes,
-    pieces: { ...piecesOfBundle(bundle, bundle), onSent },
+    pieces: { ...bundleSource(bundle, bundle), onSent },
     parts: {
       manifest: bundle.manifest,
       files: bundle.files,
@@ -81,7 +81,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
           open: () => part.open(onSent),
           contentType: 'application/gzip',
           idempotencyKey: key,
-          pieces: { ...piecesOfBundle(bundle, part, part.digest), onSent },
+          pieces: { ...bundleSource(bundle, part, part.digest), onSent },
           files: part.files,
           bytes: part.bytes,
         };
@@ -92,13 +92,13 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
   };
 }
 
-function unsignable(place: string): WaybillError {
+function cannotSignArchive(place: string): WaybillError {
   return new WaybillError('usage', `"${place}" is packed already and cannot be signed`, {
     hint: 'push the directory, or sign it before it is packed: waybill pack --sign KEY',
   });
 }
 
-function piecesOfFile(file: PackedFile): Pieces {
+function fileSource(file: PackedFile): Pieces {
   return {
     fingerprint: async () => (await measure(file.open())).digest,
     readBytes: file.size,
@@ -116,7 +116,7 @@ function piecesOfFile(file: PackedFile): Pieces {
  * @param which A digest that identifies the files in `archive`. By default, that is all the files in the
  * bundle.
  */
-function piecesOfBundle(
+function bundleSource(
   bundle: PackedBundle,
   archive: Pick<PackedBundle, 'tarBytes' | 'open'>,
   which?: Digest,
@@ -127,6 +127,6 @@ function piecesOfBundle(
   return {
     fingerprint: async () => `packed ${digestOf(about.join(' '))}`,
     readBytes: archive.tarBytes,
-    open: (from, onRead) => after(archive.open(onRead), from),
+    open: (from, onRead) => skipBytes(archive.open(onRead), from),
   };
 }

@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from '../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
 import { RateLimiter } from '../core/lib/rate-limiter.ts';
-import { type Answer, exchange, type Method } from './exchange.ts';
-import { connectionFailure, refusalOf, textOf } from './failures.ts';
+import { type HttpResponse, sendRequest, type Method } from './exchange.ts';
+import { connectionFailure, responseError, readBodyText } from './failures.ts';
 import type { ExchangeForm, TokenSource } from './token-source.ts';
 
 /* Sends requests to a daemon, and takes care of authentication, timeouts, and retries. */
@@ -28,7 +28,7 @@ export interface ConnectionOptions {
   random?: () => number;
 }
 
-export interface Ask {
+export interface ApiRequest {
   method?: Method;
   /** Relative to the daemon's URL. If it starts with a slash, it is relative to the host. */
   path: string;
@@ -41,30 +41,30 @@ export interface Ask {
   isRepeatable?: boolean;
 }
 
-export interface JsonAnswer {
-  headers: Answer['headers'];
+export interface JsonResponse {
+  headers: HttpResponse['headers'];
   body: unknown;
 }
 
-export interface Requests {
+export interface RequestSender {
   /** Sends a request. Resolves with the response if its status is 2xx. The caller has to read or close it. */
-  ask(ask: Ask): Promise<Answer>;
+  request(ask: ApiRequest): Promise<HttpResponse>;
   /**
    * Sends a request and parses the response as JSON. A response that is cut off counts as a transient
    * failure.
    */
-  askJson(ask: Ask): Promise<JsonAnswer>;
+  requestJson(ask: ApiRequest): Promise<JsonResponse>;
 }
 
 /** Retries every request after transient failures. */
-export class Connection implements Requests {
+export class Connection implements RequestSender {
   readonly clock: Clock;
   readonly signal: AbortSignal | undefined;
   /** The timeout for a response. */
   readonly answerMs: number;
   /** Whether an expired token can be replaced with a new one. */
   readonly canRenew: boolean;
-  readonly #single: SingleRequests;
+  readonly #single: SingleRequestSender;
   readonly #retries: RequestRetries;
 
   /** Throws a `usage` error if the URL is invalid. */
@@ -74,7 +74,7 @@ export class Connection implements Requests {
     this.signal = signal;
     this.answerMs = answerMs;
     this.canRenew = typeof token === 'object' && token.isRenewable;
-    const single = new SingleRequests({ ...options, clock, answerMs });
+    const single = new SingleRequestSender({ ...options, clock, answerMs });
     this.#single = single;
     this.#retries = {
       patience: { ...defaultPatience, ...options.patience },
@@ -86,16 +86,16 @@ export class Connection implements Requests {
     };
   }
 
-  ask(ask: Ask): Promise<Answer> {
-    return this.withRetries((requests) => requests.ask(ask));
+  request(ask: ApiRequest): Promise<HttpResponse> {
+    return this.withRetries((requests) => requests.request(ask));
   }
 
-  askJson(ask: Ask): Promise<JsonAnswer> {
-    return this.withRetries((requests) => requests.askJson(ask));
+  requestJson(ask: ApiRequest): Promise<JsonResponse> {
+    return this.withRetries((requests) => requests.requestJson(ask));
   }
 
   /** Retries `work` as a whole. It gets a connection that does not retry individual requests. */
-  withRetries<T>(work: (requests: Requests) => Promise<T>): Promise<T> {
+  withRetries<T>(work: (requests: RequestSender) => Promise<T>): Promise<T> {
     return retry(this.#retries, () => work(this.#single));
   }
 }
@@ -106,7 +106,7 @@ export function isRefusedToken(error: unknown): error is WaybillError {
 }
 
 /** Sends each request once, or twice if its token was refused. */
-class SingleRequests implements Requests {
+class SingleRequestSender implements RequestSender {
   readonly #options: ConnectionOptions & { clock: Clock; answerMs: number };
   readonly #base: URL;
   readonly #limiter: RateLimiter | null;
@@ -116,11 +116,11 @@ class SingleRequests implements Requests {
   constructor(options: ConnectionOptions & { clock: Clock; answerMs: number }) {
     const { url, clock, maxRate } = options;
     this.#options = options;
-    this.#base = baseOf(url);
+    this.#base = parseBaseUrl(url);
     this.#limiter = maxRate === undefined ? null : new RateLimiter(clock, maxRate);
   }
 
-  async ask(ask: Ask): Promise<Answer> {
+  async request(ask: ApiRequest): Promise<HttpResponse> {
     const { token } = this.#options;
     if (token === undefined || typeof token === 'string') return this.#send(ask, token);
     const exchangeForm: ExchangeForm = (form) => this.#exchangeForm(form);
@@ -133,26 +133,26 @@ class SingleRequests implements Requests {
     }
   }
 
-  async askJson(ask: Ask): Promise<JsonAnswer> {
-    const answer = await this.ask(ask);
-    const url = urlOf(this.#base, ask);
-    const text = await orConnectionFailure(url, null, () => textOf(answer));
+  async requestJson(ask: ApiRequest): Promise<JsonResponse> {
+    const answer = await this.request(ask);
+    const url = requestUrl(this.#base, ask);
+    const text = await withConnectionErrors(url, null, () => readBodyText(answer));
     return { headers: answer.headers, body: parseJson(text, url) };
   }
 
   async #exchangeForm(form: Readonly<Record<string, string>>): Promise<unknown> {
-    const ask = formAsk('v1/token', form);
-    return parseJson(await textOf(await this.#send(ask, undefined)), urlOf(this.#base, ask));
+    const ask = formRequest('v1/token', form);
+    return parseJson(await readBodyText(await this.#send(ask, undefined)), requestUrl(this.#base, ask));
   }
 
-  async #send(ask: Ask, token: string | undefined): Promise<Answer> {
+  async #send(ask: ApiRequest, token: string | undefined): Promise<HttpResponse> {
     const { signal, clock, answerMs, idleMs = 60_000 } = this.#options;
-    const url = urlOf(this.#base, ask);
+    const url = requestUrl(this.#base, ask);
     const authorization: Record<string, string> =
       token === undefined ? {} : { authorization: `Bearer ${token}` };
-    const body = ask.body === undefined ? null : ownBody(this.#pace(ask.body()));
-    const answer = await orConnectionFailure(url, body, () =>
-      exchange({
+    const body = ask.body === undefined ? null : trackBody(this.#pace(ask.body()));
+    const answer = await withConnectionErrors(url, body, () =>
+      sendRequest({
         method: ask.method ?? 'GET',
         url,
         headers: { accept: 'application/json', ...authorization, ...ask.headers },
@@ -165,7 +165,7 @@ class SingleRequests implements Requests {
     );
     this.isReached = true;
     if (answer.status >= 200 && answer.status < 300) return answer;
-    throw await orConnectionFailure(url, null, () => refusalOf(answer, url, clock.now()));
+    throw await withConnectionErrors(url, null, () => responseError(answer, url, clock.now()));
   }
 
   #pace(body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
@@ -173,7 +173,7 @@ class SingleRequests implements Requests {
   }
 }
 
-function formAsk(path: string, form: Readonly<Record<string, string>>): Ask {
+function formRequest(path: string, form: Readonly<Record<string, string>>): ApiRequest {
   const bytes = Buffer.from(new URLSearchParams(form).toString());
   return {
     method: 'POST',
@@ -186,12 +186,12 @@ function formAsk(path: string, form: Readonly<Record<string, string>>): Ask {
 }
 
 /** A request body that remembers whether it failed, so that this is not mistaken for a connection failure. */
-interface OwnBody {
+interface TrackedBody {
   chunks: AsyncIterable<Uint8Array>;
   failure: () => { error: unknown } | null;
 }
 
-function ownBody(body: AsyncIterable<Uint8Array>): OwnBody {
+function trackBody(body: AsyncIterable<Uint8Array>): TrackedBody {
   let failure: { error: unknown } | null = null;
   async function* chunks(): AsyncGenerator<Uint8Array> {
     try {
@@ -205,7 +205,11 @@ function ownBody(body: AsyncIterable<Uint8Array>): OwnBody {
 }
 
 /** Runs `work`. If it fails, the error mentions the URL, unless it was `body` that failed. */
-async function orConnectionFailure<T>(url: URL, body: OwnBody | null, work: () => Promise<T>): Promise<T> {
+async function withConnectionErrors<T>(
+  url: URL,
+  body: TrackedBody | null,
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -229,7 +233,7 @@ function parseJson(text: string, url: URL): unknown {
   }
 }
 
-function baseOf(text: string | URL): URL {
+function parseBaseUrl(text: string | URL): URL {
   const hint = /^[\w.-]+(:\d+)?(\/|$)/.test(String(text))
     ? `write https://${String(text)}, or http://${String(text)}`
     : 'write it like https://publish.example.org, with the base path of the daemon if it has one';
@@ -246,7 +250,7 @@ function baseOf(text: string | URL): URL {
   return url;
 }
 
-function urlOf(base: URL, { path, query = {} }: Ask): URL {
+function requestUrl(base: URL, { path, query = {} }: ApiRequest): URL {
   const url = new URL(path, base);
   for (const [name, value] of Object.entries(query))
     if (value !== undefined) url.searchParams.set(name, value);

@@ -8,7 +8,7 @@ import { onAbort } from '../core/lib/on-abort.ts';
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH';
 
 /** A single request. All times are in milliseconds. */
-export interface Exchange {
+export interface RequestOptions {
   method: Method;
   url: URL;
   headers: Readonly<Record<string, string>>;
@@ -22,7 +22,7 @@ export interface Exchange {
   clock: Clock;
 }
 
-export interface Answer {
+export interface HttpResponse {
   status: number;
   headers: http.IncomingHttpHeaders;
   /** Reads the body. Can only be called once. When the iteration ends, the connection is closed. */
@@ -42,7 +42,7 @@ const connectMs = 30_000;
  * is still being sent. Throws the error of the connection or the body, or the reason of `signal`. If the
  * connection stalls, the error is `connection_lost`.
  */
-export async function exchange(options: Exchange): Promise<Answer> {
+export async function sendRequest(options: RequestOptions): Promise<HttpResponse> {
   const { method, url, headers, body, signal, clock } = options;
   signal?.throwIfAborted();
   const request = (url.protocol === 'https:' ? https : http).request(url, {
@@ -94,7 +94,13 @@ async function headOf(request: http.ClientRequest): Promise<http.IncomingMessage
 async function feed(
   request: http.ClientRequest,
   answered: Promise<http.IncomingMessage>,
-  { body, clock, idleMs, answerMs, watch }: Exchange & { body: AsyncIterable<Uint8Array>; watch: IdleTimer },
+  {
+    body,
+    clock,
+    idleMs,
+    answerMs,
+    watch,
+  }: RequestOptions & { body: AsyncIterable<Uint8Array>; watch: IdleTimer },
 ): Promise<void> {
   const state = { isOver: false };
   const end = (): void => void (state.isOver = true);

@@ -2,7 +2,7 @@ import { type ErrorCode, errorTable } from '../core/lib/error-codes.ts';
 import { type Finding, WaybillError } from '../core/lib/errors.ts';
 import { parseRetryAfter } from '../core/lib/retry.ts';
 import { describeNetworkError } from '../core/lib/system-errors.ts';
-import type { Answer } from './exchange.ts';
+import type { HttpResponse } from './exchange.ts';
 
 const unreachable = new Set([
   'ENOTFOUND',
@@ -56,16 +56,16 @@ export function connectionFailure(thrown: unknown, { origin, host }: URL): Waybi
  * The cause of an `upload_too_large` error that comes from a proxy, since proxies limit the size of each
  * request.
  */
-export class BodyTooLong extends Error {
+export class BodyTooLongError extends Error {
   override name = 'BodyTooLong';
 }
 
 /** Converts a response that is not 2xx to an error. Reads the response body. */
-export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<WaybillError> {
+export async function responseError(answer: HttpResponse, url: URL, now: Date): Promise<WaybillError> {
   const { status, headers } = answer;
   const afterMs = parseRetryAfter(headers['retry-after'], now);
   const patience = { retryAfterSeconds: afterMs && Math.ceil(afterMs / 1000) };
-  const problem = problemIn(headers['content-type'], await textOf(answer));
+  const problem = problemIn(headers['content-type'], await readBodyText(answer));
   if (problem !== null) return problemError(problem, patience);
   const said = `${url.origin}${url.pathname} answers ${status}, which is not an answer of waybill`;
   if (transientStatuses.has(status))
@@ -76,7 +76,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
   if (status === 413)
     return new WaybillError('upload_too_large', said, {
       hint: 'a proxy in front of the daemon refuses bodies of this size: ask its administrator to raise the limit',
-      cause: new BodyTooLong(said),
+      cause: new BodyTooLongError(said),
     });
   const location = headers.location;
   return new WaybillError('unexpected_answer', said, {
@@ -126,7 +126,7 @@ export function isProblem(body: unknown): body is ProblemFields {
 const maxAnswerBytes = 256 * 2 ** 20;
 
 /** Reads the body as text. If it is larger than `maxAnswerBytes`, throws an `unexpected_answer` error. */
-export async function textOf(answer: Answer): Promise<string> {
+export async function readBodyText(answer: HttpResponse): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of answer.read()) {

@@ -1,7 +1,7 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { WaybillError } from '../core/lib/errors.ts';
 import type { Connection } from './connection.ts';
-import type { Answer } from './exchange.ts';
+import type { HttpResponse } from './exchange.ts';
 import { connectionFailure } from './failures.ts';
 import type { RunRecord } from './generated/api-types.ts';
 import { parseRunRecord } from './runs.ts';
@@ -22,8 +22,8 @@ const reconnectMs = 1000;
 export async function* followRuns(connection: Connection, followed: Followed): AsyncGenerator<RunRecord> {
   const place: StreamPosition = { lastId: null };
   for (;;) {
-    const answer = await connection.ask({
-      ...askFor(followed),
+    const answer = await connection.request({
+      ...eventsRequest(followed),
       headers: {
         accept: 'text/event-stream',
         ...(place.lastId === null ? {} : { 'last-event-id': place.lastId }),
@@ -48,12 +48,12 @@ interface StreamPosition {
   lastId: string | null;
 }
 
-function askFor(followed: Followed): { path: string; query?: Record<string, string | undefined> } {
+function eventsRequest(followed: Followed): { path: string; query?: Record<string, string | undefined> } {
   if ('runId' in followed) return { path: `runs/${encodeURIComponent(followed.runId)}/events` };
   return { path: 'v1/events', query: { pipeline: followed.pipelines?.join(',') } };
 }
 
-function requireEvents(answer: Answer): void {
+function requireEvents(answer: HttpResponse): void {
   if (answer.headers['content-type']?.startsWith('text/event-stream') === true) return;
   answer.close();
   throw new WaybillError('unexpected_answer', 'the response is not an event stream', {
@@ -64,7 +64,10 @@ function requireEvents(answer: Answer): void {
 /**
  * Yields the records in an event stream. Returns why the stream ended, or null if the connection was lost.
  */
-async function* recordsOf(answer: Answer, place: StreamPosition): AsyncGenerator<RunRecord, string | null> {
+async function* recordsOf(
+  answer: HttpResponse,
+  place: StreamPosition,
+): AsyncGenerator<RunRecord, string | null> {
   const messages: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (message) => void messages.push(message) });
   const decoder = new TextDecoder();

@@ -3,7 +3,7 @@ import type { Upload } from './archive.ts';
 import type { Connection } from './connection.ts';
 import type { Plan, RunRecord } from './generated/api-types.ts';
 import { type AcceptedRun, waitForRun, type WaitOptions } from './runs.ts';
-import { headersOf, uploadBundle, type UploadOptions, uploadPath } from './upload-bundle.ts';
+import { bodyHeaders, uploadBundle, type UploadOptions, uploadPath } from './upload-bundle.ts';
 
 /** Asks the daemon what would happen if the bundle were published. Nothing is published or stored. */
 export async function tryBundle(
@@ -12,11 +12,11 @@ export async function tryBundle(
   upload: Upload,
   { channel }: Pick<UploadOptions, 'channel'> = {},
 ): Promise<Plan> {
-  const { body } = await connection.askJson({
+  const { body } = await connection.requestJson({
     method: 'POST',
     path: uploadPath(pipelineId),
     query: { dry_run: 'true', channel },
-    headers: headersOf(upload),
+    headers: bodyHeaders(upload),
     body: upload.open,
   });
   return body as Plan;

@@ -1,5 +1,5 @@
 import { WaybillError } from '../core/lib/errors.ts';
-import type { Ask, Connection } from './connection.ts';
+import type { ApiRequest, Connection } from './connection.ts';
 import type { Release, ReleaseDiff, Releases, ReleaseSwitch } from './generated/api-types.ts';
 
 /* Requests about the releases of a destination. */
@@ -20,7 +20,7 @@ export interface ActivateOptions {
 }
 
 export async function listReleases(connection: Connection, place: ReleasePlace): Promise<Releases> {
-  return ask(connection, place, 'releases', {});
+  return requestReleases(connection, place, 'releases', {});
 }
 
 export async function showRelease(
@@ -28,7 +28,7 @@ export async function showRelease(
   place: ReleasePlace,
   release: string,
 ): Promise<Release> {
-  return ask(connection, place, 'release', { below: [release] });
+  return requestReleases(connection, place, 'release', { below: [release] });
 }
 
 export async function compareReleases(
@@ -37,7 +37,7 @@ export async function compareReleases(
   from: string,
   to: string,
 ): Promise<ReleaseDiff> {
-  return ask(connection, place, 'release-diff', { below: [from, 'diff'], query: { to } });
+  return requestReleases(connection, place, 'release-diff', { below: [from, 'diff'], query: { to } });
 }
 
 /** Makes a release current. Repeating this changes nothing. */
@@ -48,7 +48,7 @@ export async function activateRelease(
   { rollback = false, dryRun = false }: ActivateOptions = {},
 ): Promise<ReleaseSwitch> {
   const bytes = Buffer.from(JSON.stringify({ rollback }));
-  return ask(connection, place, 'release-switch', {
+  return requestReleases(connection, place, 'release-switch', {
     below: [release, 'activate'],
     query: { dry_run: String(dryRun) },
     method: 'POST',
@@ -59,14 +59,14 @@ export async function activateRelease(
   });
 }
 
-async function ask<T extends { kind: string }>(
+async function requestReleases<T extends { kind: string }>(
   connection: Connection,
   { pipeline, destination, path }: ReleasePlace,
   kind: T['kind'],
-  { below = [], query, ...rest }: Omit<Ask, 'path'> & { below?: readonly string[] },
+  { below = [], query, ...rest }: Omit<ApiRequest, 'path'> & { below?: readonly string[] },
 ): Promise<T> {
   const parts = ['pipelines', pipeline, 'destinations', destination, 'releases', ...below];
-  const { body } = await connection.askJson({
+  const { body } = await connection.requestJson({
     ...rest,
     path: `v1/${parts.map(encodeURIComponent).join('/')}`,
     query: { ...query, path },

@@ -1,6 +1,6 @@
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
 import type { Upload } from './archive.ts';
-import type { Ask, Requests } from './connection.ts';
+import type { ApiRequest, RequestSender } from './connection.ts';
 import type { PartialUpload, RunRecord } from './generated/api-types.ts';
 import type { AcceptedRun } from './runs.ts';
 
@@ -14,7 +14,7 @@ const version = { 'tus-resumable': '1.0.0' };
 const fingerprintName = 'archive';
 
 /** Identifies the uploads of a bundle. */
-export interface UploadPlace {
+export interface UploadKey {
   pipelineId: string;
   key: string;
 }
@@ -34,16 +34,16 @@ export interface RemoteUpload {
  * there is not one, or if its run has failed or is unknown.
  */
 export async function findUpload(
-  requests: Requests,
-  place: UploadPlace,
+  requests: RequestSender,
+  place: UploadKey,
   fingerprint: string,
 ): Promise<RemoteUpload | AcceptedRun | null> {
   const query = { idempotency_key: place.key };
-  const { body } = await requests.askJson({ ...askOf(place), query });
+  const { body } = await requests.requestJson({ ...uploadRequest(place), query });
   for (const upload of (body as { uploads: PartialUpload[] }).uploads) {
     if (upload.metadata?.[fingerprintName] !== fingerprint) continue;
-    if (upload.run_id === null) return remoteOf(upload);
-    if (await isAlive(requests, upload.run_id))
+    if (upload.run_id === null) return toRemoteUpload(upload);
+    if (await hasNotFailed(requests, upload.run_id))
       return { runId: upload.run_id, position: upload.position, isReplayed: true };
   }
   return null;
@@ -57,9 +57,9 @@ export function partialHeader(partial: string | null | undefined): Record<string
   return partial == null ? {} : { 'waybill-partial': partial };
 }
 
-async function isAlive(requests: Requests, runId: string): Promise<boolean> {
+async function hasNotFailed(requests: RequestSender, runId: string): Promise<boolean> {
   try {
-    const { body } = await requests.askJson({ path: `runs/${encodeURIComponent(runId)}` });
+    const { body } = await requests.requestJson({ path: `runs/${encodeURIComponent(runId)}` });
     return (body as RunRecord).status !== 'failed';
   } catch (error) {
     if (hasCode(error, 'run_not_found')) return false;
@@ -68,8 +68,8 @@ async function isAlive(requests: Requests, runId: string): Promise<boolean> {
 }
 
 export async function createUpload(
-  requests: Requests,
-  place: UploadPlace,
+  requests: RequestSender,
+  place: UploadKey,
   {
     size,
     fingerprint,
@@ -83,8 +83,8 @@ export async function createUpload(
 ): Promise<RemoteUpload> {
   const metadata = (value: string): string =>
     `${fingerprintName} ${Buffer.from(value, 'utf8').toString('base64')}`;
-  const ask = askOf(place);
-  const answer = await requests.ask({
+  const ask = uploadRequest(place);
+  const answer = await requests.request({
     ...ask,
     method: 'POST',
     query: { rerun_failed: 'true', channel },
@@ -108,37 +108,37 @@ export async function createUpload(
  * still sending this upload. Throws `upload_locked` while the daemon is processing the upload.
  */
 export async function claimUpload(
-  requests: Requests,
-  place: UploadPlace,
+  requests: RequestSender,
+  place: UploadKey,
   id: string,
 ): Promise<RemoteUpload | AcceptedRun> {
-  const ask = askOf(place, id);
+  const ask = uploadRequest(place, id);
   let isFree = true;
   try {
-    (await requests.ask({ ...ask, method: 'HEAD' })).close();
+    (await requests.request({ ...ask, method: 'HEAD' })).close();
   } catch (error) {
     // There are no details in the response to HEAD. GET has them, and no side effects.
     if (!hasCode(error, 'unexpected_answer')) throw error;
     isFree = false;
   }
-  const upload = await lookAt(requests, place, id);
+  const upload = await fetchUpload(requests, place, id);
   if ('runId' in upload || isFree) return upload;
   throw new WaybillError('upload_locked', 'the daemon is still processing this upload');
 }
 
 /** Like `claimUpload`, but does not interfere with a request that is sending this upload. */
-export async function lookAt(
-  requests: Requests,
-  place: UploadPlace,
+export async function fetchUpload(
+  requests: RequestSender,
+  place: UploadKey,
   id: string,
 ): Promise<RemoteUpload | AcceptedRun> {
-  const upload = (await requests.askJson(askOf(place, id))).body as PartialUpload;
-  if (upload.run_id === null) return remoteOf(upload);
+  const upload = (await requests.requestJson(uploadRequest(place, id))).body as PartialUpload;
+  if (upload.run_id === null) return toRemoteUpload(upload);
   return { runId: upload.run_id, position: upload.position, isReplayed: upload.replayed };
 }
 
 /** A range of the archive's bytes. */
-export interface Portion {
+export interface UploadPatch {
   offset: number;
   bytes: number;
   body: () => AsyncIterable<Uint8Array>;
@@ -147,14 +147,14 @@ export interface Portion {
 }
 
 /** Sends part of an upload. After the last part, returns the run, and until then null. */
-export async function sendPortion(
-  requests: Requests,
-  place: UploadPlace,
+export async function patchUpload(
+  requests: RequestSender,
+  place: UploadKey,
   id: string,
-  { offset, bytes, body, length }: Portion,
+  { offset, bytes, body, length }: UploadPatch,
 ): Promise<AcceptedRun | null> {
-  const ask = askOf(place, id);
-  const answer = await requests.ask({
+  const ask = uploadRequest(place, id);
+  const answer = await requests.request({
     ...ask,
     method: 'PATCH',
     headers: {
@@ -172,20 +172,20 @@ export async function sendPortion(
   const run = answer.headers.location?.split('/').at(-1);
   if (run === undefined) return null;
   const isReplayed = answer.headers['idempotency-replayed'] === 'true';
-  return { runId: decodeURIComponent(run), position: await positionOf(requests, ask), isReplayed };
+  return { runId: decodeURIComponent(run), position: await fetchPosition(requests, ask), isReplayed };
 }
 
 /** Returns the position in the queue. It is just for information, so returns null if the request fails. */
-async function positionOf(requests: Requests, ask: Ask): Promise<number | null> {
+async function fetchPosition(requests: RequestSender, ask: ApiRequest): Promise<number | null> {
   try {
-    return ((await requests.askJson(ask)).body as PartialUpload).position;
+    return ((await requests.requestJson(ask)).body as PartialUpload).position;
   } catch (error) {
     if (error instanceof WaybillError) return null;
     throw error;
   }
 }
 
-function askOf({ pipelineId, key }: UploadPlace, id?: string): Ask {
+function uploadRequest({ pipelineId, key }: UploadKey, id?: string): ApiRequest {
   const uploads = `v1/pipelines/${encodeURIComponent(pipelineId)}/uploads`;
   return {
     path: id === undefined ? uploads : `${uploads}/${encodeURIComponent(id)}`,
@@ -193,6 +193,6 @@ function askOf({ pipelineId, key }: UploadPlace, id?: string): Ask {
   };
 }
 
-function remoteOf({ upload_id: id, offset, length }: PartialUpload): RemoteUpload {
+function toRemoteUpload({ upload_id: id, offset, length }: PartialUpload): RemoteUpload {
   return { id, offset, length };
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { WaybillError } from '../core/lib/errors.ts';
 import { isRecord } from '../core/lib/json-document.ts';
-import type { Connection, JsonAnswer } from './connection.ts';
+import type { Connection, JsonResponse } from './connection.ts';
 import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 
 /* Requests about runs and pipelines. */
@@ -37,7 +37,7 @@ export async function* listRuns(
   let left = limit;
   let next: string | null = null;
   do {
-    const answer = await connection.askJson(next === null ? { path: 'v1/runs', query } : { path: next });
+    const answer = await connection.requestJson(next === null ? { path: 'v1/runs', query } : { path: next });
     const body = answer.body as RunSearch;
     for (const run of body.runs.slice(0, left)) yield parseRunRecord(run);
     left -= body.runs.length;
@@ -46,13 +46,13 @@ export async function* listRuns(
 }
 
 export async function showRun(connection: Connection, runId: string): Promise<RunRecord> {
-  return parseRunRecord((await connection.askJson({ path: runPath(runId) })).body);
+  return parseRunRecord((await connection.requestJson({ path: runPath(runId) })).body);
 }
 
 /** Cancels a run and returns its record. If it is in progress, it may take a moment to stop. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'cancel');
-  return parseRunRecord((await connection.askJson({ method: 'POST', path })).body);
+  return parseRunRecord((await connection.requestJson({ method: 'POST', path })).body);
 }
 
 /**
@@ -61,7 +61,7 @@ export async function cancelRun(connection: Connection, runId: string): Promise<
  */
 export async function retryRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'retry');
-  return (await connection.askJson({ method: 'POST', path })).body as RunRecord;
+  return (await connection.requestJson({ method: 'POST', path })).body as RunRecord;
 }
 
 /**
@@ -71,7 +71,7 @@ export async function retryRun(connection: Connection, runId: string): Promise<R
  */
 export async function rerunRun(connection: Connection, runId: string): Promise<AcceptedRun> {
   const path = await actionPath(connection, runId, 'rerun');
-  return acceptedRun(await connection.askJson({ method: 'POST', path }));
+  return acceptedRun(await connection.requestJson({ method: 'POST', path }));
 }
 
 /**
@@ -85,7 +85,7 @@ export async function startRun(
 ): Promise<AcceptedRun> {
   const path = `v1/pipelines/${encodeURIComponent(pipeline)}/runs`;
   const headers = { 'idempotency-key': randomUUID() };
-  return acceptedRun(await connection.askJson({ method: 'POST', path, query: { channel }, headers }));
+  return acceptedRun(await connection.requestJson({ method: 'POST', path, query: { channel }, headers }));
 }
 
 export interface WaitOptions {
@@ -116,7 +116,7 @@ export async function waitForRun(
   for (;;) {
     const asked = clock.monotonic();
     const wait = Math.max(0, Math.min(waitSeconds, Math.ceil((deadline - asked) / 1000)));
-    const answer = await connection.askJson({ path: runPath(runId), query: { wait: String(wait) } });
+    const answer = await connection.requestJson({ path: runPath(runId), query: { wait: String(wait) } });
     const run = parseRunRecord(answer.body);
     onRecord?.(run);
     if (run.finished_at !== null) return run;
@@ -134,7 +134,7 @@ export async function waitForRun(
 }
 
 export async function listPipelines(connection: Connection): Promise<PipelineList['pipelines']> {
-  const { body } = await connection.askJson({ path: 'v1/pipelines' });
+  const { body } = await connection.requestJson({ path: 'v1/pipelines' });
   return (body as PipelineList).pipelines;
 }
 
@@ -205,7 +205,7 @@ export interface AcceptedRun {
 }
 
 /** Parses the response to a request that starts a run. */
-export function acceptedRun({ headers, body }: JsonAnswer): AcceptedRun {
+export function acceptedRun({ headers, body }: JsonResponse): AcceptedRun {
   const { run_id: runId, position } = body as Accepted;
   return { runId, position: position ?? null, isReplayed: headers['idempotency-replayed'] === 'true' };
 }

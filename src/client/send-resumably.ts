@@ -1,21 +1,21 @@
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
-import { type ArchiveReader, archiveReader, type Chunk, piecesOf, type Upload } from './archive.ts';
-import { type Connection, isRefusedToken, type Requests } from './connection.ts';
-import { BodyTooLong } from './failures.ts';
+import { type ArchiveReader, archiveReader, type Chunk, resumableSource, type Upload } from './archive.ts';
+import { type Connection, isRefusedToken, type RequestSender } from './connection.ts';
+import { BodyTooLongError } from './failures.ts';
 import {
   claimUpload,
   createUpload,
   findUpload,
-  lookAt,
+  fetchUpload,
   type RemoteUpload,
-  sendPortion,
-  type UploadPlace,
+  patchUpload,
+  type UploadKey,
 } from './remote-upload.ts';
 import type { AcceptedRun } from './runs.ts';
 
 /** Thrown if the daemon does not support resumable uploads, or keeps losing this one. */
-export class NotResumable extends Error {
+export class NotResumableError extends Error {
   override name = 'NotResumable';
   readonly reason: WaybillError;
 
@@ -29,7 +29,7 @@ export class NotResumable extends Error {
  * Errors from a daemon that does not support resumable uploads or has no space for them, and from a proxy in
  * front of it.
  */
-const refusals: readonly ErrorCode[] = [
+const unsupportedCodes: readonly ErrorCode[] = [
   'not_found',
   'method_not_allowed',
   'unexpected_answer',
@@ -37,7 +37,7 @@ const refusals: readonly ErrorCode[] = [
   'upload_too_large',
 ];
 /** Errors that suggest that the parts of an archive do not belong together. */
-const damages: readonly ErrorCode[] = ['malformed_archive', 'invalid_bundle'];
+const corruptionCodes: readonly ErrorCode[] = ['malformed_archive', 'invalid_bundle'];
 
 const maxStarts = 5;
 /** A token may expire during a request. More in a row, without progress, are refused for another reason. */
@@ -45,16 +45,16 @@ const maxRefusedTokens = 5;
 /** The polling interval while another client is sending the upload. */
 const watchMs = 1000;
 /** Small enough to get through any proxy. */
-const minPortionBytes = 64 << 10;
+const minRequestBytes = 64 << 10;
 const pieceBytes = 64 << 10;
 
-const isAny = (error: unknown, codes: readonly ErrorCode[]): error is WaybillError =>
+const hasAnyCode = (error: unknown, codes: readonly ErrorCode[]): error is WaybillError =>
   codes.some((code) => hasCode(error, code));
 
 export interface ResumableOptions {
   chunkBytes: number;
   /** If too many uploads are in progress, wait rather than throwing `NotResumable`. */
-  isPatient: boolean;
+  waitsForSlot: boolean;
   /** The manifest's digest if files have been left out of the archive. null if it is complete. */
   partial?: string | null;
   channel?: string | undefined;
@@ -70,32 +70,32 @@ export async function sendResumably(
   connection: Connection,
   pipelineId: string,
   upload: Upload,
-  { chunkBytes, isPatient, partial = null, channel }: ResumableOptions,
+  { chunkBytes, waitsForSlot, partial = null, channel }: ResumableOptions,
 ): Promise<AcceptedRun> {
   const place = { pipelineId, key: upload.idempotencyKey };
-  const pieces = piecesOf(upload);
+  const pieces = resumableSource(upload);
   const fingerprint = (await pieces.fingerprint?.()) ?? null;
   const reader = archiveReader(pieces, chunkBytes);
   const onSent = meter(pieces.onSent);
   let wasDamaged = false;
   try {
     for (let starts = 1; ; starts += 1) {
-      const begun = await begin(connection, place, {
+      const begun = await findOrCreateUpload(connection, place, {
         size: upload.size,
         fingerprint,
-        isPatient,
+        isPatient: waitsForSlot,
         partial,
         channel,
       });
       if ('runId' in begun) return begun;
-      const sending = new Sending(connection, place, begun, { reader, onSent });
+      const sending = new ResumableTransfer(connection, place, begun, { reader, onSent });
       try {
         return await sending.send();
       } catch (error) {
         // The daemon may have lost bytes in a power failure, or another client may have sent different ones.
-        const isDamaged: boolean = sending.wasContinued && !wasDamaged && isAny(error, damages);
+        const isDamaged: boolean = sending.wasContinued && !wasDamaged && hasAnyCode(error, corruptionCodes);
         const isGone = hasCode(error, 'upload_not_found');
-        if (isGone && starts === maxStarts) throw new NotResumable(error as WaybillError);
+        if (isGone && starts === maxStarts) throw new NotResumableError(error as WaybillError);
         if (!isDamaged && !isGone) throw error;
         wasDamaged ||= isDamaged;
       }
@@ -105,9 +105,9 @@ export async function sendResumably(
   }
 }
 
-async function begin(
+async function findOrCreateUpload(
   connection: Connection,
-  place: UploadPlace,
+  place: UploadKey,
   {
     fingerprint,
     isPatient,
@@ -128,9 +128,10 @@ async function begin(
       const { size } = upload;
       return found ?? (await createUpload(requests, place, { fingerprint, partial, channel, size }));
     } catch (error) {
-      if (hasCode(error, 'upload_not_found')) throw busy(error);
-      const isRefused = isAny(error, refusals) || (!isPatient && hasCode(error, 'partial_uploads_full'));
-      throw isRefused ? new NotResumable(error as WaybillError) : error;
+      if (hasCode(error, 'upload_not_found')) throw sentByAnotherClient(error);
+      const isRefused =
+        hasAnyCode(error, unsupportedCodes) || (!isPatient && hasCode(error, 'partial_uploads_full'));
+      throw isRefused ? new NotResumableError(error as WaybillError) : error;
     }
   });
 }
@@ -148,11 +149,11 @@ function meter(onBytes: ((bytes: number) => void) | undefined): (reached: number
 }
 
 /** The state of a resumable upload. */
-class Sending {
+class ResumableTransfer {
   /** True if the upload was interrupted or started by another process. It may be corrupted in that case. */
   wasContinued: boolean;
   readonly #connection: Connection;
-  readonly #place: UploadPlace;
+  readonly #place: UploadKey;
   readonly #id: string;
   readonly #reader: ArchiveReader;
   readonly #onSent: (reached: number) => void;
@@ -171,7 +172,7 @@ class Sending {
 
   constructor(
     connection: Connection,
-    place: UploadPlace,
+    place: UploadKey,
     { id, offset, length }: RemoteUpload,
     { reader, onSent }: { reader: ArchiveReader; onSent: (reached: number) => void },
   ) {
@@ -197,11 +198,11 @@ class Sending {
    * Does the next part of the work. Returns as soon as there is any progress, since that resets the retry
    * limits.
    */
-  async #step(requests: Requests): Promise<AcceptedRun | null> {
+  async #step(requests: RequestSender): Promise<AcceptedRun | null> {
     if (this.#isContested) {
-      const seen = await lookAt(requests, this.#place, this.#id);
+      const seen = await fetchUpload(requests, this.#place, this.#id);
       if ('runId' in seen) return seen;
-      if (this.#reach(seen.offset)) {
+      if (this.#advanceTo(seen.offset)) {
         await this.#connection.clock.sleep(watchMs, this.#connection.signal);
         return null;
       }
@@ -212,35 +213,39 @@ class Sending {
       if ('runId' in claimed) return claimed;
       this.#isOffsetKnown = true;
       this.#isLengthKnown = claimed.length !== null;
-      if (this.#reach(claimed.offset)) return null;
+      if (this.#advanceTo(claimed.offset)) return null;
     }
     const chunk = await this.#reader.at(this.#offset);
-    if (chunk === null) throw shorter(this.#offset);
+    if (chunk === null) throw archiveTooShort(this.#offset);
     this.#onSent(chunk.readStart);
-    return this.#sendOf(requests, chunk);
+    return this.#sendChunk(requests, chunk);
   }
 
-  async #sendOf(requests: Requests, chunk: Chunk): Promise<AcceptedRun | null> {
+  async #sendChunk(requests: RequestSender, chunk: Chunk): Promise<AcceptedRun | null> {
     const offset = this.#offset;
     const bytes = Math.min(chunk.end - offset, this.#maxRequestBytes);
     const isLast = chunk.isLast && offset + bytes === chunk.end;
     this.#isOffsetKnown = false;
     try {
-      const run = await sendPortion(requests, this.#place, this.#id, {
+      const run = await patchUpload(requests, this.#place, this.#id, {
         offset,
         bytes,
-        body: () => this.#bodyOf(chunk, offset, bytes),
+        body: () => this.#chunkBody(chunk, offset, bytes),
         length: isLast && !this.#isLengthKnown ? chunk.end : null,
       });
       // If everything was sent but there is no run yet, the next step requests the upload's state.
       this.#isOffsetKnown = !isLast;
-      if (!isLast) this.#reach(offset + bytes);
+      if (!isLast) this.#advanceTo(offset + bytes);
       return run;
     } catch (error) {
       this.wasContinued = true;
       this.#isContested = hasCode(error, 'upload_locked');
-      if (error instanceof WaybillError && error.cause instanceof BodyTooLong && bytes > minPortionBytes) {
-        this.#maxRequestBytes = Math.max(minPortionBytes, Math.floor(bytes / 2));
+      if (
+        error instanceof WaybillError &&
+        error.cause instanceof BodyTooLongError &&
+        bytes > minRequestBytes
+      ) {
+        this.#maxRequestBytes = Math.max(minRequestBytes, Math.floor(bytes / 2));
         return null;
       }
       if (this.#connection.canRenew && isRefusedToken(error) && this.#refusedTokens < maxRefusedTokens) {
@@ -248,11 +253,11 @@ class Sending {
         return null;
       }
       if (!hasCode(error, 'upload_offset_conflict')) throw error;
-      throw busy(error);
+      throw sentByAnotherClient(error);
     }
   }
 
-  async *#bodyOf(chunk: Chunk, offset: number, bytes: number): AsyncGenerator<Uint8Array> {
+  async *#chunkBody(chunk: Chunk, offset: number, bytes: number): AsyncGenerator<Uint8Array> {
     const { start, end, readStart, readEnd } = chunk;
     for (let at = offset; at < offset + bytes; at += pieceBytes) {
       const until = Math.min(at + pieceBytes, offset + bytes);
@@ -262,7 +267,7 @@ class Sending {
   }
 
   /** Sets the offset at which to continue. Returns true if the upload has never come that far before. */
-  #reach(offset: number): boolean {
+  #advanceTo(offset: number): boolean {
     const isFurther = offset > this.#furthest;
     if (isFurther) this.#refusedTokens = 0;
     this.#offset = offset;
@@ -274,12 +279,12 @@ class Sending {
 /**
  * Creates the error for two clients that start an upload with the same key, so that one replaces the other's.
  */
-function busy(cause: unknown): WaybillError {
+function sentByAnotherClient(cause: unknown): WaybillError {
   return new WaybillError('upload_locked', 'another client is sending the same bundle', { cause });
 }
 
 /** Creates the error for a daemon that has an upload of a different archive. */
-function shorter(offset: number): WaybillError {
+function archiveTooShort(offset: number): WaybillError {
   return new WaybillError(
     'malformed_archive',
     `the daemon has ${offset} bytes of an archive that is shorter`,

@@ -59,7 +59,7 @@ export function exchangedToken(options: IdTokenOptions): TokenSource {
       subject_token: await idToken(),
       ...(pipeline === undefined ? {} : { pipeline }),
     });
-    const { value, seconds, issued } = issuedIn(body);
+    const { value, seconds, issued } = parseIssuedToken(body);
     current = { value, renewAt: begunAt + (seconds * 1000 * 2) / 3 };
     if (isNew) onIssued?.(issued);
     isNew = false;
@@ -81,7 +81,7 @@ export function exchangedToken(options: IdTokenOptions): TokenSource {
   };
 }
 
-function issuedIn(body: unknown): { value: string; seconds: number; issued: IssuedToken } {
+function parseIssuedToken(body: unknown): { value: string; seconds: number; issued: IssuedToken } {
   const answer = (body ?? {}) as Record<string, unknown>;
   const { access_token: value, expires_in: seconds, publisher_id: publisherId, scope, subject } = answer;
   if (typeof value !== 'string' || typeof seconds !== 'number' || typeof publisherId !== 'string')

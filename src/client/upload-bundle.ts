@@ -5,7 +5,7 @@ import { type Connection, isRefusedToken } from './connection.ts';
 import type { MissingFiles } from './generated/api-types.ts';
 import { partialHeader } from './remote-upload.ts';
 import { type AcceptedRun, acceptedRun } from './runs.ts';
-import { NotResumable, sendResumably } from './send-resumably.ts';
+import { NotResumableError, sendResumably } from './send-resumably.ts';
 
 export interface UploadOptions {
   /**
@@ -73,12 +73,12 @@ async function sendArchive(
   partial: string | null,
 ): Promise<AcceptedRun> {
   const inOneRequest = async (isRepeatable: boolean): Promise<AcceptedRun> => {
-    const answer = await connection.askJson({
+    const answer = await connection.requestJson({
       method: 'POST',
       path: uploadPath(pipelineId),
       query: { rerun_failed: 'true', channel },
       headers: {
-        ...headersOf(upload),
+        ...bodyHeaders(upload),
         'idempotency-key': upload.idempotencyKey,
         ...partialHeader(partial),
       },
@@ -88,7 +88,7 @@ async function sendArchive(
     return acceptedRun(answer);
   };
   const isLarge = (upload.size ?? upload.pieces?.readBytes ?? 0) > largeBytes;
-  const isPatient = resumable === 'always';
+  const waitsForSlot = resumable === 'always';
   if (resumable === 'auto' && !isLarge && connection.canRenew) {
     try {
       return await inOneRequest(false);
@@ -98,17 +98,17 @@ async function sendArchive(
       if (!isRefusedToken(error)) throw error;
     }
   }
-  if (isPatient || (resumable === 'auto' && (isLarge || connection.canRenew))) {
+  if (waitsForSlot || (resumable === 'auto' && (isLarge || connection.canRenew))) {
     try {
       return await sendResumably(connection, pipelineId, upload, {
         chunkBytes,
-        isPatient,
+        waitsForSlot,
         partial,
         channel,
       });
     } catch (error) {
-      if (!(error instanceof NotResumable)) throw error;
-      if (isPatient) throw error.reason;
+      if (!(error instanceof NotResumableError)) throw error;
+      if (waitsForSlot) throw error.reason;
       onPlain?.(error.reason);
     }
   }
@@ -120,7 +120,7 @@ export function uploadPath(pipelineId: string): string {
   return `v1/pipelines/${encodeURIComponent(pipelineId)}/upload`;
 }
 
-export function headersOf({ contentType, size }: Upload): Record<string, string> {
+export function bodyHeaders({ contentType, size }: Upload): Record<string, string> {
   return {
     'content-type': contentType,
     ...(size === undefined ? {} : { 'content-length': String(size) }),
@@ -149,7 +149,7 @@ const minBytes = 64 << 10;
  * Errors from a daemon that is too old for this or does not keep files. The last one comes from a proxy that
  * thinks that the manifest is too large.
  */
-const refusals: readonly ErrorCode[] = [
+const unsupportedCodes: readonly ErrorCode[] = [
   'not_found',
   'method_not_allowed',
   'unexpected_answer',
@@ -163,7 +163,7 @@ async function missingPart(
   { parts }: Pick<Upload, 'parts'>,
 ): Promise<MissingPart | null> {
   if (parts === undefined || !isWorthAsking(parts)) return null;
-  const { missing, manifest } = await askMissing(connection, pipelineId, parts);
+  const { missing, manifest } = await requestMissing(connection, pipelineId, parts);
   if (missing === null) return null;
   const upload = parts.only(new Set(missing));
   const { files, bytes } = upload;
@@ -175,13 +175,13 @@ function isWorthAsking({ bytes, manifest }: Parts): boolean {
   return bytes >= minBytes && bytes > 2 * manifest.byteLength;
 }
 
-async function askMissing(
+async function requestMissing(
   connection: Connection,
   pipelineId: string,
   { manifest }: Parts,
 ): Promise<MissingFiles | { missing: null; manifest: '' }> {
   try {
-    const { body } = await connection.askJson({
+    const { body } = await connection.requestJson({
       method: 'POST',
       path: `v1/pipelines/${encodeURIComponent(pipelineId)}/missing`,
       headers: { 'content-type': 'application/json', 'content-length': String(manifest.byteLength) },
@@ -191,7 +191,7 @@ async function askMissing(
     });
     return body as MissingFiles;
   } catch (error) {
-    if (refusals.some((code) => hasCode(error, code))) return { missing: null, manifest: '' };
+    if (unsupportedCodes.some((code) => hasCode(error, code))) return { missing: null, manifest: '' };
     throw error;
   }
 }

@@ -279,7 +279,7 @@ const waits: Wait[] = [
         ...{ url: `http://${host}:${port}`, idleMs: limitMs, answerMs: limitMs },
         patience: { tries: 1, forMs: 0 },
       });
-      await connection.askJson({ method: 'POST', path: 'v1', body: zeros });
+      await connection.requestJson({ method: 'POST', path: 'v1', body: zeros });
     },
     message: /^http:\/\/127\.0\.0\.1:\d+: |^the connection to http/,
   },
