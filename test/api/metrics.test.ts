@@ -322,7 +322,7 @@ t.test('the answer has the Prometheus text format, for HEAD and below a base pat
 t.test('leaves out only depth and retention of an unreachable queue', async (t) => {
   const { origin, ports } = await startApi(t);
   ports.queue.depth = () => Promise.reject(new Error('no connection'));
-  ports.queue.kept = () => Promise.reject(new Error('no connection'));
+  ports.queue.bundleUsage = () => Promise.reject(new Error('no connection'));
   const seen = await scrape(origin);
   t.equal(valueOf(seen, 'waybill_queue_depth'), undefined);
   t.equal(valueOf(seen, 'waybill_kept_bundles'), undefined);

@@ -10,7 +10,7 @@ import type {
   JobQueue,
   RunQuery,
 } from '../../src/workers/queue/job-queue.ts';
-import type { KeepLimits } from '../../src/workers/queue/kept-bundles.ts';
+import type { RetentionLimits } from '../../src/workers/queue/kept-bundles.ts';
 import type { RunWatch } from '../../src/workers/queue/run-changes.ts';
 import type { RunPage } from '../../src/workers/queue/run-filter.ts';
 import {
@@ -29,7 +29,7 @@ export interface QueueSettings {
   maxWaitingOf: (pipelineId: string) => number | null;
   onExpire: (job: PublishJob) => Promise<void>;
   discard: (job: PublishJob) => Promise<void>;
-  keep: KeepLimits;
+  keep: RetentionLimits;
   /** By default, failed runs are not retried. */
   retries?: RetriesOf;
 }
@@ -660,7 +660,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     workers.finish('maps.4', runResult('ok'));
     await finished(queue, 'maps.4');
     t.match(await queue.find('maps.4'), { status: 'succeeded', rerunnable: true });
-    t.match(await queue.kept(), { bundles: 1 }, 'as long as the record');
+    t.match(await queue.bundleUsage(), { bundles: 1 }, 'as long as the record');
     t.match(await queue.rerun('maps.2', 'maps.5'), { replayed: true, record: { run_id: 'maps.4' } });
     // A waiting run, because a run that has started keeps its bundle when it is cancelled.
     await queue.pause('maps', null);
@@ -708,7 +708,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.match(await queue.rerun('maps.1', 'maps.2'), { replayed: false, record: { rerun_of: 'maps.1' } });
     t.match(await queue.find('maps.1'), { rerunnable: false }, 'only the latest rerun can be repeated');
     t.match(await finished(queue, 'maps.2'), { status: 'succeeded', rerun_of: 'maps.1', rerunnable: true });
-    t.same(await queue.kept(), { bundles: 0, bytes: 0 });
+    t.same(await queue.bundleUsage(), { bundles: 0, bytes: 0 });
   });
 
   t.test('stores a limited number of bundles, and removes the oldest first', async (t) => {
@@ -720,9 +720,9 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       await admission.accept({ ...jobOf(runId), staged: `/staging/${runId}`, bytes }, digestOf(runId));
       await finished(queue, runId);
     };
-    t.same(await queue.kept(), { bundles: 0, bytes: 0 });
+    t.same(await queue.bundleUsage(), { bundles: 0, bytes: 0 });
     for (const id of ['maps.1', 'maps.2', 'maps.3']) await fail(id, 5);
-    t.same(await queue.kept(), { bundles: 3, bytes: 15 });
+    t.same(await queue.bundleUsage(), { bundles: 3, bytes: 15 });
     t.match(await queue.depth(), { reserved: 0, queued: 0, running: 0 }, 'they wait for nothing');
     await fail('maps.4', 5);
     await elapse(1_000);
@@ -739,7 +739,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(discarded, ['maps.1', 'maps.2', 'maps.3']);
     for (const id of discarded) await t.rejects(queue.rerun(id, 'maps.6'), { code: 'bundle_gone' }, id);
     t.match(await queue.find('maps.1'), { status: 'failed', rerunnable: false }, 'the record stays');
-    t.same(await queue.kept(), { bundles: 2, bytes: 21 });
+    t.same(await queue.bundleUsage(), { bundles: 2, bytes: 21 });
     t.match(await queue.rerun('maps.4', 'maps.6'), { replayed: false });
     await finished(queue, 'maps.6');
     t.same(expired, []);

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { JobQueue, KeptBundles } from '../../workers/queue/job-queue.ts';
+import type { JobQueue, BundleUsage } from '../../workers/queue/job-queue.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import type { Readiness, ReadinessFound } from '../daemon/readiness.ts';
 import type { ConnectionStats } from '../http/listen.ts';
@@ -157,7 +157,7 @@ function observePipelines(
 
 function observeKeptBundles(registry: Registry, queue: Pick<JobQueue, 'kept'>): void {
   const { gauge } = observers(registry);
-  const kept = (): Promise<KeptBundles | null> => queue.kept().catch(() => null);
+  const kept = (): Promise<BundleUsage | null> => queue.bundleUsage().catch(() => null);
   gauge(
     'waybill_kept_bundles',
     'Staged bundles of finished runs, kept for reruns.',

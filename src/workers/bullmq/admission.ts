@@ -5,7 +5,7 @@ import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
-import { jobAgain, type NewRun } from '../queue/kept-bundles.ts';
+import { rerunJob, type Rerun } from '../queue/kept-bundles.ts';
 import {
   admissionEnded,
   bundleGone,
@@ -118,13 +118,13 @@ export class Admissions {
   }
 
   /** See `JobQueue.rerun`. */
-  async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
+  async rerun(runId: string, next: Rerun): Promise<AcceptedRun> {
     this.#requireOpen();
     const { admission, reads } = this.#options.store;
     const old = await admission.jobOf(runId);
     const found = await reads.find(runId);
     if (old === null || found === undefined) throw runUnknown();
-    const job = jobAgain(old, next);
+    const job = rerunJob(old, next);
     const { record, queued } = this.#newRecord(job);
     const answer = await admission.rerun(old, job, queued, this.#limitsOf(job.pipelineId));
     switch (answer.outcome) {

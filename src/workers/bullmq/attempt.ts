@@ -6,12 +6,12 @@ import type { JobProcessor } from '../queue/job-queue.ts';
 import { cancelled } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { progressedRun } from '../queue/run-transitions.ts';
-import type { TakenRun } from './run-claims.ts';
+import type { ClaimedRun } from './run-claims.ts';
 
 /** The outcome of a run on this host: the worker's result, or the error that ended the run. */
-export type Outcome = { result: JobResult } | { error: unknown };
+export type AttemptOutcome = { result: JobResult } | { error: unknown };
 
-export interface AttemptOptions {
+export interface RunAttemptOptions {
   clock: Clock;
   log: Log;
   process: JobProcessor;
@@ -20,7 +20,7 @@ export interface AttemptOptions {
 }
 
 /** A run fails once this many workers have died while running it. */
-const maxTakes = 5;
+const maxClaims = 5;
 /**
  * A worker that is killed cannot release its lease at the destination. The lease goes stale after two
  * minutes.
@@ -32,13 +32,13 @@ const busyPauseMs = 5_000;
  * Runs a job that this worker has claimed. If an earlier worker died in the middle of the run, its lease may
  * still be there, so this waits up to three minutes for it to expire. Never rejects.
  */
-export async function attempt(taken: TakenRun, options: AttemptOptions): Promise<Outcome> {
-  const { takes, begunAt } = taken;
-  const job = begunAt === null ? taken.job : { ...taken.job, begunAt };
+export async function runAttempt(claimed: ClaimedRun, options: RunAttemptOptions): Promise<AttemptOutcome> {
+  const { claimCount, begunAt } = claimed;
+  const job = begunAt === null ? claimed.job : { ...claimed.job, begunAt };
   const { clock, log, process, signal, onProgress } = options;
-  if (taken.isCancelled) return { error: cancelled() };
-  if (takes > maxTakes) return { error: tooManyTakes() };
-  const patientUntil = clock.monotonic() + (takes > 1 ? staleLeaseMs : 0);
+  if (claimed.isCancelled) return { error: cancelled() };
+  if (claimCount > maxClaims) return { error: tooManyClaims() };
+  const patientUntil = clock.monotonic() + (claimCount > 1 ? staleLeaseMs : 0);
   for (;;) {
     try {
       const result = await process(job, { signal, onProgress });
@@ -64,8 +64,8 @@ function isBusy({ run }: JobResult): boolean {
     .some((error) => error?.code === 'destination_busy');
 }
 
-function tooManyTakes(): WaybillError {
-  return new WaybillError('worker_failed', `${maxTakes} workers crashed while they published this bundle`, {
+function tooManyClaims(): WaybillError {
+  return new WaybillError('worker_failed', `${maxClaims} workers crashed while they published this bundle`, {
     hint: 'find the cause in the logs of the workers, then upload it again',
   });
 }

@@ -55,7 +55,7 @@ export class BullmqQueue implements JobQueue {
       ...context,
       onAccepted: (pipelineId, confirmed) => this.#onAccepted(pipelineId, confirmed),
     });
-    this.#finishes = new FinishPoll(clock, (runIds) => store.reads.finishedOf(runIds));
+    this.#finishes = new FinishPoll(clock, (runIds) => store.reads.findFinished(runIds));
     this.#feed = new RunFeed(clock, store.reads);
     this.#housekeeping = new Housekeeping({
       ...context,
@@ -74,7 +74,7 @@ export class BullmqQueue implements JobQueue {
   readonly overview = (ids: readonly string[]) => this.#context.store.reads.overview(ids);
   readonly waitingSince = (ids: readonly string[]) => this.#context.store.reads.waitingSince(ids);
   readonly depth = () => this.#context.store.reads.depth();
-  readonly kept = () => this.#context.store.reads.kept();
+  readonly bundleUsage = () => this.#context.store.reads.bundleUsage();
   readonly pauses = () => this.#context.store.pauses();
   readonly pause = (id: string, reason: string | null) =>
     this.#context.store.pause(id, reason, this.#context.clock.now());
@@ -213,8 +213,8 @@ export class BullmqQueue implements JobQueue {
    */
   async #supersede(pipelineId: string): Promise<void> {
     const { store, clock, retries, retentionMs, onOutcome } = this.#context;
-    for (const { job, record } of await store.claims.retrying(pipelineId)) {
-      const newer = await store.claims.newerThan(job, retries(job.pipelineId));
+    for (const { job, record } of await store.claims.findRetrying(pipelineId)) {
+      const newer = await store.claims.findNewer(job, retries(job.pipelineId));
       if (newer === undefined) continue;
       const ended = supersededRun(record, newer, clock.now());
       const next = { ...ended, rerunnable: isRerunnable(job, ended) };

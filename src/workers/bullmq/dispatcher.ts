@@ -141,7 +141,7 @@ export class Dispatcher {
     const { runId, pipelineId, token } = ticket;
     const abort = new AbortController();
     const hold = async (): Promise<void> => {
-      if (!(await store.claims.hold(runId, token, workerTimeoutMs)))
+      if (!(await store.claims.renew(runId, token, workerTimeoutMs)))
         abort.abort(new WaybillError('lease_lost', 'another worker has taken this run over'));
     };
     const beat = (): void => {

@@ -61,7 +61,7 @@ export class Housekeeping {
     if (dispatcher !== undefined) {
       if (this.#isRescueDue()) await pipelines.rescue();
       for (const id of await store.waiting(pipelines.ids)) dispatcher.consider(id);
-      for (const id of await store.claims.cancelled(dispatcher.runIds)) dispatcher.cancel(id);
+      for (const id of await store.claims.findCancelled(dispatcher.runIds)) dispatcher.cancel(id);
     }
     for (const job of await store.overkept(keep, sweepLimit)) await discard(job);
     for (const { runId, job } of await store.expired(sweepLimit)) {

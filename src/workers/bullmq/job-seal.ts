@@ -43,7 +43,7 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
       const isAuthentic = (key: string): boolean => mac !== '' && timingSafeEqual(macOf(key, body), given);
       if (first !== undefined && !keys.some(isAuthentic)) throw unauthentic(mac === '');
       const job = asJob(jsonOf(body));
-      if (job === null) throw unreadable('job');
+      if (job === null) throw unreadableError('job');
       const { runId = job.runId, pipelineId = job.pipelineId } = run ?? {};
       if (job.runId !== runId || job.pipelineId !== pipelineId) throw rejected('belongs to another run');
       return job;
@@ -55,12 +55,12 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
  * Parses the job of a run that has ended, even if its MAC is invalid. Returns null if the text is not a job.
  * The result is only used to remove the job's archive, and shared staging validates that name itself.
  */
-export function endedJob(text: string): PublishJob | null {
+export function parseUnverifiedJob(text: string): PublishJob | null {
   return asJob(jsonOf(text));
 }
 
 /** Creates the error for a run whose job or record was overwritten by another program. */
-export function unreadable(what: 'job' | 'record'): WaybillError {
+export function unreadableError(what: 'job' | 'record'): WaybillError {
   return new WaybillError('job_rejected', `the ${what} of the run in Redis is unreadable; it was not run`, {
     hint: 'find out which program changed Redis; then upload the bundle again',
   });

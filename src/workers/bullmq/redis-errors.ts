@@ -42,7 +42,7 @@ const refusedBy = new RegExp(`\\b(?:${Object.keys(refusals).join('|')})\\b`);
  * Strips a BullMQ or ioredis error of everything that is not safe to log. The original includes the command
  * and its arguments, which for `AUTH` means the password.
  */
-export function plain(error: unknown): Error {
+export function safeError(error: unknown): Error {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   return new Error(name === 'Error' || name === 'ReplyError' ? message : `${name}: ${message}`);
 }
@@ -53,7 +53,7 @@ export function plain(error: unknown): Error {
  */
 export function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | Error {
   if (error instanceof WaybillError) return error;
-  const cause = plain(error);
+  const cause = safeError(error);
   if (isReply(error) && refusal === null && !passing.test(cause.message)) return cause;
   if (refusal !== null)
     return new WaybillError('queue_unavailable', `the queue of this daemon accepts nothing: ${refusal.why}`, {

@@ -5,42 +5,42 @@ import { maxEndTimes } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { hasSamePlace, type RetrySettings } from '../queue/run-retry.ts';
 import { acceptedRun } from '../queue/run-transitions.ts';
-import { type JobSeal, unreadable } from './job-seal.ts';
+import { type JobSeal, unreadableError } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import { optionalRecord } from './run-reads.ts';
 import { pairsOf } from './scripts.ts';
 
 /** What a worker gets that wants to start a run. */
-export type Taken =
-  | TakenRun
+export type ClaimResult =
+  | ClaimedRun
   /** The job is not authentic, or the record is unreadable. The caller should end the run with this error. */
   | { outcome: 'rejected'; record: RunRecord; error: unknown }
-  | EarlyRun
+  | NotDueRun
   /**
    * `unknown`: the store has no such run. `paused`: its pipeline is paused. `held`: another worker is running
    * it.
    */
   | { outcome: 'finished' | 'unknown' | 'paused' | 'held' };
 
-export interface TakenRun {
+export interface ClaimedRun {
   outcome: 'taken';
   record: RunRecord;
   job: PublishJob;
   /** True if the run was cancelled while no worker was running it. The caller should then end it. */
   isCancelled: boolean;
   /** The number of times that workers have claimed this run, including this time. */
-  takes: number;
+  claimCount: number;
   /** The time at which a worker first claimed the run (RFC 3339), or null if this is the first time. */
   begunAt: string | null;
 }
 
 /** The run's next attempt is not due yet. */
-interface EarlyRun extends Wait {
+interface NotDueRun extends RetryDelay {
   outcome: 'early';
 }
 
 /** How long a run waits for its next attempt. */
-export interface Wait {
+export interface RetryDelay {
   pauseMs: number;
   /** True if the pipeline's later runs have to wait for this one. */
   blocks: boolean;
@@ -63,7 +63,7 @@ export class RunClaims {
   }
 
   /** Makes `owner` the owner of a run, if it may start. */
-  async take(run: { runId: string; pipelineId: string }, owner: string, at: Date): Promise<Taken> {
+  async claim(run: { runId: string; pipelineId: string }, owner: string, at: Date): Promise<ClaimResult> {
     const { runId, pipelineId } = run;
     const args = { runId, owner, at: at.toISOString(), pipeline: pipelineId };
     const answer = await this.#link.list('runs/take', args);
@@ -80,13 +80,13 @@ export class RunClaims {
     const record = optionalRecord(text);
     try {
       const opened = this.#seal.open(job, run);
-      if (record === null) throw unreadable('record');
+      if (record === null) throw unreadableError('record');
       return {
         outcome: 'taken',
         record,
         job: opened,
         isCancelled: outcome === 'cancelled',
-        takes: Number(takes),
+        claimCount: Number(takes),
         begunAt: Number.isNaN(Date.parse(begun)) ? null : begun,
       };
     } catch (error) {
@@ -98,7 +98,7 @@ export class RunClaims {
 
   /** Saves the record of a run in progress. Returns false if `owner` no longer owns the run. */
   async save(owner: string, record: RunRecord): Promise<boolean> {
-    return (await this.#link.run('runs/save', owned(owner, record))) === 1;
+    return (await this.#link.run('runs/save', ownedArgs(owner, record))) === 1;
   }
 
   /**
@@ -111,19 +111,19 @@ export class RunClaims {
     { retentionMs, bytes }: { retentionMs: number; bytes: number | null },
   ): Promise<boolean> {
     const end = { retentionMs, maxEnds: maxEndTimes, bytes: bytes ?? '' };
-    return (await this.#link.run('runs/finish', { ...owned(owner, record), ...end })) === 1;
+    return (await this.#link.run('runs/finish', { ...ownedArgs(owner, record), ...end })) === 1;
   }
 
   /** Puts a run back in the queue. Returns false if `owner` no longer owns the run. */
   async requeue(owner: string, record: RunRecord): Promise<boolean> {
-    return (await this.#link.run('runs/give-back', owned(owner, record))) === 1;
+    return (await this.#link.run('runs/give-back', ownedArgs(owner, record))) === 1;
   }
 
   /**
    * Renews a worker's hold on a run for `holdMs` milliseconds. Returns false if another worker has claimed
    * the run.
    */
-  async hold(runId: string, owner: string, holdMs: number): Promise<boolean> {
+  async renew(runId: string, owner: string, holdMs: number): Promise<boolean> {
     return (await this.#link.run('runs/hold', { runId, owner, holdMs })) === 1;
   }
 
@@ -134,24 +134,24 @@ export class RunClaims {
   async retry(
     owner: string,
     record: RunRecord,
-    { pauseMs, blocks }: Wait,
+    { pauseMs, blocks }: RetryDelay,
   ): Promise<'ok' | 'lost' | 'cancelled'> {
     const wait = { pauseMs, blocks: Number(blocks), maxEnds: maxEndTimes };
-    const answer = await this.#link.run('runs/retry', { ...owned(owner, record), ...wait });
+    const answer = await this.#link.run('runs/retry', { ...ownedArgs(owner, record), ...wait });
     return answer === 1 ? 'ok' : answer === 2 ? 'cancelled' : 'lost';
   }
 
   /** Returns which of the given runs have been cancelled and should stop. */
-  async cancelled(runIds: readonly string[]): Promise<string[]> {
+  async findCancelled(runIds: readonly string[]): Promise<string[]> {
     return runIds.length === 0 ? [] : this.#link.list('runs/cancelled', {}, runIds);
   }
 
   /** Returns the pipeline's runs that are waiting for their next attempt. */
-  async retrying(pipeline: string): Promise<{ record: RunRecord; job: PublishJob }[]> {
+  async findRetrying(pipeline: string): Promise<{ record: RunRecord; job: PublishJob }[]> {
     const found = pairsOf(await this.#link.list('runs/retrying', { pipeline }));
     return found.flatMap(([text, sealed]) => {
       const record = optionalRecord(text);
-      return record === null ? [] : this.#authentic(sealed).map((job) => ({ record, job }));
+      return record === null ? [] : this.#openIfAuthentic(sealed).map((job) => ({ record, job }));
     });
   }
 
@@ -159,9 +159,9 @@ export class RunClaims {
    * Returns the id of the newest later run that publishes to the same place, or undefined if there is not
    * one.
    */
-  async newerThan(job: PublishJob, settings: RetrySettings): Promise<string | undefined> {
+  async findNewer(job: PublishJob, settings: RetrySettings): Promise<string | undefined> {
     const found = await this.#link.list('runs/newer', { runId: job.runId, limit: maxNewer });
-    const newer = found.flatMap((text) => this.#authentic(text));
+    const newer = found.flatMap((text) => this.#openIfAuthentic(text));
     return newer.find((other) => hasSamePlace(job, other, settings))?.runId;
   }
 
@@ -179,7 +179,7 @@ export class RunClaims {
    * Parses a job. Returns an empty list if the job is not authentic. Such a job never replaces another run,
    * and it fails as soon as a worker picks it up.
    */
-  #authentic(text: string): PublishJob[] {
+  #openIfAuthentic(text: string): PublishJob[] {
     try {
       return [this.#seal.open(text)];
     } catch (error) {
@@ -189,6 +189,6 @@ export class RunClaims {
   }
 }
 
-function owned(owner: string, record: RunRecord): { runId: string; owner: string; record: string } {
+function ownedArgs(owner: string, record: RunRecord): { runId: string; owner: string; record: string } {
   return { runId: record.run_id, owner, record: JSON.stringify(record) };
 }

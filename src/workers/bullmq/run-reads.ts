@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { isRecord } from '../../core/lib/json-document.ts';
-import type { KeptBundles, LastSuccess, PipelineOverview, QueueDepth, RunQuery } from '../queue/job-queue.ts';
+import type { BundleUsage, LastSuccess, PipelineOverview, QueueDepth, RunQuery } from '../queue/job-queue.ts';
 import { pageGone, type QueueLoad } from '../queue/refusals.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
 import { type EarlierRecord, type RunRecord, withAddedFields } from '../queue/run-record.ts';
-import { unreadable } from './job-seal.ts';
+import { unreadableError } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import { pairsOf } from './scripts.ts';
 import { isRunRecord, jsonOf } from './shapes.ts';
 
-export interface ChangesFound {
+export interface ChangeSet {
   /** Identifies this generation of the data, and changes if Redis loses it. */
   epoch: string;
   /** The revision of the latest change. */
@@ -40,7 +40,7 @@ export class RunReads {
   }
 
   /** Returns which of the given runs are finished or unknown. */
-  finishedOf(runIds: readonly string[]): Promise<string[]> {
+  findFinished(runIds: readonly string[]): Promise<string[]> {
     return this.#link.list('runs/finished', {}, runIds);
   }
 
@@ -92,7 +92,7 @@ export class RunReads {
   }
 
   /** See `JobQueue.kept`. */
-  async kept(): Promise<KeptBundles> {
+  async bundleUsage(): Promise<BundleUsage> {
     const { redis } = this.#link;
     const [bundles, bytes] = await Promise.all([
       this.#link.ask(() => redis.zcard(this.#link.key('kept'))),
@@ -112,7 +112,7 @@ export class RunReads {
    * Returns up to `limit` runs that changed after the given revision, starting with the oldest change. If the
    * revision is null, no runs are returned.
    */
-  async changes(after: number | null, limit: number): Promise<ChangesFound> {
+  async changes(after: number | null, limit: number): Promise<ChangeSet> {
     // Use a new name each time. Reusing one after a data loss would make the revisions ambiguous.
     const epoch = randomBytes(6).toString('hex');
     const answer = await this.#link.list('runs/changes', { after: after ?? '', limit, epoch });
@@ -140,7 +140,7 @@ export function optionalRecord(text: string): RunRecord | null {
 /** Parses a record. Throws a `job_rejected` error if another program has overwritten it. */
 export function requiredRecord(text: string): RunRecord {
   const record = optionalRecord(text);
-  if (record === null) throw unreadable('record');
+  if (record === null) throw unreadableError('record');
   return record;
 }
 

@@ -1,10 +1,10 @@
 import { isRecord } from '../../core/lib/json-document.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { Pause } from '../queue/job-queue.ts';
-import type { KeepLimits } from '../queue/kept-bundles.ts';
+import type { RetentionLimits } from '../queue/kept-bundles.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { AdmissionStore } from './admission-store.ts';
-import { endedJob, type JobSeal, jobSeal } from './job-seal.ts';
+import { parseUnverifiedJob, type JobSeal, jobSeal } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import { ReplicaConfirmation, unconfirmedForMs } from './replica-confirmation.ts';
 import { RunClaims } from './run-claims.ts';
@@ -82,7 +82,7 @@ export class RunStore {
     const record = requiredRecord(text);
     if (outcome !== 'forgotten') return { outcome, record };
     const { run_id: runId, pipeline_id: pipelineId } = record;
-    return { outcome, record, job: endedJob(job) ?? { runId, pipelineId, staged: null } };
+    return { outcome, record, job: parseUnverifiedJob(job) ?? { runId, pipelineId, staged: null } };
   }
 
   /**
@@ -128,15 +128,15 @@ export class RunStore {
    * Finds bundles that are past the limits and detaches them, so that no run can use them anymore. Returns
    * the jobs of up to `limit` runs, whose bundles the caller then has to delete.
    */
-  async overkept({ keepMs, maxBundles, maxBytes }: KeepLimits, limit: number): Promise<PublishJob[]> {
+  async overkept({ keepMs, maxBundles, maxBytes }: RetentionLimits, limit: number): Promise<PublishJob[]> {
     const jobs = await this.#link.list('runs/overkept', { keepMs, maxBundles, maxBytes, limit });
-    return jobs.flatMap((job) => endedJob(job) ?? []);
+    return jobs.flatMap((job) => parseUnverifiedJob(job) ?? []);
   }
 
   /** Returns up to `limit` finished runs whose retention period is over. */
   async expired(limit: number): Promise<{ runId: string; job: PublishJob | null }[]> {
     const found = pairsOf(await this.#link.list('runs/expired', { limit }));
-    return found.map(([runId, job]) => ({ runId, job: endedJob(job) }));
+    return found.map(([runId, job]) => ({ runId, job: parseUnverifiedJob(job) }));
   }
 
   async forget(runId: string): Promise<void> {

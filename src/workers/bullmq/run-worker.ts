@@ -5,7 +5,7 @@ import { allSucceeded } from '../../core/publish/results/result.ts';
 import { traceFields } from '../../core/tracing/trace-context.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
-import { isKept, isRerunnable, stagedBytes } from '../queue/kept-bundles.ts';
+import { isBundleRetained, isRerunnable, stagedBytes } from '../queue/kept-bundles.ts';
 import { type RunObserver, waitedSeconds } from '../queue/run-observer.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { afterFailure, nextTryOf, pauseOf, supersededRun } from '../queue/run-retry.ts';
@@ -17,10 +17,10 @@ import {
   returnedRun,
   startedRun,
 } from '../queue/run-transitions.ts';
-import { attempt, type Outcome, ProgressSaver } from './attempt.ts';
+import { runAttempt, type AttemptOutcome, ProgressSaver } from './attempt.ts';
 import type { QueueContext } from './bullmq-options.ts';
-import type { Taken, TakenRun } from './run-claims.ts';
-import { foreignTicket, isRunId, type Ticket } from './tickets.ts';
+import type { ClaimResult, ClaimedRun } from './run-claims.ts';
+import { foreignTicketError, isRunId, type Ticket } from './tickets.ts';
 
 interface RunWorkerOptions extends QueueContext {
   process: JobProcessor;
@@ -59,14 +59,14 @@ export class RunWorker {
    * true if the run went back to the queue because this process is shutting down.
    */
   async run(ticket: Ticket, signal: AbortSignal): Promise<boolean> {
-    const taken = await this.#take(ticket);
+    const taken = await this.#claim(ticket);
     switch (taken.outcome) {
       // The run has ended, but its worker died before it could end the ticket.
       case 'finished':
         await this.#untilAvailable(() => ticket.end(null));
         return false;
       case 'unknown':
-        await this.#setAside(ticket);
+        await this.#rejectTicket(ticket);
         return false;
       // Since we checked, the pipeline was paused or another worker renewed its hold on the run.
       case 'paused':
@@ -78,25 +78,25 @@ export class RunWorker {
         await this.#untilAvailable(() => ticket.postpone(taken));
         return false;
       case 'rejected':
-        if (!(await this.#endAgain(ticket))) await this.#refuse(ticket, taken.record, taken.error);
+        if (!(await this.#repeatEnd(ticket))) await this.#rejectRun(ticket, taken.record, taken.error);
         return false;
       case 'taken':
-        if ((await this.#endAgain(ticket)) || (await this.#supersede(ticket, taken))) return false;
-        return this.#try(ticket, taken, signal);
+        if ((await this.#repeatEnd(ticket)) || (await this.#supersede(ticket, taken))) return false;
+        return this.#runAttempt(ticket, taken, signal);
     }
   }
 
-  #take(ticket: Ticket): Promise<Taken> | Taken {
+  #claim(ticket: Ticket): Promise<ClaimResult> | ClaimResult {
     const { store, clock } = this.#options;
     if (!isRunId(ticket.runId)) return { outcome: 'unknown' };
-    return this.#untilAvailable(() => store.claims.take(ticket, ticket.token, clock.now()));
+    return this.#untilAvailable(() => store.claims.claim(ticket, ticket.token, clock.now()));
   }
 
   /**
    * Ends a run again if this host has already ended it. Returns false if it has not. This only happens if
    * Redis was edited by hand or lost its latest writes.
    */
-  async #endAgain(ticket: Ticket): Promise<boolean> {
+  async #repeatEnd(ticket: Ticket): Promise<boolean> {
     const known = this.#ended.get(ticket.runId);
     if (known === undefined) return false;
     const fields = { run_id: ticket.runId };
@@ -107,17 +107,17 @@ export class RunWorker {
   }
 
   /** Ends a ticket that has no run, because another program either added the ticket or removed the run. */
-  async #setAside(ticket: Ticket): Promise<void> {
+  async #rejectTicket(ticket: Ticket): Promise<void> {
     const { log, observer } = this.#options;
     const { pipelineId } = ticket;
     const fields = { run_id: ticket.runId.slice(0, maxIdCharacters), pipeline_id: pipelineId };
-    log.error({ ...fields, err: foreignTicket() }, 'a job in the queue was rejected');
+    log.error({ ...fields, err: foreignTicketError() }, 'a job in the queue was rejected');
     await this.#untilAvailable(() => ticket.reject());
     observer.rejected({ pipelineId });
   }
 
   /** Ends a run whose job or record cannot be parsed or is not authentic. */
-  async #refuse(ticket: Ticket, record: RunRecord, error: unknown): Promise<void> {
+  async #rejectRun(ticket: Ticket, record: RunRecord, error: unknown): Promise<void> {
     const { log, clock, observer } = this.#options;
     const { runId: run_id, pipelineId } = ticket;
     log.error({ run_id, pipeline_id: pipelineId, err: error }, 'run refused');
@@ -131,10 +131,10 @@ export class RunWorker {
   /**
    * Ends a run if it has been replaced by a newer one since its last attempt. Returns false if it has not.
    */
-  async #supersede(ticket: Ticket, { job, record, isCancelled: isCancelling }: TakenRun): Promise<boolean> {
+  async #supersede(ticket: Ticket, { job, record, isCancelled: isCancelling }: ClaimedRun): Promise<boolean> {
     const { clock, onOutcome } = this.#options;
     if (record.attempt === 1 || isCancelling) return false;
-    const newer = await this.#newerThan(job);
+    const newer = await this.#findNewer(job);
     if (newer === undefined) return false;
     const superseded = supersededRun(record, newer, clock.now());
     onOutcome(job, superseded);
@@ -144,21 +144,21 @@ export class RunWorker {
   }
 
   /** Runs one attempt. Resolves with true if the run was returned to the queue. */
-  async #try(ticket: Ticket, taken: TakenRun, signal: AbortSignal): Promise<boolean> {
+  async #runAttempt(ticket: Ticket, taken: ClaimedRun, signal: AbortSignal): Promise<boolean> {
     const { store, clock, log, observer, process } = this.#options;
-    const { job, takes } = taken;
+    const { job, claimCount } = taken;
     const { runId, pipelineId } = job;
     const save = (record: RunRecord): Promise<boolean> => store.claims.save(ticket.token, record);
     const fields = { run_id: runId, pipeline_id: pipelineId, ...traceFields(job) };
-    log.info({ ...fields, take: takes, attempt: taken.record.attempt }, 'run started');
+    log.info({ ...fields, take: claimCount, attempt: taken.record.attempt }, 'run started');
     const begun = startedRun(taken.record, clock.now());
-    if (takes === 1 && begun.attempt === 1)
+    if (claimCount === 1 && begun.attempt === 1)
       observer.started({ job, pipelineId, waitedSeconds: waitedSeconds(begun) });
     const since = clock.monotonic();
     await this.#untilAvailable(() => save(begun));
     const progress = new ProgressSaver(begun, clock, save);
     const onProgress: ProgressSaver['add'] = (message) => progress.add(message);
-    const outcome = await attempt(taken, { clock, log, process, signal, onProgress });
+    const outcome = await runAttempt(taken, { clock, log, process, signal, onProgress });
     const seconds = (clock.monotonic() - since) / 1000;
     await progress.stop();
     const wasCancelled =
@@ -173,25 +173,25 @@ export class RunWorker {
       await this.#untilAvailable(() => ticket.requeue());
       return true;
     }
-    await this.#conclude(ticket, job, ended, { outcome, seconds, fields });
+    await this.#recordOutcome(ticket, job, ended, { outcome, seconds, fields });
     return false;
   }
 
   /** Checks whether the run was cancelled, since the message may not have arrived yet. */
   async #isCancelled(runId: string): Promise<boolean> {
     const { claims } = this.#options.store;
-    return (await this.#untilAvailable(() => claims.cancelled([runId]))).length > 0;
+    return (await this.#untilAvailable(() => claims.findCancelled([runId]))).length > 0;
   }
 
   /** Records the outcome of an attempt. The run has then either ended, or is waiting for its next attempt. */
-  async #conclude(
+  async #recordOutcome(
     ticket: Ticket,
     job: PublishJob,
     ended: RunRecord,
-    { outcome, seconds, fields }: { outcome: Outcome; seconds: number; fields: object },
+    { outcome, seconds, fields }: { outcome: AttemptOutcome; seconds: number; fields: object },
   ): Promise<void> {
     const { clock, log, observer, onOutcome } = this.#options;
-    const next = await this.#afterTry(job, ended);
+    const next = await this.#nextRecord(job, ended);
     onOutcome(job, next);
     await this.#keepEvents();
     const result = 'result' in outcome ? outcome.result : null;
@@ -211,18 +211,18 @@ export class RunWorker {
   }
 
   /** Returns the run's record after an attempt. It is either final, or queued for the next attempt. */
-  async #afterTry(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
+  async #nextRecord(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
     const { clock, retries } = this.#options;
     if (ended.status !== 'failed') return ended;
     const next = afterFailure(ended, clock.now(), retries(job.pipelineId));
     if (next === ended) return ended;
-    const newer = await this.#newerThan(job);
+    const newer = await this.#findNewer(job);
     return newer === undefined ? next : supersededRun(ended, newer, clock.now());
   }
 
-  #newerThan(job: PublishJob): Promise<string | undefined> {
+  #findNewer(job: PublishJob): Promise<string | undefined> {
     const { store, retries } = this.#options;
-    return this.#untilAvailable(() => store.claims.newerThan(job, retries(job.pipelineId)));
+    return this.#untilAvailable(() => store.claims.findNewer(job, retries(job.pipelineId)));
   }
 
   /** Schedules the run's next attempt. Returns false if it was cancelled or now belongs to another worker. */
@@ -238,7 +238,7 @@ export class RunWorker {
   /** Records the end of a run and ends its ticket. Returns false if another worker has claimed the run. */
   async #end(ticket: Ticket, job: PublishJob, last: RunRecord): Promise<boolean> {
     const record = { ...last, rerunnable: isRerunnable(job, last) };
-    const keeps = isKept(job, record);
+    const keeps = isBundleRetained(job, record);
     if (!(await this.#recordEnd(ticket, record, keeps ? stagedBytes(job) : null))) {
       const fields = { run_id: job.runId };
       this.#options.log.warn(fields, 'another worker has taken this run over; its outcome here is dropped');
@@ -277,12 +277,17 @@ export class RunWorker {
   }
 }
 
-function hasFailed(outcome: Outcome): boolean {
+function hasFailed(outcome: AttemptOutcome): boolean {
   return 'error' in outcome || !allSucceeded(outcome.result.run.pipelines);
 }
 
 /** Returns a run's record after an attempt. */
-function recordAfter(record: RunRecord, outcome: Outcome, isCancelling: boolean, now: Date): RunRecord {
+function recordAfter(
+  record: RunRecord,
+  outcome: AttemptOutcome,
+  isCancelling: boolean,
+  now: Date,
+): RunRecord {
   if (isCancelling) return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, now);
   return 'result' in outcome
     ? finishedRun(record, outcome.result.run, now)

@@ -5,8 +5,8 @@ import type { Log } from '../../core/lib/log.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import type { RedisLink } from './link.ts';
 import { ticketRoot } from './redis-client.ts';
-import { isDamage, plain } from './redis-errors.ts';
-import type { Wait } from './run-claims.ts';
+import { isDamage, safeError } from './redis-errors.ts';
+import type { RetryDelay } from './run-claims.ts';
 
 /** What a ticket contains. Everything else about the run is in the store. */
 interface TicketData {
@@ -43,7 +43,7 @@ export function isRunId(id: string): boolean {
 }
 
 /** Creates the error shown in the log and on dashboards for a ticket without a run. */
-export function foreignTicket(): WaybillError {
+export function foreignTicketError(): WaybillError {
   return new WaybillError('job_rejected', 'waybill has no run for a job in its queue in Redis', {
     hint: 'find out which program put the job there',
   });
@@ -227,14 +227,14 @@ export class TicketQueue {
 
   /** Rewrites the queue's settings, except for the id counter, which our tickets do not use. */
   async #repair(error: Error): Promise<void> {
-    const reason = plain(error).message;
+    const reason = safeError(error).message;
     this.options.log.warn({ pipeline_id: this.pipelineId, reason }, 'repairing a queue in Redis');
     const settings = { concurrency: 1, 'opts.maxLenEvents': keptEvents };
     const { queue } = this;
     await this.#link.redis.multi().hset(queue.toKey('meta'), settings).del(queue.toKey('id')).exec();
   }
 
-  readonly #logError = (error: Error): void => this.options.log.debug({ err: plain(error) }, 'bullmq');
+  readonly #logError = (error: Error): void => this.options.log.debug({ err: safeError(error) }, 'bullmq');
 }
 
 /** A ticket that this process has locked with `token`. No method does anything if the lock is lost. */
@@ -273,7 +273,7 @@ export class Ticket {
     await this.#queue.options.link.ask(async () => {
       if (!isRunId(this.runId)) return this.#queue.drop(this.runId);
       await this.#queue.rewrite(this.runId, this.token);
-      const { code, message } = foreignTicket();
+      const { code, message } = foreignTicketError();
       await unlessLockLost(this.#job.moveToFailed(new Error(`${code}: ${message}`), this.token, false));
     });
   }
@@ -287,7 +287,7 @@ export class Ticket {
    * Keeps workers from picking up the ticket for `pauseMs` milliseconds. With `blocks`, it waits at the head
    * of the queue, ahead of the pipeline's other tickets (see `RunStore.mayTake`).
    */
-  postpone({ pauseMs, blocks }: Wait): Promise<void> {
+  postpone({ pauseMs, blocks }: RetryDelay): Promise<void> {
     if (blocks) return this.requeue();
     const dueAt = this.#queue.options.clock.now().getTime() + pauseMs;
     return this.#settle(() => this.#job.moveToDelayed(dueAt, this.token));

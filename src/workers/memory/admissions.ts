@@ -1,7 +1,7 @@
 import { type Digest, digestOf } from '../../core/lib/digest.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
-import type { NewRun } from '../queue/kept-bundles.ts';
+import type { Rerun } from '../queue/kept-bundles.ts';
 import {
   admissionEnded,
   bundleGone,
@@ -118,7 +118,7 @@ export class Admissions {
   }
 
   /** See `JobQueue.rerun`. */
-  async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
+  async rerun(runId: string, next: Rerun): Promise<AcceptedRun> {
     if (this.#phase !== 'open') throw shuttingDown();
     this.#runs.expire();
     const old = this.#runs.get(runId);

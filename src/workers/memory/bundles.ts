@@ -1,13 +1,19 @@
 import { type Clock, waitAtMost } from '../../core/lib/clock.ts';
-import type { KeptBundles } from '../queue/job-queue.ts';
-import { beyondLimits, isKept, type KeptBundle, stagedBytes, withoutBundle } from '../queue/kept-bundles.ts';
+import type { BundleUsage } from '../queue/job-queue.ts';
+import {
+  selectEvictions,
+  isBundleRetained,
+  type RetainedBundle,
+  stagedBytes,
+  withoutBundle,
+} from '../queue/kept-bundles.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
 import type { Journal, StoredRun } from './journal.ts';
 
 interface BundlesOptions<Run> extends Pick<Required<QueueOptions>, 'clock' | 'log' | 'keep' | 'discard'> {
   journal: Journal;
   /** Called when a finished run's bundle is no longer kept, so that this can be written to the journal. */
-  onGone: (run: Run) => void;
+  onDelete: (run: Run) => void;
 }
 
 /** The time that `close` waits for deletions in progress, in milliseconds. */
@@ -26,7 +32,7 @@ export class Bundles<Run extends StoredRun> {
   /** The total size of the kept bundles, in bytes. */
   #bytes = 0;
   readonly #retention: Retention<Run>;
-  readonly #leaving = new Set<Promise<void>>();
+  readonly #deletions = new Set<Promise<void>>();
 
   constructor(options: BundlesOptions<Run>) {
     const { clock, keep } = options;
@@ -36,22 +42,22 @@ export class Bundles<Run extends StoredRun> {
   }
 
   /** The number and size of the bundles kept for finished runs. */
-  get kept(): KeptBundles {
+  get usage(): BundleUsage {
     return { bundles: this.#kept.size, bytes: this.#bytes };
   }
 
   /**
    * Called when a run has finished. `ageMs` is how long ago that was. Keeps the bundle if the limits allow.
    */
-  ended(run: Run, ageMs = 0): void {
+  retain(run: Run, ageMs = 0): void {
     if (run.bundle !== 'staged') return;
-    if (!isKept(run.job, run.record)) {
+    if (!isBundleRetained(run.job, run.record)) {
       this.#drop(run);
       return;
     }
     this.#put(run);
     this.#retention.keep(run, ageMs);
-    for (const { run: oldest } of beyondLimits(this.#oldestFirst(), this.kept, this.#options.keep))
+    for (const { run: oldest } of selectEvictions(this.#oldestFirst(), this.usage, this.#options.keep))
       this.#dropKept(oldest);
   }
 
@@ -76,7 +82,7 @@ export class Bundles<Run extends StoredRun> {
   }
 
   /** Called when a run is deleted. Deleting its staged files is up to the caller. */
-  forgotten(run: Run): void {
+  forget(run: Run): void {
     this.#take(run);
   }
 
@@ -88,8 +94,8 @@ export class Bundles<Run extends StoredRun> {
   /** Waits up to a few seconds for deletions in progress. Any others are completed at the next startup. */
   async close(): Promise<void> {
     await this.#retention.close();
-    if (this.#leaving.size === 0) return;
-    await waitAtMost(this.#options.clock, closeTimeoutMs, Promise.all(this.#leaving));
+    if (this.#deletions.size === 0) return;
+    await waitAtMost(this.#options.clock, closeTimeoutMs, Promise.all(this.#deletions));
   }
 
   #dropKept(run: Run): void {
@@ -108,19 +114,19 @@ export class Bundles<Run extends StoredRun> {
     return true;
   }
 
-  *#oldestFirst(): Generator<KeptBundle & { run: Run }> {
+  *#oldestFirst(): Generator<RetainedBundle & { run: Run }> {
     for (const [runId, run] of this.#kept) yield { runId, bytes: stagedBytes(run.job), run };
   }
 
   #drop(run: Run): void {
-    const { journal, onGone } = this.#options;
+    const { journal, onDelete } = this.#options;
     run.bundle = 'gone';
-    onGone(run);
+    onDelete(run);
     const settled = journal.settled();
     const leaving: Promise<void> = (
       settled === null ? this.#remove(run) : settled.then(() => this.#remove(run))
-    ).finally(() => this.#leaving.delete(leaving));
-    this.#leaving.add(leaving);
+    ).finally(() => this.#deletions.delete(leaving));
+    this.#deletions.add(leaving);
   }
 
   /** Deletes a run's bundle. Never rejects. */

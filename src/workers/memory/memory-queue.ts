@@ -123,9 +123,9 @@ class QueueOfOneProcess implements MemoryQueue {
     return { reserved: this.#admissions.reserved, queued, running };
   }
 
-  async kept() {
+  async bundleUsage() {
     this.#runs.expire();
-    return this.#runs.bundles.kept;
+    return this.#runs.bundles.usage;
   }
 
   async start(process: JobProcessor, observer?: RunObserver): Promise<void> {

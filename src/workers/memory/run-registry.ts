@@ -1,6 +1,6 @@
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
-import { isRerunnable, jobAgain, type NewRun } from '../queue/kept-bundles.ts';
+import { isRerunnable, rerunJob, type Rerun } from '../queue/kept-bundles.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
 import { RunWaiters } from '../queue/run-changes.ts';
 import type { RunRecord } from '../queue/run-record.ts';
@@ -46,7 +46,7 @@ export class RunRegistry {
     const { clock, retentionMs } = options;
     this.#options = options;
     this.table = new RunTable(clock, options.journal);
-    this.bundles = new Bundles({ ...options, onGone: (run) => this.#notRerunnable(run) });
+    this.bundles = new Bundles({ ...options, onDelete: (run) => this.#notRerunnable(run) });
     this.#finished = new Retention({ clock, retentionMs, onExpire: (run) => this.#forget(run) });
   }
 
@@ -74,7 +74,7 @@ export class RunRegistry {
     for (const run of finished.sort((a, b) => finishedAt(a) - finishedAt(b))) {
       this.table.noteSuccess(run.record);
       this.#finished.keep(run, now - finishedAt(run));
-      this.bundles.ended(run, now - finishedAt(run));
+      this.bundles.retain(run, now - finishedAt(run));
     }
     return runs.filter(({ record }) => record.finished_at === null);
   }
@@ -116,8 +116,8 @@ export class RunRegistry {
    * Queues a new run that repeats `old` and takes over its bundle, if it has one. The journal stores both
    * runs in the same transaction. Returns the same as `accept`.
    */
-  rerun(old: Run, next: NewRun, position: number): { run: Run; accepted: RunRecord } {
-    const job = jobAgain(old.job, next);
+  rerun(old: Run, next: Rerun, position: number): { run: Run; accepted: RunRecord } {
+    const job = rerunJob(old.job, next);
     const takeBack = this.bundles.handOver(old);
     old.rerunAs = next.runId;
     this.#notRerunnable(old);
@@ -213,7 +213,7 @@ export class RunRegistry {
   keep(run: Run): void {
     this.#finished.keep(run);
     this.#waiters.finished(run.job.runId);
-    this.bundles.ended(run);
+    this.bundles.retain(run);
   }
 
   /** Stops deleting runs and ends all waits. Resolves once no call to `onExpire` is in progress. */
@@ -259,7 +259,7 @@ export class RunRegistry {
   /** Deletes an expired run. Never rejects. */
   #forget(run: Run): Promise<void> {
     this.table.remove(run);
-    this.bundles.forgotten(run);
+    this.bundles.forget(run);
     this.#options.onForget(run);
     return this.#clear(run);
   }

@@ -97,7 +97,7 @@ export interface RunReader {
   depth(): Promise<QueueDepth>;
 
   /** Returns the number and total size of the bundles kept for finished runs, across all hosts. */
-  kept(): Promise<KeptBundles>;
+  bundleUsage(): Promise<BundleUsage>;
 }
 
 /** Follows runs as they change. */
@@ -215,7 +215,7 @@ export interface QueueDepth {
 }
 
 /** The staged bundles that are kept so that finished runs can be rerun. They do not count as waiting. */
-export interface KeptBundles {
+export interface BundleUsage {
   bundles: number;
   bytes: number;
 }

@@ -1,5 +1,5 @@
 import type { PublishJob, RunOrigin } from './job.ts';
-import type { KeptBundles } from './job-queue.ts';
+import type { BundleUsage } from './job-queue.ts';
 import type { RunRecord } from './run-record.ts';
 import { isCancelled } from './run-transitions.ts';
 
@@ -9,7 +9,7 @@ import { isCancelled } from './run-transitions.ts';
  * shared by all queues. If there are too many bundles, the oldest are deleted first.
  */
 
-export interface KeepLimits {
+export interface RetentionLimits {
   /**
    * How long a bundle is kept after its run has finished, in milliseconds. It is never kept longer than the
    * record.
@@ -24,19 +24,19 @@ export interface KeepLimits {
 export type BundleState = 'none' | 'staged' | 'gone';
 
 /** The new run that repeats an earlier one. */
-export interface NewRun {
+export interface Rerun {
   runId: string;
   /** The request that asked for the rerun. */
   origin: RunOrigin;
 }
 
-export interface KeptBundle {
+export interface RetainedBundle {
   runId: string;
   bytes: number;
 }
 
 /** Reports whether a finished run's bundle is kept. It is not if the run was cancelled. */
-export function isKept(job: PublishJob, record: RunRecord): boolean {
+export function isBundleRetained(job: PublishJob, record: RunRecord): boolean {
   return job.staged !== null && !isCancelled(record);
 }
 
@@ -50,12 +50,12 @@ export function needsBundle({
   bundle: BundleState;
   record: RunRecord;
 }): boolean {
-  return bundle === 'staged' && (record.finished_at === null || isKept(job, record));
+  return bundle === 'staged' && (record.finished_at === null || isBundleRetained(job, record));
 }
 
 /** Reports whether a finished run can be rerun, provided that it has not been rerun before. */
 export function isRerunnable(job: PublishJob, record: RunRecord): boolean {
-  return job.staged === null || isKept(job, record);
+  return job.staged === null || isBundleRetained(job, record);
 }
 
 /** Returns the size of a job's staged bundle in bytes. Returns 0 if there is none or its size is unknown. */
@@ -67,7 +67,7 @@ export function stagedBytes(job: PublishJob): number {
  * Creates the job of a run that repeats `job`. It has the trace and the token of the request that asked for
  * it.
  */
-export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: NewRun): Job {
+export function rerunJob<Job extends PublishJob>(job: Job, { runId, origin }: Rerun): Job {
   const again = { ...job, runId, rerunOf: job.runId };
   delete again.traceparent;
   delete again.tracestate;
@@ -90,10 +90,10 @@ export function withoutBundle(job: PublishJob): PublishJob {
  * @param kept The kept bundles, oldest first.
  * @param all Their number and total size.
  */
-export function beyondLimits<Kept extends KeptBundle>(
+export function selectEvictions<Kept extends RetainedBundle>(
   kept: Iterable<Kept>,
-  all: KeptBundles,
-  { maxBundles, maxBytes }: Pick<KeepLimits, 'maxBundles' | 'maxBytes'>,
+  all: BundleUsage,
+  { maxBundles, maxBytes }: Pick<RetentionLimits, 'maxBundles' | 'maxBytes'>,
 ): Kept[] {
   const gone: Kept[] = [];
   let { bundles, bytes } = all;

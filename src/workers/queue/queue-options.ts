@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { PublishJob } from './job.ts';
-import type { KeepLimits } from './kept-bundles.ts';
+import type { RetentionLimits } from './kept-bundles.ts';
 import type { RunRecord } from './run-record.ts';
 import { noRetries, type RetriesOf } from './run-retry.ts';
 
@@ -20,7 +20,7 @@ export interface QueueOptions {
   /** How long finished runs are kept, in milliseconds. */
   retentionMs: number;
   /** How long the bundles of finished runs stay staged. Default: as long as their records. */
-  keep?: KeepLimits;
+  keep?: RetentionLimits;
   /** How failed runs are retried. Default: never. */
   retries?: RetriesOf;
   /**

@@ -2,18 +2,18 @@ import t from 'tap';
 import type { ErrorCode } from '../../../src/core/lib/error-codes.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { attempt, type Outcome } from '../../../src/workers/bullmq/attempt.ts';
-import type { TakenRun } from '../../../src/workers/bullmq/run-claims.ts';
+import { runAttempt, type AttemptOutcome } from '../../../src/workers/bullmq/attempt.ts';
+import type { ClaimedRun } from '../../../src/workers/bullmq/run-claims.ts';
 import type { JobResult } from '../../../src/workers/queue/job.ts';
 import { acceptedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { runResult } from '../../contract/queue.ts';
 import { manualClock } from '../manual-clock.ts';
 
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: null };
-const taken = (takes: number): TakenRun => ({
+const taken = (claimCount: number): ClaimedRun => ({
   outcome: 'taken',
   job,
-  takes,
+  claimCount,
   begunAt: null,
   isCancelled: false,
   record: acceptedRun(job, new Date(0)),
@@ -38,8 +38,8 @@ function failedWith(...codes: ErrorCode[]): JobResult {
 function begin(takes: number, results: JobResult[]) {
   const clock = manualClock();
   let attempts = 0;
-  let outcome: Outcome | undefined;
-  const done = attempt(taken(takes), {
+  let outcome: AttemptOutcome | undefined;
+  const done = runAttempt(taken(takes), {
     clock,
     log: silentLog,
     signal: new AbortController().signal,

@@ -267,13 +267,13 @@ t.test('checks for a pause when a run is taken', async (t) => {
   await store.admission.accept(slot, job, queuedRun(acceptedRun(job, now), now), digestOf('{}'), null);
   t.equal(await store.admission.reserve(second, { queueSize: 2, maxWaiting: 1 }), 'pipeline_full');
   await store.pause('maps', null, now);
-  t.match(await store.claims.take({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), {
+  t.match(await store.claims.claim({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), {
     outcome: 'paused',
   });
   t.match(await store.reads.find('maps.1'), { status: 'queued' });
   t.same(await store.reads.depth(), { reserved: 0, queued: 1, running: 0 });
   await store.resume('maps');
-  t.match(await store.claims.take({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), { takes: 1 });
+  t.match(await store.claims.claim({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), { takes: 1 });
   t.same(await store.reads.depth(), { reserved: 0, queued: 0, running: 1 });
 });
 
@@ -325,13 +325,13 @@ t.test('a run is stopped even if the message is lost, or its worker died', async
   await submit(api, 'docs.1');
   const store = new RunStore(link, 5_000);
   t.match(
-    await store.claims.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', new Date()),
+    await store.claims.claim({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', new Date()),
     {
       isCancelled: false,
     },
   );
   t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may stay');
-  t.match(await store.claims.take({ runId: 'docs.1', pipelineId: 'docs' }, 'another', new Date()), {
+  t.match(await store.claims.claim({ runId: 'docs.1', pipelineId: 'docs' }, 'another', new Date()), {
     isCancelled: true,
   });
   await submit(api, 'maps.1');
@@ -361,7 +361,7 @@ t.test('a run of a dead worker that the next worker returns waits like one that 
   await submit(api, 'maps.1');
   const queued = await api.find('maps.1');
   const store = new RunStore(link, 5_000);
-  const taken = await store.claims.take(
+  const taken = await store.claims.claim(
     { runId: 'maps.1', pipelineId: 'maps' },
     'a worker that dies',
     new Date(),
@@ -406,7 +406,7 @@ t.test('gives the next worker of a run its start time, to send missing events', 
   await submit(api, 'maps.1');
   const first = new Date('2026-11-20T02:04:34.123Z');
   const store = new RunStore(link, 5_000);
-  t.match(await store.claims.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', first), {
+  t.match(await store.claims.claim({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', first), {
     begunAt: null,
   });
   const begun = new Map<string, string | undefined>();
@@ -520,7 +520,7 @@ t.test('lets any host rerun a failed run, once, with the archive of the last one
   await api.untilFinished(again, never);
   t.match(await api.find(again), { status: 'succeeded', rerun_of: 'maps.1' });
   t.same(jobs[1], { ...(jobs[0] as object), runId: again, rerunOf: 'maps.1' });
-  t.match(await other.kept(), { bundles: 1 });
+  t.match(await other.bundleUsage(), { bundles: 1 });
   t.same(removed, []);
 });
 

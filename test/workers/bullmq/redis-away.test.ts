@@ -370,9 +370,9 @@ t.test('takes over the run of a dead worker even if some calls keep failing', as
   await submit(one, 'maps.1');
   await first.began;
   await redis.cli('lpush', 'waybill:kept-bytes', 'x');
-  const failing = setInterval(() => void two.kept().catch(() => undefined), 200);
+  const failing = setInterval(() => void two.bundleUsage().catch(() => undefined), 200);
   t.teardown(() => clearInterval(failing));
-  await t.rejects(two.kept(), { code: 'queue_unavailable' });
+  await t.rejects(two.bundleUsage(), { code: 'queue_unavailable' });
   await two.start(second.process);
   t.equal(await second.began, 'maps.1');
   await redis.cli('del', 'waybill:kept-bytes');

@@ -202,7 +202,7 @@ async function problemsOf({ apply }: Damage, prefix: string): Promise<string[]> 
   await call('page', () => queue.list(['maps'], { limit: 10, before: 'maps.2' }), true);
   await call('overview', () => queue.overview(['maps', 'docs']));
   await call('waiting', () => queue.waitingSince(['maps', 'docs']));
-  await call('depth', () => Promise.all([queue.depth(), queue.kept(), queue.pauses()]));
+  await call('depth', () => Promise.all([queue.depth(), queue.bundleUsage(), queue.pauses()]));
   await call('changes', async () => watch.after(await watch.cursor(), { limit: 10, wants: () => true }));
   await call('trigger', () => queue.triggers.last('maps', 'schedule'));
   await call('undelivered', () => Promise.all([events.undelivered.list('n'), events.undelivered.counts()]));

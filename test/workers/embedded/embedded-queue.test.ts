@@ -333,7 +333,7 @@ t.test('runs that failed before a kill can be repeated after it, with the same b
   await daemon.kill();
 
   await daemon.open();
-  t.same(await daemon.queue.kept(), { bundles: 1, bytes: 0 });
+  t.same(await daemon.queue.bundleUsage(), { bundles: 1, bytes: 0 });
   t.match(await daemon.queue.rerun('maps.1', 'maps.2'), { replayed: false, position: 1 });
   await daemon.queue.start(() => never);
   await daemon.kill();
@@ -356,7 +356,7 @@ t.test('runs that failed before a kill can be repeated after it, with the same b
 
   await daemon.open();
   t.match(await daemon.queue.find('maps.2'), { status: 'succeeded', rerun_of: 'maps.1' });
-  t.match(await daemon.queue.kept(), { bundles: 1 });
+  t.match(await daemon.queue.bundleUsage(), { bundles: 1 });
   t.match(await daemon.queue.rerun('maps.1', 'maps.3'), { replayed: true, record: { run_id: 'maps.2' } });
 });
 
@@ -376,9 +376,9 @@ t.test('limits of stored bundles apply at the start to those of an earlier proce
   await daemon.open({ discard, keep });
   t.match(await daemon.queue.find('maps.1'), { rerunnable: false });
   await t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), { code: 'bundle_gone' });
-  t.same(await daemon.queue.kept(), { bundles: 2, bytes: 0 });
+  t.same(await daemon.queue.bundleUsage(), { bundles: 2, bytes: 0 });
   await daemon.clock.advance(8_000);
-  t.same(await daemon.queue.kept(), { bundles: 1, bytes: 0 }, 'ten seconds after its end');
+  t.same(await daemon.queue.bundleUsage(), { bundles: 1, bytes: 0 }, 'ten seconds after its end');
   await daemon.queue.close(0);
   t.same(discarded, ['maps.1', 'maps.2']);
 });
@@ -435,11 +435,11 @@ t.test('a rerun that cannot be stored leaves the bundle with the failed run', as
   ]);
   t.equal(await daemon.queue.find('maps.3'), undefined);
   t.match(await daemon.queue.find('maps.1'), { status: 'failed', rerunnable: true, rerun_of: null });
-  t.match(await daemon.queue.kept(), { bundles: 2 });
+  t.match(await daemon.queue.bundleUsage(), { bundles: 2 });
   isFull = false;
   t.match(await daemon.queue.rerun('maps.1', 'maps.5'), { replayed: false });
   t.match(await daemon.finished('maps.5'), { status: 'succeeded', rerun_of: 'maps.1' });
-  t.match(await daemon.queue.kept(), { bundles: 2 });
+  t.match(await daemon.queue.bundleUsage(), { bundles: 2 });
   await daemon.queue.close(0);
   t.same(discarded, []);
 });

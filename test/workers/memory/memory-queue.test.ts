@@ -79,7 +79,7 @@ t.test('a failed run and its bundle expire, without affecting the rerun', async 
   t.same(expired, ['null', 'null'], 'one bundle belongs to another run, and the other was removed before');
   end();
   await queue.untilFinished('maps.3', new AbortController().signal);
-  t.match(await queue.kept(), { bundles: 1 });
+  t.match(await queue.bundleUsage(), { bundles: 1 });
   await clock.advance(1_500);
   t.same(discarded, ['/staging/maps.2', '/staging/maps.1']);
 });

@@ -2,24 +2,24 @@ import fc from 'fast-check';
 import t from 'tap';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { PublishJob } from '../../../src/workers/queue/job.ts';
-import type { KeptBundles } from '../../../src/workers/queue/job-queue.ts';
+import type { BundleUsage } from '../../../src/workers/queue/job-queue.ts';
 import {
-  beyondLimits,
+  selectEvictions,
   isRerunnable,
-  type KeptBundle,
+  type RetainedBundle,
   needsBundle,
 } from '../../../src/workers/queue/kept-bundles.ts';
 import { cancelled } from '../../../src/workers/queue/refusals.ts';
 import { acceptedRun, failedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 
-const bundles = (...sizes: number[]): KeptBundle[] =>
+const bundles = (...sizes: number[]): RetainedBundle[] =>
   sizes.map((bytes, index) => ({ runId: `maps.${index + 1}`, bytes }));
-const sumOf = (kept: KeptBundle[]): KeptBundles => ({
+const sumOf = (kept: RetainedBundle[]): BundleUsage => ({
   bundles: kept.length,
   bytes: kept.reduce((sum, { bytes }) => sum + bytes, 0),
 });
-const idsBeyond = (kept: KeptBundle[], maxBundles: number, maxBytes: number): string[] =>
-  beyondLimits(kept, sumOf(kept), { maxBundles, maxBytes }).map(({ runId }) => runId);
+const idsBeyond = (kept: RetainedBundle[], maxBundles: number, maxBytes: number): string[] =>
+  selectEvictions(kept, sumOf(kept), { maxBundles, maxBytes }).map(({ runId }) => runId);
 
 t.test('removes the oldest bundles until the others are within the limits', async (t) => {
   t.same(idsBeyond(bundles(1, 1, 1), 3, 3), []);
@@ -33,20 +33,20 @@ t.test('removes the oldest bundles until the others are within the limits', asyn
   );
   t.same(idsBeyond(bundles(0), 0, 100), ['maps.1']);
   t.same(idsBeyond([], 0, 0), []);
-  function* one(): Generator<KeptBundle> {
+  function* one(): Generator<RetainedBundle> {
     yield { runId: 'maps.1', bytes: 5 };
     t.fail('none of a hundred thousand remaining ones is read');
   }
   const limits = { maxBundles: 100_000, maxBytes: 100 };
-  t.same(beyondLimits(one(), { bundles: 100_000, bytes: 100 }, limits), []);
+  t.same(selectEvictions(one(), { bundles: 100_000, bytes: 100 }, limits), []);
 });
 
 t.test('keeps as many of the newest bundles as the limits allow (property)', async (t) => {
   fc.assert(
     fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, maxBytes) => {
       const kept = bundles(...sizes);
-      const gone = beyondLimits(kept, sumOf(kept), { maxBundles: most, maxBytes });
-      const fits = (some: KeptBundle[]): boolean =>
+      const gone = selectEvictions(kept, sumOf(kept), { maxBundles: most, maxBytes });
+      const fits = (some: RetainedBundle[]): boolean =>
         some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= maxBytes;
       const isOldest = gone.every((bundle, index) => bundle === kept[index]);
       return (

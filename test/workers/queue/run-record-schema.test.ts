@@ -6,7 +6,7 @@ import { errorRecord, type Finding, finding, WaybillError } from '../../../src/c
 import { withDestinationFailure } from '../../../src/core/publish/results/action-result.ts';
 import type { Progress, RunResult } from '../../../src/core/publish/results/result.ts';
 import { optionalRecord } from '../../../src/workers/bullmq/run-reads.ts';
-import { jobAgain } from '../../../src/workers/queue/kept-bundles.ts';
+import { rerunJob } from '../../../src/workers/queue/kept-bundles.ts';
 import { noFailedDeliveries, withNote } from '../../../src/workers/queue/run-record.ts';
 import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import {
@@ -199,9 +199,9 @@ t.test(
       bundle_path: 'session-1',
       triggered_by: { kind: 'upload', token_id: 'ci' },
     });
-    const again = jobAgain(job, { runId: 'maps.2', origin: { tokenId: 'operator' } });
+    const again = rerunJob(job, { runId: 'maps.2', origin: { tokenId: 'operator' } });
     t.match(acceptedRun(again, at), { triggered_by: { token_id: 'operator' }, rerun_of: 'maps.1' });
-    t.match(acceptedRun(jobAgain(job, { runId: 'maps.2', origin: {} }), at).triggered_by, { token_id: null });
+    t.match(acceptedRun(rerunJob(job, { runId: 'maps.2', origin: {} }), at).triggered_by, { token_id: null });
   },
 );
 

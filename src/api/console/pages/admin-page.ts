@@ -56,7 +56,7 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       hasRunning: queues.some(({ running }) => running !== null),
       hasWaiting: queues.some(({ since }) => since !== null),
       depth: await queue.depth(),
-      kept: plural((await queue.kept()).bundles, 'bundle'),
+      kept: plural((await queue.bundleUsage()).bundles, 'bundle'),
     },
   });
 }
