@@ -44,7 +44,7 @@ import { type HealthCheck, queueCheck, stagingChecks } from '../../src/workers/c
 import { memoryQueue } from '../../src/workers/memory/memory-queue.ts';
 import { endedSessionsBook } from '../../src/workers/queue/ended-sessions.ts';
 import { cancelled } from '../../src/workers/queue/refusals.ts';
-import type { RetriesOf } from '../../src/workers/queue/run-retry.ts';
+import type { RetrySettingsOf } from '../../src/workers/queue/run-retry.ts';
 import { contentBounds } from '../../src/workers/staging/content-bounds.ts';
 import { openContentStore } from '../../src/workers/staging/content-store.ts';
 import { type PartialSettings, PartialUploads } from '../../src/workers/staging/partial-uploads.ts';
@@ -108,7 +108,7 @@ export interface ApiSettings {
   /** The maximum for each pipeline. */
   maxWaiting?: number;
   /** How failed runs are retried. Default: not at all. */
-  retries?: RetriesOf;
+  retries?: RetrySettingsOf;
   /** Destinations of each pipeline, for the names of generated outputs. Default: none. */
   destinations?: UploadPipeline['destinations'];
   /** Whether there is space for an upload. Default: yes. */

@@ -18,7 +18,7 @@ import {
   maxFailedDeliveries,
   type RunRecord,
 } from '../../src/workers/queue/run-record.ts';
-import type { RetriesOf } from '../../src/workers/queue/run-retry.ts';
+import type { RetrySettingsOf } from '../../src/workers/queue/run-retry.ts';
 import { retryContract } from './retries.ts';
 import { triggerContract } from './triggers.ts';
 
@@ -31,7 +31,7 @@ export interface QueueSettings {
   discard: (job: PublishJob) => Promise<void>;
   keep: RetentionLimits;
   /** By default, failed runs are not retried. */
-  retries?: RetriesOf;
+  retries?: RetrySettingsOf;
 }
 
 /** An implementation provides a new queue, and a way to advance time for it. */

@@ -19,7 +19,7 @@ const late = { baseMs: hour, capMs: hour, random: () => 0.5 };
 const soon = { baseMs: 20, capMs: 20, random: () => 0.5 };
 
 const settingsOf = (pauses: typeof soon, more: Partial<RetrySettings> = {}): Partial<QueueSettings> => ({
-  retries: () => ({ forMs: hour, whileRetrying: 'pass', hasOnePlace: false, pauses, ...more }),
+  retries: () => ({ forMs: hour, whileRetrying: 'pass', hasSingleTarget: false, pauses, ...more }),
 });
 
 /** The part of the `JobQueue` contract for retried runs. */
@@ -169,7 +169,7 @@ export function retryContract(t: Test, start: Start): void {
   );
 
   t.test('an upload to another path replaces a run only if the destination path is fixed', async (t) => {
-    const { queue, elapse } = await start(t, settingsOf(late, { hasOnePlace: true }));
+    const { queue, elapse } = await start(t, settingsOf(late, { hasSingleTarget: true }));
     await queue.start(scripted({ 'maps.1': ['storage_transient'] }).process);
     await submit(queue, 'maps.1', 'session-1');
     await untilRetrying(queue, elapse, 'maps.1');

@@ -19,7 +19,7 @@ import {
 import type { OpenedDisk } from '../../workers/disk/open-disk.ts';
 import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import type { EventStore } from '../../workers/queue/run-events.ts';
-import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/run-record.ts';
+import { outcomeNote, postponedNote } from '../../workers/queue/run-record.ts';
 import { logWarnings, type ProgramContext, type ReadConfig } from './bootstrap.ts';
 
 /*
@@ -112,7 +112,7 @@ async function openNotifier(
   { events, tracing, metrics }: Pick<Reporting, 'events' | 'tracing'> & { metrics: ProcessMetrics | null },
 ): Promise<ProgramNotifier> {
   const stopping = new AbortController();
-  const note = (noted: ReturnType<typeof noteOfOutcome>): void => {
+  const note = (noted: ReturnType<typeof outcomeNote>): void => {
     if (noted !== null) events.note(noted.runId, noted.note);
   };
   const { notifiers, warnings } = await openNotifiers(config.notifiers, { clock, log, secrets });
@@ -126,10 +126,10 @@ async function openNotifier(
     undelivered: events.undelivered,
     onOutcome: (outcome) => {
       logOutcome(outcome, log);
-      note(noteOfOutcome(outcome, clock.now()));
+      note(outcomeNote(outcome, clock.now()));
       metrics?.recordDelivery(outcome);
     },
-    onPostponed: (postponed: Postponed) => note(noteOfPostponed(postponed, clock.now())),
+    onPostponed: (postponed: Postponed) => note(postponedNote(postponed, clock.now())),
   });
   logWarnings(log, warnings);
   return {

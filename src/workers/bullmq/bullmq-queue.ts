@@ -3,9 +3,9 @@ import type { RunOrigin } from '../queue/job.ts';
 import type { AdmissionRequest, Cancellation, JobProcessor, JobQueue, RunQuery } from '../queue/job-queue.ts';
 import { isRerunnable } from '../queue/kept-bundles.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
-import { type RunObserver, unobserved } from '../queue/run-observer.ts';
+import { type RunObserver, noRunObserver } from '../queue/run-observer.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
-import { dueRun, supersededRun } from '../queue/run-retry.ts';
+import { makeRetryDue, supersededRun } from '../queue/run-retry.ts';
 import { cancelledRun, isCancelled } from '../queue/run-transitions.ts';
 import { Admissions } from './admission.ts';
 import { FinishPoll, RunFeed } from './bullmq-feed.ts';
@@ -43,7 +43,7 @@ export class BullmqQueue implements JobQueue {
   readonly #housekeeping: Housekeeping;
   /** The channel used to wake up the dispatchers on all hosts. */
   readonly #channel: string;
-  #observer = unobserved;
+  #observer = noRunObserver;
   #dispatcher: Dispatcher | undefined;
   #closed: Promise<{ unfinished: string[] }> | undefined;
 
@@ -143,7 +143,7 @@ export class BullmqQueue implements JobQueue {
   async retryNow(runId: string): Promise<RunRecord> {
     const { store, clock, pipelines } = this.#context;
     const found = await store.reads.find(runId);
-    const done = found === undefined ? null : await store.retryNow(dueRun(found, clock.now()));
+    const done = found === undefined ? null : await store.retryNow(makeRetryDue(found, clock.now()));
     if (done === null) throw runUnknown();
     const { outcome, record } = done;
     if (outcome === 'finished') throw nothingToRetry(record.status);
@@ -154,7 +154,7 @@ export class BullmqQueue implements JobQueue {
     return record;
   }
 
-  async start(process: JobProcessor, observer: RunObserver = unobserved): Promise<void> {
+  async start(process: JobProcessor, observer: RunObserver = noRunObserver): Promise<void> {
     const { link, pipelines } = this.#context;
     this.#observer = observer;
     const worker = new RunWorker({ ...this.#context, process, observer });

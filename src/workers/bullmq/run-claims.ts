@@ -3,7 +3,7 @@ import type { PublishJob } from '../queue/job.ts';
 import { stagedBytes } from '../queue/kept-bundles.ts';
 import { maxEndTimes } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { hasSamePlace, type RetrySettings } from '../queue/run-retry.ts';
+import { hasSameTarget, type RetrySettings } from '../queue/run-retry.ts';
 import { acceptedRun } from '../queue/run-transitions.ts';
 import { type JobSeal, unreadableError } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
@@ -162,7 +162,7 @@ export class RunClaims {
   async findNewer(job: PublishJob, settings: RetrySettings): Promise<string | undefined> {
     const found = await this.#link.list('runs/newer', { runId: job.runId, limit: maxNewer });
     const newer = found.flatMap((text) => this.#openIfAuthentic(text));
-    return newer.find((other) => hasSamePlace(job, other, settings))?.runId;
+    return newer.find((other) => hasSameTarget(job, other, settings))?.runId;
   }
 
   /**

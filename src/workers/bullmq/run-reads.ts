@@ -3,7 +3,7 @@ import { isRecord } from '../../core/lib/json-document.ts';
 import type { BundleUsage, LastSuccess, PipelineOverview, QueueDepth, RunQuery } from '../queue/job-queue.ts';
 import { pageGone, type QueueLoad } from '../queue/refusals.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
-import { type EarlierRecord, type RunRecord, withAddedFields } from '../queue/run-record.ts';
+import { type LegacyRunRecord, type RunRecord, upgradeRecord } from '../queue/run-record.ts';
 import { unreadableError } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import { pairsOf } from './scripts.ts';
@@ -134,7 +134,7 @@ export class RunReads {
 /** Parses a record. Returns null if the run has expired, or if another program has overwritten the record. */
 export function optionalRecord(text: string): RunRecord | null {
   const value = jsonOf(text);
-  return isRunRecord(value) ? withAddedFields(value as EarlierRecord) : null;
+  return isRunRecord(value) ? upgradeRecord(value as LegacyRunRecord) : null;
 }
 
 /** Parses a record. Throws a `job_rejected` error if another program has overwritten it. */

@@ -8,7 +8,7 @@ import type { JobProcessor } from '../queue/job-queue.ts';
 import { isBundleRetained, isRerunnable, stagedBytes } from '../queue/kept-bundles.ts';
 import { type RunObserver, waitedSeconds } from '../queue/run-observer.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { afterFailure, nextTryOf, pauseOf, supersededRun } from '../queue/run-retry.ts';
+import { retryOrFail, retryLogFields, retryDelayMs, supersededRun } from '../queue/run-retry.ts';
 import {
   cancelledRun,
   failedRun,
@@ -197,7 +197,7 @@ export class RunWorker {
     const result = 'result' in outcome ? outcome.result : null;
     if (next.status === 'queued' && (await this.#postpone(ticket, next))) {
       observer.retried({ job, record: next, seconds, result });
-      log.warn({ ...fields, ...nextTryOf(next) }, 'run failed; it will be retried');
+      log.warn({ ...fields, ...retryLogFields(next) }, 'run failed; it will be retried');
       return;
     }
     const last = next.status === 'queued' ? cancelledRun(ended, null, clock.now()) : next;
@@ -214,7 +214,7 @@ export class RunWorker {
   async #nextRecord(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
     const { clock, retries } = this.#options;
     if (ended.status !== 'failed') return ended;
-    const next = afterFailure(ended, clock.now(), retries(job.pipelineId));
+    const next = retryOrFail(ended, clock.now(), retries(job.pipelineId));
     if (next === ended) return ended;
     const newer = await this.#findNewer(job);
     return newer === undefined ? next : supersededRun(ended, newer, clock.now());
@@ -229,7 +229,7 @@ export class RunWorker {
   async #postpone(ticket: Ticket, next: RunRecord): Promise<boolean> {
     const { store, clock, retries } = this.#options;
     const blocks = retries(next.pipeline_id).whileRetrying === 'wait';
-    const wait = { pauseMs: pauseOf(next, clock.now()), blocks };
+    const wait = { pauseMs: retryDelayMs(next, clock.now()), blocks };
     const outcome = await this.#untilAvailable(() => store.claims.retry(ticket.token, next, wait));
     if (outcome === 'ok') await this.#untilAvailable(() => ticket.postpone(wait));
     return outcome === 'ok';

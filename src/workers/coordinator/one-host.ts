@@ -41,7 +41,7 @@ export function oneHost(
     journal,
     onExpire: discard,
     discard,
-    onGivenUp: (job, error) =>
+    onAbandoned: (job, error) =>
       notify(runFailure(job.pipelineId, job.runId, errorRecord(error)), traceOf(job)),
   });
   return {
@@ -60,7 +60,7 @@ export function oneHost(
     close: async () => {
       await sweepUploadDirectories(
         directory,
-        journal.outlives ? stagedOf(queue.jobs(), directory) : undefined,
+        journal.isDurable ? stagedOf(queue.jobs(), directory) : undefined,
       );
     },
   };

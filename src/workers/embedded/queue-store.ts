@@ -174,32 +174,32 @@ function journalOn(
   }
   const value = (key: string, run: StoredRun) => (): string => framed(key, storedRunText(run, staging));
   return {
-    outlives: true,
+    isDurable: true,
     runs,
     pauses: new Map(leftOf<Pause>(values, pausePrefix)),
     triggers: leftOf<StoredTrigger>(values, triggerPrefix).map(([, trigger]) => trigger),
-    triggered(pipelineId, trigger) {
+    saveTrigger(pipelineId, trigger) {
       const kept: StoredTrigger = { pipelineId, trigger };
       setJson(writes, `${triggerPrefix}${trigger.kind}/${pipelineId}`, kept);
     },
-    paused: (pipelineId, pause) => setJson(writes, pausePrefix + pipelineId, pause),
-    accepted(run) {
+    savePause: (pipelineId, pause) => setJson(writes, pausePrefix + pipelineId, pause),
+    saveAccepted(run) {
       const key = newKey('run');
       keys.set(run.job.runId, key);
       // A rerun reuses the bundle of the earlier run, which is already on disk.
       const directory = run.job.rerunOf === undefined ? run.job.staged : null;
       return writes.add({ key, value: value(key, run), directory });
     },
-    changed(run) {
+    saveChange(run) {
       const key = keys.get(run.job.runId);
       if (key !== undefined) writes.set(key, value(key, run));
     },
-    forgotten({ job: { runId } }) {
+    deleteRun({ job: { runId } }) {
       const key = keys.get(runId);
       if (key !== undefined) writes.set(key, null);
       keys.delete(runId);
     },
-    settled: () => writes.settled(),
+    flushed: () => writes.settled(),
   };
 }
 

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { StoredRun } from '../memory/journal.ts';
-import { type EarlierRecord, withAddedFields } from '../queue/run-record.ts';
+import { type LegacyRunRecord, upgradeRecord } from '../queue/run-record.ts';
 
 /*
  * The format of runs in the file. The path of the staged bundle is relative to the staging directory, which
@@ -16,8 +16,8 @@ export function storedRunText(run: StoredRun, staging: string): string {
 
 type AddedRunField = 'bundle' | 'rerunAs';
 /** A run written by an earlier version. Newer fields may be missing. */
-type EarlierRun = Omit<StoredRun, AddedRunField | 'record' | 'reported'> &
-  Partial<Pick<StoredRun, AddedRunField>> & { record: EarlierRecord; told: string[] };
+type LegacyStoredRun = Omit<StoredRun, AddedRunField | 'record' | 'reported'> &
+  Partial<Pick<StoredRun, AddedRunField>> & { record: LegacyRunRecord; told: string[] };
 
 /**
  * Parses a run. The path of its staged bundle remains relative. Returns undefined if the text is not a run.
@@ -25,9 +25,9 @@ type EarlierRun = Omit<StoredRun, AddedRunField | 'record' | 'reported'> &
 export function parseStoredRun(text: string): StoredRun | undefined {
   // The checksum has already confirmed that waybill wrote exactly this text.
   if (!text.startsWith('{"job":')) return undefined;
-  const { told: reported, ...kept } = JSON.parse(text) as EarlierRun;
+  const { told: reported, ...kept } = JSON.parse(text) as LegacyStoredRun;
   const bundle = kept.job.staged === null ? 'none' : 'staged';
-  return { rerunAs: null, bundle, ...kept, reported, record: withAddedFields(kept.record) };
+  return { rerunAs: null, bundle, ...kept, reported, record: upgradeRecord(kept.record) };
 }
 
 export function withStagedIn(run: StoredRun, staging: string): StoredRun {

@@ -122,7 +122,7 @@ export class Bundles<Run extends StoredRun> {
     const { journal, onDelete } = this.#options;
     run.bundle = 'gone';
     onDelete(run);
-    const settled = journal.settled();
+    const settled = journal.flushed();
     const leaving: Promise<void> = (
       settled === null ? this.#remove(run) : settled.then(() => this.#remove(run))
     ).finally(() => this.#deletions.delete(leaving));

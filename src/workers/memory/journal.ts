@@ -37,7 +37,7 @@ export interface StoredRun {
  */
 export interface Journal {
   /** True if unfinished runs will be continued by the next process. */
-  readonly outlives: boolean;
+  readonly isDurable: boolean;
   /** The runs stored by earlier processes, in the order in which they were accepted. */
   readonly runs: readonly StoredRun[];
   /** The pipelines that were paused when the previous process ended. */
@@ -47,37 +47,37 @@ export interface Journal {
    * `queue_unavailable`, in which case the run is not accepted. Calls to `changed` during the same turn are
    * written in the same transaction. Returns null if this journal does not store anything.
    */
-  accepted(run: StoredRun): Promise<void> | null;
+  saveAccepted(run: StoredRun): Promise<void> | null;
   /**
    * Called when a run starts, finishes, goes back to the queue, is rerun, reports an event, or loses its
    * bundle.
    */
-  changed(run: StoredRun): void;
+  saveChange(run: StoredRun): void;
   /** Called when the run's retention period is over, or when it ended up not being accepted. */
-  forgotten(run: StoredRun): void;
+  deleteRun(run: StoredRun): void;
   /**
    * Resolves once everything up to this point has been written to disk. Never rejects. Returns null if this
    * journal does not store anything.
    */
-  settled(): Promise<void> | null;
+  flushed(): Promise<void> | null;
   /** The last trigger of each kind and pipeline, as decided by earlier processes. */
   readonly triggers: readonly { pipelineId: string; trigger: Trigger }[];
   /** Stores a trigger as the last one of its kind. */
-  triggered(pipelineId: string, trigger: Trigger): void;
+  saveTrigger(pipelineId: string, trigger: Trigger): void;
   /** Stores that a pipeline was paused, or that it was resumed if `pause` is null. */
-  paused(pipelineId: string, pause: Pause | null): void;
+  savePause(pipelineId: string, pause: Pause | null): void;
 }
 
 /** The journal of a queue that does not survive a restart. It stores nothing. */
 export const noJournal: Journal = {
-  outlives: false,
+  isDurable: false,
   runs: [],
   pauses: new Map(),
   triggers: [],
-  accepted: () => null,
-  changed: () => undefined,
-  forgotten: () => undefined,
-  settled: () => null,
-  triggered: () => undefined,
-  paused: () => undefined,
+  saveAccepted: () => null,
+  saveChange: () => undefined,
+  deleteRun: () => undefined,
+  flushed: () => null,
+  saveTrigger: () => undefined,
+  savePause: () => undefined,
 };

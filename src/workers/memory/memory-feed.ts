@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { formatCursor, parseCursor, RunChanges, type RunWatch } from '../queue/run-changes.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { isStep } from '../queue/run-transitions.ts';
+import { isStageChange } from '../queue/run-transitions.ts';
 
 /** The minimum time between two progress reports within the same stage. */
 const pauseMs = 200;
@@ -13,7 +13,7 @@ export class RunFeed {
   readonly #changes = new RunChanges({ epoch: randomBytes(6).toString('hex'), revision: 0 });
   readonly #watchers = new Set<() => void>();
   /** The latest records whose progress has not been reported yet, by run id. */
-  readonly #late = new Map<string, RunRecord>();
+  readonly #delayed = new Map<string, RunRecord>();
   #timer: Timer | undefined;
 
   constructor(clock: Clock) {
@@ -24,17 +24,17 @@ export class RunFeed {
    * Reports a changed record. If nothing but its progress has changed since `before`, there may be a short
    * delay.
    */
-  changed(record: RunRecord, before: RunRecord | null = null): void {
-    if (before === null || isStep(before, record)) {
-      this.#late.delete(record.run_id);
+  publish(record: RunRecord, before: RunRecord | null = null): void {
+    if (before === null || isStageChange(before, record)) {
+      this.#delayed.delete(record.run_id);
       if (this.#changes.add(record)) this.#notify();
       return;
     }
-    this.#late.set(record.run_id, record);
-    this.#timer ??= this.#clock.timeout(pauseMs, () => this.#reportLate(), { unref: true });
+    this.#delayed.set(record.run_id, record);
+    this.#timer ??= this.#clock.timeout(pauseMs, () => this.#publishDelayed(), { unref: true });
   }
 
-  forgotten(runId: string): void {
+  remove(runId: string): void {
     this.#changes.forget(runId);
   }
 
@@ -59,10 +59,10 @@ export class RunFeed {
     this.#watchers.clear();
   }
 
-  #reportLate(): void {
+  #publishDelayed(): void {
     this.#timer = undefined;
-    const late = [...this.#late.values()];
-    this.#late.clear();
+    const late = [...this.#delayed.values()];
+    this.#delayed.clear();
     for (const record of late) this.#changes.add(record);
     if (late.length > 0) this.#notify();
   }

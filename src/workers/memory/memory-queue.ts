@@ -20,7 +20,7 @@ import { isCancelled } from '../queue/run-transitions.ts';
 import type { Triggers } from '../queue/trigger.ts';
 import { Admissions } from './admissions.ts';
 import { type Journal, noJournal } from './journal.ts';
-import { triggersOf } from './memory-triggers.ts';
+import { memoryTriggers } from './memory-triggers.ts';
 import { RunRegistry } from './run-registry.ts';
 import { RunScheduler } from './run-scheduler.ts';
 import { Keys, Slots } from './slots.ts';
@@ -29,7 +29,7 @@ export interface MemoryQueueOptions extends QueueOptions {
   /** Stores every change to a run. By default, nothing is stored. */
   journal?: Journal;
   /** Called when a run from the journal fails because too many processes died while executing it. */
-  onGivenUp?: (job: PublishJob, error: WaybillError) => void;
+  onAbandoned?: (job: PublishJob, error: WaybillError) => void;
 }
 
 export interface MemoryQueue extends JobQueue {
@@ -46,14 +46,14 @@ export interface MemoryQueue extends JobQueue {
 
 /** Creates a queue for a single process. After a restart, only what is in the journal is left. */
 export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
-  return new QueueOfOneProcess(options);
+  return new InProcessQueue(options);
 }
 
 /**
  * A queue for a single process. It puts together `Admissions` (slots and keys), the registry of runs, and the
  * `RunScheduler`. Runs of a paused pipeline do not start, and closing the queue does not wait for them.
  */
-class QueueOfOneProcess implements MemoryQueue {
+class InProcessQueue implements MemoryQueue {
   readonly triggers: Triggers;
   readonly #options: Required<MemoryQueueOptions>;
   readonly #runs: RunRegistry;
@@ -81,9 +81,9 @@ class QueueOfOneProcess implements MemoryQueue {
     for (const { key, job } of context.journal.runs)
       if (key !== null) keys.use(key.scope, job.runId, key.contentDigest);
     for (const run of runs.restore()) scheduler.add(run);
-    this.triggers = triggersOf({
+    this.triggers = memoryTriggers({
       journal: context.journal,
-      stateOf: (id) => ({ ...scheduler.of(id), isPaused: scheduler.pauses.has(id) }),
+      loadOf: (id) => ({ ...scheduler.countsOf(id), isPaused: scheduler.pauses.has(id) }),
       start: (job) => this.#admissions.startTriggered(job),
     });
   }
@@ -111,7 +111,7 @@ class QueueOfOneProcess implements MemoryQueue {
 
   async overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]> {
     this.#runs.expire();
-    return pipelineIds.map((id) => ({ ...this.#scheduler.of(id), ...this.#runs.table.newestOf(id) }));
+    return pipelineIds.map((id) => ({ ...this.#scheduler.countsOf(id), ...this.#runs.table.newestOf(id) }));
   }
 
   async waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]> {
@@ -192,8 +192,8 @@ class QueueOfOneProcess implements MemoryQueue {
   async #shutDown(timeoutMs: number): Promise<{ unfinished: string[] }> {
     const { clock, journal } = this.#options;
     this.#admissions.drain();
-    if (journal.outlives) this.#scheduler.hold();
-    else this.#scheduler.endRetries();
+    if (journal.isDurable) this.#scheduler.stopStarting();
+    else this.#scheduler.stopRetries();
     if (!this.#isIdle()) {
       const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
       await waitAtMost(clock, timeoutMs, idle);

@@ -1,12 +1,18 @@
 import type { Trigger } from '../queue/job.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { isKnown, outcomeOf, type TriggeredJob, type TriggerOf, type Triggers } from '../queue/trigger.ts';
+import {
+  isAlreadyDecided,
+  triggerOutcome,
+  type TriggeredJob,
+  type TriggerOf,
+  type Triggers,
+} from '../queue/trigger.ts';
 import type { Journal } from './journal.ts';
 
-export interface TriggersOptions {
+export interface MemoryTriggersOptions {
   journal: Journal;
   /** Returns how busy a pipeline is. */
-  stateOf: (pipelineId: string) => {
+  loadOf: (pipelineId: string) => {
     waiting: number;
     retrying: number;
     running: string | null;
@@ -21,8 +27,8 @@ export interface TriggersOptions {
  * out of sync. All other decisions are written in the background. If one of them gets lost, it is simply made
  * again, with the same result.
  */
-export function triggersOf({ journal, stateOf, start }: TriggersOptions): Triggers {
-  const lasts = lastOnes(journal);
+export function memoryTriggers({ journal, loadOf, start }: MemoryTriggersOptions): Triggers {
+  const lasts = lastTriggers(journal);
   return {
     last: async (pipelineId, kind) =>
       (lasts.get(keyOf(pipelineId, kind)) ?? null) as TriggerOf<typeof kind> | null,
@@ -30,16 +36,16 @@ export function triggersOf({ journal, stateOf, start }: TriggersOptions): Trigge
       const { pipelineId, trigger } = job;
       const key = keyOf(pipelineId, trigger.kind);
       const previous = lasts.get(key) ?? null;
-      if (isKnown(previous, trigger, latest)) return { outcome: 'known' };
-      const outcome = passes ? 'passed' : outcomeOf(trigger, stateOf(pipelineId));
+      if (isAlreadyDecided(previous, trigger, latest)) return { outcome: 'known' };
+      const outcome = passes ? 'passed' : triggerOutcome(trigger, loadOf(pipelineId));
       lasts.set(key, trigger);
       if (outcome !== 'started') {
-        journal.triggered(pipelineId, trigger);
+        journal.saveTrigger(pipelineId, trigger);
         return { outcome, previous };
       }
       try {
         const record = await start(job);
-        journal.triggered(pipelineId, trigger);
+        journal.saveTrigger(pipelineId, trigger);
         return { outcome, record, previous };
       } catch (error) {
         if (lasts.get(key) === trigger) {
@@ -53,14 +59,14 @@ export function triggersOf({ journal, stateOf, start }: TriggersOptions): Trigge
 }
 
 /** Returns the last trigger of each kind and pipeline. Some ticks are only stored as part of their runs. */
-function lastOnes({ triggers, runs }: Journal): Map<string, Trigger> {
+function lastTriggers({ triggers, runs }: Journal): Map<string, Trigger> {
   const lasts = new Map(
     triggers.map(({ pipelineId, trigger }) => [keyOf(pipelineId, trigger.kind), trigger]),
   );
   for (const { job } of runs) {
     if (job.staged !== null || job.trigger?.kind !== 'schedule') continue;
     const key = keyOf(job.pipelineId, 'schedule');
-    if (!isKnown(lasts.get(key) ?? null, job.trigger)) lasts.set(key, job.trigger);
+    if (!isAlreadyDecided(lasts.get(key) ?? null, job.trigger)) lasts.set(key, job.trigger);
   }
   return lasts;
 }

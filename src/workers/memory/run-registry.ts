@@ -4,7 +4,7 @@ import { isRerunnable, rerunJob, type Rerun } from '../queue/kept-bundles.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
 import { RunWaiters } from '../queue/run-changes.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { afterFailure, dueRun, hasSamePlace, supersededRun } from '../queue/run-retry.ts';
+import { retryOrFail, makeRetryDue, hasSameTarget, supersededRun } from '../queue/run-retry.ts';
 import {
   acceptedRun,
   cancelledRun,
@@ -26,7 +26,7 @@ export interface RunRegistryOptions extends Required<QueueOptions> {
   /** Called once when a finished run is deleted, before `onExpire`. */
   onForget: (run: Run) => void;
   /** Called when a run fails because too many processes died while executing it. */
-  onGivenUp: (job: PublishJob, error: WaybillError) => void;
+  onAbandoned: (job: PublishJob, error: WaybillError) => void;
 }
 
 /**
@@ -55,7 +55,7 @@ export class RunRegistry {
    * progress goes back to waiting, or fails if too many processes have already died while executing it.
    */
   restore(): Run[] {
-    const { clock, journal, onGivenUp } = this.#options;
+    const { clock, journal, onAbandoned } = this.#options;
     const runs = journal.runs.map((kept): Run => ({ ...kept, ...fresh }));
     const now = clock.now().getTime();
     for (const run of runs) {
@@ -67,7 +67,7 @@ export class RunRegistry {
       const error = tooManyCrashes(run.begun, now - Date.parse(run.begunAt));
       if (error === null) continue;
       this.fail(run, error);
-      onGivenUp(run.job, error);
+      onAbandoned(run.job, error);
     }
     const finishedAt = (run: Run): number => Date.parse(run.record.finished_at ?? '');
     const finished = runs.filter(({ record }) => record.finished_at !== null);
@@ -107,8 +107,8 @@ export class RunRegistry {
     const kept: StoredRun = { ...waits, rerunAs: null, begun: 0, begunAt: null, reported: [] };
     const run: Run = { ...kept, ...fresh };
     this.table.add(run);
-    this.table.feed.changed(run.record);
-    run.kept = journal.accepted(run);
+    this.table.feed.publish(run.record);
+    run.kept = journal.saveAccepted(run);
     return { run, accepted };
   }
 
@@ -151,17 +151,17 @@ export class RunRegistry {
   progress(run: Run, progress: JobProgress): void {
     const before = run.record;
     run.record = progressedRun(before, progress, this.#options.clock.now());
-    this.table.feed.changed(run.record, before);
+    this.table.feed.publish(run.record, before);
   }
 
   /** Records the worker's result. Unless the run is retried, call `keep` afterwards to notify waiters. */
   finish(run: Run, result: JobResult): void {
-    this.#tried(run, finishedRun(run.record, result.run, this.#options.clock.now()));
+    this.#recordAttempt(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
   /** Records that the worker crashed. Unless the run is retried, call `keep` afterwards to notify waiters. */
-  broke(run: Run, error: unknown): void {
-    this.#tried(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
+  crash(run: Run, error: unknown): void {
+    this.#recordAttempt(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
   /** Fails a run that never started. Call `keep` to notify waiters. */
@@ -179,7 +179,7 @@ export class RunRegistry {
 
   /** Makes the next attempt of a waiting run due now. */
   makeDue(run: Run): void {
-    this.table.change(run, dueRun(run.record, this.#options.clock.now()));
+    this.table.change(run, makeRetryDue(run.record, this.#options.clock.now()));
   }
 
   /** Ends a run that is waiting for its next attempt, because a newer run publishes to the same place. */
@@ -190,16 +190,16 @@ export class RunRegistry {
   }
 
   /** Returns the newest later run that publishes to the same place, or undefined if there is not one. */
-  newerOf(run: Run): Run | undefined {
+  findNewer(run: Run): Run | undefined {
     const settings = this.#options.retries(run.job.pipelineId);
     return this.table.newestAfter(
       run,
-      (newer) => newer.kept === null && hasSamePlace(run.job, newer.job, settings),
+      (newer) => newer.kept === null && hasSameTarget(run.job, newer.job, settings),
     );
   }
 
   /** From now on, failed runs are not retried. */
-  endRetries(): void {
+  stopRetries(): void {
     this.#hasRetries = false;
   }
 
@@ -210,7 +210,7 @@ export class RunRegistry {
   }
 
   /** Starts the retention period of a finished run, and deletes its bundle unless the run can be rerun. */
-  keep(run: Run): void {
+  retain(run: Run): void {
     this.#finished.keep(run);
     this.#waiters.finished(run.job.runId);
     this.bundles.retain(run);
@@ -224,7 +224,7 @@ export class RunRegistry {
   }
 
   /** Records how an attempt ended. */
-  #tried(run: Run, ended: RunRecord): void {
+  #recordAttempt(run: Run, ended: RunRecord): void {
     if (run.isInterrupted) {
       this.#end(run, ended);
       return;
@@ -242,8 +242,8 @@ export class RunRegistry {
   #afterFailure(run: Run, failed: RunRecord): RunRecord {
     const { clock, retries } = this.#options;
     const now = clock.now();
-    const next = afterFailure(failed, now, retries(run.job.pipelineId));
-    const newer = next === failed ? undefined : this.newerOf(run);
+    const next = retryOrFail(failed, now, retries(run.job.pipelineId));
+    const newer = next === failed ? undefined : this.findNewer(run);
     return newer === undefined ? next : supersededRun(failed, newer.job.runId, now);
   }
 
@@ -253,7 +253,7 @@ export class RunRegistry {
 
   #notRerunnable(run: Run): void {
     if (run.record.rerunnable) this.table.change(run, { ...run.record, rerunnable: false });
-    else this.#options.journal.changed(run);
+    else this.#options.journal.saveChange(run);
   }
 
   /** Deletes an expired run. Never rejects. */

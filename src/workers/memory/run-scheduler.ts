@@ -4,8 +4,8 @@ import type { JobResult } from '../queue/job.ts';
 import type { JobProcessor, Pause } from '../queue/job-queue.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
 import { cancelled, type QueueLoad, RunEndTimes } from '../queue/refusals.ts';
-import { type RunObserver, unobserved, waitedSeconds } from '../queue/run-observer.ts';
-import { isRetrying, nextTryOf } from '../queue/run-retry.ts';
+import { type RunObserver, noRunObserver, waitedSeconds } from '../queue/run-observer.ts';
+import { isRetrying, retryLogFields } from '../queue/run-retry.ts';
 import { isCancelled } from '../queue/run-transitions.ts';
 import type { Journal } from './journal.ts';
 import type { RunRegistry } from './run-registry.ts';
@@ -45,7 +45,7 @@ export class RunScheduler {
   readonly #options: RunSchedulerOptions;
   readonly #retries: RetryQueue<Run>;
   #processor: JobProcessor | undefined;
-  #observer = unobserved;
+  #observer = noRunObserver;
   #isHeld = false;
   readonly #waiting = new FairQueue<Run>();
   readonly #active = new Map<string, Active>();
@@ -80,9 +80,9 @@ export class RunScheduler {
    * Returns how many of the pipeline's runs are queued, how many are waiting for their next attempt, and
    * which one is running.
    */
-  of(pipelineId: string): { waiting: number; retrying: number; running: string | null } {
+  countsOf(pipelineId: string): { waiting: number; retrying: number; running: string | null } {
     const running = this.#active.get(pipelineId)?.run.job.runId ?? null;
-    const retrying = this.#retries.of(pipelineId).length;
+    const retrying = this.#retries.runsOf(pipelineId).length;
     return { waiting: this.#waiting.lengthOf(pipelineId), retrying, running };
   }
 
@@ -92,7 +92,7 @@ export class RunScheduler {
     return this.#active.size === 0 && (!willRun || this.#isHeld);
   }
 
-  start(process: JobProcessor, observer: RunObserver = unobserved): void {
+  start(process: JobProcessor, observer: RunObserver = noRunObserver): void {
     this.#processor = process;
     this.#observer = observer;
     this.#pump();
@@ -101,13 +101,14 @@ export class RunScheduler {
   /** Queues a run. If it replaces runs that are waiting for their next attempt, ends those. */
   add(run: Run): void {
     const { runs } = this.#options;
-    for (const waiting of this.#retries.of(run.job.pipelineId)) this.#replace(waiting, runs.newerOf(waiting));
+    for (const waiting of this.#retries.runsOf(run.job.pipelineId))
+      this.#replace(waiting, runs.findNewer(waiting));
     if (!isRetrying(run.record)) {
       this.#enqueue(run);
       return;
     }
     this.#retries.add(run);
-    this.#replace(run, runs.newerOf(run));
+    this.#replace(run, runs.findNewer(run));
   }
 
   /** Implements `JobQueue.retryNow`. Does nothing if the run is not waiting for its next attempt. */
@@ -126,14 +127,14 @@ export class RunScheduler {
     const since = this.#pauses.get(pipelineId)?.since ?? this.#options.clock.now().toISOString();
     const pause = { since, reason };
     this.#pauses.set(pipelineId, pause);
-    this.#options.journal.paused(pipelineId, pause);
+    this.#options.journal.savePause(pipelineId, pause);
     return pause;
   }
 
   /** See `JobQueue.resume`. */
   resume(pipelineId: string): boolean {
     const wasPaused = this.#pauses.delete(pipelineId);
-    if (wasPaused) this.#options.journal.paused(pipelineId, null);
+    if (wasPaused) this.#options.journal.savePause(pipelineId, null);
     this.#pump();
     return wasPaused;
   }
@@ -144,7 +145,7 @@ export class RunScheduler {
     const { pipelineId } = run.job;
     if (this.#waiting.remove(pipelineId, run) || this.#retries.remove(run)) {
       runs.cancel(run, null);
-      runs.keep(run);
+      runs.retain(run);
       // Runs that were waiting behind this one may be able to start now.
       this.#pump();
       onEnd();
@@ -171,7 +172,7 @@ export class RunScheduler {
   }
 
   /** Stops starting runs. Waiting runs are left for the next process. */
-  hold(): void {
+  stopStarting(): void {
     this.#isHeld = true;
     this.#retries.close();
   }
@@ -179,9 +180,9 @@ export class RunScheduler {
   /**
    * Stops retrying. Waiting runs would be lost when this process ends, so each of them gets one last attempt.
    */
-  endRetries(): void {
+  stopRetries(): void {
     const { runs } = this.#options;
-    runs.endRetries();
+    runs.stopRetries();
     for (const run of this.#retries.takeAll()) {
       runs.makeDue(run);
       this.#enqueue(run);
@@ -195,16 +196,16 @@ export class RunScheduler {
    */
   async close(reason: Error): Promise<Run[]> {
     const { runs, journal } = this.#options;
-    this.hold();
-    const neverStarted = journal.outlives ? [] : this.#waiting.takeAll();
+    this.stopStarting();
+    const neverStarted = journal.isDurable ? [] : this.#waiting.takeAll();
     for (const run of neverStarted) {
       runs.fail(run, reason);
-      runs.keep(run);
+      runs.retain(run);
     }
     const interrupted = [...this.#active.values()];
     for (const { run, abort } of interrupted) {
       // A run that was cancelled must not be continued.
-      run.isInterrupted = journal.outlives && !abort.signal.aborted;
+      run.isInterrupted = journal.isDurable && !abort.signal.aborted;
       abort.abort(reason);
     }
     await Promise.all(interrupted.map(({ done }) => done));
@@ -222,7 +223,7 @@ export class RunScheduler {
     if (newer === undefined || !this.#retries.remove(waiting)) return;
     runs.supersede(waiting, newer);
     this.#observer.superseded({ pipelineId: waiting.job.pipelineId });
-    runs.keep(waiting);
+    runs.retain(waiting);
     this.#pump();
     onEnd();
   }
@@ -254,7 +255,7 @@ export class RunScheduler {
 
   /** Reports whether the pipeline has to wait for the next attempt of a run that blocks later ones. */
   #isBlocked(pipelineId: string): boolean {
-    if (this.#retries.length === 0 || this.#retries.of(pipelineId).length === 0) return false;
+    if (this.#retries.length === 0 || this.#retries.runsOf(pipelineId).length === 0) return false;
     return this.#options.retries(pipelineId).whileRetrying === 'wait';
   }
 
@@ -278,7 +279,7 @@ export class RunScheduler {
     } catch (error) {
       if (!run.isInterrupted) log.error({ run_id: job.runId, ...traceFields(job), err: error }, 'run failed');
       if (wasCancelled(signal)) runs.cancel(run, null);
-      else runs.broke(run, error);
+      else runs.crash(run, error);
     }
     this.#active.delete(pipelineId);
     const succeeded = run.record.status === 'succeeded';
@@ -286,14 +287,14 @@ export class RunScheduler {
     if (run.isInterrupted && !succeeded) {
       runs.requeue(run);
     } else if (isRetrying(run.record)) {
-      log.warn({ run_id: job.runId, ...nextTryOf(run.record) }, 'run failed; it will be retried');
+      log.warn({ run_id: job.runId, ...retryLogFields(run.record) }, 'run failed; it will be retried');
       this.#observer.retried({ job, record: run.record, seconds, result });
       this.#endTimes.note(pipelineId, clock.monotonic());
       this.#retries.add(run);
     } else {
       this.#observer.finished({ pipelineId, seconds, succeeded, cancelled: isCancelled(run.record), result });
       this.#endTimes.note(pipelineId, clock.monotonic());
-      runs.keep(run);
+      runs.retain(run);
     }
     this.#pump();
     onEnd();

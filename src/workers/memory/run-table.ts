@@ -57,8 +57,8 @@ export class RunTable {
     run.record = record;
     // Finished runs may still change, but that does not make them the last success.
     if (before.finished_at === null) this.noteSuccess(record);
-    this.feed.changed(record, before);
-    this.#journal.changed(run);
+    this.feed.publish(record, before);
+    this.#journal.saveChange(run);
   }
 
   /** If the run succeeded, records it as its pipeline's last success. */
@@ -80,7 +80,7 @@ export class RunTable {
     if (run === undefined) return true;
     if (run.reported.includes(event)) return false;
     run.reported.push(event);
-    this.#journal.changed(run);
+    this.#journal.saveChange(run);
     return true;
   }
 
@@ -88,8 +88,8 @@ export class RunTable {
     const { runId, pipelineId } = run.job;
     this.#runs.delete(runId);
     this.#byPipeline.get(pipelineId)?.remove(run.sequence);
-    this.feed.forgotten(runId);
-    this.#journal.forgotten(run);
+    this.feed.remove(runId);
+    this.#journal.deleteRun(run);
   }
 
   get(runId: string): Run | undefined {

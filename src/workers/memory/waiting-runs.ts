@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { pauseOf } from '../queue/run-retry.ts';
+import { retryDelayMs } from '../queue/run-retry.ts';
 
 interface QueuedItem<T> {
   /** The item's number in the order of acceptance, across all pipelines. */
@@ -115,7 +115,7 @@ export class RetryQueue<Run extends { record: RunRecord }> {
   }
 
   /** Returns the runs of a pipeline. */
-  of(pipelineId: string): Run[] {
+  runsOf(pipelineId: string): Run[] {
     return [...this.#runs].filter(({ record }) => record.pipeline_id === pipelineId);
   }
 
@@ -149,9 +149,9 @@ export class RetryQueue<Run extends { record: RunRecord }> {
     const { clock, onDue } = this.#options;
     this.close();
     if (this.#runs.size === 0) return;
-    const pauses = [...this.#runs].map(({ record }) => pauseOf(record, clock.now()));
+    const pauses = [...this.#runs].map(({ record }) => retryDelayMs(record, clock.now()));
     const fire = (): void => {
-      const due = [...this.#runs].filter(({ record }) => pauseOf(record, clock.now()) === 0);
+      const due = [...this.#runs].filter(({ record }) => retryDelayMs(record, clock.now()) === 0);
       for (const run of due) this.#runs.delete(run);
       this.#wake();
       for (const run of due) onDue(run);

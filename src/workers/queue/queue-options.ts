@@ -3,7 +3,7 @@ import type { Log } from '../../core/lib/log.ts';
 import type { PublishJob } from './job.ts';
 import type { RetentionLimits } from './kept-bundles.ts';
 import type { RunRecord } from './run-record.ts';
-import { noRetries, type RetriesOf } from './run-retry.ts';
+import { noRetries, type RetrySettingsOf } from './run-retry.ts';
 
 /** The options that all queues have in common. */
 export interface QueueOptions {
@@ -22,7 +22,7 @@ export interface QueueOptions {
   /** How long the bundles of finished runs stay staged. Default: as long as their records. */
   keep?: RetentionLimits;
   /** How failed runs are retried. Default: never. */
-  retries?: RetriesOf;
+  retries?: RetrySettingsOf;
   /**
    * Called when a finished run is deleted. The job's staged files are no longer needed then. In a queue of
    * several hosts, the first host to notice calls it. If that host dies halfway through, another host calls

@@ -44,7 +44,7 @@ export interface RunObserver {
   }): void;
 }
 
-export const unobserved: RunObserver = {
+export const noRunObserver: RunObserver = {
   started: () => undefined,
   retried: () => undefined,
   superseded: () => undefined,
@@ -92,7 +92,7 @@ export function tracedRuns<Context>(process: Process<Context>, tracer: Tracer): 
 /** Records how long each run waited as a span, and forwards all calls to `observer`. */
 export function tracedWaits(observer: RunObserver | undefined, tracer: Tracer): RunObserver | undefined {
   if (!tracer.isOn) return observer;
-  const inner = observer ?? unobserved;
+  const inner = observer ?? noRunObserver;
   return {
     started: (run) => {
       const { job, waitedSeconds } = run;

@@ -242,7 +242,7 @@ function publicReason(reason: string): string {
 }
 
 /** Creates the note for a delivery that has ended. Returns null if the event does not belong to a run. */
-export function noteOfOutcome(
+export function outcomeNote(
   outcome: DeliveryOutcome,
   at: Date,
 ): { runId: string; note: DeliveryNote } | null {
@@ -251,10 +251,7 @@ export function noteOfOutcome(
   return noteOf(outcome, { status, tries, isMore: isRedelivery, reason, nextTryAt: null, at });
 }
 
-export function noteOfPostponed(
-  postponed: Postponed,
-  at: Date,
-): { runId: string; note: DeliveryNote } | null {
+export function postponedNote(postponed: Postponed, at: Date): { runId: string; note: DeliveryNote } | null {
   const { tries, reason, nextTryAt } = postponed;
   return noteOf(postponed, { status: 'retrying', tries, isMore: false, reason, nextTryAt, at });
 }
@@ -286,10 +283,10 @@ type EarlierDestination = Omit<RunDestination, AddedDestinationField> &
   Partial<Pick<RunDestination, AddedDestinationField>>;
 
 /** A record written by an earlier version. Newer fields may be missing. */
-export type EarlierRecord = Omit<RunRecord, AddedField | 'destinations'> &
+export type LegacyRunRecord = Omit<RunRecord, AddedField | 'destinations'> &
   Partial<Pick<RunRecord, AddedField>> & { destinations: EarlierDestination[] };
 
-export function withAddedFields(record: EarlierRecord): RunRecord {
+export function upgradeRecord(record: LegacyRunRecord): RunRecord {
   return {
     rerun_of: null,
     channel: null,

@@ -23,7 +23,7 @@ export interface RetrySettings {
   /**
    * True if all uploads of the pipeline end up at the same path, because all of its destinations are `fixed`.
    */
-  hasOnePlace: boolean;
+  hasSingleTarget: boolean;
   /** Only used in tests. */
   pauses?: RetryPauses;
 }
@@ -33,23 +33,23 @@ type RetryPauses = Pick<RetryPolicy, 'baseMs' | 'capMs'> & { random?: () => numb
 /** The longest pause between two attempts, in milliseconds. */
 export const maxPauseMs = runPauses.capMs;
 
-export type RetriesOf = (pipelineId: string) => RetrySettings;
+export type RetrySettingsOf = (pipelineId: string) => RetrySettings;
 
-export const noRetries: RetriesOf = () => ({ forMs: 0, whileRetrying: 'pass', hasOnePlace: false });
+export const noRetries: RetrySettingsOf = () => ({ forMs: 0, whileRetrying: 'pass', hasSingleTarget: false });
 
 /** Looks up a pipeline's current retry settings. */
-export function retriesOf(settings: Current<Config>): RetriesOf {
+export function retrySettingsOf(settings: Current<Config>): RetrySettingsOf {
   return (pipelineId) => {
     const { pipelines, server } = settings.get();
     const pipeline = pipelines.find(({ id }) => id === pipelineId);
     if (pipeline === undefined) return noRetries(pipelineId);
     const { destinations, retryForMs, whileRetrying } = pipeline;
     const fixed = destinations.filter(({ mapping }) => mapping === 'fixed').length;
-    const hasOnePlace = fixed === destinations.length;
+    const hasSingleTarget = fixed === destinations.length;
     // Uploads to different bundle paths only have the fixed destinations in common. There, the order matters.
-    const isMixed = fixed > 0 && !hasOnePlace;
+    const isMixed = fixed > 0 && !hasSingleTarget;
     const forMs = retryForMs ?? server.retryForMs;
-    return { forMs, whileRetrying: isMixed ? 'wait' : whileRetrying, hasOnePlace };
+    return { forMs, whileRetrying: isMixed ? 'wait' : whileRetrying, hasSingleTarget };
   };
 }
 
@@ -60,12 +60,12 @@ export function retriesOf(settings: Current<Config>): RetriesOf {
  * For a retry, it is enough if a single destination failed for a temporary reason. Destinations are
  * independent of each other, and those that were published stay published.
  */
-export function afterFailure(
+export function retryOrFail(
   failed: RunRecord,
   now: Date,
   { forMs, pauses = runPauses }: RetrySettings,
 ): RunRecord {
-  const cause = passingCause(failed);
+  const cause = temporaryCause(failed);
   if (cause === null || forMs === 0) return failed;
   const failedAt = now.getTime();
   const next = nextTry(
@@ -95,7 +95,7 @@ export function afterFailure(
 }
 
 /** Returns the first error that is only temporary, or null if all of them are permanent. */
-function passingCause({ error, destinations }: RunRecord): ErrorRecord | null {
+function temporaryCause({ error, destinations }: RunRecord): ErrorRecord | null {
   const errors = [error, ...destinations.map((destination) => destination.error)];
   return errors.find((one) => one?.retryable === true) ?? null;
 }
@@ -106,19 +106,19 @@ export function isRetrying({ status, next_try_at }: RunRecord): boolean {
 }
 
 /** Returns the log fields that describe the next attempt. */
-export function nextTryOf({ attempt, next_try_at, retry_until, last_error }: RunRecord): object {
+export function retryLogFields({ attempt, next_try_at, retry_until, last_error }: RunRecord): object {
   return { attempt, next_try_at, retry_until, code: last_error?.code };
 }
 
 /** Returns how long a run has to wait for its next attempt, in milliseconds. */
-export function pauseOf({ next_try_at }: RunRecord, now: Date): number {
+export function retryDelayMs({ next_try_at }: RunRecord, now: Date): number {
   const leftMs = Date.parse(next_try_at ?? '') - now.getTime();
   // The result would be too high if the system clock was set back.
   return Math.min(Math.max(leftMs, 0), maxPauseMs);
 }
 
 /** Makes the next attempt due, so that it starts as soon as a worker is free. */
-export function dueRun(record: RunRecord, now: Date): RunRecord {
+export function makeRetryDue(record: RunRecord, now: Date): RunRecord {
   return isRetrying(record) ? { ...record, next_try_at: now.toISOString() } : record;
 }
 
@@ -134,8 +134,8 @@ export function supersededRun(record: RunRecord, by: string, now: Date): RunReco
  * Reports whether two runs of a pipeline publish to the same paths. If they do, the later one makes the
  * earlier one obsolete.
  */
-export function hasSamePlace(a: PublishJob, b: PublishJob, { hasOnePlace }: RetrySettings): boolean {
+export function hasSameTarget(a: PublishJob, b: PublishJob, { hasSingleTarget }: RetrySettings): boolean {
   if (a.channel !== b.channel) return false;
   if (a.staged === null || b.staged === null) return a.staged === b.staged;
-  return hasOnePlace || a.bundlePath === b.bundlePath;
+  return hasSingleTarget || a.bundlePath === b.bundlePath;
 }

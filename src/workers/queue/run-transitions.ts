@@ -152,7 +152,7 @@ function added(
  * Reports whether the status, the stage, or a destination has changed, rather than just the numbers within a
  * stage.
  */
-export function isStep(before: RunRecord, after: RunRecord): boolean {
+export function isStageChange(before: RunRecord, after: RunRecord): boolean {
   return (
     before.status !== after.status ||
     before.progress?.stage !== after.progress?.stage ||

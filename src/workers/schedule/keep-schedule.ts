@@ -40,7 +40,7 @@ const maxCounted = 1_000;
  * tick still starts a run. Otherwise, none of them does. A schedule that is new starts with its next tick,
  * and so does one whose last tick was decided by a host with a fast clock.
  */
-export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
+export async function runSchedule(pipeline: ScheduledPipeline): Promise<void> {
   const { pipelineId, schedule, observer, signal } = pipeline;
   observer.begun({ pipelineId, kind: 'schedule' });
   const fields = { pipeline_id: pipelineId };

@@ -34,7 +34,7 @@ const retryEveryMs = 600_000;
  * queue is durable, even after a restart. If the source changed before watching began, a run is started right
  * away.
  */
-export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
+export async function watchSource(pipeline: WatchedPipeline): Promise<void> {
   const { pipelineId, directory, clock, signal, triggers, watchDirectory } = pipeline;
   const changes = new ChangeSignal(signal);
   const tree = new WatchedTree(directory, { onChange: () => changes.notify(), watchDirectory });

@@ -10,7 +10,7 @@ import type { Decision, TriggerKind } from '../queue/trigger.ts';
 export interface ScheduleObserver {
   /** Called when a pipeline that did not have this kind of trigger gets one. */
   begun(pipeline: { pipelineId: string; kind: TriggerKind }): void;
-  decided(trigger: { pipelineId: string; kind: TriggerKind; outcome: Outcome }): void;
+  decided(trigger: { pipelineId: string; kind: TriggerKind; outcome: TriggerOutcome }): void;
   /**
    * Called for missed ticks. `down`: no host was able to start the run in time. `paused`: the pipeline was
    * paused.
@@ -22,10 +22,10 @@ export interface ScheduleObserver {
   polled(pipelineId: string, isPolled: boolean): void;
 }
 
-type Outcome = Extract<Decision['outcome'], 'started' | 'coalesced'>;
+type TriggerOutcome = Extract<Decision['outcome'], 'started' | 'coalesced'>;
 export type MissedReason = 'down' | 'paused';
 
-export const unobserved: ScheduleObserver = {
+export const noScheduleObserver: ScheduleObserver = {
   begun: () => undefined,
   decided: () => undefined,
   missed: () => undefined,

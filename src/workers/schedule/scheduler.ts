@@ -5,9 +5,9 @@ import type { Log } from '../../core/lib/log.ts';
 import { noTracer, type Tracer } from '../../core/tracing/span.ts';
 import type { RunAdmission } from '../queue/job-queue.ts';
 import type { Triggers } from '../queue/trigger.ts';
-import { keepSchedule } from './keep-schedule.ts';
-import { keepWatch } from './keep-watch.ts';
-import { type ScheduleObserver, unobserved } from './schedule-observer.ts';
+import { runSchedule } from './keep-schedule.ts';
+import { watchSource } from './keep-watch.ts';
+import { type ScheduleObserver, noScheduleObserver } from './schedule-observer.ts';
 
 interface SchedulerOptions {
   clock: Clock;
@@ -19,7 +19,7 @@ interface SchedulerOptions {
 }
 
 /** The part of a pipeline's configuration that matters to the scheduler. */
-export type SelfStartingPipeline = Pick<PipelineConfig, 'id' | 'source' | 'schedule' | 'watch'>;
+export type TriggeredPipeline = Pick<PipelineConfig, 'id' | 'source' | 'schedule' | 'watch'>;
 
 /** Starts runs on its own, for schedules and watched sources. */
 export interface Scheduler {
@@ -27,7 +27,7 @@ export interface Scheduler {
    * Replaces the pipelines. If a pipeline's schedule, watch, and source are still the same, it is not
    * interrupted. A new schedule starts with its next tick. Does nothing after `close`.
    */
-  update(pipelines: readonly SelfStartingPipeline[]): void;
+  update(pipelines: readonly TriggeredPipeline[]): void;
   /** Returns when the pipeline's next scheduled run is due. null if there is no schedule. */
   nextRun(pipelineId: string): Date | null;
   /**
@@ -37,29 +37,29 @@ export interface Scheduler {
   close(): Promise<void>;
 }
 
-interface Kept {
+interface PipelineTriggers {
   /** The settings it was created with. */
   settings: string;
-  pipeline: SelfStartingPipeline;
+  pipeline: TriggeredPipeline;
   stop: AbortController;
   done: Promise<unknown>;
 }
 
 export function createScheduler(options: SchedulerOptions): Scheduler {
-  const { clock, log, queue, observer = unobserved, tracer = noTracer } = options;
-  const kept = new Map<string, Kept>();
+  const { clock, log, queue, observer = noScheduleObserver, tracer = noTracer } = options;
+  const kept = new Map<string, PipelineTriggers>();
   const ending = new Set<Promise<unknown>>();
   let isClosed = false;
 
-  function keep(pipeline: SelfStartingPipeline, settings: string): Kept {
+  function keep(pipeline: TriggeredPipeline, settings: string): PipelineTriggers {
     const { id: pipelineId, schedule, watch, source } = pipeline;
     const stop = new AbortController();
     const triggers = tracedTriggers(queue.triggers, tracer);
     const common = { pipelineId, clock, log, triggers, observer, signal: stop.signal };
     const parts: Promise<void>[] = [];
-    if (schedule !== null) parts.push(keepSchedule({ ...common, schedule }));
+    if (schedule !== null) parts.push(runSchedule({ ...common, schedule }));
     if (watch !== null && source.backend === 'local')
-      parts.push(keepWatch({ ...common, directory: source.path, settleMs: watch.settleMs }));
+      parts.push(watchSource({ ...common, directory: source.path, settleMs: watch.settleMs }));
     const failed = (error: unknown): void =>
       log.error(
         { pipeline_id: pipelineId, err: error },
@@ -68,7 +68,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     return { settings, pipeline, stop, done: Promise.all(parts.map((part) => part.catch(failed))) };
   }
 
-  function end(pipelineId: string, { stop, done }: Kept): void {
+  function end(pipelineId: string, { stop, done }: PipelineTriggers): void {
     kept.delete(pipelineId);
     stop.abort(new Error('this trigger no longer starts runs of the pipeline'));
     const ended: Promise<unknown> = done.finally(() => ending.delete(ended));
@@ -78,7 +78,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   return {
     update(pipelines) {
       if (isClosed) return;
-      const wanted = new Map(pipelines.filter(startsByItself).map((one) => [one.id, one]));
+      const wanted = new Map(pipelines.filter(hasTrigger).map((one) => [one.id, one]));
       for (const [id, one] of [...kept]) if (settingsOf(wanted.get(id)) !== one.settings) end(id, one);
       for (const [id, pipeline] of wanted)
         if (!kept.has(id)) kept.set(id, keep(pipeline, settingsOf(pipeline)));
@@ -97,10 +97,9 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   };
 }
 
-const startsByItself = ({ schedule, watch }: SelfStartingPipeline): boolean =>
-  schedule !== null || watch !== null;
+const hasTrigger = ({ schedule, watch }: TriggeredPipeline): boolean => schedule !== null || watch !== null;
 
-function settingsOf(pipeline: SelfStartingPipeline | undefined): string {
+function settingsOf(pipeline: TriggeredPipeline | undefined): string {
   return pipeline === undefined
     ? ''
     : JSON.stringify([pipeline.schedule, pipeline.watch, pipeline.watch === null ? null : pipeline.source]);

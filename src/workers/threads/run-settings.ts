@@ -1,6 +1,6 @@
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import type { Current } from '../../core/lib/current.ts';
-import { retriesOf } from '../queue/run-retry.ts';
+import { retrySettingsOf } from '../queue/run-retry.ts';
 
 /** The configuration to use for new runs. */
 export interface RunSettings extends Current<Config> {
@@ -39,7 +39,7 @@ export function runSettings(first: Config): RunSettings {
 export function queueSettings(settings: RunSettings) {
   const { http, rerun: keep } = settings.get().server;
   const { queueSize, maxConcurrency, retentionMs } = http;
-  const limits = { maxWaitingOf: maxWaitingOf(settings), retries: retriesOf(settings) };
+  const limits = { maxWaitingOf: maxWaitingOf(settings), retries: retrySettingsOf(settings) };
   return { queueSize, maxConcurrency, retentionMs, keep, ...limits };
 }
 

@@ -75,7 +75,7 @@ export function supervise<Job extends ThreadJob>(
     const grace = clock.timeout(graceMs, () => terminate.abort());
     onAbort(settled.signal, () => grace.cancel());
   };
-  const signs = watchForSigns({ clock, silenceMs, signal: settled.signal, giveUp });
+  const signs = watchForHang({ clock, silenceMs, signal: settled.signal, giveUp });
   const deliver = (message: unknown): void => {
     signs.seen();
     // A thread may have a bug, but its messages must not crash the daemon.
@@ -101,9 +101,9 @@ export function supervise<Job extends ThreadJob>(
     giveUp,
     deliverRest: () => deliverAll(port1, deliver),
     failureOf: (failure) => {
-      if (breakage !== undefined) return broken(breakage);
-      if (!terminate.signal.aborted) return broken(failure);
-      return ended(asWaybillError(signal.reason), graceMs);
+      if (breakage !== undefined) return crashedError(breakage);
+      if (!terminate.signal.aborted) return crashedError(failure);
+      return abortedError(asWaybillError(signal.reason), graceMs);
     },
     settle: () => {
       release();
@@ -144,7 +144,7 @@ function deliverAll(port: MessagePort, deliver: (message: unknown) => void): voi
   }
 }
 
-function broken(cause: unknown): WaybillError {
+function crashedError(cause: unknown): WaybillError {
   // Errors are cloned when a thread sends them, so this may not be an instance of its class anymore.
   const message = cause instanceof Error ? cause.message : inspect(cause);
   return new WaybillError('worker_failed', `the worker thread crashed: ${message}`, {
@@ -153,7 +153,7 @@ function broken(cause: unknown): WaybillError {
   });
 }
 
-function ended({ code, message }: WaybillError, graceMs: number): WaybillError {
+function abortedError({ code, message }: WaybillError, graceMs: number): WaybillError {
   const text = `${message}; the worker thread did not stop within ${graceMs} ms and was ended`;
   return new WaybillError(code, text, {
     hint: 'upload the bundle again: the next publication completes the destination',
@@ -161,14 +161,14 @@ function ended({ code, message }: WaybillError, graceMs: number): WaybillError {
 }
 
 // A thread has to load its modules before it can send anything, which can take a while on a busy machine.
-const firstSignMs = 120_000;
+const startTimeoutMs = 120_000;
 
 /**
  * Detects whether a thread that has a task hangs, in which case `giveUp` is called once. A thread hangs if
  * its first sign of life takes longer than two minutes, or if there is not another one for `silenceMs`
  * milliseconds after that. Stops when `signal` aborts.
  */
-function watchForSigns({
+function watchForHang({
   clock,
   silenceMs,
   signal,
@@ -183,8 +183,8 @@ function watchForSigns({
   const reportHang = (ms: number): void => giveUp(new Error(`it showed no sign of life for ${ms} ms`));
 
   async function watchStart(): Promise<void> {
-    await clock.sleep(firstSignMs, signal);
-    if (signs === 0) reportHang(firstSignMs);
+    await clock.sleep(startTimeoutMs, signal);
+    if (signs === 0) reportHang(startTimeoutMs);
   }
 
   /**

@@ -11,7 +11,7 @@ const pauses = { baseMs: hour, capMs: hour, random: () => 0.5 };
 /** An API with a run that waits for a retry, which will succeed. */
 async function withWaitingRun(t: Test): Promise<Api> {
   const api = await startApi(t, {
-    retries: () => ({ forMs: hour, whileRetrying: 'pass', hasOnePlace: false, pauses }),
+    retries: () => ({ forMs: hour, whileRetrying: 'pass', hasSingleTarget: false, pauses }),
   });
   const { queue } = api.ports;
   let tries = 0;

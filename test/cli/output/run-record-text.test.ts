@@ -3,7 +3,7 @@ import { makeOutput, type Output } from '../../../src/cli/output/output.ts';
 import { printRun, retryNotes, runLines } from '../../../src/cli/output/run-record-text.ts';
 import type { RunRecord } from '../../../src/client/client.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
-import { afterFailure } from '../../../src/workers/queue/run-retry.ts';
+import { retryOrFail } from '../../../src/workers/queue/run-retry.ts';
 import { acceptedRun, failedRun, startedRun } from '../../../src/workers/queue/run-transitions.ts';
 
 const at = new Date('2026-11-20T02:00:00.000Z');
@@ -13,7 +13,7 @@ const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
 const failed = failedRun(startedRun(acceptedRun(job, at), at), error, at);
 const settings = { forMs: 600_000, whileRetrying: 'pass', hasOnePlace: false, pauses } as const;
 // The record as the client parses it.
-const waiting = JSON.parse(JSON.stringify(afterFailure(failed, at, settings))) as RunRecord;
+const waiting = JSON.parse(JSON.stringify(retryOrFail(failed, at, settings))) as RunRecord;
 
 t.test(
   'runs show and runs list print the next attempt of a waiting run, its time and the cause',

@@ -10,7 +10,7 @@ import { RedisLink } from '../../../src/workers/bullmq/link.ts';
 import { RunStore } from '../../../src/workers/bullmq/run-store.ts';
 import type { JobQueue } from '../../../src/workers/queue/job-queue.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
-import { isRetrying, noRetries, type RetriesOf } from '../../../src/workers/queue/run-retry.ts';
+import { isRetrying, noRetries, type RetrySettingsOf } from '../../../src/workers/queue/run-retry.ts';
 import {
   acceptedRun,
   progressedRun,
@@ -75,7 +75,7 @@ t.test('a page reads one record more than it shows, whatever the total number is
 const openHost = (
   prefix: string,
   flushed: () => Promise<void> = async () => undefined,
-  retries: RetriesOf = noRetries,
+  retries: RetrySettingsOf = noRetries,
 ) =>
   BullmqQueue.open({
     flushed,
@@ -125,11 +125,11 @@ t.test('the end of a run ends all waits for it, on any host', async (t) => {
 });
 
 const retriesWith =
-  (whileRetrying: 'pass' | 'wait', baseMs: number): RetriesOf =>
+  (whileRetrying: 'pass' | 'wait', baseMs: number): RetrySettingsOf =>
   () => ({
     forMs: 3_600_000,
     whileRetrying,
-    hasOnePlace: false,
+    hasSingleTarget: false,
     pauses: { baseMs, capMs: baseMs, random: () => 0.5 },
   });
 const away = async (): Promise<never> => {

@@ -51,7 +51,7 @@ async function open(prefix: string, workerTimeoutMs: number) {
     queueSize: 100,
     maxConcurrency: 4,
     retentionMs: hour,
-    retries: () => ({ forMs: hour, whileRetrying: 'pass', hasOnePlace: false, pauses: late }),
+    retries: () => ({ forMs: hour, whileRetrying: 'pass', hasSingleTarget: false, pauses: late }),
     onExpire: async () => undefined,
     shared: { share: async (job) => job, remove: async () => undefined },
   });

@@ -5,7 +5,7 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { Log } from '../../../src/core/lib/log.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
-import { unobserved } from '../../../src/workers/queue/run-observer.ts';
+import { noRunObserver } from '../../../src/workers/queue/run-observer.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
 
@@ -74,7 +74,7 @@ async function open(t: Test) {
     },
     start: () =>
       queue.start(async () => runResult('ok'), {
-        ...unobserved,
+        ...noRunObserver,
         rejected: ({ pipelineId }) => void rejected.push(pipelineId),
       }),
   };

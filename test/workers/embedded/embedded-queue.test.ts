@@ -84,7 +84,7 @@ class Daemon {
       retentionMs: 60_000,
       journal: altered(this.store.journal),
       onExpire: async ({ runId }) => void expired.push(runId),
-      onGivenUp: ({ runId }) => void givenUp.push(runId),
+      onAbandoned: ({ runId }) => void givenUp.push(runId),
       ...settings,
     });
     return this;
@@ -178,8 +178,8 @@ t.test('a newer upload accepted before a kill still replaces the waiting run aft
   // The kill comes before the end of the older run is written.
   const daemon = await new Daemon(t).open({ retries }, (journal) => ({
     ...journal,
-    changed: (run) => {
-      if (run.record.error?.code !== 'superseded') journal.changed(run);
+    saveChange: (run) => {
+      if (run.record.error?.code !== 'superseded') journal.saveChange(run);
     },
   }));
   await daemon.queue.start(async () => {
@@ -277,7 +277,7 @@ for (const [ends, minutes] of [
       await daemon.kill();
       const store = await storeIn(daemon.root);
       const [first] = store.journal.runs;
-      store.journal.changed({ ...first!, begun: ends - 1 });
+      store.journal.saveChange({ ...first!, begun: ends - 1 });
       await store.close();
       await daemon.clock.advance(minutes * 60_000);
       await daemon.open();
@@ -298,7 +298,7 @@ t.test('a run that may have crashed the process repeatedly is published alone', 
   await daemon.kill();
   const store = await storeIn(daemon.root);
   const run = store.journal.runs.find(({ job }) => job.runId === 'maps.1') as StoredRun;
-  store.journal.changed({ ...run, begun: 5 });
+  store.journal.saveChange({ ...run, begun: 5 });
   await store.close();
   await daemon.open();
   const begun: string[] = [];
@@ -391,7 +391,7 @@ t.test('removes a bundle only after the journal records that no run needs it', a
   const keep = { keepMs: 60_000, maxBundles: 0, maxBytes: 0 };
   const daemon = await new Daemon(t).open({ maxConcurrency: 1, keep, discard }, (journal) => ({
     ...journal,
-    settled: () => written,
+    flushed: () => written,
   }));
   await daemon.queue.start(async () => runResult('ok'));
   await daemon.submit('maps.1');
@@ -422,10 +422,10 @@ t.test('a rerun that cannot be stored leaves the bundle with the failed run', as
   const discard = async ({ runId }: PublishJob) => void discarded.push(runId);
   await daemon.open({ maxConcurrency: 1, discard }, (journal) => ({
     ...journal,
-    accepted: (run) =>
+    saveAccepted: (run) =>
       isFull
         ? Promise.reject(new WaybillError('insufficient_storage', 'the disk of the queue is full'))
-        : journal.accepted(run),
+        : journal.saveAccepted(run),
   }));
   await daemon.queue.start(async () => runResult('ok'));
   const refused = { code: 'insufficient_storage' };
@@ -609,7 +609,7 @@ t.test('a tick whose run was stored counts as decided, even if its mark was not'
     retentionMs: 60_000,
     journal: {
       ...noJournal,
-      outlives: true,
+      isDurable: true,
       runs: [run],
       triggers: [{ pipelineId: 'maps', trigger: earlier }],
     },

@@ -13,7 +13,7 @@ import { openQueueStore, type QueueStore } from '../../../src/workers/embedded/q
 import { readQueueFile } from '../../../src/workers/embedded/read-file.ts';
 import { parseStoredRun } from '../../../src/workers/embedded/stored-run.ts';
 import type { StoredRun } from '../../../src/workers/memory/journal.ts';
-import type { EarlierRecord } from '../../../src/workers/queue/run-record.ts';
+import type { LegacyRunRecord } from '../../../src/workers/queue/run-record.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { howMany, sampleOf } from '../../support/sampling.ts';
 
@@ -43,7 +43,7 @@ function accept({ journal }: QueueStore, pipelineId: string, runs: number): Prom
       const reported = index % 3 === 0 ? ['x'.repeat(6_000)] : [];
       const kept = { job, bundle: 'none', rerunAs: null, record, key: null, position: 1 } as const;
       const run = { ...kept, begun: 0, begunAt: null, reported };
-      await journal.accepted(run);
+      await journal.saveAccepted(run);
       return run;
     }),
   );
@@ -54,8 +54,8 @@ async function worn(root: string, runs: number): Promise<void> {
   const store = await open(root);
   await accept(store, 'maps', runs);
   for (let round = 0; round < 3; round += 1) {
-    for (const run of await accept(store, `other-${round}`, 40)) store.journal.forgotten(run);
-    await store.journal.settled();
+    for (const run of await accept(store, `other-${round}`, 40)) store.journal.deleteRun(run);
+    await store.journal.flushed();
   }
   await store.close();
 }
@@ -105,7 +105,7 @@ t.test('restores runs in the order of acceptance', async (t) => {
 
 t.test('converts runs of an earlier version', async (t) => {
   const job = { runId: 'maps.1', pipelineId: 'maps', staged: 'upload-0123456789abcdef', bundlePath: '.' };
-  const record: EarlierRecord = acceptedRun(job, new Date());
+  const record: LegacyRunRecord = acceptedRun(job, new Date());
   delete record.rerun_of;
   delete record.rerunnable;
   const kept = { job, record, key: null, position: 1, begun: 0, begunAt: null };

@@ -115,7 +115,7 @@ t.test('a closing queue retries each waiting run once', async (t) => {
   const queue = memoryQueue({
     ...{ clock: manualClock(), log: silentLog, queueSize: 10, maxConcurrency: 1, retentionMs: 60_000 },
     onExpire: async () => undefined,
-    retries: () => ({ forMs: 3_600_000, whileRetrying: 'pass', hasOnePlace: false, pauses }),
+    retries: () => ({ forMs: 3_600_000, whileRetrying: 'pass', hasSingleTarget: false, pauses }),
   });
   const begun: string[] = [];
   await queue.start(async ({ runId }) => {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
-import { type EarlierRecord, withAddedFields } from '../../../src/workers/queue/run-record.ts';
+import { type LegacyRunRecord, upgradeRecord } from '../../../src/workers/queue/run-record.ts';
 import { destinationOfAction, maxChanges } from '../../../src/workers/queue/run-transitions.ts';
 
 const result: ActionResult = {
@@ -49,7 +49,7 @@ t.test('reads a record of an earlier version without the newer fields', (t) => {
   const later = new Set(['reason', 'changes', 'changes_omitted']);
   const all = Object.entries(destinationOfAction('web', result));
   const row = Object.fromEntries(all.filter(([name]) => !later.has(name)));
-  const [read] = withAddedFields({ run_id: 'maps.1', destinations: [row] } as EarlierRecord).destinations;
+  const [read] = upgradeRecord({ run_id: 'maps.1', destinations: [row] } as LegacyRunRecord).destinations;
   t.match(read, { destination_id: 'web', reason: null, changes: { length: 0 }, changes_omitted: 0 });
   t.end();
 });

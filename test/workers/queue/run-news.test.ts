@@ -5,14 +5,14 @@ import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { eventIdOf } from '../../../src/core/notify/event-id.ts';
 import { destinationFailure } from '../../../src/core/publish/results/occurrences.ts';
 import { RunEventBuffer } from '../../../src/workers/queue/run-events.ts';
-import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
+import { retryOrFail, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import { acceptedRun, failedRun, startedRun } from '../../../src/workers/queue/run-transitions.ts';
 
 const at = new Date('2026-11-20T02:00:00.000Z');
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: 'session-1' };
 const error = (code: ErrorCode) => errorRecord(new WaybillError(code, 'the server is unreachable'));
 const failed = failedRun(startedRun(acceptedRun(job, at), at), error('storage_transient'), at);
-const waiting = afterFailure(failed, at, { forMs: 60_000, whileRetrying: 'pass', hasOnePlace: false });
+const waiting = retryOrFail(failed, at, { forMs: 60_000, whileRetrying: 'pass', hasSingleTarget: false });
 const failure = (code: ErrorCode): Occurrence =>
   destinationFailure({ pipelineId: 'maps', destinationId: 'web' }, error(code), 'maps.1');
 

@@ -8,7 +8,7 @@ import type { Progress, RunResult } from '../../../src/core/publish/results/resu
 import { optionalRecord } from '../../../src/workers/bullmq/run-reads.ts';
 import { rerunJob } from '../../../src/workers/queue/kept-bundles.ts';
 import { noFailedDeliveries, withNote } from '../../../src/workers/queue/run-record.ts';
-import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
+import { retryOrFail, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import {
   acceptedRun,
   failedRun,
@@ -41,8 +41,8 @@ t.test('every record of a run matches the schema at every stage', async (t) => {
   const broken = new WaybillError('worker_failed', 'the worker thread crashed: cannot open /srv/www', {
     hint: 'again',
   });
-  const waiting = afterFailure(failedRun(running, errorRecord(broken), at), at, {
-    ...{ forMs: 60_000, whileRetrying: 'pass', hasOnePlace: false },
+  const waiting = retryOrFail(failedRun(running, errorRecord(broken), at), at, {
+    ...{ forMs: 60_000, whileRetrying: 'pass', hasSingleTarget: false },
   });
   for (const record of [
     acceptedRun(job, at),

@@ -5,12 +5,12 @@ import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { PublishJob } from '../../../src/workers/queue/job.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import {
-  afterFailure,
-  hasSamePlace,
+  retryOrFail,
+  hasSameTarget,
   isRetrying,
   maxPauseMs,
-  pauseOf,
-  retriesOf,
+  retryDelayMs,
+  retrySettingsOf,
   type RetrySettings,
 } from '../../../src/workers/queue/run-retry.ts';
 import {
@@ -24,7 +24,7 @@ import { runResult } from '../../contract/queue.ts';
 const start = Date.parse('2026-11-20T02:00:00.000Z');
 const at = (seconds: number): Date => new Date(start + seconds * 1000);
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: 'session-1' };
-const settings: RetrySettings = { forMs: 1_800_000, whileRetrying: 'pass', hasOnePlace: false };
+const settings: RetrySettings = { forMs: 1_800_000, whileRetrying: 'pass', hasSingleTarget: false };
 const withJitter = (random: number): RetrySettings => ({
   ...settings,
   pauses: { baseMs: 10_000, capMs: 300_000, random: () => random },
@@ -37,7 +37,7 @@ t.test('pauses double up to five minutes, with full jitter', async (t) => {
   const pauses = (random: number): number[] => {
     let record = failed('storage_transient');
     return Array.from({ length: 7 }, () => {
-      const next = afterFailure(record, at(1), withJitter(random));
+      const next = retryOrFail(record, at(1), withJitter(random));
       record = failed('storage_transient', next);
       return (Date.parse(next.next_try_at ?? '') - at(1).getTime()) / 1000;
     });
@@ -47,22 +47,22 @@ t.test('pauses double up to five minutes, with full jitter', async (t) => {
 });
 
 t.test('the retry time begins with the first attempt, and the last attempt is at its end', async (t) => {
-  const first = afterFailure(failed('storage_transient'), at(10), withJitter(0.5));
+  const first = retryOrFail(failed('storage_transient'), at(10), withJitter(0.5));
   t.equal(first.retry_until, at(1_801).toISOString());
   const late = failed('destination_busy', first, at(1_800));
-  const second = afterFailure(late, at(1_800), withJitter(0.99));
+  const second = retryOrFail(late, at(1_800), withJitter(0.99));
   t.match(second, { next_try_at: at(1_801).toISOString(), retry_until: first.retry_until, attempt: 3 });
   const last = failed('destination_busy', second, at(1_801));
-  t.equal(afterFailure(last, at(1_801), withJitter(0.5)), last);
+  t.equal(retryOrFail(last, at(1_801), withJitter(0.5)), last);
   t.match(last, { status: 'failed', error: { code: 'destination_busy' }, attempt: 3 });
 });
 
 t.test('a permanent cause is not retried, nor anything if retries are disabled', async (t) => {
   const denied = failed('storage_denied');
-  t.equal(afterFailure(denied, at(1), settings), denied);
+  t.equal(retryOrFail(denied, at(1), settings), denied);
   const away = failed('storage_transient');
-  t.equal(afterFailure(away, at(1), { ...settings, forMs: 0 }), away);
-  t.ok(isRetrying(afterFailure(away, at(1), settings)));
+  t.equal(retryOrFail(away, at(1), { ...settings, forMs: 0 }), away);
+  t.ok(isRetrying(retryOrFail(away, at(1), settings)));
 });
 
 t.test('one destination with a temporary cause is enough for a retry', async (t) => {
@@ -78,9 +78,9 @@ t.test('one destination with a temporary cause is enough for a retry', async (t)
   };
   const running = startedRun(acceptedRun(job, at(0)), at(1));
   const only = finishedRun(running, run, at(2));
-  t.equal(afterFailure(only, at(2), settings), only);
+  t.equal(retryOrFail(only, at(2), settings), only);
   const result = { ...run, pipelines: [{ ...pipeline, destinations: [permanent, passing] }] };
-  const next = afterFailure(finishedRun(running, result, at(2)), at(2), settings);
+  const next = retryOrFail(finishedRun(running, result, at(2)), at(2), settings);
   t.match(next, {
     ...{ status: 'queued', error: null, last_error: { code: 'storage_transient' } },
     destinations: [{ error: { code: 'unmanaged_content' } }, { destination_id: 'mirror' }],
@@ -90,15 +90,15 @@ t.test('one destination with a temporary cause is enough for a retry', async (t)
 });
 
 t.test('a clock that was set back does not delay a retry for hours', async (t) => {
-  const next = afterFailure(failed('storage_transient'), at(1), settings);
-  t.equal(pauseOf(next, at(-86_400)), maxPauseMs);
-  t.equal(pauseOf(next, at(86_400)), 0);
+  const next = retryOrFail(failed('storage_transient'), at(1), settings);
+  t.equal(retryDelayMs(next, at(-86_400)), maxPauseMs);
+  t.equal(retryDelayMs(next, at(86_400)), 0);
 });
 
 t.test('a clock that was ahead at the first failure does not extend the retry time', async (t) => {
   const year = 365 * 86_400;
-  const ahead = afterFailure(failed('storage_transient'), at(year), settings);
-  const next = afterFailure(
+  const ahead = retryOrFail(failed('storage_transient'), at(year), settings);
+  const next = retryOrFail(
     { ...failed('storage_transient'), retry_until: ahead.retry_until },
     at(0),
     settings,
@@ -107,13 +107,13 @@ t.test('a clock that was ahead at the first failure does not extend the retry ti
 });
 
 t.test('two runs have the same target if they publish the same paths to the same readers', async (t) => {
-  const same = (a: Partial<PublishJob>, b: Partial<PublishJob>, hasOnePlace = false): boolean =>
-    hasSamePlace(
+  const same = (a: Partial<PublishJob>, b: Partial<PublishJob>, hasSingleTarget = false): boolean =>
+    hasSameTarget(
       { ...job, ...a },
       { ...job, ...b },
       {
         ...settings,
-        hasOnePlace,
+        hasSingleTarget,
       },
     );
   t.ok(same({}, { runId: 'maps.2' }));
@@ -129,7 +129,7 @@ t.test('uploads stay in order if they share only some destinations', async (t) =
     const destinations = mappings.map((mapping) => ({ mapping }));
     const pipeline = { id: 'maps', destinations, retryForMs: null, whileRetrying: 'pass', ...more };
     const config = { pipelines: [pipeline], server: { retryForMs: 7 } } as unknown as Config;
-    return retriesOf({ get: () => config })('maps');
+    return retrySettingsOf({ get: () => config })('maps');
   };
   t.same(of(['preserve_relative']), { forMs: 7, whileRetrying: 'pass', hasOnePlace: false });
   t.same(of(['fixed', 'fixed']), { forMs: 7, whileRetrying: 'pass', hasOnePlace: true });

@@ -5,7 +5,7 @@ import type { ScheduleObserver } from '../../../src/workers/schedule/schedule-ob
 import {
   createScheduler,
   type Scheduler,
-  type SelfStartingPipeline,
+  type TriggeredPipeline,
 } from '../../../src/workers/schedule/scheduler.ts';
 import type { ManualClock } from '../manual-clock.ts';
 
@@ -35,7 +35,7 @@ export function newTally(): Tally {
 export function openScheduler(
   queue: Pick<JobQueue, 'triggers'>,
   clock: ManualClock,
-  pipelines: readonly SelfStartingPipeline[],
+  pipelines: readonly TriggeredPipeline[],
   tally: Tally = newTally(),
 ): Scheduler {
   const scheduler = createScheduler({ clock, log: silentLog, queue, observer: tally.observer });
@@ -43,11 +43,7 @@ export function openScheduler(
   return scheduler;
 }
 
-export function scheduled(
-  cron: string,
-  more: Partial<ScheduleConfig> = {},
-  id = 'maps',
-): SelfStartingPipeline {
+export function scheduled(cron: string, more: Partial<ScheduleConfig> = {}, id = 'maps'): TriggeredPipeline {
   const schedule = { cron, timezone: 'UTC', catchUp: 'none' as const, jitterMs: 0, ...more };
   return { id, source: { backend: 'local', path: '/nowhere' }, schedule, watch: null };
 }

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import { memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
-import { keepWatch } from '../../../src/workers/schedule/keep-watch.ts';
+import { watchSource } from '../../../src/workers/schedule/keep-watch.ts';
 import {
   isRemote,
   WatchedTree,
@@ -136,7 +136,7 @@ function watching(t: Test, directory: string, options: { watchDirectory?: typeof
     observer,
     watchDirectory,
   };
-  const done = keepWatch({ ...common, triggers: queue.triggers });
+  const done = watchSource({ ...common, triggers: queue.triggers });
   const close = async (): Promise<void> => {
     stop.abort(new Error('closed'));
     await done;
