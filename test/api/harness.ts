@@ -42,10 +42,10 @@ import type { WeatherReader } from '../../src/weather/reader.ts';
 import { createTextRenderer } from '../../src/weather/render/text-renderer.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from '../../src/workers/coordinator/health-checks.ts';
 import { memoryQueue } from '../../src/workers/memory/memory-queue.ts';
-import { endedSessionsBook } from '../../src/workers/queue/ended-sessions.ts';
+import { inProcessRevokedSessions } from '../../src/workers/queue/ended-sessions.ts';
 import { cancelled } from '../../src/workers/queue/refusals.ts';
 import type { RetrySettingsOf } from '../../src/workers/queue/run-retry.ts';
-import { contentBounds } from '../../src/workers/staging/content-bounds.ts';
+import { contentLimits } from '../../src/workers/staging/content-bounds.ts';
 import { openContentStore } from '../../src/workers/staging/content-store.ts';
 import { type PartialSettings, PartialUploads } from '../../src/workers/staging/partial-uploads.ts';
 import { stageWithContent } from '../../src/workers/staging/stage-with-content.ts';
@@ -299,7 +299,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     staging: partial,
     clock,
     log,
-    ...contentBounds({ maxBytes: 1_000_000, ageMs: 60_000, ...settings.keep }, () => 1_000_000),
+    ...contentLimits({ maxBytes: 1_000_000, ageMs: 60_000, ...settings.keep }, () => 1_000_000),
     shortage: async () => 0,
   });
   const sceneMaps = sceneMapPool({ config, env: {}, clock: systemClock, log });
@@ -318,7 +318,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     runs: {
       onCancelled: ({ pipelineId }) => metrics.runs.cancelled(pipelineId),
       streams: createStreams(http.maxStreams, http.maxStreamsPerClient),
-      lines: { of: () => [] },
+      lines: { linesOf: () => [] },
     },
     metrics,
     weather: createWeatherService({
@@ -349,7 +349,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     },
     identity: {
       issuerKeys: new IssuerKeys(clock, fetchJson),
-      endedSessions: endedSessionsBook({ clock }),
+      endedSessions: inProcessRevokedSessions({ clock }),
       exchangeLimit: createLoginLimit(clock),
     },
     health: {

@@ -222,8 +222,8 @@ const unchecked = (error: Error): Provocation => [
   validate('{}'),
 ];
 const unready = (code: ErrorCode, call: Call): Provocation => {
-  const prove = (): Promise<never> => Promise.reject(new WaybillError(code, 'by the will of the test'));
-  return [{ checks: [{ name: 'staging', silent: code, remedy: '', prove }] }, call];
+  const check = (): Promise<never> => Promise.reject(new WaybillError(code, 'by the will of the test'));
+  return [{ checks: [{ name: 'staging', timeoutCode: code, remedy: '', check }] }, call];
 };
 function ofReadiness(path: string): Record<string, Provocation> {
   return {

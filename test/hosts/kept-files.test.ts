@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFile
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { connect, type MissingPart, type PushOutcome } from '../../src/client/client.ts';
-import { roomOf } from '../../src/workers/staging/content-files.ts';
+import { allocatedBytes } from '../../src/workers/staging/content-files.ts';
 import { startRedis } from '../services/redis.ts';
 import { howMany, sampleOf } from '../support/sampling.ts';
 import { stagedIn } from '../support/staged.ts';
@@ -173,7 +173,10 @@ t.test('concurrent uploads store no more than the limit, and leave no other file
 const roomTaken = (directory: string): number =>
   readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .reduce((sum, { parentPath, name }) => sum + roomOf(statSync(path.join(parentPath, name)).size), 0);
+    .reduce(
+      (sum, { parentPath, name }) => sum + allocatedBytes(statSync(path.join(parentPath, name)).size),
+      0,
+    );
 
 /** Measures the stored size of each pipeline in a loop. */
 function watching(content: string): { end: () => Promise<{ most: Map<string, number>; looks: number }> } {

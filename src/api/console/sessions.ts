@@ -3,7 +3,7 @@ import type { Request, Response } from 'express';
 import type { Clock } from '../../core/lib/clock.ts';
 import { isFuture } from '../../core/lib/clock-skew.ts';
 import type { Current } from '../../core/lib/current.ts';
-import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
+import type { RevokedSessions } from '../../workers/queue/ended-sessions.ts';
 import { isExpired, type Token } from '../http/auth.ts';
 import type { OperatorAccess } from '../pipelines/pipeline-access.ts';
 import { type ConsoleLogin, type Person, tokenOfPerson } from './people.ts';
@@ -46,7 +46,7 @@ interface SessionPorts {
       pipelineIds: ReadonlySet<string>;
     }
   >;
-  identity: { endedSessions: Pick<EndedSessions, 'add' | 'among'> };
+  identity: { endedSessions: Pick<RevokedSessions, 'add' | 'among'> };
 }
 
 interface SessionOptions {
@@ -164,7 +164,7 @@ export class Sessions {
   }
 
   async #refreshEnded(ids: readonly string[]): Promise<void> {
-    const found = await this.#ports.identity.endedSessions.among(ids);
+    const found = await this.#ports.identity.endedSessions.findRevoked(ids);
     if (this.#ended.size + found.size > maxSeen) this.#ended.clear();
     for (const [id, expiresAt] of found) {
       this.#ended.set(id, expiresAt);

@@ -82,11 +82,11 @@ export function newReadiness({ clock, log, checks, isDraining, weatherHealth }: 
  * respond, it is not started a second time: each attempt would block another thread of the file system pool.
  */
 function probeOf(check: HealthCheck, clock: Clock): () => Promise<CheckResult> {
-  const { name, silent, remedy, isHarmless } = check;
+  const { name, timeoutCode, remedy, isHarmless } = check;
   let running: Promise<Pick<CheckResult, 'error'>> | undefined;
   return async () => {
     running ??= check
-      .prove()
+      .check()
       .then(
         () => ({ error: null }),
         (error: unknown) => ({ error: asWaybillError(error) }),
@@ -95,7 +95,7 @@ function probeOf(check: HealthCheck, clock: Clock): () => Promise<CheckResult> {
     const look = running;
     const outcome = await new Promise<Awaited<typeof look>>((resolve) => {
       const late = clock.timeout(deadlineMs, () =>
-        resolve({ error: new WaybillError(silent, `no answer within ${deadlineMs / 1000} s`) }),
+        resolve({ error: new WaybillError(timeoutCode, `no answer within ${deadlineMs / 1000} s`) }),
       );
       void look.then((found) => {
         late.cancel();

@@ -3,7 +3,7 @@ import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } 
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { brokenRules } from '../../core/publishers/claim-rules.ts';
-import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
+import type { RevokedSessions } from '../../workers/queue/ended-sessions.ts';
 import type { LoginLimit } from '../http/login-limit.ts';
 import type { IssuerKeys, KeySet } from './issuer-keys.ts';
 import type { Publisher } from './publishers.ts';
@@ -17,7 +17,7 @@ const tooOld = 'the ID token is older than 24 h';
 /** Verifies ID tokens, and remembers used tokens and ended sessions. */
 export interface IdentityService {
   issuerKeys: Pick<IssuerKeys, 'find' | 'metadata'>;
-  endedSessions: Omit<EndedSessions, 'close'>;
+  endedSessions: Omit<RevokedSessions, 'close'>;
   /** Limits failed attempts to exchange a token. */
   exchangeLimit: LoginLimit;
 }

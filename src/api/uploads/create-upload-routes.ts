@@ -233,7 +233,7 @@ function list(ports: UploadPorts): RequestHandler<{ pipelineId: string }> {
     const { token, pipeline } = admitCaller(req, res, ports);
     const { idempotency_key: key } = listQuery.read(req.url);
     const uploads = ports.uploads.partialUploads
-      .of(token.id, pipeline.id)
+      .list(token.id, pipeline.id)
       .filter((upload) => key === null || upload.key === key)
       .slice(0, maxShown);
     res.json({ uploads: uploads.map((upload) => uploadDocument(upload, ports.uploads.partialUploads)) });

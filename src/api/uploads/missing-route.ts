@@ -52,7 +52,7 @@ export const missingRoute: Route<MissingPorts> = {
     },
   },
   problems,
-  isPresent: ({ uploads }) => uploads.content.isOn,
+  isPresent: ({ uploads }) => uploads.content.isEnabled,
   audit: { none: 'it reads only' },
   handle: (ports) => sendMissing(ports),
 };

@@ -12,7 +12,7 @@ import type { ReloadReport } from '../../core/config/config-changes.ts';
 import { errorRecord } from '../../core/lib/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import { cancelled } from '../../workers/queue/refusals.ts';
-import { roomForUploads } from '../../workers/staging/content-bounds.ts';
+import { uploadSpaceCheck } from '../../workers/staging/content-bounds.ts';
 import { stageWithContent } from '../../workers/staging/stage-with-content.ts';
 import { consoleSettings, quotasOf } from './access.ts';
 import type { DaemonServices } from './daemon-app.ts';
@@ -72,7 +72,7 @@ function uploadService({ foundation, metrics, coordinator, uploads }: Daemon): U
   return {
     archives: createShares({ total: Infinity, perOwner: quotasOf(config).uploads }),
     staging: coordinator.staging,
-    room: roomForUploads({ directory, clock, content, requireAnswers }),
+    room: uploadSpaceCheck({ directory, clock, content, requireAnswers }),
     stage: metrics === null ? stage : measuredStage(stage, metrics),
     content,
     partialUploads,

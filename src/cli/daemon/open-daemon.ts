@@ -9,13 +9,13 @@ import type { Releaser } from '../../core/lib/lifecycle.ts';
 import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';
-import { openEndedSessions, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
-import { keepRunLines, type RunLines } from '../../workers/coordinator/run-lines.ts';
+import { openRevokedSessions, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
+import { createRunLogs, type RunLogs } from '../../workers/coordinator/run-lines.ts';
 import { startTidying, type Tidying } from '../../workers/coordinator/tidying.ts';
 import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
-import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
+import type { RevokedSessions } from '../../workers/queue/ended-sessions.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
-import { contentBounds } from '../../workers/staging/content-bounds.ts';
+import { contentLimits } from '../../workers/staging/content-bounds.ts';
 import { type ContentStore, openContentStore } from '../../workers/staging/content-store.ts';
 import { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
@@ -47,7 +47,7 @@ interface DaemonParts {
   requestGate: RequestGate;
   weather: OpenedWeather | null;
   coordinator: Coordinator;
-  runLines: RunLines;
+  runLines: RunLogs;
   uploads: Uploads;
   background: Background;
   scheduler: Scheduler;
@@ -57,7 +57,7 @@ interface DaemonParts {
 
 export interface Daemon extends DaemonParts {
   sceneMaps: SceneMapPool;
-  endedSessions: EndedSessions;
+  endedSessions: RevokedSessions;
   shutdown: Shutdown;
   reloader: Reloader;
 }
@@ -85,7 +85,7 @@ export async function openDaemon(
 
   const weather = own(await openConfiguredWeather(foundation, metrics));
   const stagingDisk = own(openDisk(foundation));
-  const runLines = keepRunLines(foundation);
+  const runLines = createRunLogs(foundation);
   const publishing = { ...foundation, log: runLines.log };
   const coordinator = await openPublishing(publishing, reporting, { metrics, stagingDisk }, own);
   reporting.events.attach(coordinator.queue);
@@ -97,7 +97,7 @@ export async function openDaemon(
   const scheduler = own(createScheduler({ ...foundation, ...starting }));
   const background = startBackground(foundation, { metrics, coordinator, workers }, own);
   onFailure(() => background.lag.cancel());
-  const endedSessions = await openEndedSessions({ ...foundation, store: reporting.store });
+  const endedSessions = await openRevokedSessions({ ...foundation, store: reporting.store });
   onFailure(() => endedSessions.close());
   const sceneMaps = own(sceneMapPool(foundation));
   const shutdown = { draining: new AbortController(), uploads: new AbortController() };
@@ -160,7 +160,7 @@ async function openUploads(
     ...foundation,
     disk: stagingDisk.disk,
     staging: staging.directory,
-    ...contentBounds(staging.keep, maxUploadSize),
+    ...contentLimits(staging.keep, maxUploadSize),
   });
   return { stagingDisk, partialUploads, content: own(content) };
 }

@@ -29,7 +29,7 @@ export interface Trail {
    */
   admit(): Promise<void>;
   /** Throws `audit_unavailable` if the trail cannot be written, whether or not acts are refused then. */
-  prove(): Promise<void>;
+  check(): Promise<void>;
   /**
    * Adds a record. Resolves when the record is on disk. If it cannot be written, resolves after the first
    * attempt, and the record is kept in memory until it can. Never rejects.
@@ -42,7 +42,7 @@ export interface Trail {
 /** Records nothing, for configurations that have no `audit` section. */
 export const noTrail: Trail = {
   admit: async () => undefined,
-  prove: async () => undefined,
+  check: async () => undefined,
   append: async () => undefined,
   close: async () => undefined,
 };
@@ -137,10 +137,10 @@ class QueuedTrail implements Trail {
   }
 
   async admit(): Promise<void> {
-    if (this.#settings.onFull === 'refuse') await this.prove();
+    if (this.#settings.onFull === 'refuse') await this.check();
   }
 
-  async prove(): Promise<void> {
+  async check(): Promise<void> {
     const needsReserve = this.#settings.onFull === 'refuse';
     if (this.#failure === null && (!needsReserve || (await this.#hasReserve()))) return;
     await this.#drain(true);

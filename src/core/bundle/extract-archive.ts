@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { type Digest, finishDigest, startDigest } from '../lib/digest.ts';
-import { type Disk, waitingDisk, type WriteBehind, writeBehind } from '../lib/disk.ts';
+import { type Disk, blockingDisk, type WriteBehind, writeBehind } from '../lib/disk.ts';
 import { finding, WaybillError } from '../lib/errors.ts';
 import { neverYield, type YieldToEventLoop } from '../lib/event-loop.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';
@@ -63,7 +63,7 @@ export async function extractArchive(request: ExtractRequest): Promise<Extractio
     limits,
     needsManifest = true,
     yieldToEventLoop = neverYield,
-    disk = waitingDisk,
+    disk = blockingDisk,
   } = request;
   const tree = pathTree(limits);
   const made = new Set<string>();

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Digest, digestOf } from '../lib/digest.ts';
-import { type Disk, waitingDisk } from '../lib/disk.ts';
+import { type Disk, blockingDisk } from '../lib/disk.ts';
 import { asWaybillError, type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { neverYield, type YieldToEventLoop } from '../lib/event-loop.ts';
 import { abortable } from '../lib/on-abort.ts';
@@ -112,7 +112,7 @@ export async function stageUpload(request: StageRequest): Promise<StagedBundle> 
   try {
     return await stage(request);
   } catch (error) {
-    await (request.disk ?? waitingDisk).remove(request.directory);
+    await (request.disk ?? blockingDisk).remove(request.directory);
     throw request.signal.aborted ? stopReason(request.signal) : stagingFailure(error);
   }
 }
@@ -165,7 +165,7 @@ export function stagingFailure(error: unknown): unknown {
 async function stage(request: StageRequest): Promise<StagedBundle> {
   const { directory, limits, signal, sceneMaps, partial = null, signatures = null } = request;
   const { makeManifest, content } = request;
-  const { yieldToEventLoop = neverYield, disk = waitingDisk } = request;
+  const { yieldToEventLoop = neverYield, disk = blockingDisk } = request;
   await yieldToEventLoop();
   signal.throwIfAborted();
   const files = path.join(directory, filesName);

@@ -49,7 +49,7 @@ export function writeFile(file: string, bytes: Uint8Array): void {
 }
 
 /** Creates a new file and keeps it open until `endFile`. Fails if it exists. */
-export function beginFile(file: string): void {
+export function openFile(file: string): void {
   open.set(file, openSync(file, 'wx', 0o600));
 }
 
@@ -61,7 +61,7 @@ export function appendToFile(file: string, bytes: Uint8Array): void {
 }
 
 /** Closes a file that `beginFile` created. Any other file is ignored. */
-export function endFile(file: string): void {
+export function closeFile(file: string): void {
   const descriptor = open.get(file);
   open.delete(file);
   if (descriptor !== undefined) closeSync(descriptor);

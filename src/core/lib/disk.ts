@@ -28,7 +28,7 @@ export function diskOf(call: (name: DiskCallName, args: readonly unknown[]) => P
 }
 
 /** Runs each call right here and blocks. Only for code that has its own thread. */
-export const waitingDisk: Disk = diskOf(async (name, args) =>
+export const blockingDisk: Disk = diskOf(async (name, args) =>
   (calls[name] as (...args: readonly unknown[]) => unknown)(...args),
 );
 

@@ -101,7 +101,7 @@ export class BullmqQueue implements JobQueue {
   }
 
   /** Checks that Redis can store data. Throws a `queue_unavailable` error if it cannot. */
-  async prove(): Promise<void> {
+  async check(): Promise<void> {
     const { clock, link } = this.#context;
     await link.ask(() => link.redis.set(link.key('probe'), clock.now().toISOString(), 'PX', probeLifeMs));
   }

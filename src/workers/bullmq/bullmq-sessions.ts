@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { silentLog } from '../../core/lib/log.ts';
-import type { EndedSessions } from '../queue/ended-sessions.ts';
+import type { RevokedSessions } from '../queue/ended-sessions.ts';
 import { RedisLink } from './link.ts';
 import type { RedisServer } from './redis-client.ts';
 
@@ -15,7 +15,7 @@ const retryAfterMs = 15_000;
  * Keeps track of sessions that were ended on any host. It does not connect until the first request, because
  * most daemons rarely need it.
  */
-export function bullmqEndedSessions(options: RedisServer & { clock: Clock }): EndedSessions {
+export function bullmqRevokedSessions(options: RedisServer & { clock: Clock }): RevokedSessions {
   const { clock } = options;
   let opening: Promise<RedisLink> | undefined;
   const linked = (): Promise<RedisLink> => {
@@ -40,7 +40,7 @@ export function bullmqEndedSessions(options: RedisServer & { clock: Clock }): En
       await add(id, expiresAt, false);
     },
     addOnce: (id, expiresAt) => add(id, expiresAt, true),
-    among: async (ids) => {
+    findRevoked: async (ids) => {
       const found = new Map<string, Date>();
       if (ids.length === 0) return found;
       const link = await linked();

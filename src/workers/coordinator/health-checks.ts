@@ -3,13 +3,13 @@ import type { TrailSettings } from '../../core/audit/trail-writer.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { RunReader } from '../queue/job-queue.ts';
-import { provedAtMost, proveRoom, proveStaging } from '../staging/staging-check.ts';
+import { cachedCheck, checkFreeSpace, checkStaging } from '../staging/staging-check.ts';
 
 /** Something that has to work for uploads to be accepted. */
 export interface HealthCheck {
   name: 'queue' | 'staging' | 'room' | 'shared_staging' | 'audit';
   /** The error code for a check that does not respond. */
-  silent: ErrorCode;
+  timeoutCode: ErrorCode;
   /**
    * Explains to administrators how to fix the problem. Since it is public, it may mention settings but not
    * their values.
@@ -18,7 +18,7 @@ export interface HealthCheck {
   /** Whether uploads are accepted although the check fails. Default: false. */
   isHarmless?: boolean;
   /** Throws an error without confidential details. May be called often. */
-  prove(): Promise<void>;
+  check(): Promise<void>;
 }
 
 const checkEveryMs = 1_000;
@@ -40,18 +40,18 @@ export function stagingChecks(
   return [
     {
       name: 'staging',
-      silent: 'staging_unavailable',
+      timeoutCode: 'staging_unavailable',
       remedy: 'check that server.staging.directory exists and that the daemon can write to it',
-      prove: provedAtMost(clock, everyMs, async () => {
+      check: cachedCheck(clock, everyMs, async () => {
         requireAnswers();
-        await proveStaging(directory);
+        await checkStaging(directory);
       }),
     },
     {
       name: 'room',
-      silent: 'staging_unavailable',
+      timeoutCode: 'staging_unavailable',
       remedy: 'free space on the disk of server.staging.directory: uploads need at least 16 MiB',
-      prove: provedAtMost(clock, everyMs, () => proveRoom(directory)),
+      check: cachedCheck(clock, everyMs, () => checkFreeSpace(directory)),
     },
   ];
 }
@@ -67,9 +67,9 @@ export function queueCheck(
 ): HealthCheck {
   return {
     name: 'queue',
-    silent: 'queue_unavailable',
+    timeoutCode: 'queue_unavailable',
     remedy,
-    prove: async () => {
+    check: async () => {
       await keeps();
       await queue.depth();
     },
@@ -90,10 +90,10 @@ export function auditChecks(
   return [
     {
       name: 'audit',
-      silent: 'audit_unavailable',
+      timeoutCode: 'audit_unavailable',
       remedy: 'check that the disk of audit.directory has free space and that the daemon can write to it',
       isHarmless: !admitsActs || settings.onFull === 'continue',
-      prove: provedAtMost(clock, checkEveryMs, () => trail.prove()),
+      check: cachedCheck(clock, checkEveryMs, () => trail.check()),
     },
   ];
 }

@@ -13,7 +13,7 @@ import { type MemoryQueue, memoryQueue } from '../memory/memory-queue.ts';
 import type { PublishJob } from '../queue/job.ts';
 import {
   sweepUploadDirectories,
-  uploadDirectories,
+  createStagingArea,
   uploadDirectoryOf,
 } from '../staging/staged-directories.ts';
 import type { CommonQueueOptions, CoordinatorOptions, QueueHost } from './coordinator.ts';
@@ -24,7 +24,7 @@ import { queueCheck, stagingChecks } from './health-checks.ts';
  * the runs that survive a restart. If it is null, none do. Closing removes all upload directories, except
  * those of runs that will continue after a restart.
  */
-export function oneHost(
+export function singleHost(
   options: CoordinatorOptions,
   common: CommonQueueOptions,
   store: Pick<QueueStore, 'journal' | 'check'> | null = null,
@@ -32,7 +32,7 @@ export function oneHost(
   const { config, clock, notify, yieldToEventLoop = neverYield, disk, requireAnswers } = options;
   const { directory } = config.server.staging;
   const journal = store?.journal ?? noJournal;
-  const staging = uploadDirectories(directory, yieldToEventLoop, disk);
+  const staging = createStagingArea(directory, yieldToEventLoop, disk);
   const discard = async (job: PublishJob): Promise<void> => {
     if (job.staged !== null) await staging.discard(job.staged);
   };
@@ -60,7 +60,7 @@ export function oneHost(
     close: async () => {
       await sweepUploadDirectories(
         directory,
-        journal.isDurable ? stagedOf(queue.jobs(), directory) : undefined,
+        journal.isDurable ? stagedDirectoriesOf(queue.jobs(), directory) : undefined,
       );
     },
   };
@@ -79,7 +79,7 @@ function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
 }
 
 /** Returns the upload directories used by these jobs. */
-export function stagedOf(jobs: Iterable<PublishJob>, staging: string): Set<string> {
+export function stagedDirectoriesOf(jobs: Iterable<PublishJob>, staging: string): Set<string> {
   const directories = [...jobs].flatMap(({ staged }) => (staged === null ? [] : [staged]));
   return new Set(directories.map((staged) => uploadDirectoryOf(staging, staged)));
 }

@@ -3,11 +3,11 @@ import { requireQueuePackage } from '../../core/config/required-packages.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { QueueStore } from '../embedded/queue-store.ts';
-import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
+import { type RevokedSessions, inProcessRevokedSessions } from '../queue/ended-sessions.ts';
 import { needsBundle } from '../queue/kept-bundles.ts';
 import { eventsOfOneProcess, type EventStore } from '../queue/run-events.ts';
 import { Coordinator, type CoordinatorOptions } from './coordinator.ts';
-import { oneHost, prepareStaging, stagedOf } from './one-host.ts';
+import { singleHost, prepareStaging, stagedDirectoriesOf } from './one-host.ts';
 
 /**
  * Opens the coordinator that the configuration asks for, ready to receive uploads. Get `store` from
@@ -19,12 +19,12 @@ export async function openCoordinator(
 ): Promise<Coordinator> {
   const { config, log, store = null } = options;
   if (config.server.queue.driver === 'bullmq') {
-    const { severalHosts } = await import('./several-hosts.ts');
-    return Coordinator.open(options, (common) => severalHosts(options, common));
+    const { multiHost } = await import('./several-hosts.ts');
+    return Coordinator.open(options, (common) => multiHost(options, common));
   }
   const { directory } = config.server.staging;
   const left = store?.journal.runs ?? [];
-  const kept = stagedOf(
+  const kept = stagedDirectoriesOf(
     left.filter(needsBundle).map(({ job }) => job),
     directory,
   );
@@ -33,7 +33,7 @@ export async function openCoordinator(
     log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
   const waiting = left.filter(({ record }) => record.finished_at === null).length;
   if (left.length > 0) log.info({ runs: left.length, waiting }, 'resumed the runs of an earlier process');
-  return Coordinator.open(options, (common) => oneHost(options, common, store));
+  return Coordinator.open(options, (common) => singleHost(options, common, store));
 }
 
 /**
@@ -99,7 +99,7 @@ export async function openEvents({
  * Opens the list of console sessions that have been ended. It is stored together with the queue, and both
  * must be closed together.
  */
-export async function openEndedSessions({
+export async function openRevokedSessions({
   config,
   secrets,
   clock,
@@ -107,12 +107,12 @@ export async function openEndedSessions({
 }: Pick<CoordinatorOptions, 'config' | 'clock'> & {
   secrets: Secrets;
   store: QueueStore | null;
-}): Promise<EndedSessions> {
+}): Promise<RevokedSessions> {
   const { queue } = config.server;
-  if (queue.driver !== 'bullmq') return store?.endedSessions ?? endedSessionsBook({ clock });
-  const { bullmqEndedSessions } = await import('../bullmq/bullmq-sessions.ts');
+  if (queue.driver !== 'bullmq') return store?.endedSessions ?? inProcessRevokedSessions({ clock });
+  const { bullmqRevokedSessions } = await import('../bullmq/bullmq-sessions.ts');
   const { redisServer } = await import('../bullmq/redis-client.ts');
-  return bullmqEndedSessions({ ...redisServer(queue, secrets), clock });
+  return bullmqRevokedSessions({ ...redisServer(queue, secrets), clock });
 }
 
 /**

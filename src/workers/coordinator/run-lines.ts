@@ -4,7 +4,7 @@ import { withoutPaths } from '../../core/lib/errors.ts';
 import type { LineLevel, Log } from '../../core/lib/log.ts';
 
 /** A log line about a run, without host paths. */
-export interface RunLine {
+export interface RunLogLine {
   /** RFC 3339, UTC. */
   at: string;
   level: Exclude<LineLevel, 'debug'>;
@@ -13,11 +13,11 @@ export interface RunLine {
   destinationId: string | null;
 }
 
-export interface RunLines {
+export interface RunLogs {
   /** Writes to the program's log, and keeps the lines that name a run. Debug lines are not kept. */
   log: Log;
   /** Returns the newest lines of a run, oldest first. */
-  of: (runId: string) => readonly RunLine[];
+  linesOf: (runId: string) => readonly RunLogLine[];
 }
 
 const maxRuns = 200;
@@ -28,9 +28,9 @@ const maxChars = 500;
  * Keeps the newest lines of the newest runs in memory, for the console. They are lost on a restart, and lines
  * from other hosts are not included.
  */
-export function keepRunLines({ log, clock }: { log: Log; clock: Clock }): RunLines {
-  const kept = new Map<string, RunLine[]>();
-  const keep = (level: RunLine['level'], fields: object, message: string): void => {
+export function createRunLogs({ log, clock }: { log: Log; clock: Clock }): RunLogs {
+  const kept = new Map<string, RunLogLine[]>();
+  const keep = (level: RunLogLine['level'], fields: object, message: string): void => {
     const { run_id: runId, destination = null, err } = fields as Record<string, unknown>;
     if (typeof runId !== 'string') return;
     const line = {
@@ -49,7 +49,7 @@ export function keepRunLines({ log, clock }: { log: Log; clock: Clock }): RunLin
     }
   };
   const line =
-    (level: RunLine['level']) =>
+    (level: RunLogLine['level']) =>
     (fields: object, message: string): void => {
       log[level](fields, message);
       keep(level, fields, message);
@@ -62,7 +62,7 @@ export function keepRunLines({ log, clock }: { log: Log; clock: Clock }): RunLin
       error: line('error'),
       isLevelEnabled: (level) => log.isLevelEnabled?.(level) ?? true,
     },
-    of: (runId) => kept.get(runId) ?? [],
+    linesOf: (runId) => kept.get(runId) ?? [],
   };
 }
 

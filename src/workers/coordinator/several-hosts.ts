@@ -9,8 +9,8 @@ import { redisServer } from '../bullmq/redis-client.ts';
 import type { PublishJob } from '../queue/job.ts';
 import { openScratch } from '../staging/claimed-directory.ts';
 import { openSharedStaging, type SharedStaging } from '../staging/shared-staging.ts';
-import { type StagingArea, uploadDirectories } from '../staging/staged-directories.ts';
-import { provedAtMost } from '../staging/staging-check.ts';
+import { type StagingArea, createStagingArea } from '../staging/staged-directories.ts';
+import { cachedCheck } from '../staging/staging-check.ts';
 import type { CommonQueueOptions, CoordinatorOptions, QueueHost } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
@@ -28,7 +28,7 @@ const checkSharedEveryMs = 10_000;
  * Throws `secrets_invalid` if the Redis URL is missing or malformed, `queue_unavailable` if Redis is
  * unreachable, and `config_invalid` if Redis, shared staging, or the scratch directory cannot be used.
  */
-export async function severalHosts(options: HostOptions, common: CommonQueueOptions): Promise<QueueHost> {
+export async function multiHost(options: HostOptions, common: CommonQueueOptions): Promise<QueueHost> {
   const { config, secrets, log, flushed } = options;
   const { staging, queue: redis } = config.server;
   if (redis.driver !== 'bullmq' || staging.shared === null)
@@ -97,7 +97,7 @@ async function openDirectories(
   return {
     shared,
     scratch: scratch.directory,
-    uploads: uploadDirectories(scratch.directory, yieldToEventLoop, disk),
+    uploads: createStagingArea(scratch.directory, yieldToEventLoop, disk),
     close: async () => {
       await Promise.all([scratch.close(), shared.close()]);
     },
@@ -136,14 +136,14 @@ function checksOf(
     queueCheck(queue, {
       remedy:
         'check that Redis runs, has free memory and is reachable from this host; the log has its answer',
-      keeps: () => queue.prove(),
+      keeps: () => queue.check(),
     }),
     ...stagingChecks(scratch, { clock, requireAnswers }),
     {
       name: 'shared_staging',
-      silent: 'staging_unavailable',
+      timeoutCode: 'staging_unavailable',
       remedy: 'check that the storage of server.staging.shared answers, has free space and is writable',
-      prove: provedAtMost(clock, checkSharedEveryMs, () => shared.check()),
+      check: cachedCheck(clock, checkSharedEveryMs, () => shared.check()),
     },
   ];
 }

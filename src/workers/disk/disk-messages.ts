@@ -7,7 +7,7 @@ export interface DiskRequest {
 }
 
 /** The result of one call. */
-export interface Outcome {
+export interface CallResult {
   value?: unknown;
   /** The system error, converted to plain data. */
   error?: {
@@ -19,7 +19,7 @@ export interface Outcome {
 }
 
 /** The results of the next calls, in order. Empty if the thread only wants to say that it is still alive. */
-export type Answer = readonly Outcome[];
+export type DiskResponse = readonly CallResult[];
 
 /** The interval at which a busy thread sends answers, in milliseconds. */
-export const answerEveryMs = 1_000;
+export const answerIntervalMs = 1_000;

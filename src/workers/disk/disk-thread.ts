@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { type Clock, systemClock } from '../../core/lib/clock.ts';
 import * as calls from '../../core/lib/disk-calls.ts';
-import { type Answer, answerEveryMs, type DiskRequest, type Outcome } from './disk-messages.ts';
+import { type DiskResponse, answerIntervalMs, type DiskRequest, type CallResult } from './disk-messages.ts';
 
 /*
  * The thread that makes disk calls, so that nothing else blocks if the disk stops responding.
@@ -16,10 +16,10 @@ parentPort?.on('message', (requests: readonly DiskRequest[]) => {
  */
 export function runCalls(
   requests: readonly DiskRequest[],
-  send: (answer: Answer) => void,
+  send: (answer: DiskResponse) => void,
   { monotonic }: Pick<Clock, 'monotonic'>,
 ): void {
-  let outcomes: Outcome[] = [];
+  let outcomes: CallResult[] = [];
   let answeredAt = monotonic();
   const answer = (): void => {
     send(outcomes);
@@ -27,7 +27,7 @@ export function runCalls(
     answeredAt = monotonic();
   };
   const answerIfLate = (): void => {
-    if (monotonic() - answeredAt >= answerEveryMs) answer();
+    if (monotonic() - answeredAt >= answerIntervalMs) answer();
   };
   for (const [index, request] of requests.entries()) {
     // Replaces `outcomes` if it answers.
@@ -38,7 +38,7 @@ export function runCalls(
   answer();
 }
 
-function outcomeOf({ name, args }: DiskRequest, onProgress: () => void): Outcome {
+function outcomeOf({ name, args }: DiskRequest, onProgress: () => void): CallResult {
   try {
     const call = calls[name] as (...args: readonly unknown[]) => unknown;
     return { value: name === 'remove' ? call(...args, onProgress) : call(...args) };
@@ -48,7 +48,7 @@ function outcomeOf({ name, args }: DiskRequest, onProgress: () => void): Outcome
 }
 
 /** Converts an error to plain data. Otherwise only its message would survive being sent to another thread. */
-function systemErrorOf(error: Error): NonNullable<Outcome['error']> {
+function systemErrorOf(error: Error): NonNullable<CallResult['error']> {
   const { message, code, syscall, path } = error as NodeJS.ErrnoException;
   return { message, code, syscall, path };
 }

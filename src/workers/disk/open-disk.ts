@@ -3,7 +3,7 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { type Disk, type DiskCallName, diskOf } from '../../core/lib/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { Answer, DiskRequest, Outcome } from './disk-messages.ts';
+import type { DiskResponse, DiskRequest, CallResult } from './disk-messages.ts';
 
 export interface OpenedDisk {
   disk: Disk;
@@ -122,7 +122,7 @@ class DiskThread {
   #start(): Worker {
     const { log, file = diskThread } = this.#options;
     const worker = new Worker(file);
-    worker.on('message', (answer: Answer) => this.#onAnswer(answer));
+    worker.on('message', (answer: DiskResponse) => this.#onAnswer(answer));
     worker.on('error', (error) => {
       log.error({ err: error }, 'the thread of the staging disk crashed');
       if (this.#worker !== worker) return;
@@ -135,7 +135,7 @@ class DiskThread {
     return worker;
   }
 
-  #onAnswer(answer: Answer): void {
+  #onAnswer(answer: DiskResponse): void {
     const { log } = this.#options;
     if (this.#isUnresponsive) log.info({}, 'the staging disk answers again');
     this.#isUnresponsive = false;
@@ -198,7 +198,7 @@ function isTidying(name: DiskCallName): boolean {
   return name === 'remove' || name === 'removeWithEmptyParent' || name === 'endFile';
 }
 
-function settle({ resolve, reject }: PendingCall, outcome: Outcome | undefined): void {
+function settle({ resolve, reject }: PendingCall, outcome: CallResult | undefined): void {
   if (outcome?.error === undefined) resolve(outcome?.value);
   else reject(Object.assign(new Error(outcome.error.message), outcome.error));
 }

@@ -8,13 +8,13 @@ const mark = 'waybill1';
 const form = /waybill1 ([0-9a-f]{8}) (\d{1,9}) /g;
 
 /** @param key Must not contain spaces. */
-export function framed(key: string, value: string): string {
+export function frame(key: string, value: string): string {
   const body = Buffer.from(`${key} ${value}`);
   return `${mark} ${checksum(body)} ${body.length} ${body.toString()}`;
 }
 
 /** Returns the value stored under this key, or undefined if it is corrupted. */
-export function unframed(key: string, text: string): string | undefined {
+export function unframe(key: string, text: string): string | undefined {
   const [head, sum, length] = new RegExp(`^${form.source}`).exec(text) ?? [];
   if (head === undefined) return undefined;
   const rest = text.slice(head.length);
@@ -24,7 +24,7 @@ export function unframed(key: string, text: string): string | undefined {
 }
 
 /** Finds all intact values, wherever they are in the file. Some of them may be out of date. */
-export function* framedIn(bytes: Buffer): Generator<string> {
+export function* findFrames(bytes: Buffer): Generator<string> {
   for (const { 0: head, 1: sum, 2: length, index } of bytes.toString('latin1').matchAll(form)) {
     const begin = index + head.length;
     const body = bytes.subarray(begin, begin + Number(length));

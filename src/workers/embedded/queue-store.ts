@@ -15,10 +15,10 @@ import {
 } from '../../core/notify/outbox.ts';
 import { makeRoot } from '../../core/storage/local/local-root.ts';
 import type { Journal, StoredRun } from '../memory/journal.ts';
-import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
+import { type RevokedSessions, inProcessRevokedSessions } from '../queue/ended-sessions.ts';
 import type { Pause } from '../queue/job-queue.ts';
 import { queueInUse } from '../staging/claimed-directory.ts';
-import { framed } from './framing.ts';
+import { frame } from './framing.ts';
 import { GroupCommit } from './group-commit.ts';
 import { createLmdb, dataFile, type LmdbFile, openLmdb } from './lmdb-file.ts';
 import { readQueueFile } from './read-file.ts';
@@ -43,7 +43,7 @@ export interface QueueStore {
   readonly journal: Journal;
   readonly outbox: Outbox;
   readonly undelivered: UndeliveredEvents;
-  readonly endedSessions: EndedSessions;
+  readonly endedSessions: RevokedSessions;
   /** Throws `insufficient_storage` or `queue_unavailable` if nothing can be written right now. */
   check(): void;
   /**
@@ -99,9 +99,9 @@ async function openAlone(
     const owner = values.get(ownerKey);
     if (owner !== undefined && (await lock.isAlive(owner))) throw queueInUse(directory);
     const file = openLmdb(data);
-    const before = owner === undefined ? undefined : framed(ownerKey, owner);
-    const mine = framed(ownerKey, lock.name);
-    const others = new Map([[versionKey, framed(versionKey, String(version))]]);
+    const before = owner === undefined ? undefined : frame(ownerKey, owner);
+    const mine = frame(ownerKey, lock.name);
+    const others = new Map([[versionKey, frame(versionKey, String(version))]]);
     try {
       if (file.claim(ownerKey, mine, (current) => current === before, others) === mine) {
         // The file itself is already on disk, but its directory entry may not be.
@@ -150,7 +150,7 @@ function storeOn(
     journal: journalOn(writes, values, { staging, newKey }),
     outbox: outboxOn(writes, values, newKey),
     undelivered: undeliveredOn(writes, values, onDropped),
-    endedSessions: endedSessionsOn(writes, values, clock),
+    endedSessions: revokedSessionsOn(writes, values, clock),
     check() {
       if (writes.failure !== null) throw writes.failure;
     },
@@ -172,12 +172,12 @@ function journalOn(
     keys.set(run.job.runId, key);
     runs.push(withStagedIn(run, staging));
   }
-  const value = (key: string, run: StoredRun) => (): string => framed(key, storedRunText(run, staging));
+  const value = (key: string, run: StoredRun) => (): string => frame(key, storedRunText(run, staging));
   return {
     isDurable: true,
     runs,
-    pauses: new Map(leftOf<Pause>(values, pausePrefix)),
-    triggers: leftOf<StoredTrigger>(values, triggerPrefix).map(([, trigger]) => trigger),
+    pauses: new Map(entriesWithPrefix<Pause>(values, pausePrefix)),
+    triggers: entriesWithPrefix<StoredTrigger>(values, triggerPrefix).map(([, trigger]) => trigger),
     saveTrigger(pipelineId, trigger) {
       const kept: StoredTrigger = { pipelineId, trigger };
       setJson(writes, `${triggerPrefix}${trigger.kind}/${pipelineId}`, kept);
@@ -216,7 +216,7 @@ function outboxOn(
   return {
     outlives: true,
     open(take) {
-      for (const [name, event] of leftOf<OutboxEvent>(values, eventPrefix))
+      for (const [name, event] of entriesWithPrefix<OutboxEvent>(values, eventPrefix))
         take({ ...event, ended: forget(eventPrefix + name) });
     },
     keep(traced, notifierIds, deliver) {
@@ -240,26 +240,26 @@ function undeliveredOn(
   onDropped: QueueStoreOptions['onDropped'],
 ): UndeliveredEvents {
   return undeliveredInMemory({
-    left: leftOf<StoredUndelivered>(values, undeliveredPrefix).map(([, kept]) => kept),
+    left: entriesWithPrefix<StoredUndelivered>(values, undeliveredPrefix).map(([, kept]) => kept),
     write: ({ notifierId, eventId }, kept) =>
       setJson(writes, `${undeliveredPrefix}${notifierId}/${eventId}`, kept),
     onDropped,
   });
 }
 
-function endedSessionsOn(
+function revokedSessionsOn(
   writes: GroupCommit,
   values: ReadonlyMap<string, string>,
   clock: Clock,
-): EndedSessions {
+): RevokedSessions {
   const left = [...values].filter(([key]) => key.startsWith(sessionPrefix));
-  return endedSessionsBook({
+  return inProcessRevokedSessions({
     clock,
-    left: left.map(([key, expiresAt]) => [key.slice(sessionPrefix.length), new Date(expiresAt)]),
+    restored: left.map(([key, expiresAt]) => [key.slice(sessionPrefix.length), new Date(expiresAt)]),
     write: (id, expiresAt) => {
       const key = sessionPrefix + id;
       if (expiresAt !== null)
-        return writes.add({ key, value: () => framed(key, expiresAt.toISOString()), directory: null });
+        return writes.add({ key, value: () => frame(key, expiresAt.toISOString()), directory: null });
       writes.set(key, null);
       return Promise.resolve();
     },
@@ -267,14 +267,17 @@ function endedSessionsOn(
 }
 
 /** Returns the entries of earlier processes whose keys begin with this prefix, by the rest of their keys. */
-function leftOf<T>(values: ReadonlyMap<string, string>, prefix: string): [name: string, value: T][] {
+function entriesWithPrefix<T>(
+  values: ReadonlyMap<string, string>,
+  prefix: string,
+): [name: string, value: T][] {
   return [...values].flatMap(([key, text]): [string, T][] =>
     key.startsWith(prefix) ? [[key.slice(prefix.length), JSON.parse(text) as T]] : [],
   );
 }
 
 function setJson(writes: GroupCommit, key: string, value: object | null): void {
-  writes.set(key, value === null ? null : () => framed(key, JSON.stringify(value)));
+  writes.set(key, value === null ? null : () => frame(key, JSON.stringify(value)));
 }
 
 function refuseNewer(file: string, found: string | undefined): void {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { ReaderMessage } from './file-reader.ts';
-import { framedIn, unframed } from './framing.ts';
+import { findFrames, unframe } from './framing.ts';
 import { parseStoredRun } from './stored-run.ts';
 
 /** The module that runs in the child process, either compiled or from source. */
@@ -22,7 +22,7 @@ export async function readQueueFile(file: string): Promise<Map<string, string>> 
   if (failure !== null) throw damaged(file, failure);
   const values = new Map<string, string>();
   for (const [key, text] of entries) {
-    const value = unframed(key, text);
+    const value = unframe(key, text);
     if (value === undefined) throw damaged(file, `the entry ${key} is garbled`);
     values.set(key, value);
   }
@@ -78,7 +78,7 @@ function damaged(file: string, why: string): WaybillError {
  */
 function legibleRuns(file: string): { whole: number; unfinished: string[] } {
   const isOver = new Map<string, boolean>();
-  for (const json of framedIn(readFileSync(file))) {
+  for (const json of findFrames(readFileSync(file))) {
     const run = parseStoredRun(json);
     if (run === undefined) continue;
     const { run_id: runId, finished_at: finishedAt } = run.record;

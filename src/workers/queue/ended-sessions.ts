@@ -6,7 +6,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
  * would have expired anyway. This is stored along with the queue, because every host accepts the same sealed
  * cookies and ID tokens, and must find out that one is no longer valid.
  */
-export interface EndedSessions {
+export interface RevokedSessions {
   /** Resolves once the logout has been stored. Throws `queue_unavailable` or `insufficient_storage`. */
   add(id: string, expiresAt: Date): Promise<void>;
   /**
@@ -19,7 +19,7 @@ export interface EndedSessions {
    * Looks up which of the given ids have been stored, and when each of them expires. Makes a single query.
    * Throws `queue_unavailable`.
    */
-  among(ids: readonly string[]): Promise<Map<string, Date>>;
+  findRevoked(ids: readonly string[]): Promise<Map<string, Date>>;
   close(): void;
 }
 
@@ -29,21 +29,21 @@ export interface EndedSessions {
  */
 const maxKept = 100_000;
 
-export interface EndedSessionsOptions {
+export interface RevokedSessionsOptions {
   clock: Pick<Clock, 'now'>;
   /** The sessions that an earlier process stored, with their expiry times. */
-  left?: Iterable<[id: string, expiresAt: Date]>;
+  restored?: Iterable<[id: string, expiresAt: Date]>;
   /** Stores a session outside this process, or deletes it if its expiry is null. Default: no-op. */
   write?: (id: string, expiresAt: Date | null) => Promise<void>;
 }
 
 /** Keeps track of ended sessions for a queue that belongs to a single process. */
-export function endedSessionsBook({
+export function inProcessRevokedSessions({
   clock,
-  left = [],
+  restored = [],
   write = async () => undefined,
-}: EndedSessionsOptions): EndedSessions {
-  const ends = new Map(left);
+}: RevokedSessionsOptions): RevokedSessions {
+  const ends = new Map(restored);
   const forget = (id: string): void => {
     ends.delete(id);
     void write(id, null);
@@ -66,7 +66,7 @@ export function endedSessionsBook({
       await write(id, expiresAt);
       return true;
     },
-    among: async (ids) => {
+    findRevoked: async (ids) => {
       const found = new Map<string, Date>();
       for (const id of ids) {
         const end = ends.get(id);

@@ -1,12 +1,12 @@
 import { statfs } from 'node:fs/promises';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import { minRoom, provedAtMost, proveRoom } from './staging-check.ts';
+import { minFreeBytes, cachedCheck, checkFreeSpace } from './staging-check.ts';
 
 /** Limits how many files are kept for later uploads. */
-export interface ContentBounds {
+export interface ContentLimits {
   /** False if no files are kept at all. */
-  isOn: boolean;
+  isEnabled: boolean;
   /** How long a file is kept after it was last used, in milliseconds. */
   ageMs: number;
   /**
@@ -23,12 +23,12 @@ export interface ContentBounds {
  * @param largestBundleOf Returns the size of a pipeline's largest bundle in bytes, or null if the pipeline
  * does not accept uploads.
  */
-export function contentBounds(
+export function contentLimits(
   { maxBytes, ageMs }: { maxBytes: number | null; ageMs: number },
   largestBundleOf: (pipelineId: string) => number | null,
-): ContentBounds {
+): ContentLimits {
   return {
-    isOn: maxBytes !== 0,
+    isEnabled: maxBytes !== 0,
     ageMs,
     maxBytes: (pipelineId) => {
       const largest = largestBundleOf(pipelineId);
@@ -47,7 +47,7 @@ const reserveBytes = 2 ** 30;
 /** Returns how many bytes have to be freed to restore the reserve. */
 export function shortageOf(disk: { bsize: number; blocks: number; bavail: number }): number {
   const { bsize, blocks, bavail } = disk;
-  const reserve = Math.max(minRoom, Math.min(reserveShare * blocks * bsize, reserveBytes));
+  const reserve = Math.max(minFreeBytes, Math.min(reserveShare * blocks * bsize, reserveBytes));
   return Math.max(0, reserve - bavail * bsize);
 }
 
@@ -56,7 +56,7 @@ export async function shortageAt(directory: string): Promise<number> {
   return shortageOf(await statfs(directory));
 }
 
-const lookEveryMs = 1_000;
+const checkEveryMs = 1_000;
 
 /**
  * Returns a function to call before each upload. It checks that the disk has as much free space as the
@@ -64,7 +64,7 @@ const lookEveryMs = 1_000;
  * `insufficient_storage`, or `staging_unavailable` if the disk does not respond. The disk is checked once per
  * second at most. If it fills up in between, uploads fail while they are being written.
  */
-export function roomForUploads({
+export function uploadSpaceCheck({
   directory,
   clock,
   content,
@@ -77,13 +77,13 @@ export function roomForUploads({
   /** Throws an error if the disk is not responding, so that uploads fail immediately. */
   requireAnswers?: () => void;
 }): () => Promise<void> {
-  const proved = provedAtMost(clock, lookEveryMs, async () => {
+  const proved = cachedCheck(clock, checkEveryMs, async () => {
     try {
-      await proveRoom(directory);
+      await checkFreeSpace(directory);
     } catch (error) {
       if (!hasCode(error, 'insufficient_storage')) throw error;
       await content.clear();
-      await proveRoom(directory);
+      await checkFreeSpace(directory);
     }
   });
   return async () => {

@@ -10,7 +10,7 @@ import {
   parseDigest,
   startDigest,
 } from '../../core/lib/digest.ts';
-import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
+import { type Disk, blockingDisk } from '../../core/lib/disk.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /*
@@ -50,7 +50,7 @@ export interface ContentFiles {
 /** Files are checked synchronously, so yield to the event loop after this many. */
 const filesPerYield = 512;
 
-export function contentFiles(directory: string, disk: Disk = waitingDisk): ContentFiles {
+export function contentFiles(directory: string, disk: Disk = blockingDisk): ContentFiles {
   const placeOf = (pipelineId: string, digest: Digest): string => {
     const hex = hexOf(digest);
     return path.join(directory, pipelineId, hex.slice(0, 2), hex);
@@ -175,7 +175,7 @@ const blockBytes = 4096;
  * Returns how much space a file is counted as. That is whole blocks, and at least one, so that there cannot
  * be too many empty files either.
  */
-export function roomOf(size: number): number {
+export function allocatedBytes(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;
 }
 
@@ -218,7 +218,7 @@ export function minRecentlyUsed(): PipelineCache {
       return true;
     },
     add: ({ digest, size }, now, maxBytes) => {
-      const room = roomOf(size);
+      const room = allocatedBytes(size);
       if (room > maxBytes) return null;
       drop(digest);
       const gone = dropWhile(() => bytes + room > maxBytes);

@@ -2,11 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { BundleContent, CachedFile } from '../../core/bundle/complete-bundle.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
-import { type Disk, waitingDisk, writeBehind } from '../../core/lib/disk.ts';
+import { type Disk, blockingDisk, writeBehind } from '../../core/lib/disk.ts';
 import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { claimDirectory, type ClaimedDirectory, claimLeft } from './claimed-directory.ts';
-import { type ContentBounds, shortageAt } from './content-bounds.ts';
+import { claimDirectory, type ClaimedDirectory, claimAbandoned } from './claimed-directory.ts';
+import { type ContentLimits, shortageAt } from './content-bounds.ts';
 import {
   type ContentFiles,
   contentFiles,
@@ -23,18 +23,18 @@ import {
  */
 export interface ContentStore {
   /** False if no files are kept at all. */
-  readonly isOn: boolean;
+  readonly isEnabled: boolean;
   /** Returns the digests for which the pipeline has no file. The files of the others count as used now. */
   missing(pipelineId: string, digests: readonly Digest[]): Digest[];
   /** Gives access to a pipeline's kept files. With `keeps: false`, no new ones are added. */
-  of(pipelineId: string, options?: { keeps: boolean }): BundleContent;
+  forPipeline(pipelineId: string, options?: { keeps: boolean }): BundleContent;
   /** Deletes all files because the disk is full. Producers can upload them again. */
   clear(): Promise<void>;
   stats(): { files: number; bytes: number };
   close(): Promise<void>;
 }
 
-export interface ContentOptions extends ContentBounds {
+export interface ContentOptions extends ContentLimits {
   /**
    * The staging directory on this machine. Kept files are hard links to the files in it.
    */
@@ -61,7 +61,7 @@ const filesPerYield = 64;
  */
 export async function openContentStore(options: ContentOptions): Promise<ContentStore> {
   const store = new LinkedContent(options);
-  await store.takeUp();
+  await store.takeOver();
   return store;
 }
 
@@ -70,7 +70,7 @@ interface Opened extends ClaimedDirectory {
 }
 
 class LinkedContent implements ContentStore {
-  readonly isOn: boolean;
+  readonly isEnabled: boolean;
   readonly #options: ContentOptions;
   readonly #pipelines = new Map<string, PipelineCache>();
   readonly #sweeper: { cancel(): void };
@@ -81,16 +81,16 @@ class LinkedContent implements ContentStore {
   #freeingSpace: Promise<void> | null = null;
 
   constructor(options: ContentOptions) {
-    const { clock, isOn, ageMs } = options;
+    const { clock, isEnabled, ageMs } = options;
     this.#options = options;
-    this.isOn = isOn;
+    this.isEnabled = isEnabled;
     this.#sweeper = clock.every(Math.min(sweepMs, ageMs), () => void this.#sweep(), { unref: true });
   }
 
   /** Takes over the files of processes that have ended. */
-  async takeUp(): Promise<void> {
+  async takeOver(): Promise<void> {
     try {
-      const [first, ...others] = await claimLeft(this.#request);
+      const [first, ...others] = await claimAbandoned(this.#request);
       for (const other of others) {
         const files = contentFiles(other.directory, this.#disk);
         for (const { pipelineId, digest } of await files.read()) await files.remove(pipelineId, digest);
@@ -109,11 +109,11 @@ class LinkedContent implements ContentStore {
     return digests.filter((digest) => kept?.use(digest, this.#now()) !== true);
   }
 
-  of(pipelineId: string, { keeps } = { keeps: true }): BundleContent {
+  forPipeline(pipelineId: string, { keeps } = { keeps: true }): BundleContent {
     return {
       place: (digest, file, signal) => this.#place(pipelineId, { digest, file, signal }),
       keep: async (added) => {
-        if (this.isOn && keeps)
+        if (this.isEnabled && keeps)
           await this.#keep(pipelineId, added).catch((error: unknown) => this.#warn(error));
       },
     };
@@ -142,7 +142,7 @@ class LinkedContent implements ContentStore {
   }
 
   get #disk(): Disk {
-    return this.#options.disk ?? waitingDisk;
+    return this.#options.disk ?? blockingDisk;
   }
 
   #now(): number {

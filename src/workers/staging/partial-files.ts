@@ -3,7 +3,12 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'nod
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { claimDirectory, type ClaimedDirectory, claimLeft, type ClaimRequest } from './claimed-directory.ts';
+import {
+  claimDirectory,
+  type ClaimedDirectory,
+  claimAbandoned,
+  type ClaimRequest,
+} from './claimed-directory.ts';
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
 /**
@@ -27,7 +32,7 @@ export class PartialDirectory {
   /** Takes over the files of processes that have ended. Throws system errors. */
   static async open(staging: string, clock: Pick<Clock, 'sleep'>): Promise<PartialDirectory> {
     const request = { parent: staging, name: 'partial', clock };
-    const [first, ...others] = await claimLeft(request);
+    const [first, ...others] = await claimAbandoned(request);
     if (first === undefined) return new PartialDirectory(request, null);
     for (const other of others) {
       await new PartialFiles(first.directory).takeOver(other.directory);

@@ -118,7 +118,7 @@ export class PartialUploads {
   }
 
   /** Returns a token's uploads for a pipeline, including those that have ended, most recent first. */
-  of(caller: string, pipelineId: string): PartialUpload[] {
+  list(caller: string, pipelineId: string): PartialUpload[] {
     return [...this.#uploads.values()]
       .filter((upload) => upload.caller === caller && upload.pipelineId === pipelineId)
       .sort((one, other) => other.touchedAt.getTime() - one.touchedAt.getTime());

@@ -2,7 +2,7 @@ import { uploadedManifest } from '../../core/bundle/pack/make-manifest.ts';
 import type { Patterns } from '../../core/bundle/pack/select-files.ts';
 import { type StagedBundle, type StageRequest, stageUpload } from '../../core/bundle/stage-upload.ts';
 import { systemClock } from '../../core/lib/clock.ts';
-import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
+import { type Disk, blockingDisk } from '../../core/lib/disk.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { ContentStore } from './content-store.ts';
@@ -16,7 +16,7 @@ export function stageWithContent(
   content: ContentStore,
   {
     yieldToEventLoop = neverYield,
-    disk = waitingDisk,
+    disk = blockingDisk,
   }: { yieldToEventLoop?: YieldToEventLoop; disk?: Disk } = {},
 ): (
   request: Omit<StageRequest, 'content' | 'yieldToEventLoop' | 'disk' | 'makeManifest'> & {
@@ -27,7 +27,7 @@ export function stageWithContent(
 ) => Promise<StagedBundle> {
   return async ({ pipelineId, keeps, autoManifest, ...request }) => {
     try {
-      const kept = content.of(pipelineId, { keeps });
+      const kept = content.forPipeline(pipelineId, { keeps });
       const makeManifest: StageRequest['makeManifest'] =
         autoManifest === undefined
           ? undefined

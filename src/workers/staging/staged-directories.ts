@@ -1,7 +1,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { customAlphabet } from 'nanoid';
-import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
+import { type Disk, blockingDisk } from '../../core/lib/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
@@ -27,10 +27,10 @@ const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
  * Manages the upload directories in `staging`. `disk` is the disk that they are on. Calls `yieldToEventLoop`
  * before a directory is created or deleted.
  */
-export function uploadDirectories(
+export function createStagingArea(
   staging: string,
   yieldToEventLoop: YieldToEventLoop,
-  disk: Disk = waitingDisk,
+  disk: Disk = blockingDisk,
 ): StagingArea {
   return {
     create: async () => {
@@ -48,7 +48,7 @@ export function uploadDirectories(
  * Creates an empty directory for an upload and returns its path. If the staging directory was deleted in the
  * meantime, it is created again.
  */
-export async function newUploadDirectory(staging: string, disk: Disk = waitingDisk): Promise<string> {
+export async function newUploadDirectory(staging: string, disk: Disk = blockingDisk): Promise<string> {
   const directory = path.join(staging, `upload-${randomName()}`);
   try {
     await disk.makeDirectory(directory);
@@ -64,7 +64,7 @@ export async function newUploadDirectory(staging: string, disk: Disk = waitingDi
 export async function removeUploadDirectory(
   staging: string,
   staged: string,
-  disk: Disk = waitingDisk,
+  disk: Disk = blockingDisk,
 ): Promise<void> {
   await disk.remove(uploadDirectoryOf(staging, staged));
 }

@@ -5,13 +5,13 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 
 /** If there is less free space than this, in bytes, uploads are rejected. */
-export const minRoom = 16 * 1024 * 1024;
+export const minFreeBytes = 16 * 1024 * 1024;
 
 /**
  * Checks that files can be written to the directory, which is created if necessary. Throws
  * `staging_unavailable`, or `insufficient_storage` if the disk is full.
  */
-export async function proveStaging(directory: string): Promise<void> {
+export async function checkStaging(directory: string): Promise<void> {
   const probe = path.join(directory, `.waybill-probe-${randomUUID()}`);
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -26,9 +26,9 @@ export async function proveStaging(directory: string): Promise<void> {
  * yet, uses its nearest parent that does. Throws `insufficient_storage` if there is not, and
  * `staging_unavailable` if the free space cannot be determined.
  */
-export async function proveRoom(directory: string): Promise<void> {
+export async function checkFreeSpace(directory: string): Promise<void> {
   try {
-    if ((await freeBytes(directory)) < minRoom) throw stagingFull();
+    if ((await freeBytes(directory)) < minFreeBytes) throw stagingFull();
   } catch (error) {
     throw stagingFailure(error);
   }
@@ -58,10 +58,10 @@ function isMissing(error: unknown): boolean {
  * last result is returned. While a new call is in progress, the last result is used until it is `2 * everyMs`
  * old.
  */
-export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise<void>): () => Promise<void> {
-  let last: Proof | null = null;
-  let running: Proof | null = null;
-  const begin = (at: number): Proof => {
+export function cachedCheck(clock: Clock, everyMs: number, prove: () => Promise<void>): () => Promise<void> {
+  let last: CheckResult | null = null;
+  let running: CheckResult | null = null;
+  const begin = (at: number): CheckResult => {
     const proof = { at, outcome: prove() };
     const end = (): void => void ([last, running] = [proof, null]);
     proof.outcome.then(end, end);
@@ -75,7 +75,7 @@ export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise
   };
 }
 
-interface Proof {
+interface CheckResult {
   /** The time of the check, in milliseconds of the monotonic clock. */
   at: number;
   outcome: Promise<void>;

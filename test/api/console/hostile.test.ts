@@ -68,7 +68,9 @@ function portsOf(text: () => string): ReplacedServices {
   return {
     runs: {
       lines: {
-        of: () => [{ at: '2026-11-20T01:02:03Z', level: 'warn', message: text(), destinationId: text() }],
+        linesOf: () => [
+          { at: '2026-11-20T01:02:03Z', level: 'warn', message: text(), destinationId: text() },
+        ],
       },
     },
     threads: {

@@ -8,7 +8,7 @@ import { type Session, Sessions } from '../../../src/api/console/sessions.ts';
 import { createLoginLimit } from '../../../src/api/http/login-limit.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
-import { endedSessionsBook } from '../../../src/workers/queue/ended-sessions.ts';
+import { inProcessRevokedSessions } from '../../../src/workers/queue/ended-sessions.ts';
 import type { InspectionRequest } from '../../../src/workers/threads/inspection-request.ts';
 import { manualClock } from '../../workers/manual-clock.ts';
 import { type Api, startApi, tokens } from '../harness.ts';
@@ -64,12 +64,12 @@ t.test('delays logins after failures of many clients, without a lockout', async 
 t.test('open streams of a process share one query for logouts in each round of checks', async (t) => {
   const clock = manualClock(before);
   const queries: (readonly string[])[] = [];
-  const book = endedSessionsBook({ clock });
+  const book = inProcessRevokedSessions({ clock });
   const endedSessions = {
     ...book,
     among: async (ids: readonly string[]) => {
       queries.push(ids);
-      return book.among(ids);
+      return book.findRevoked(ids);
     },
   };
   const configured = {
@@ -222,7 +222,7 @@ t.test('a session ends with its token, and at logout', async (t) => {
 t.test(
   'a logout ends the session on other hosts and after a restart, and closes its open pages',
   async (t) => {
-    const endedSessions = endedSessionsBook({ clock: systemClock });
+    const endedSessions = inProcessRevokedSessions({ clock: systemClock });
     const [one, other] = await Promise.all(
       [1, 2].map(() => startApi(t, { ports: { identity: { endedSessions } } })),
     );
@@ -251,7 +251,7 @@ t.test(
       timeout: () => ({ cancel: () => undefined }),
     };
     const api = await startApi(t, {
-      ports: { clock, identity: { endedSessions: endedSessionsBook({ clock }) } },
+      ports: { clock, identity: { endedSessions: inProcessRevokedSessions({ clock }) } },
     });
     const statusOf = async (cookie: string): Promise<number> =>
       (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;

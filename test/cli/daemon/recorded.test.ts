@@ -18,7 +18,7 @@ function trailOf(entries: ActEntry[], { isFull = false } = {}): Trail {
     admit: async () => {
       if (isFull) throw new WaybillError('audit_unavailable', 'full by the will of the test');
     },
-    prove: async () => undefined,
+    check: async () => undefined,
     append: async (entry) => void entries.push(entry),
     close: async () => undefined,
   };

@@ -396,7 +396,7 @@ t.test('a Redis that stores nothing is not ready, and the error and the log name
   const warnings: unknown[] = [];
   const log: Log = { ...silentLog, warn: (fields, message) => void warnings.push({ ...fields, message }) };
   const queue = await host(t, redis, { log });
-  await queue.prove();
+  await queue.check();
   const causes: [string[], string[], RegExp][] = [
     [['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'SET', 'maxmemory', '0'], /out of memory/],
     [['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE'], /read-only replica/],
@@ -410,7 +410,7 @@ t.test('a Redis that stores nothing is not ready, and the error and the log name
     await redis.cli(...begin);
     await until(
       () =>
-        queue.prove().then(
+        queue.check().then(
           () => '',
           (error: unknown) => String(error),
         ),
@@ -421,7 +421,7 @@ t.test('a Redis that stores nothing is not ready, and the error and the log name
     t.match(warnings.at(-1), { reason: message });
     await redis.cli(...end);
     await until(
-      () => queue.prove().then(() => true),
+      () => queue.check().then(() => true),
       (seen) => seen,
     );
   }

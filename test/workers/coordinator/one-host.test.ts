@@ -7,7 +7,7 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import { Coordinator, type CoordinatorOptions } from '../../../src/workers/coordinator/coordinator.ts';
-import { oneHost, prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
+import { singleHost, prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { type ManualClock, manualClock } from '../manual-clock.ts';
 
@@ -50,7 +50,7 @@ pipelines:${pipelines}`;
     workerFile,
     requireAnswers,
   };
-  const coordinator = await Coordinator.open(options, (common) => oneHost(options, common));
+  const coordinator = await Coordinator.open(options, (common) => singleHost(options, common));
   t.teardown(() => coordinator.close(0));
   await coordinator.start();
   return { coordinator, clock, staging, configured };
@@ -190,7 +190,7 @@ t.test('the staging check fails while uploads are rejected because the disk does
     },
   });
   const failing = async (): Promise<string[]> => {
-    const outcomes = await Promise.allSettled(coordinator.checks.map((check) => check.prove()));
+    const outcomes = await Promise.allSettled(coordinator.checks.map((check) => check.check()));
     return outcomes.flatMap(({ status }, at) =>
       status === 'rejected' ? [coordinator.checks[at]?.name ?? ''] : [],
     );

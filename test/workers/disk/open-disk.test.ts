@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { waitingDisk } from '../../../src/core/lib/disk.ts';
+import { blockingDisk } from '../../../src/core/lib/disk.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { type Answer, answerEveryMs } from '../../../src/workers/disk/disk-messages.ts';
+import { type DiskResponse, answerIntervalMs } from '../../../src/workers/disk/disk-messages.ts';
 import { runCalls } from '../../../src/workers/disk/disk-thread.ts';
 import { type DiskOptions, openDisk, type OpenedDisk } from '../../../src/workers/disk/open-disk.ts';
 import { manualClock } from '../manual-clock.ts';
@@ -30,7 +30,7 @@ async function untilAnswers(requireAnswers: () => void): Promise<void> {
 for (const kind of ['a thread', 'the caller'] as const)
   t.test(`${kind} writes, links and removes in the requested order`, async (t) => {
     const { disk: threaded, directory } = opened(t);
-    const disk = kind === 'a thread' ? threaded : waitingDisk;
+    const disk = kind === 'a thread' ? threaded : blockingDisk;
     const at = (...names: string[]): string => path.join(directory, ...names);
     const bytes = Buffer.from('text');
     const calls = [
@@ -130,11 +130,11 @@ t.test('has an outcome for every call, also if it answers in the middle of a rem
     name: 'remove' as const,
     args: [path.join(directory, name)],
   }));
-  const answers: Answer[] = [];
+  const answers: DiskResponse[] = [];
   let now = 0;
   // A message is a copy, too.
-  const send = (answer: Answer): void => void answers.push([...answer]);
-  runCalls(removals, send, { monotonic: () => (now += answerEveryMs) });
+  const send = (answer: DiskResponse): void => void answers.push([...answer]);
+  runCalls(removals, send, { monotonic: () => (now += answerIntervalMs) });
   t.ok(answers.length > removals.length, 'it answers during the removal');
   t.same(answers.flat(), [{ value: undefined }, { value: undefined }]);
   t.same(readdirSync(directory), []);

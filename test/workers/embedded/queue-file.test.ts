@@ -7,7 +7,7 @@ import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { framed, framedIn, unframed } from '../../../src/workers/embedded/framing.ts';
+import { frame, findFrames, unframe } from '../../../src/workers/embedded/framing.ts';
 import { openLmdb } from '../../../src/workers/embedded/lmdb-file.ts';
 import { openQueueStore, type QueueStore } from '../../../src/workers/embedded/queue-store.ts';
 import { readQueueFile } from '../../../src/workers/embedded/read-file.ts';
@@ -77,19 +77,19 @@ t.test('finds a value among other bytes, and rejects any that changed', async (t
   const json = fc.json();
   fc.assert(
     fc.property(json, fc.uint8Array(), fc.uint8Array(), (value, before, after) => {
-      t.equal(unframed('run/1', framed('run/1', value)), value);
-      t.equal(unframed('run/2', framed('run/1', value)), undefined);
-      const bytes = Buffer.concat([before, Buffer.from(framed('run/1', value)), after]);
-      t.ok([...framedIn(bytes)].includes(value));
+      t.equal(unframe('run/1', frame('run/1', value)), value);
+      t.equal(unframe('run/2', frame('run/1', value)), undefined);
+      const bytes = Buffer.concat([before, Buffer.from(frame('run/1', value)), after]);
+      t.ok([...findFrames(bytes)].includes(value));
       const one = bytes.length - after.length - 1;
       bytes[one] = (bytes[one] ?? 0) ^ 1;
-      t.notOk([...framedIn(bytes)].includes(value));
+      t.notOk([...findFrames(bytes)].includes(value));
     }),
     { numRuns: howMany(200, 20) },
   );
-  const whole = framed('k', '{}');
+  const whole = frame('k', '{}');
   for (const text of ['', 'waybill1', whole.slice(0, -1), whole.replace('{', '['), `${whole} `])
-    t.equal(unframed('k', text), undefined, text);
+    t.equal(unframe('k', text), undefined, text);
 });
 
 t.test('restores runs in the order of acceptance', async (t) => {
@@ -176,7 +176,7 @@ t.test('rejects a newer version, with the fix', async (t) => {
   const root = t.testdir();
   await filled(root, 1);
   const file = openLmdb(fileIn(root));
-  await file.commit(new Map([['meta/version', framed('meta/version', '2')]]));
+  await file.commit(new Map([['meta/version', frame('meta/version', '2')]]));
   await file.close();
   await t.rejects(open(root), { code: 'queue_unusable', message: /is of version 2.*reads versions up to 1/ });
 });

@@ -3,7 +3,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
 import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
-import { claimDirectory, claimLeft, openScratch } from '../../../src/workers/staging/claimed-directory.ts';
+import {
+  claimDirectory,
+  claimAbandoned,
+  openScratch,
+} from '../../../src/workers/staging/claimed-directory.ts';
 import { manualClock } from '../manual-clock.ts';
 
 /** Ownership of directories if several processes of a machine share a staging directory. */
@@ -20,17 +24,17 @@ t.test('each of any number of concurrent processes gets its own directory', asyn
 
 t.test('claims a free directory with any number', async (t) => {
   const request = { parent: t.testdir(), name: 'content', clock: systemClock };
-  t.same(await claimLeft(request), []);
-  t.same(await claimLeft({ ...request, parent: path.join(request.parent, 'none') }), []);
+  t.same(await claimAbandoned(request), []);
+  t.same(await claimAbandoned({ ...request, parent: path.join(request.parent, 'none') }), []);
   const first = await claimDirectory(request);
   for (const name of ['content-3', 'content-x', 'content-2-old']) mkdirSync(path.join(request.parent, name));
   writeFileSync(path.join(request.parent, 'content-4'), 'no directory');
-  const left = await claimLeft(request);
+  const left = await claimAbandoned(request);
   t.same(
     left.map(({ directory }) => path.basename(directory)),
     ['content-3'],
   );
-  t.same(await claimLeft(request), [], 'it is in use now');
+  t.same(await claimAbandoned(request), [], 'it is in use now');
   for (const one of [first, ...left]) await one.release();
   t.same(readdirSync(request.parent).sort(), ['content-2-old', 'content-4', 'content-x']);
 });

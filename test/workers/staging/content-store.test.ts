@@ -14,7 +14,7 @@ import { Readable } from 'node:stream';
 import t, { type Test } from 'tap';
 import { type Digest, digestOf, hexOf } from '../../../src/core/lib/digest.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
-import { contentBounds, shortageOf } from '../../../src/workers/staging/content-bounds.ts';
+import { contentLimits, shortageOf } from '../../../src/workers/staging/content-bounds.ts';
 import {
   type ContentOptions,
   type ContentStore,
@@ -53,7 +53,7 @@ function place(t: Test): Place {
     open: ({ maxBytes = 3 * block, ageMs = 3_600_000, ...others } = {}) =>
       openContentStore({
         ...{ staging, clock, log: silentLog, shortage: async () => 0, ...others },
-        ...contentBounds({ maxBytes, ageMs }, () => block),
+        ...contentLimits({ maxBytes, ageMs }, () => block),
       }),
     file: (text) => {
       const file = name();
@@ -76,13 +76,13 @@ t.test('a file is stored for its pipeline only, and placed as a link', async (t)
   const { open, file, target } = place(t);
   const store = await open();
   const one = file('one');
-  await store.of('maps').keep([one]);
+  await store.forPipeline('maps').keep([one]);
   t.same(store.missing('maps', [one.digest, digestOf('two')]), [digestOf('two')]);
   t.same(store.missing('docs', [one.digest]), [one.digest], 'another pipeline does not see it');
-  t.equal(await store.of('docs').place(one.digest, target()), null);
+  t.equal(await store.forPipeline('docs').place(one.digest, target()), null);
   rmSync(one.file);
   const placed = target();
-  t.equal(await store.of('maps').place(one.digest, placed), 3);
+  t.equal(await store.forPipeline('maps').place(one.digest, placed), 3);
   t.equal(readFileSync(placed, 'utf8'), 'one');
   t.equal(statSync(placed).nlink, 2, 'no byte was copied');
   t.same(store.stats(), { files: 1, bytes: block });
@@ -98,7 +98,7 @@ t.test('evicts the least recently used file first, and does not keep oversized o
     ReturnType<typeof file>,
     ReturnType<typeof file>,
   ];
-  const kept = store.of('maps');
+  const kept = store.forPipeline('maps');
   await kept.keep([one, two, three]);
   await kept.place(one.digest, target());
   t.same(store.missing('maps', [two.digest]), [], 'a request counts as a use');
@@ -111,7 +111,7 @@ t.test('evicts the least recently used file first, and does not keep oversized o
     .filter((entry) => entry.isDirectory())
     .filter(({ parentPath, name }) => readdirSync(path.join(parentPath, name)).length === 0);
   t.same(empty, [], 'a removed file leaves no empty directory');
-  await store.of('docs').keep([three]);
+  await store.forPipeline('docs').keep([three]);
   t.same(store.stats(), { files: 4, bytes: 4 * block }, 'each pipeline has a separate limit');
   await store.close();
 });
@@ -120,7 +120,7 @@ t.test('treats a damaged file as missing, and stores it again when it is uploade
   const { staging, open, file, target } = place(t);
   const store = await open();
   const one = file('one');
-  const kept = store.of('maps');
+  const kept = store.forPipeline('maps');
   for (const damage of [
     () => writeFileSync(one.file, 'ONE'),
     () => writeFileSync(one.file, ''),
@@ -148,24 +148,24 @@ t.test('stored files survive the process, within the limits', async (t) => {
   const { staging, open, file, target } = place(t);
   const before = await open();
   const [one, two] = [file('one'), file('two')];
-  await before.of('maps').keep([one, two]);
-  await before.of('docs').keep([one]);
+  await before.forPipeline('maps').keep([one, two]);
+  await before.forPipeline('docs').keep([one]);
   // Like a kill: the directory is not released, and the system releases the lock.
   await before.close();
   const after = await open();
   t.same(after.missing('maps', [one.digest, two.digest]), []);
   t.same(after.missing('docs', [one.digest, two.digest]), [two.digest]);
-  t.equal(await after.of('maps').place(two.digest, target()), 3);
+  t.equal(await after.forPipeline('maps').place(two.digest, target()), 3);
   await after.close();
 
   const smaller = await open({ maxBytes: block });
   t.same(smaller.stats(), { files: 2, bytes: 2 * block }, 'one of each pipeline');
   await smaller.close();
   const off = await open({ maxBytes: 0 });
-  t.equal(off.isOn, false);
+  t.equal(off.isEnabled, false);
   t.same(off.stats(), { files: 0, bytes: 0 });
   t.equal(onDisk(staging), 0);
-  await off.of('maps').keep([one]);
+  await off.forPipeline('maps').keep([one]);
   t.same(off.missing('maps', [one.digest]), [one.digest]);
   await off.close();
 });
@@ -174,7 +174,7 @@ t.test('sweeps files that are unused for too long, and all of them if the disk i
   const { clock, open, file } = place(t);
   const store = await open({ ageMs: 3_600_000 });
   const [one, two] = [file('one'), file('two')];
-  await store.of('maps').keep([one, two]);
+  await store.forPipeline('maps').keep([one, two]);
   await clock.advance(3_000_000);
   store.missing('maps', [two.digest]);
   await clock.advance(660_000);
@@ -188,7 +188,7 @@ t.test('sweeps files that are unused for too long, and all of them if the disk i
 t.test('evicts kept files for an upload that needs the space', async (t) => {
   const { staging, open, file } = place(t);
   const store = await open();
-  await store.of('maps').keep([file('one')]);
+  await store.forPipeline('maps').keep([file('one')]);
   const stage = stageWithContent(store);
   const failing = (code: string): Promise<unknown> =>
     stage({
@@ -215,7 +215,7 @@ t.test('evicts kept files for an upload that needs the space', async (t) => {
 t.test('leaves unrelated files in the directory alone, and removes its own empty directories', async (t) => {
   const { staging, open, file } = place(t);
   const before = await open();
-  await before.of('maps').keep([file('one')]);
+  await before.forPipeline('maps').keep([file('one')]);
   await before.close();
   const theirs = ['readme', 'maps/ab/page.html', `maps/ab/${'0'.repeat(64)}`, `posts/2026/${'a'.repeat(64)}`];
   for (const name of theirs) {
@@ -235,11 +235,11 @@ t.test('two processes with one staging directory have separate stores, and leave
   const { staging, open, file, target } = place(t);
   const [first, second] = [await open(), await open()];
   const one = file('one');
-  await first.of('maps').keep([one]);
-  await second.of('maps').keep([one]);
-  t.equal(await second.of('maps').place(one.digest, target()), 3);
+  await first.forPipeline('maps').keep([one]);
+  await second.forPipeline('maps').keep([one]);
+  t.equal(await second.forPipeline('maps').place(one.digest, target()), 3);
   await first.close();
-  t.equal(await second.of('maps').place(one.digest, target()), 3);
+  t.equal(await second.forPipeline('maps').place(one.digest, target()), 3);
   await second.close();
   t.ok(existsSync(path.join(staging, 'content-2')));
   const third = await open();
@@ -252,9 +252,9 @@ t.test('files of an earlier process count, too', async (t) => {
   const { staging, open, file } = place(t);
   const [first, second] = [await open({ maxBytes: 2 * block }), await open({ maxBytes: 2 * block })];
   const [one, two, three] = [file('one'), file('two'), file('three')];
-  await first.of('maps').keep([one, two]);
+  await first.forPipeline('maps').keep([one, two]);
   await first.close();
-  await second.of('maps').keep([three]);
+  await second.forPipeline('maps').keep([three]);
   t.same(second.stats(), { files: 2, bytes: 2 * block });
   t.equal(onDisk(staging), 'twothree'.length);
   await second.close();
@@ -266,13 +266,13 @@ t.test('replaces a stored file that is not in the index', async (t) => {
   const one = file('one');
   const hex = hexOf(one.digest);
   const unknown = path.join(staging, 'content/maps', hex.slice(0, 2), hex);
-  await store.of('docs').keep([one]);
+  await store.forPipeline('docs').keep([one]);
   for (const obstacle of ['file', 'directory']) {
     mkdirSync(path.dirname(unknown), { recursive: true });
     if (obstacle === 'file') writeFileSync(unknown, 'ONE');
     else mkdirSync(unknown);
-    await store.of('maps').keep([one]);
-    t.equal(await store.of('maps').place(one.digest, target()), 3, obstacle);
+    await store.forPipeline('maps').keep([one]);
+    t.equal(await store.forPipeline('maps').place(one.digest, target()), 3, obstacle);
     await store.clear();
   }
   await store.close();
@@ -290,19 +290,19 @@ t.test('logs once if nothing can be kept, and continues uploads', async (t) => {
   const store = await open({ log });
   // On another file system, so that no link to it is possible.
   const elsewhere = { digest: digestOf('x'), size: 1, file: '/proc/version' };
-  await store.of('maps').keep([elsewhere, file('one')]);
-  await store.of('maps').keep([elsewhere]);
+  await store.forPipeline('maps').keep([elsewhere, file('one')]);
+  await store.forPipeline('maps').keep([elsewhere]);
   t.match(warnings, [{ err: { code: 'EXDEV' } }]);
   t.equal(warnings.length, 1);
   t.same(store.stats(), { files: 1, bytes: block }, 'files requested with it are kept');
-  await store.of('maps').keep([file('two')]);
+  await store.forPipeline('maps').keep([file('two')]);
   t.same(store.stats(), { files: 2, bytes: 2 * block }, 'the others are kept anyway');
   await store.close();
 
   rmSync(path.join(staging, 'content'), { recursive: true });
   writeFileSync(path.join(staging, 'content'), 'in the way');
   const blocked = await open({ log });
-  await blocked.of('maps').keep([file('one')]);
+  await blocked.forPipeline('maps').keep([file('one')]);
   t.match(warnings, [{}, { err: { code: 'EEXIST' } }]);
   t.same(blocked.missing('maps', [digestOf('one')]), [digestOf('one')]);
   await blocked.close();
@@ -311,14 +311,14 @@ t.test('logs once if nothing can be kept, and continues uploads', async (t) => {
 t.test('an unreadable directory does not prevent the start of a daemon', async (t) => {
   const { staging, open, file } = place(t);
   const before = await open();
-  await before.of('maps').keep([file('one')]);
+  await before.forPipeline('maps').keep([file('one')]);
   await before.close();
   const { log, warnings } = listening();
   // Like a root that is a file, or belongs to another user.
   const clock = manualClock(new Date());
   const store = await openContentStore({
     ...{ staging: path.join(staging, 'staged/1'), clock, log, shortage: async () => 0 },
-    ...contentBounds({ maxBytes: block, ageMs: 1000 }, () => block),
+    ...contentLimits({ maxBytes: block, ageMs: 1000 }, () => block),
   });
   t.match(warnings, [{ err: { code: 'ENOTDIR' } }]);
   t.same(store.missing('maps', [digestOf('one')]), [digestOf('one')]);
@@ -331,7 +331,7 @@ t.test('frees a full disk from the least recently used files of all pipelines', 
   const store = await open({ shortage: async () => lacking });
   const files = ['one', 'two', 'three', 'four', 'five'].map(file);
   for (const [index, one] of files.entries()) {
-    await store.of(index % 2 === 0 ? 'maps' : 'docs').keep([one]);
+    await store.forPipeline(index % 2 === 0 ? 'maps' : 'docs').keep([one]);
     await clock.advance(1000);
   }
   const missing = (): number[] =>
@@ -339,7 +339,7 @@ t.test('frees a full disk from the least recently used files of all pipelines', 
       store.missing(index % 2 === 0 ? 'maps' : 'docs', [digest]).length > 0 ? [index] : [],
     );
   lacking = 2 * block + 1;
-  await store.of('maps').keep([]);
+  await store.forPipeline('maps').keep([]);
   t.equal(store.stats().files, 2);
   t.same(missing(), [0, 1, 2]);
   lacking = Infinity;
@@ -351,13 +351,13 @@ t.test('frees a full disk from the least recently used files of all pipelines', 
 
 t.test('limits are derived from the upload limit of a pipeline, unless they are configured', (t) => {
   const largest = (id: string): number | null => (id === 'maps' ? 512 * 2 ** 20 : null);
-  const following = contentBounds({ maxBytes: null, ageMs: 1 }, largest);
+  const following = contentLimits({ maxBytes: null, ageMs: 1 }, largest);
   t.equal(following.maxBytes('maps'), 2 ** 30);
   t.equal(following.maxBytes('local'), 0, 'a pipeline without uploads, or an unknown one');
-  const given = contentBounds({ maxBytes: 7, ageMs: 1 }, largest);
+  const given = contentLimits({ maxBytes: 7, ageMs: 1 }, largest);
   t.equal(given.maxBytes('maps'), 7);
   t.equal(given.maxBytes('local'), 0);
-  t.match([following.isOn, contentBounds({ maxBytes: 0, ageMs: 1 }, largest).isOn], [true, false]);
+  t.match([following.isEnabled, contentLimits({ maxBytes: 0, ageMs: 1 }, largest).isEnabled], [true, false]);
 
   const disk = (gibibytes: number, free: number): number =>
     shortageOf({ bsize: 4096, blocks: gibibytes * 2 ** 18, bavail: free * 2 ** 18 });
@@ -388,7 +388,7 @@ t.test('yields to the event loop before each kept file', async (t) => {
   const seen: number[] = [];
   const yieldToEventLoop = async (): Promise<void> => void seen.push(onDisk(staging));
   const store = await open({ yieldToEventLoop });
-  await store.of('maps').keep([file('a'), file('bb'), file('ccc')]);
+  await store.forPipeline('maps').keep([file('a'), file('bb'), file('ccc')]);
   t.same(seen, [0, 1, 3]);
   await store.close();
 });
@@ -417,7 +417,7 @@ t.test('200 concurrent uploads never exceed the limit', async (t) => {
   await Promise.all(
     Array.from({ length: 200 }, async (_, upload) => {
       const own = files.slice(3 * upload, 3 * upload + 3);
-      const kept = store.of('maps');
+      const kept = store.forPipeline('maps');
       await kept.keep(own);
       for (const { digest, size } of own) {
         const placed = await kept.place(digest, target());
@@ -439,7 +439,7 @@ t.test('copies a file that has the maximum number of links', async (t) => {
   const { open, file, staging } = place(t);
   const store = await open();
   const one = file('one');
-  await store.of('maps').keep([one]);
+  await store.forPipeline('maps').keep([one]);
   mkdirSync(path.join(staging, 'names'));
   let names = 2;
   try {
@@ -448,7 +448,7 @@ t.test('copies a file that has the maximum number of links', async (t) => {
   } catch (error) {
     t.match(error, { code: 'EMLINK' });
     const placed = path.join(staging, 'placed');
-    t.equal(await store.of('maps').place(one.digest, placed), 3);
+    t.equal(await store.forPipeline('maps').place(one.digest, placed), 3);
     t.equal(statSync(placed).nlink, 1);
   }
   await store.close();

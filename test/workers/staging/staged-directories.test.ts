@@ -5,7 +5,7 @@ import { prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
 import {
   newUploadDirectory,
   removeUploadDirectory,
-  uploadDirectories,
+  createStagingArea,
 } from '../../../src/workers/staging/staged-directories.ts';
 
 t.test('an upload directory is private and new, and any path in it removes all of it', async (t) => {
@@ -21,7 +21,7 @@ t.test('an upload directory is private and new, and any path in it removes all o
 t.test('upload directories are created and removed in their turn of the event loop', async (t) => {
   const staging = t.testdir();
   let goOn = (): void => undefined;
-  const area = uploadDirectories(staging, () => new Promise((resolve) => (goOn = resolve)));
+  const area = createStagingArea(staging, () => new Promise((resolve) => (goOn = resolve)));
   const creating = area.create();
   t.same(readdirSync(staging), []);
   goOn();

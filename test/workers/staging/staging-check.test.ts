@@ -1,5 +1,5 @@
 import t from 'tap';
-import { provedAtMost } from '../../../src/workers/staging/staging-check.ts';
+import { cachedCheck } from '../../../src/workers/staging/staging-check.ts';
 import { manualClock } from '../manual-clock.ts';
 
 /** A check that ends when the test ends it, and the number of its starts. */
@@ -18,7 +18,7 @@ function slowProof(): { prove: () => Promise<void>; begun: () => number; end: (e
 t.test('during a check, the last result stays valid until it is twice as old', async (t) => {
   const clock = manualClock();
   const { prove, begun, end } = slowProof();
-  const proved = provedAtMost(clock, 1_000, prove);
+  const proved = cachedCheck(clock, 1_000, prove);
   const first = proved();
   t.equal(proved(), first, 'before the first result, all callers wait for it');
   end();
@@ -43,7 +43,7 @@ t.test('during a check, the last result stays valid until it is twice as old', a
 t.test('a failure stays valid as long as a success, and is checked again', async (t) => {
   const clock = manualClock();
   const { prove, begun, end } = slowProof();
-  const proved = provedAtMost(clock, 1_000, prove);
+  const proved = cachedCheck(clock, 1_000, prove);
   const first = proved();
   end(new Error('gone'));
   await t.rejects(first);

@@ -27,7 +27,7 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
   const pipeline = permit(res, visitor, 'read', pipelineId, access);
   const ids = record.channel === null ? pipeline.destinations.map((one) => one.destination_id) : [];
   const view = runView(record, ids, parts.clock.now(), {
-    lines: parts.runs.lines.of(runId),
+    lines: parts.runs.lines.linesOf(runId),
     places: placesFor(visitor, pipelineId, access),
   });
   show(visit, {

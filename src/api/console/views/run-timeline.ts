@@ -1,4 +1,4 @@
-import type { RunLine } from '../../../workers/coordinator/run-lines.ts';
+import type { RunLogLine } from '../../../workers/coordinator/run-lines.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import {
   actionMark,
@@ -108,12 +108,12 @@ export interface RunEvent {
   isLogLine: boolean;
 }
 
-const lineTones: Readonly<Record<RunLine['level'], Tone>> = {
+const lineTones: Readonly<Record<RunLogLine['level'], Tone>> = {
   ...{ info: 'neutral', warn: 'warning', error: 'failure' },
 };
 
 /** Returns a run's dated steps and log lines, oldest first. */
-export function runEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): RunEvent[] {
+export function runEvents(run: RunRecord, now: Date, lines: readonly RunLogLine[]): RunEvent[] {
   const start = Date.parse(run.accepted_at);
   return undatedEvents(run, now, lines)
     .sort((a, b) => orderOf(a) - orderOf(b))
@@ -138,7 +138,7 @@ function causeOf(run: RunRecord, eventType: string): string | null {
   return run.destinations.find((one) => one.error !== null)?.finished_at ?? run.finished_at;
 }
 
-function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): UndatedEvent[] {
+function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLogLine[]): UndatedEvent[] {
   const { token, how } = starterOf(run);
   const took = durationOf(run, now);
   const step = (at: string | null | undefined, tone: Tone, text: string): UndatedEvent[] =>

@@ -1,6 +1,6 @@
 import type { Revision } from '../../../core/bundle/source-bundle.ts';
 import type { PublishedBy } from '../../../core/publishers/published-by.ts';
-import type { RunLine } from '../../../workers/coordinator/run-lines.ts';
+import type { RunLogLine } from '../../../workers/coordinator/run-lines.ts';
 import type { RunRecord, RunWarning } from '../../../workers/queue/run-record.ts';
 import {
   durationOf,
@@ -84,7 +84,7 @@ const stages = { preparing: 'Preparing', writing: 'Writing', committing: 'Commit
 
 interface Sources {
   /** The log of the run. */
-  lines?: readonly RunLine[];
+  lines?: readonly RunLogLine[];
   /** Where the destinations are, if the visitor may see it. */
   places?: ReadonlyMap<string, string>;
 }

@@ -66,7 +66,7 @@ export async function tryCollector(endpoint: string, signal: AbortSignal): Promi
 }
 
 /** The free space that is required for staging, in bytes. */
-export { minRoom } from '../../../workers/staging/staging-check.ts';
+export { minFreeBytes as minRoom } from '../../../workers/staging/staging-check.ts';
 
 /** How long to wait for the queue's Redis server, in milliseconds. Normally it responds much sooner. */
 const queueAnswerMs = 5_000;
