@@ -57,7 +57,7 @@ export function connectionFailure(thrown: unknown, { origin, host }: URL): Waybi
  * request.
  */
 export class BodyTooLongError extends Error {
-  override name = 'BodyTooLong';
+  override name = 'BodyTooLongError';
 }
 
 /** Converts a response that is not 2xx to an error. Reads the response body. */

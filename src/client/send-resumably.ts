@@ -16,7 +16,7 @@ import type { AcceptedRun } from './runs.ts';
 
 /** Thrown if the daemon does not support resumable uploads, or keeps losing this one. */
 export class NotResumableError extends Error {
-  override name = 'NotResumable';
+  override name = 'NotResumableError';
   readonly reason: WaybillError;
 
   constructor(reason: WaybillError) {
@@ -53,7 +53,7 @@ const hasAnyCode = (error: unknown, codes: readonly ErrorCode[]): error is Waybi
 
 export interface ResumableOptions {
   chunkBytes: number;
-  /** If too many uploads are in progress, wait rather than throwing `NotResumable`. */
+  /** If too many uploads are in progress, wait rather than throwing `NotResumableError`. */
   waitsForSlot: boolean;
   /** The manifest's digest if files have been left out of the archive. null if it is complete. */
   partial?: string | null;
@@ -63,7 +63,7 @@ export interface ResumableOptions {
 /**
  * Uploads an archive in several requests, each of which contains at most one chunk. If the connection breaks
  * or the process is killed, the upload continues at the offset that the daemon reports. Temporary failures
- * are retried, and whenever more bytes have arrived, the retry limits start over. Throws `NotResumable`, and
+ * are retried, and whenever more bytes have arrived, the retry limits start over. Throws `NotResumableError`, and
  * the same errors as an upload in a single request.
  */
 export async function sendResumably(

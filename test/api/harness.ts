@@ -42,10 +42,10 @@ import type { WeatherReader } from '../../src/weather/reader.ts';
 import { createTextRenderer } from '../../src/weather/render/text-renderer.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from '../../src/workers/coordinator/health-checks.ts';
 import { memoryQueue } from '../../src/workers/memory/memory-queue.ts';
-import { inProcessRevokedSessions } from '../../src/workers/queue/ended-sessions.ts';
+import { inProcessRevokedSessions } from '../../src/workers/queue/revoked-sessions.ts';
 import { cancelled } from '../../src/workers/queue/refusals.ts';
 import type { RetrySettingsOf } from '../../src/workers/queue/run-retry.ts';
-import { contentLimits } from '../../src/workers/staging/content-bounds.ts';
+import { contentLimits } from '../../src/workers/staging/content-limits.ts';
 import { openContentStore } from '../../src/workers/staging/content-store.ts';
 import { type PartialSettings, PartialUploads } from '../../src/workers/staging/partial-uploads.ts';
 import { stageWithContent } from '../../src/workers/staging/stage-with-content.ts';
@@ -349,7 +349,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     },
     identity: {
       issuerKeys: new IssuerKeys(clock, fetchJson),
-      endedSessions: inProcessRevokedSessions({ clock }),
+      revokedSessions: inProcessRevokedSessions({ clock }),
       exchangeLimit: createLoginLimit(clock),
     },
     health: {

@@ -601,7 +601,7 @@ const reloads = (): Record<string, Provocation> => {
 };
 
 const issuer = await startIssuer(t);
-const unusedSessions = { add: async () => undefined, among: async () => new Map<string, Date>() };
+const unusedSessions = { add: async () => undefined, findRevoked: async () => new Map<string, Date>() };
 const tooManyLogins = (): Promise<never> =>
   Promise.reject(new WaybillError('too_many_logins', 'by the will of the test'));
 
@@ -618,7 +618,7 @@ const exchanges = (): Record<string, Provocation> => {
   const failing = (error: Error): Provocation => [
     {
       publishers,
-      ports: { identity: { endedSessions: { ...unusedSessions, addOnce: () => Promise.reject(error) } } },
+      ports: { identity: { revokedSessions: { ...unusedSessions, addOnce: () => Promise.reject(error) } } },
     },
     send({}),
   ];

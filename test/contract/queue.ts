@@ -10,7 +10,7 @@ import type {
   JobQueue,
   RunQuery,
 } from '../../src/workers/queue/job-queue.ts';
-import type { RetentionLimits } from '../../src/workers/queue/kept-bundles.ts';
+import type { RetentionLimits } from '../../src/workers/queue/bundle-retention.ts';
 import type { RunWatch } from '../../src/workers/queue/run-changes.ts';
 import type { RunPage } from '../../src/workers/queue/run-filter.ts';
 import {

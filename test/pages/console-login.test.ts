@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import { inProcessRevokedSessions } from '../../src/workers/queue/ended-sessions.ts';
+import { inProcessRevokedSessions } from '../../src/workers/queue/revoked-sessions.ts';
 import { loginWith } from '../api/console/login.ts';
 import { startApi } from '../api/harness.ts';
 import { startChromium } from '../services/chromium.ts';
@@ -15,9 +15,9 @@ t.setTimeout(0);
 t.test('users log in at a provider on another site, see their role, and log out everywhere', async (t) => {
   const browser = await startChromium();
   t.teardown(() => browser.close());
-  const endedSessions = inProcessRevokedSessions({ clock: systemClock });
-  const one = await startApi(t, { ports: { identity: { endedSessions } } });
-  const other = await startApi(t, { ports: { identity: { endedSessions } } });
+  const revokedSessions = inProcessRevokedSessions({ clock: systemClock });
+  const one = await startApi(t, { ports: { identity: { revokedSessions } } });
+  const other = await startApi(t, { ports: { identity: { revokedSessions } } });
   const [base, otherBase] = [one, other].map(({ origin }) => `${origin.replace('127.0.0.1', 'localhost')}/`);
   if (base === undefined || otherBase === undefined) throw new TypeError('there are two hosts');
   const redirectUris = [`${base}console/login/callback`];

@@ -3,7 +3,7 @@ import type { Request, Response } from 'express';
 import type { Clock } from '../../core/lib/clock.ts';
 import { isFuture } from '../../core/lib/clock-skew.ts';
 import type { Current } from '../../core/lib/current.ts';
-import type { RevokedSessions } from '../../workers/queue/ended-sessions.ts';
+import type { RevokedSessions } from '../../workers/queue/revoked-sessions.ts';
 import { isExpired, type Token } from '../http/auth.ts';
 import type { OperatorAccess } from '../pipelines/pipeline-access.ts';
 import { type ConsoleLogin, type Person, tokenOfPerson } from './people.ts';
@@ -46,7 +46,7 @@ interface SessionPorts {
       pipelineIds: ReadonlySet<string>;
     }
   >;
-  identity: { endedSessions: Pick<RevokedSessions, 'add' | 'among'> };
+  identity: { revokedSessions: Pick<RevokedSessions, 'add' | 'findRevoked'> };
 }
 
 interface SessionOptions {
@@ -71,7 +71,7 @@ export class Sessions {
   readonly #lifetimeMs: number;
   /**
    * A cache of ended sessions, and of tokens and people that logged out everywhere, with the time each entry
-   * expires. The full list is in `endedSessions`.
+   * expires. The full list is in `revokedSessions`.
    */
   readonly #ended = new Map<string, Date>();
   /** Ids of sessions with open streams, to be checked in the next query. */
@@ -127,7 +127,7 @@ export class Sessions {
 
   async #store(id: string, expiresAt: Date): Promise<void> {
     this.#ended.set(id, expiresAt);
-    await this.#ports.identity.endedSessions.add(id, expiresAt);
+    await this.#ports.identity.revokedSessions.add(id, expiresAt);
   }
 
   /** Returns the visitor with the token as it is configured now, or null if the session has ended. */
@@ -164,7 +164,7 @@ export class Sessions {
   }
 
   async #refreshEnded(ids: readonly string[]): Promise<void> {
-    const found = await this.#ports.identity.endedSessions.findRevoked(ids);
+    const found = await this.#ports.identity.revokedSessions.findRevoked(ids);
     if (this.#ended.size + found.size > maxSeen) this.#ended.clear();
     for (const [id, expiresAt] of found) {
       this.#ended.set(id, expiresAt);

@@ -17,7 +17,7 @@ export interface ObservedReadiness {
 }
 
 export interface ObservedDaemon extends ObservedReadiness {
-  queue: Pick<JobQueue, 'depth' | 'kept' | 'overview' | 'pauses' | 'waitingSince'>;
+  queue: Pick<JobQueue, 'bundleUsage' | 'depth' | 'overview' | 'pauses' | 'waitingSince'>;
   /** The ids of all configured pipelines. */
   pipelines: () => Iterable<string>;
   /** The name of the configured queue driver. */
@@ -155,7 +155,7 @@ function observePipelines(
   );
 }
 
-function observeKeptBundles(registry: Registry, queue: Pick<JobQueue, 'kept'>): void {
+function observeKeptBundles(registry: Registry, queue: Pick<JobQueue, 'bundleUsage'>): void {
   const { gauge } = observers(registry);
   const kept = (): Promise<BundleUsage | null> => queue.bundleUsage().catch(() => null);
   gauge(

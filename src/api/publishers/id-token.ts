@@ -3,7 +3,7 @@ import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } 
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { brokenRules } from '../../core/publishers/claim-rules.ts';
-import type { RevokedSessions } from '../../workers/queue/ended-sessions.ts';
+import type { RevokedSessions } from '../../workers/queue/revoked-sessions.ts';
 import type { LoginLimit } from '../http/login-limit.ts';
 import type { IssuerKeys, KeySet } from './issuer-keys.ts';
 import type { Publisher } from './publishers.ts';
@@ -17,7 +17,7 @@ const tooOld = 'the ID token is older than 24 h';
 /** Verifies ID tokens, and remembers used tokens and ended sessions. */
 export interface IdentityService {
   issuerKeys: Pick<IssuerKeys, 'find' | 'metadata'>;
-  endedSessions: Omit<RevokedSessions, 'close'>;
+  revokedSessions: Omit<RevokedSessions, 'close'>;
   /** Limits failed attempts to exchange a token. */
   exchangeLimit: LoginLimit;
 }
@@ -40,7 +40,7 @@ export interface Verified {
 export async function verifyIdToken(
   token: string,
   publishers: readonly Publisher[],
-  { clock, identity: { issuerKeys, endedSessions } }: IdentityPorts,
+  { clock, identity: { issuerKeys, revokedSessions } }: IdentityPorts,
 ): Promise<Verified> {
   const { issuer, kid } = unverified(token);
   const candidates = publishers.filter((publisher) => publisher.issuer === issuer);
@@ -53,7 +53,7 @@ export async function verifyIdToken(
   const publisher = matching(candidates, claims);
   // Do this last. A token that fails another check can then be used again.
   const { id, until } = useOf(token, claims);
-  if (await endedSessions.addOnce(id, until)) return { publisher, claims };
+  if (await revokedSessions.addOnce(id, until)) return { publisher, claims };
   throw refused('the ID token was used before', 'get a new ID token for each exchange');
 }
 

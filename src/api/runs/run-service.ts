@@ -1,5 +1,5 @@
 import type { Current } from '../../core/lib/current.ts';
-import type { RunLogs } from '../../workers/coordinator/run-lines.ts';
+import type { RunLogs } from '../../workers/coordinator/run-logs.ts';
 import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { RoutePorts } from '../http/http-app.ts';
 import type { RunAccess } from '../pipelines/pipeline-access.ts';
@@ -18,5 +18,5 @@ export interface RunService {
   onCancelled: (run: { pipelineId: string; runId: string }) => void;
   streams: Streams;
   /** The newest log lines of the runs that this process has published. */
-  lines: Pick<RunLogs, 'of'>;
+  lines: Pick<RunLogs, 'linesOf'>;
 }

@@ -33,7 +33,7 @@ export interface UploadService {
   room: () => Promise<void>;
   stage: StageUpload;
   /** The files kept from earlier uploads. */
-  content: Pick<ContentStore, 'isOn' | 'missing'>;
+  content: Pick<ContentStore, 'isEnabled' | 'missing'>;
   /** The resumable uploads that are not complete yet. */
   partialUploads: PartialUploads;
 }

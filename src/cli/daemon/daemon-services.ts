@@ -12,14 +12,14 @@ import type { ReloadReport } from '../../core/config/config-changes.ts';
 import { errorRecord } from '../../core/lib/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import { cancelled } from '../../workers/queue/refusals.ts';
-import { uploadSpaceCheck } from '../../workers/staging/content-bounds.ts';
+import { uploadSpaceCheck } from '../../workers/staging/content-limits.ts';
 import { stageWithContent } from '../../workers/staging/stage-with-content.ts';
 import { consoleSettings, quotasOf } from './access.ts';
 import type { DaemonServices } from './daemon-app.ts';
 import type { Daemon } from './open-daemon.ts';
 
 export function daemonServices(daemon: Daemon, reload: () => Promise<ReloadReport>): DaemonServices {
-  const { foundation, configured, metrics, coordinator, weather, endedSessions } = daemon;
+  const { foundation, configured, metrics, coordinator, weather, revokedSessions } = daemon;
   const { audit, notifier, tracing } = daemon.reporting;
   const { config, clock, log, logging } = foundation;
   const { http, queue } = config.server;
@@ -49,7 +49,7 @@ export function daemonServices(daemon: Daemon, reload: () => Promise<ReloadRepor
     // Access and operation
     identity: {
       issuerKeys: new IssuerKeys(clock, fetchJson),
-      endedSessions,
+      revokedSessions,
       exchangeLimit: createLoginLimit(clock),
     },
     health: { readiness: daemon.readiness, weather: weather?.health ?? null, queueDriver: queue.driver },

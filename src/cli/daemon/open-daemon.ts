@@ -10,12 +10,12 @@ import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';
 import { openRevokedSessions, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
-import { createRunLogs, type RunLogs } from '../../workers/coordinator/run-lines.ts';
+import { createRunLogs, type RunLogs } from '../../workers/coordinator/run-logs.ts';
 import { startTidying, type Tidying } from '../../workers/coordinator/tidying.ts';
 import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
-import type { RevokedSessions } from '../../workers/queue/ended-sessions.ts';
+import type { RevokedSessions } from '../../workers/queue/revoked-sessions.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
-import { contentLimits } from '../../workers/staging/content-bounds.ts';
+import { contentLimits } from '../../workers/staging/content-limits.ts';
 import { type ContentStore, openContentStore } from '../../workers/staging/content-store.ts';
 import { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
@@ -57,7 +57,7 @@ interface DaemonParts {
 
 export interface Daemon extends DaemonParts {
   sceneMaps: SceneMapPool;
-  endedSessions: RevokedSessions;
+  revokedSessions: RevokedSessions;
   shutdown: Shutdown;
   reloader: Reloader;
 }
@@ -97,8 +97,8 @@ export async function openDaemon(
   const scheduler = own(createScheduler({ ...foundation, ...starting }));
   const background = startBackground(foundation, { metrics, coordinator, workers }, own);
   onFailure(() => background.lag.cancel());
-  const endedSessions = await openRevokedSessions({ ...foundation, store: reporting.store });
-  onFailure(() => endedSessions.close());
+  const revokedSessions = await openRevokedSessions({ ...foundation, store: reporting.store });
+  onFailure(() => revokedSessions.close());
   const sceneMaps = own(sceneMapPool(foundation));
   const shutdown = { draining: new AbortController(), uploads: new AbortController() };
   const readiness = newReadiness({
@@ -115,7 +115,7 @@ export async function openDaemon(
   const running = { ...parts, runLines, requestGate, scheduler, background, streams, readiness };
   if (metrics !== null) observe(metrics, running);
   const reloader = reloaderOf(running, options.onReload);
-  return { ...running, sceneMaps, endedSessions, shutdown, reloader };
+  return { ...running, sceneMaps, revokedSessions, shutdown, reloader };
 }
 
 /**

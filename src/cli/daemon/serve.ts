@@ -104,7 +104,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
     () => daemon.server.close(),
     () => coordinator.close(shutdownTimeoutMs),
     () => daemon.sceneMaps.close(),
-    () => daemon.endedSessions.close(),
+    () => daemon.revokedSessions.close(),
     () => uploads.partialUploads.close(),
     () => uploads.content.close(),
     () => uploads.stagingDisk.close(shutdownTimeoutMs),

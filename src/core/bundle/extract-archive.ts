@@ -197,7 +197,7 @@ async function writeEntry(
     await writes.add(bytes.byteLength, disk.writeFile(file, bytes));
     return finishDigest(hash.update(bytes));
   }
-  await writes.add(0, disk.beginFile(file));
+  await writes.add(0, disk.openFile(file));
   try {
     for await (const chunk of entry.read()) {
       const appended = disk.appendToFile(file, chunk);
@@ -205,7 +205,7 @@ async function writeEntry(
       await writes.add(chunk.byteLength, appended);
     }
   } finally {
-    void writes.add(0, disk.endFile(file));
+    void writes.add(0, disk.closeFile(file));
   }
   return finishDigest(hash);
 }

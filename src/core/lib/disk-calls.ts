@@ -48,19 +48,19 @@ export function writeFile(file: string, bytes: Uint8Array): void {
   writeFileSync(file, bytes, { flag: 'wx', mode: 0o600 });
 }
 
-/** Creates a new file and keeps it open until `endFile`. Fails if it exists. */
+/** Creates a new file and keeps it open until `closeFile`. Fails if it exists. */
 export function openFile(file: string): void {
   open.set(file, openSync(file, 'wx', 0o600));
 }
 
-/** Appends to a file that `beginFile` created. */
+/** Appends to a file that `openFile` created. */
 export function appendToFile(file: string, bytes: Uint8Array): void {
   const descriptor = open.get(file);
-  if (descriptor === undefined) throw new Error('appendToFile needs a file created by beginFile');
+  if (descriptor === undefined) throw new Error('appendToFile needs a file created by openFile');
   for (let done = 0; done < bytes.byteLength;) done += writeSync(descriptor, bytes, done);
 }
 
-/** Closes a file that `beginFile` created. Any other file is ignored. */
+/** Closes a file that `openFile` created. Any other file is ignored. */
 export function closeFile(file: string): void {
   const descriptor = open.get(file);
   open.delete(file);

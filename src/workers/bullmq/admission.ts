@@ -5,7 +5,7 @@ import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
-import { rerunJob, type Rerun } from '../queue/kept-bundles.ts';
+import { rerunJob, type Rerun } from '../queue/bundle-retention.ts';
 import {
   admissionEnded,
   bundleGone,

@@ -1,7 +1,7 @@
 import { waitAtMost } from '../../core/lib/clock.ts';
 import type { RunOrigin } from '../queue/job.ts';
 import type { AdmissionRequest, Cancellation, JobProcessor, JobQueue, RunQuery } from '../queue/job-queue.ts';
-import { isRerunnable } from '../queue/kept-bundles.ts';
+import { isRerunnable } from '../queue/bundle-retention.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
 import { type RunObserver, noRunObserver } from '../queue/run-observer.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
@@ -15,7 +15,7 @@ import { Dispatcher } from './dispatcher.ts';
 import { Housekeeping } from './housekeeping.ts';
 import { RunWorker } from './run-worker.ts';
 
-/** The lifetime of the key that `prove` writes, in milliseconds. */
+/** The lifetime of the key that `check` writes, in milliseconds. */
 const probeLifeMs = 60_000;
 
 /**

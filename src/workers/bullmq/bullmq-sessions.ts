@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { silentLog } from '../../core/lib/log.ts';
-import type { RevokedSessions } from '../queue/ended-sessions.ts';
+import type { RevokedSessions } from '../queue/revoked-sessions.ts';
 import { RedisLink } from './link.ts';
 import type { RedisServer } from './redis-client.ts';
 

@@ -1,6 +1,6 @@
 import { hasCode } from '../../core/lib/errors.ts';
 import type { PublishJob } from '../queue/job.ts';
-import { stagedBytes } from '../queue/kept-bundles.ts';
+import { stagedBytes } from '../queue/bundle-retention.ts';
 import { maxEndTimes } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { hasSameTarget, type RetrySettings } from '../queue/run-retry.ts';
@@ -23,7 +23,7 @@ export type ClaimResult =
   | { outcome: 'finished' | 'unknown' | 'paused' | 'held' };
 
 export interface ClaimedRun {
-  outcome: 'taken';
+  outcome: 'claimed';
   record: RunRecord;
   job: PublishJob;
   /** True if the run was cancelled while no worker was running it. The caller should then end it. */
@@ -82,7 +82,7 @@ export class RunClaims {
       const opened = this.#seal.open(job, run);
       if (record === null) throw unreadableError('record');
       return {
-        outcome: 'taken',
+        outcome: 'claimed',
         record,
         job: opened,
         isCancelled: outcome === 'cancelled',

@@ -91,7 +91,7 @@ export class RunReads {
     return { reserved: Number(reserved), queued: Number(queued), running: Number(running) };
   }
 
-  /** See `JobQueue.kept`. */
+  /** See `JobQueue.bundleUsage`. */
   async bundleUsage(): Promise<BundleUsage> {
     const { redis } = this.#link;
     const [bundles, bytes] = await Promise.all([

@@ -1,7 +1,7 @@
 import { isRecord } from '../../core/lib/json-document.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { Pause } from '../queue/job-queue.ts';
-import type { RetentionLimits } from '../queue/kept-bundles.ts';
+import type { RetentionLimits } from '../queue/bundle-retention.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { AdmissionStore } from './admission-store.ts';
 import { parseUnverifiedJob, type JobSeal, jobSeal } from './job-seal.ts';
@@ -71,7 +71,7 @@ export class RunStore {
 
   /**
    * Cancels a run. If it is waiting, it ends with this record right away. If it is running, its worker learns
-   * that it should stop from a message on the channel `cancel` and from `RunClaims.cancelled`. Resolves with
+   * that it should stop from a message on the channel `cancel` and from `RunClaims.findCancelled`. Resolves with
    * null if the run is unknown.
    */
   async cancel(ended: RunRecord, retentionMs: number): Promise<Cancelled | null> {

@@ -5,7 +5,7 @@ import { allSucceeded } from '../../core/publish/results/result.ts';
 import { traceFields } from '../../core/tracing/trace-context.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
-import { isBundleRetained, isRerunnable, stagedBytes } from '../queue/kept-bundles.ts';
+import { isBundleRetained, isRerunnable, stagedBytes } from '../queue/bundle-retention.ts';
 import { type RunObserver, waitedSeconds } from '../queue/run-observer.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { retryOrFail, retryLogFields, retryDelayMs, supersededRun } from '../queue/run-retry.ts';
@@ -17,7 +17,7 @@ import {
   returnedRun,
   startedRun,
 } from '../queue/run-transitions.ts';
-import { runAttempt, type AttemptOutcome, ProgressSaver } from './attempt.ts';
+import { runAttempt, type AttemptOutcome, ProgressSaver } from './run-attempt.ts';
 import type { QueueContext } from './bullmq-options.ts';
 import type { ClaimResult, ClaimedRun } from './run-claims.ts';
 import { foreignTicketError, isRunId, type Ticket } from './tickets.ts';
@@ -80,7 +80,7 @@ export class RunWorker {
       case 'rejected':
         if (!(await this.#repeatEnd(ticket))) await this.#rejectRun(ticket, taken.record, taken.error);
         return false;
-      case 'taken':
+      case 'claimed':
         if ((await this.#repeatEnd(ticket)) || (await this.#supersede(ticket, taken))) return false;
         return this.#runAttempt(ticket, taken, signal);
     }

@@ -84,7 +84,7 @@ export function queueCheck(
  */
 export function auditChecks(
   settings: Pick<TrailSettings, 'onFull'> | null,
-  { trail, clock, admitsActs }: { trail: Pick<Trail, 'prove'>; clock: Clock; admitsActs: boolean },
+  { trail, clock, admitsActs }: { trail: Pick<Trail, 'check'>; clock: Clock; admitsActs: boolean },
 ): HealthCheck[] {
   if (settings === null) return [];
   return [

@@ -3,23 +3,23 @@ import { requireQueuePackage } from '../../core/config/required-packages.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { QueueStore } from '../embedded/queue-store.ts';
-import { type RevokedSessions, inProcessRevokedSessions } from '../queue/ended-sessions.ts';
-import { needsBundle } from '../queue/kept-bundles.ts';
+import { type RevokedSessions, inProcessRevokedSessions } from '../queue/revoked-sessions.ts';
+import { needsBundle } from '../queue/bundle-retention.ts';
 import { eventsOfOneProcess, type EventStore } from '../queue/run-events.ts';
 import { Coordinator, type CoordinatorOptions } from './coordinator.ts';
-import { singleHost, prepareStaging, stagedDirectoriesOf } from './one-host.ts';
+import { singleHost, prepareStaging, stagedDirectoriesOf } from './single-host.ts';
 
 /**
  * Opens the coordinator that the configuration asks for, ready to receive uploads. Get `store` from
  * `openConfiguredStore`. BullMQ is only loaded if it is configured. Throws `config_invalid` if the staging
- * directory cannot be used, and with BullMQ also the errors of `severalHosts`.
+ * directory cannot be used, and with BullMQ also the errors of `multiHost`.
  */
 export async function openCoordinator(
   options: CoordinatorOptions & { secrets: Secrets; store?: QueueStore | null },
 ): Promise<Coordinator> {
   const { config, log, store = null } = options;
   if (config.server.queue.driver === 'bullmq') {
-    const { multiHost } = await import('./several-hosts.ts');
+    const { multiHost } = await import('./multi-host.ts');
     return Coordinator.open(options, (common) => multiHost(options, common));
   }
   const { directory } = config.server.staging;
@@ -109,7 +109,7 @@ export async function openRevokedSessions({
   store: QueueStore | null;
 }): Promise<RevokedSessions> {
   const { queue } = config.server;
-  if (queue.driver !== 'bullmq') return store?.endedSessions ?? inProcessRevokedSessions({ clock });
+  if (queue.driver !== 'bullmq') return store?.revokedSessions ?? inProcessRevokedSessions({ clock });
   const { bullmqRevokedSessions } = await import('../bullmq/bullmq-sessions.ts');
   const { redisServer } = await import('../bullmq/redis-client.ts');
   return bullmqRevokedSessions({ ...redisServer(queue, secrets), clock });

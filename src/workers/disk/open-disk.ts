@@ -195,7 +195,7 @@ class DiskThread {
  * removes files and its result is not needed.
  */
 function isTidying(name: DiskCallName): boolean {
-  return name === 'remove' || name === 'removeWithEmptyParent' || name === 'endFile';
+  return name === 'remove' || name === 'removeWithEmptyParent' || name === 'closeFile';
 }
 
 function settle({ resolve, reject }: PendingCall, outcome: CallResult | undefined): void {

@@ -53,7 +53,7 @@ export class GroupCommit {
   readonly #options: GroupCommitOptions;
   readonly #changes = new Map<string, Change>();
   #additions: Waiting[] = [];
-  /** Callers of `settled` that are still waiting. */
+  /** Callers of `flushed` that are still waiting. */
   #settling: (() => void)[] = [];
   #working: Promise<void> | undefined;
   #retry: Timer | undefined;

@@ -15,7 +15,7 @@ import {
 } from '../../core/notify/outbox.ts';
 import { makeRoot } from '../../core/storage/local/local-root.ts';
 import type { Journal, StoredRun } from '../memory/journal.ts';
-import { type RevokedSessions, inProcessRevokedSessions } from '../queue/ended-sessions.ts';
+import { type RevokedSessions, inProcessRevokedSessions } from '../queue/revoked-sessions.ts';
 import type { Pause } from '../queue/job-queue.ts';
 import { queueInUse } from '../staging/claimed-directory.ts';
 import { frame } from './framing.ts';
@@ -43,7 +43,7 @@ export interface QueueStore {
   readonly journal: Journal;
   readonly outbox: Outbox;
   readonly undelivered: UndeliveredEvents;
-  readonly endedSessions: RevokedSessions;
+  readonly revokedSessions: RevokedSessions;
   /** Throws `insufficient_storage` or `queue_unavailable` if nothing can be written right now. */
   check(): void;
   /**
@@ -150,7 +150,7 @@ function storeOn(
     journal: journalOn(writes, values, { staging, newKey }),
     outbox: outboxOn(writes, values, newKey),
     undelivered: undeliveredOn(writes, values, onDropped),
-    endedSessions: revokedSessionsOn(writes, values, clock),
+    revokedSessions: revokedSessionsOn(writes, values, clock),
     check() {
       if (writes.failure !== null) throw writes.failure;
     },

@@ -6,7 +6,7 @@ import {
   type RetainedBundle,
   stagedBytes,
   withoutBundle,
-} from '../queue/kept-bundles.ts';
+} from '../queue/bundle-retention.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
 import type { Journal, StoredRun } from './journal.ts';
 

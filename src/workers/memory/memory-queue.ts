@@ -63,7 +63,7 @@ class InProcessQueue implements MemoryQueue {
   #closing: Promise<{ unfinished: string[] }> | undefined;
 
   constructor(options: MemoryQueueOptions) {
-    const context = { journal: noJournal, onGivenUp: () => undefined, ...withDefaults(options) };
+    const context = { journal: noJournal, onAbandoned: () => undefined, ...withDefaults(options) };
     const onIdle = (): void => this.#notifyIdle();
     const keys = new Keys();
     const runs = new RunRegistry({

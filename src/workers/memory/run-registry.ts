@@ -1,6 +1,6 @@
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
-import { isRerunnable, rerunJob, type Rerun } from '../queue/kept-bundles.ts';
+import { isRerunnable, rerunJob, type Rerun } from '../queue/bundle-retention.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
 import { RunWaiters } from '../queue/run-changes.ts';
 import type { RunRecord } from '../queue/run-record.ts';
@@ -154,22 +154,22 @@ export class RunRegistry {
     this.table.feed.publish(run.record, before);
   }
 
-  /** Records the worker's result. Unless the run is retried, call `keep` afterwards to notify waiters. */
+  /** Records the worker's result. Unless the run is retried, call `retain` afterwards to notify waiters. */
   finish(run: Run, result: JobResult): void {
     this.#recordAttempt(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
-  /** Records that the worker crashed. Unless the run is retried, call `keep` afterwards to notify waiters. */
+  /** Records that the worker crashed. Unless the run is retried, call `retain` afterwards to notify waiters. */
   crash(run: Run, error: unknown): void {
     this.#recordAttempt(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
-  /** Fails a run that never started. Call `keep` to notify waiters. */
+  /** Fails a run that never started. Call `retain` to notify waiters. */
   fail(run: Run, error: unknown): void {
     this.#end(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
-  /** Ends a cancelled run. `result` is what `cancelledRun` needs. Call `keep` to notify waiters. */
+  /** Ends a cancelled run. `result` is what `cancelledRun` needs. Call `retain` to notify waiters. */
   cancel(run: Run, result: JobResult | null): void {
     const ended = cancelledRun(run.record, result?.run ?? null, this.#options.clock.now());
     // If the run was waiting, its end is reported by the caller of `JobQueue.cancel`.

@@ -5,8 +5,8 @@ import type { Log } from '../../core/lib/log.ts';
 import { noTracer, type Tracer } from '../../core/tracing/span.ts';
 import type { RunAdmission } from '../queue/job-queue.ts';
 import type { Triggers } from '../queue/trigger.ts';
-import { runSchedule } from './keep-schedule.ts';
-import { watchSource } from './keep-watch.ts';
+import { runSchedule } from './run-schedule.ts';
+import { watchSource } from './watch-source.ts';
 import { type ScheduleObserver, noScheduleObserver } from './schedule-observer.ts';
 
 interface SchedulerOptions {

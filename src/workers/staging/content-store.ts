@@ -6,7 +6,7 @@ import { type Disk, blockingDisk, writeBehind } from '../../core/lib/disk.ts';
 import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { claimDirectory, type ClaimedDirectory, claimAbandoned } from './claimed-directory.ts';
-import { type ContentLimits, shortageAt } from './content-bounds.ts';
+import { type ContentLimits, shortageAt } from './content-limits.ts';
 import {
   type ContentFiles,
   contentFiles,

@@ -54,18 +54,18 @@ function isMissing(error: unknown): boolean {
 }
 
 /**
- * Limits how often a check runs. `prove` is called at most every `everyMs` milliseconds, and in between, its
+ * Limits how often a check runs. `check` is called at most every `everyMs` milliseconds, and in between, its
  * last result is returned. While a new call is in progress, the last result is used until it is `2 * everyMs`
  * old.
  */
-export function cachedCheck(clock: Clock, everyMs: number, prove: () => Promise<void>): () => Promise<void> {
+export function cachedCheck(clock: Clock, everyMs: number, check: () => Promise<void>): () => Promise<void> {
   let last: CheckResult | null = null;
   let running: CheckResult | null = null;
   const begin = (at: number): CheckResult => {
-    const proof = { at, outcome: prove() };
-    const end = (): void => void ([last, running] = [proof, null]);
-    proof.outcome.then(end, end);
-    return proof;
+    const result = { at, outcome: check() };
+    const end = (): void => void ([last, running] = [result, null]);
+    result.outcome.then(end, end);
+    return result;
   };
   return () => {
     const now = clock.monotonic();

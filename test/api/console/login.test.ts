@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { inProcessRevokedSessions } from '../../../src/workers/queue/ended-sessions.ts';
+import { inProcessRevokedSessions } from '../../../src/workers/queue/revoked-sessions.ts';
 import { startIssuer } from '../../services/issuer.ts';
 import { type OidcProvider, startOidcProvider } from '../../services/oidc-provider.ts';
 import { type Api, type ApiSettings, startApi } from '../harness.ts';
@@ -303,9 +303,9 @@ t.test('a session ends when its role is removed or changed, and never gains anot
 t.test(
   'a global logout ends all sessions of the user, on all hosts, but none that begin later',
   async (t) => {
-    const endedSessions = inProcessRevokedSessions({ clock: systemClock });
-    const { api, provider } = await startConsole(t, { ports: { identity: { endedSessions } } });
-    const other = await startApi(t, { ports: { identity: { endedSessions } } });
+    const revokedSessions = inProcessRevokedSessions({ clock: systemClock });
+    const { api, provider } = await startConsole(t, { ports: { identity: { revokedSessions } } });
+    const other = await startApi(t, { ports: { identity: { revokedSessions } } });
     const { login } = api.ports.configured.get();
     other.reconfigure((access) => ({ ...access, login }));
     const [here, there, token] = [new HttpBrowser(), new HttpBrowser(), new HttpBrowser()];

@@ -8,7 +8,7 @@ import { type Session, Sessions } from '../../../src/api/console/sessions.ts';
 import { createLoginLimit } from '../../../src/api/http/login-limit.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
-import { inProcessRevokedSessions } from '../../../src/workers/queue/ended-sessions.ts';
+import { inProcessRevokedSessions } from '../../../src/workers/queue/revoked-sessions.ts';
 import type { InspectionRequest } from '../../../src/workers/threads/inspection-request.ts';
 import { manualClock } from '../../workers/manual-clock.ts';
 import { type Api, startApi, tokens } from '../harness.ts';
@@ -65,9 +65,9 @@ t.test('open streams of a process share one query for logouts in each round of c
   const clock = manualClock(before);
   const queries: (readonly string[])[] = [];
   const book = inProcessRevokedSessions({ clock });
-  const endedSessions = {
+  const revokedSessions = {
     ...book,
-    among: async (ids: readonly string[]) => {
+    findRevoked: async (ids: readonly string[]) => {
       queries.push(ids);
       return book.findRevoked(ids);
     },
@@ -75,7 +75,7 @@ t.test('open streams of a process share one query for logouts in each round of c
   const configured = {
     get: () => ({ tokens: [], adminToken: null, login: null, pipelineIds: new Set<string>() }),
   };
-  const ports = { http: { basePath: '/' }, clock, configured, identity: { endedSessions } };
+  const ports = { http: { basePath: '/' }, clock, configured, identity: { revokedSessions } };
   const sessions = new Sessions(ports, { seal: sealOf('a-secret', 'sessions'), lifetimeMs: 1e6 });
   const ids = Array.from({ length: 300 }, (_, index) => `session-${index}`);
   for (let round = 1; round <= 3; round += 1) {
@@ -222,16 +222,16 @@ t.test('a session ends with its token, and at logout', async (t) => {
 t.test(
   'a logout ends the session on other hosts and after a restart, and closes its open pages',
   async (t) => {
-    const endedSessions = inProcessRevokedSessions({ clock: systemClock });
+    const revokedSessions = inProcessRevokedSessions({ clock: systemClock });
     const [one, other] = await Promise.all(
-      [1, 2].map(() => startApi(t, { ports: { identity: { endedSessions } } })),
+      [1, 2].map(() => startApi(t, { ports: { identity: { revokedSessions } } })),
     );
     if (one === undefined || other === undefined) throw new TypeError('there are two');
     const { cookie, csrf } = await logIn(one, tokens.maps);
     const page = await fetch(`${other.origin}/console/events`, { headers: { cookie } });
     t.equal(page.status, 200);
     t.equal((await post(one, 'console/logout', { csrf }, { cookie })).status, 303);
-    for (const api of [one, other, await startApi(t, { ports: { identity: { endedSessions } } })])
+    for (const api of [one, other, await startApi(t, { ports: { identity: { revokedSessions } } })])
       t.equal(
         (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status,
         303,
@@ -251,7 +251,7 @@ t.test(
       timeout: () => ({ cancel: () => undefined }),
     };
     const api = await startApi(t, {
-      ports: { clock, identity: { endedSessions: inProcessRevokedSessions({ clock }) } },
+      ports: { clock, identity: { revokedSessions: inProcessRevokedSessions({ clock }) } },
     });
     const statusOf = async (cookie: string): Promise<number> =>
       (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
@@ -278,11 +278,11 @@ t.test(
     const away = async (): Promise<never> => {
       throw new WaybillError('queue_unavailable', 'unreachable in this test');
     };
-    const endedSessions = { add: away, addOnce: away, among: async () => new Map<string, Date>() };
-    const api = await startApi(t, { ports: { identity: { endedSessions } } });
+    const revokedSessions = { add: away, addOnce: away, findRevoked: async () => new Map<string, Date>() };
+    const api = await startApi(t, { ports: { identity: { revokedSessions } } });
     const { cookie, csrf } = await logIn(api, tokens.maps);
     t.equal((await post(api, 'console/logout', { csrf }, { cookie })).status, 503);
-    Object.assign(endedSessions, { among: away });
+    Object.assign(revokedSessions, { findRevoked: away });
     t.equal((await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status, 503);
   },
 );

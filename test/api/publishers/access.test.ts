@@ -4,7 +4,7 @@ import type { ApiAccess } from '../../../src/api/api-services.ts';
 import { grantSeal } from '../../../src/api/publishers/access-token.ts';
 import { daemonRoutes } from '../../../src/cli/daemon/daemon-app.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { inProcessRevokedSessions } from '../../../src/workers/queue/ended-sessions.ts';
+import { inProcessRevokedSessions } from '../../../src/workers/queue/revoked-sessions.ts';
 import { startIssuer } from '../../services/issuer.ts';
 import { type Api, connect, publishersOf, startApi, upload, uploadHead } from '../harness.ts';
 import { begin, tus } from '../resumable/tus.ts';
@@ -128,10 +128,10 @@ t.test('a reload limits the rights of tokens that were issued before', async (t)
 t.test('two API hosts share only the key and the used ID tokens', async (t) => {
   const issuer = await startIssuer(t);
   const publishers = [publisherOf(issuer.url)];
-  const endedSessions = inProcessRevokedSessions({ clock: systemClock });
+  const revokedSessions = inProcessRevokedSessions({ clock: systemClock });
   const [one, other] = [
-    await startApi(t, { publishers, ports: { identity: { endedSessions } } }),
-    await startApi(t, { publishers, ports: { identity: { endedSessions } } }),
+    await startApi(t, { publishers, ports: { identity: { revokedSessions } } }),
+    await startApi(t, { publishers, ports: { identity: { revokedSessions } } }),
   ];
   const idToken = await issuer.sign(claims);
   const token = await accessToken(one.origin, idToken);

@@ -140,7 +140,12 @@ t.test(
       begun += 1;
       return new Promise((resolve) => (answer = resolve));
     };
-    const check = { name: 'staging' as const, silent: 'staging_unavailable' as const, remedy: 'look', prove };
+    const check = {
+      name: 'staging' as const,
+      timeoutCode: 'staging_unavailable' as const,
+      remedy: 'look',
+      check: prove,
+    };
     const readiness = newReadiness({
       clock,
       log: silentLog,
@@ -168,7 +173,9 @@ t.test(
 t.test('hides unexpected errors of a check', async (t) => {
   for (const error of [new Error('/srv/secret'), new WaybillError('storage_permanent', '/srv/secret')]) {
     const prove = (): Promise<void> => Promise.reject(error);
-    const checks = [{ name: 'queue' as const, silent: 'queue_unavailable' as const, remedy: 'look', prove }];
+    const checks = [
+      { name: 'queue' as const, timeoutCode: 'queue_unavailable' as const, remedy: 'look', check: prove },
+    ];
     const { origin } = await startApi(t, { checks });
     const response = await fetch(`${origin}/readyz`);
     const text = await response.text();

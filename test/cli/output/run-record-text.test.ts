@@ -11,7 +11,7 @@ const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundleP
 const error = errorRecord(new WaybillError('storage_transient', 'sftp://web: the connection was refused'));
 const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
 const failed = failedRun(startedRun(acceptedRun(job, at), at), error, at);
-const settings = { forMs: 600_000, whileRetrying: 'pass', hasOnePlace: false, pauses } as const;
+const settings = { forMs: 600_000, whileRetrying: 'pass', hasSingleTarget: false, pauses } as const;
 // The record as the client parses it.
 const waiting = JSON.parse(JSON.stringify(retryOrFail(failed, at, settings))) as RunRecord;
 

@@ -366,7 +366,7 @@ t.test('a run of a dead worker that the next worker returns waits like one that 
     'a worker that dies',
     new Date(),
   );
-  if (taken.outcome !== 'taken') throw new Error('it was not taken');
+  if (taken.outcome !== 'claimed') throw new Error('it was not claimed');
   const started = startedRun(taken.record, new Date());
   await store.claims.save(
     'a worker that dies',

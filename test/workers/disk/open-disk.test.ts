@@ -37,10 +37,10 @@ for (const kind of ['a thread', 'the caller'] as const)
       disk.makeDirectory(at('gone', 'one')),
       disk.makeDirectories([at('gone'), at('gone', 'one', 'two')]),
       disk.writeFile(at('gone', 'one', 'small'), bytes),
-      disk.beginFile(at('gone', 'large')),
+      disk.openFile(at('gone', 'large')),
       disk.appendToFile(at('gone', 'large'), bytes),
       disk.appendToFile(at('gone', 'large'), Buffer.alloc(100_000, 'x')),
-      disk.endFile(at('gone', 'large')),
+      disk.closeFile(at('gone', 'large')),
       disk.linkInPlace(at('gone', 'large'), at('kept', 'shard', 'name')),
       disk.linkInPlace(at('gone', 'one', 'small'), at('kept', 'shard', 'name')),
       disk.remove(at('gone', 'large')),
@@ -60,7 +60,7 @@ for (const kind of ['a thread', 'the caller'] as const)
       path: at('again'),
     });
     await t.rejects(disk.writeFile(at('nowhere', 'file'), bytes), { code: 'ENOENT' });
-    await t.rejects(disk.appendToFile(at('again'), bytes), /created by beginFile/);
+    await t.rejects(disk.appendToFile(at('again'), bytes), /created by openFile/);
     t.equal(readFileSync(at('again'), 'utf8'), 'text');
   });
 

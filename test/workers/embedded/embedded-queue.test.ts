@@ -145,7 +145,7 @@ t.test('after a kill, everything accepted is published, each pipeline in order',
 
 t.test('a run that waits for a retry keeps its due time after a kill', async (t) => {
   const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
-  const retries = () => ({ forMs: 600_000, whileRetrying: 'wait' as const, hasOnePlace: false, pauses });
+  const retries = () => ({ forMs: 600_000, whileRetrying: 'wait' as const, hasSingleTarget: false, pauses });
   const daemon = await new Daemon(t).open({ retries });
   await daemon.queue.start(async () => {
     throw new WaybillError('storage_transient', 'the server is unreachable');
@@ -174,7 +174,7 @@ t.test('a run that waits for a retry keeps its due time after a kill', async (t)
 
 t.test('a newer upload accepted before a kill still replaces the waiting run afterwards', async (t) => {
   const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
-  const retries = () => ({ forMs: 600_000, whileRetrying: 'pass' as const, hasOnePlace: false, pauses });
+  const retries = () => ({ forMs: 600_000, whileRetrying: 'pass' as const, hasSingleTarget: false, pauses });
   // The kill comes before the end of the older run is written.
   const daemon = await new Daemon(t).open({ retries }, (journal) => ({
     ...journal,

@@ -6,7 +6,7 @@ import { errorRecord, type Finding, finding, WaybillError } from '../../../src/c
 import { withDestinationFailure } from '../../../src/core/publish/results/action-result.ts';
 import type { Progress, RunResult } from '../../../src/core/publish/results/result.ts';
 import { optionalRecord } from '../../../src/workers/bullmq/run-reads.ts';
-import { rerunJob } from '../../../src/workers/queue/kept-bundles.ts';
+import { rerunJob } from '../../../src/workers/queue/bundle-retention.ts';
 import { noFailedDeliveries, withNote } from '../../../src/workers/queue/run-record.ts';
 import { retryOrFail, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import {

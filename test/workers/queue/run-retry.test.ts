@@ -131,9 +131,9 @@ t.test('uploads stay in order if they share only some destinations', async (t) =
     const config = { pipelines: [pipeline], server: { retryForMs: 7 } } as unknown as Config;
     return retrySettingsOf({ get: () => config })('maps');
   };
-  t.same(of(['preserve_relative']), { forMs: 7, whileRetrying: 'pass', hasOnePlace: false });
-  t.same(of(['fixed', 'fixed']), { forMs: 7, whileRetrying: 'pass', hasOnePlace: true });
-  t.same(of(['fixed', 'preserve_relative']), { forMs: 7, whileRetrying: 'wait', hasOnePlace: false });
+  t.same(of(['preserve_relative']), { forMs: 7, whileRetrying: 'pass', hasSingleTarget: false });
+  t.same(of(['fixed', 'fixed']), { forMs: 7, whileRetrying: 'pass', hasSingleTarget: true });
+  t.same(of(['fixed', 'preserve_relative']), { forMs: 7, whileRetrying: 'wait', hasSingleTarget: false });
   t.match(of(['preserve_relative'], { whileRetrying: 'wait', retryForMs: 0 }), {
     forMs: 0,
     whileRetrying: 'wait',

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import { memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
-import { watchSource } from '../../../src/workers/schedule/keep-watch.ts';
+import { watchSource } from '../../../src/workers/schedule/watch-source.ts';
 import {
   isRemote,
   WatchedTree,

@@ -14,7 +14,7 @@ import { Readable } from 'node:stream';
 import t, { type Test } from 'tap';
 import { type Digest, digestOf, hexOf } from '../../../src/core/lib/digest.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
-import { contentLimits, shortageOf } from '../../../src/workers/staging/content-bounds.ts';
+import { contentLimits, shortageOf } from '../../../src/workers/staging/content-limits.ts';
 import {
   type ContentOptions,
   type ContentStore,

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
+import { prepareStaging } from '../../../src/workers/coordinator/single-host.ts';
 import {
   newUploadDirectory,
   removeUploadDirectory,

@@ -9,7 +9,7 @@ import { isKnownDead, newHolder } from '../../../src/core/catalog/lease/this-hol
 import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
+import { prepareStaging } from '../../../src/workers/coordinator/single-host.ts';
 import type { JobResult, PublishJob } from '../../../src/workers/queue/job.ts';
 import { workerPool } from '../../../src/workers/threads/pool.ts';
 import { bundleTar, inChunks } from '../../fixtures/tar.ts';

@@ -1,4 +1,4 @@
-import type { RunLogLine } from '../../../workers/coordinator/run-lines.ts';
+import type { RunLogLine } from '../../../workers/coordinator/run-logs.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import {
   actionMark,

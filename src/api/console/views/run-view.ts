@@ -1,6 +1,6 @@
 import type { Revision } from '../../../core/bundle/source-bundle.ts';
 import type { PublishedBy } from '../../../core/publishers/published-by.ts';
-import type { RunLogLine } from '../../../workers/coordinator/run-lines.ts';
+import type { RunLogLine } from '../../../workers/coordinator/run-logs.ts';
 import type { RunRecord, RunWarning } from '../../../workers/queue/run-record.ts';
 import {
   durationOf,

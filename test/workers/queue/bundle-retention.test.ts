@@ -8,7 +8,7 @@ import {
   isRerunnable,
   type RetainedBundle,
   needsBundle,
-} from '../../../src/workers/queue/kept-bundles.ts';
+} from '../../../src/workers/queue/bundle-retention.ts';
 import { cancelled } from '../../../src/workers/queue/refusals.ts';
 import { acceptedRun, failedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 

@@ -5,7 +5,10 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { bullmqRevokedSessions } from '../../../src/workers/bullmq/bullmq-sessions.ts';
 import { openQueueStore } from '../../../src/workers/embedded/queue-store.ts';
-import { type RevokedSessions, inProcessRevokedSessions } from '../../../src/workers/queue/ended-sessions.ts';
+import {
+  type RevokedSessions,
+  inProcessRevokedSessions,
+} from '../../../src/workers/queue/revoked-sessions.ts';
 import { freePort } from '../../services/free-port.ts';
 import { startRedis } from '../../services/redis.ts';
 import { manualClock } from '../manual-clock.ts';
@@ -57,12 +60,12 @@ t.test('the embedded queue keeps ended sessions across a restart', async (t) => 
   const open = () =>
     openQueueStore({ directory, staging: t.testdirName, clock: systemClock, log: silentLog });
   const before = await open();
-  await keeps(t, before.endedSessions);
+  await keeps(t, before.revokedSessions);
   await before.close();
   const after = await open();
   t.teardown(() => after.close());
-  t.same([...(await after.endedSessions.findRevoked(['a'])).keys()], ['a']);
-  t.equal(await after.endedSessions.addOnce('id-token-1', later()), false, 'used before the restart');
+  t.same([...(await after.revokedSessions.findRevoked(['a'])).keys()], ['a']);
+  t.equal(await after.revokedSessions.addOnce('id-token-1', later()), false, 'used before the restart');
 });
 
 t.test('Redis stores ended sessions for all hosts', async (t) => {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { createRunLogs } from '../../../src/workers/coordinator/run-lines.ts';
+import { createRunLogs } from '../../../src/workers/coordinator/run-logs.ts';
 import { manualClock } from '../manual-clock.ts';
 
 const lines = () => createRunLogs({ log: silentLog, clock: manualClock() });
