@@ -5,7 +5,7 @@ import { digestOf } from '../../src/core/lib/digest.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import { hasCode } from '../../src/core/lib/errors.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
-import type { KeptFile, Move } from '../../src/core/storage/capabilities.ts';
+import type { BackupFile, Move } from '../../src/core/storage/capabilities.ts';
 import { type Key, listedKey as key } from '../../src/core/storage/key.ts';
 import type { Body, Entry, Stamp, Storage } from '../../src/core/storage/storage.ts';
 import { sampleOf, share } from '../support/sampling.ts';
@@ -358,20 +358,23 @@ export async function storageContract(
   });
 
   const aside = (name: string): Key => key(`.publisher.tmp/1/kept-${name}`);
-  const keep = async (storage: Storage, name: string): Promise<KeptFile> => {
-    const kept = await storage.keep!(key(name), aside(name.replaceAll('/', '-')));
+  const keep = async (storage: Storage, name: string): Promise<BackupFile> => {
+    const kept = await storage.backUp!(key(name), aside(name.replaceAll('/', '-')));
     if (kept === null) throw new Error(`${name} is not there`);
     return kept;
   };
-  const replace = async (storage: Storage, kept: KeptFile, text: string): Promise<void> => {
+  const replace = async (storage: Storage, kept: BackupFile, text: string): Promise<void> => {
     if (storage.rename === undefined) return put(storage, kept.key, text);
     const from = key('.publisher.tmp/1/next');
     await storage.write(from, bytesBody(text), { mode: 'scratch' });
     const to = kept.key;
-    await storage.rename([kept.by === 'move' ? { from, to, aside: kept.aside } : { from, to }]);
+    await storage.rename([kept.method === 'move' ? { from, to, aside: kept.aside } : { from, to }]);
   };
-  const removeKept = async (storage: Storage, { key: from, aside: to, by }: KeptFile): Promise<void> => {
-    if (by === 'move') await storage.rename!([{ from, to }]);
+  const removeKept = async (
+    storage: Storage,
+    { key: from, aside: to, method }: BackupFile,
+  ): Promise<void> => {
+    if (method === 'move') await storage.rename!([{ from, to }]);
     await storage.remove(from);
   };
 
@@ -400,8 +403,8 @@ export async function storageContract(
     const before = await Promise.all(all.map((name) => storage.stat(key(name))));
     const kept = [];
     for (const name of all) kept.push(await keep(storage, name));
-    if (kept.some(({ by }) => by === 'nothing')) {
-      for (const each of kept) await rejectsWith(t, storage.putBack!(each), 'storage_permanent');
+    if (kept.some(({ method }) => method === 'nothing')) {
+      for (const each of kept) await rejectsWith(t, storage.restore!(each), 'storage_permanent');
       return;
     }
     t.same(
@@ -416,10 +419,10 @@ export async function storageContract(
 
     for (const round of ['put back', 'once more'])
       for (const [index, each] of kept.entries()) {
-        await storage.putBack!(each);
+        await storage.restore!(each);
         const name = all[index] as string;
         t.equal(await get(storage, name), name === 'empty' ? '' : `old ${name}`, `${name}: ${round}`);
-        if (each.by === 'link' || each.by === 'move')
+        if (each.method === 'link' || each.method === 'move')
           t.same((await storage.stat(key(name)))?.modifiedAt, before[index]?.modifiedAt, 'with its time');
       }
     await storage.removeTree(key('.publisher.tmp/1'));
@@ -430,7 +433,7 @@ export async function storageContract(
     if (isWithout(t, storage, 'keep')) return;
     await put(storage, 'directory/file', 'x');
     for (const name of ['no', 'no/deeper', 'directory', 'directory/file/deeper'])
-      t.equal(await storage.keep!(key(name), aside('nothing')), null, name);
+      t.equal(await storage.backUp!(key(name), aside('nothing')), null, name);
     await storage.removeTree(key('.publisher.tmp/1'));
     t.same(await names(storage), ['directory/file']);
   });
@@ -441,14 +444,14 @@ export async function storageContract(
     const kept = await keep(storage, 'x');
     await removeKept(storage, kept);
     await storage.removeTree(key('.publisher.tmp/1'));
-    if (kept.by === 'version') await storage.putBack!(kept);
+    if (kept.method === 'version') await storage.restore!(kept);
     else
       await rejectsWith(
         t,
-        storage.putBack!(kept),
-        kept.by === 'nothing' ? 'storage_permanent' : 'storage_not_found',
+        storage.restore!(kept),
+        kept.method === 'nothing' ? 'storage_permanent' : 'storage_not_found',
       );
-    t.same(await names(storage), kept.by === 'version' ? ['x'] : []);
+    t.same(await names(storage), kept.method === 'version' ? ['x'] : []);
   });
 
   scenario('keeps many files concurrently', async (t, storage) => {
@@ -456,10 +459,10 @@ export async function storageContract(
     const many = Array.from({ length: 60 }, (_, index) => `many/${index % 7}/${index}`);
     await Promise.all(many.map((name) => put(storage, name, name)));
     const kept = await Promise.all(many.map((name) => keep(storage, name)));
-    if (kept.some(({ by }) => by === 'nothing')) return;
+    if (kept.some(({ method }) => method === 'nothing')) return;
     await Promise.all(kept.map((each) => removeKept(storage, each)));
     t.same(await names(storage, 'many'), []);
-    await Promise.all(kept.map((each) => storage.putBack!(each)));
+    await Promise.all(kept.map((each) => storage.restore!(each)));
     t.same(await names(storage, 'many'), [...many].sort());
     t.equal(await get(storage, 'many/3/59'), 'many/3/59');
   });

@@ -341,11 +341,11 @@ function stopping(
       for (const move of moves) await step(`rename ${move.to}`, () => inner.rename!([move]));
     },
     obstacleTo: (change) => step('obstacleTo', () => inner.obstacleTo(change)),
-    keep: (key, aside) => step(`keep ${key}`, () => inner.keep!(key, aside)),
+    backUp: (key, aside) => step(`keep ${key}`, () => inner.backUp!(key, aside)),
     duplicate: (from, to) => step(`duplicate ${to}`, () => inner.duplicate!(from, to)),
     readLink: (key) => step(`readLink ${key}`, () => inner.readLink!(key)),
     replaceLink: (key, target) => step(`replaceLink ${key}`, () => inner.replaceLink!(key, target)),
-    putBack: (kept) => step(`putBack ${kept.key}`, () => inner.putBack!(kept)),
+    restore: (kept) => step(`putBack ${kept.key}`, () => inner.restore!(kept)),
     sync: () => step('sync', () => inner.sync!()),
     remove: (key, options) => step(`remove ${key}`, () => inner.remove(key, options)),
     removeTree: (directory) => step(`removeTree ${directory}`, () => inner.removeTree(directory)),

@@ -38,11 +38,11 @@ export function aroundOperations(
       for (const move of moves) await step(`rename ${move.from}`, () => storage.rename!([move]));
     },
     obstacleTo: (change) => step('obstacleTo', () => storage.obstacleTo(change)),
-    keep: (key, aside) => step(`keep ${key}`, () => storage.keep!(key, aside)),
+    backUp: (key, aside) => step(`keep ${key}`, () => storage.backUp!(key, aside)),
     duplicate: (from, to) => step(`duplicate ${to}`, () => storage.duplicate!(from, to)),
     readLink: (key) => step(`readLink ${key}`, () => storage.readLink!(key)),
     replaceLink: (key, target) => step(`replaceLink ${key}`, () => storage.replaceLink!(key, target)),
-    putBack: (kept) => step(`putBack ${kept.key}`, () => storage.putBack!(kept)),
+    restore: (kept) => step(`putBack ${kept.key}`, () => storage.restore!(kept)),
     remove: (key, options) => step(`remove ${key}`, () => storage.remove(key, options)),
     sync: () => step('sync', () => storage.sync!()),
     removeTree: (directory) => step(`removeTree ${directory}`, () => storage.removeTree(directory)),

@@ -94,8 +94,8 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
         await step(`rename ${move.from} ${move.to}`, true, () => storage.rename!([move]));
     },
     obstacleTo: (change) => step('obstacleTo', false, () => storage.obstacleTo(change)),
-    keep: (key, aside) => step(`keep ${key}`, true, () => storage.keep!(key, aside)),
-    putBack: (kept) => step(`putBack ${kept.key}`, true, () => storage.putBack!(kept)),
+    backUp: (key, aside) => step(`keep ${key}`, true, () => storage.backUp!(key, aside)),
+    restore: (kept) => step(`putBack ${kept.key}`, true, () => storage.restore!(kept)),
     duplicate: (from, to) => step(`duplicate ${from} ${to}`, true, () => storage.duplicate!(from, to)),
     readLink: (key) => step(`readLink ${key}`, false, () => storage.readLink!(key)),
     replaceLink: (key, target) =>

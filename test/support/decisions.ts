@@ -89,7 +89,7 @@ export const unseen: Omit<Observation, 'state'> = {
   obstacles: new Map(),
   contents: [],
   keepsHeaders: false,
-  largestKeptBytes: null,
+  maxBackupBytes: null,
 };
 
 /** A decision without writes. Its reason is 'because'. */

@@ -2,7 +2,7 @@ import { type Digest, digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { ancestorsOf } from '../../src/core/lib/paths.ts';
 import { collect } from '../../src/core/storage/body.ts';
-import type { Capabilities, KeptBy, KeptFile, Move } from '../../src/core/storage/capabilities.ts';
+import type { Capabilities, BackupMethod, BackupFile, Move } from '../../src/core/storage/capabilities.ts';
 import { joinKey, type Key, listedKey } from '../../src/core/storage/key.ts';
 import type {
   ConditionalWrites,
@@ -41,7 +41,7 @@ export interface MemoryOptions {
   flavour: 'files' | 'objects';
   conditionalWrites?: ConditionalWrites;
   /** How files that are about to be replaced are kept. Default: by `link`, and objects by `copy`. */
-  keepBy?: Exclude<KeptBy, 'version'>;
+  keepBy?: Exclude<BackupMethod, 'version'>;
   /** Larger files are not kept. */
   largestKeptBytes?: number;
   /** Whether files can be duplicated: by a link, or objects by a copy. Default: true. */
@@ -72,7 +72,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       keepsHeaders: flavour === 'objects',
       clockOffsetMs: 0,
     },
-    largestKeptBytes: options.largestKeptBytes ?? null,
+    maxBackupBytes: options.largestKeptBytes ?? null,
 
     async stat(key): Promise<FileStat | undefined> {
       const file = disk.get(key);
@@ -149,19 +149,19 @@ export function memoryStorage(options: MemoryOptions): Storage {
       return notADirectory(storage, listedKey(blocked), { isLink: false });
     },
 
-    async keep(key, aside): Promise<KeptFile | null> {
+    async backUp(key, aside): Promise<BackupFile | null> {
       refuseReadOnly(key);
       const file = disk.get(key);
       if (file === undefined) return null;
       if (file.bytes.length > (options.largestKeptBytes ?? Infinity))
-        return { key, aside, by: 'nothing', version: null };
+        return { key, aside, method: 'nothing', version: null };
       if (keepBy === 'link' || keepBy === 'copy') disk.set(aside, file);
-      return { key, aside, by: keepBy, version: null };
+      return { key, aside, method: keepBy, version: null };
     },
 
-    async putBack({ key, aside, by }: KeptFile): Promise<void> {
+    async restore({ key, aside, method }: BackupFile): Promise<void> {
       refuseReadOnly(key);
-      if (by === 'nothing') throw notKept(storage, key);
+      if (method === 'nothing') throw notKept(storage, key);
       const file = disk.get(aside);
       if (file === undefined) {
         if (!disk.has(key)) throw notFound(storage, key);
@@ -169,8 +169,8 @@ export function memoryStorage(options: MemoryOptions): Storage {
       }
       refuseTreeConflict(key);
       versions += 1;
-      disk.set(key, by === 'copy' ? { ...file, version: String(versions) } : file);
-      if (by !== 'copy') disk.delete(aside);
+      disk.set(key, method === 'copy' ? { ...file, version: String(versions) } : file);
+      if (method !== 'copy') disk.delete(aside);
     },
 
     async duplicate(from, to): Promise<'link' | 'copy' | null> {

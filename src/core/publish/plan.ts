@@ -94,7 +94,7 @@ export interface Observation {
   /** Whether the storage saves headers along with an output's content. */
   keepsHeaders: boolean;
   /** The largest file that can be backed up before it is replaced or removed, in bytes; null for no limit. */
-  largestKeptBytes: number | null;
+  maxBackupBytes: number | null;
 }
 
 export interface BundleIdentity extends Pick<PublishedBundle, 'source' | 'created'> {

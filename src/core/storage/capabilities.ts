@@ -86,7 +86,7 @@ export interface ReplaceableLinks extends Links {
  */
 export interface Backups {
   /** Files that are larger than this many bytes cannot be put back. null means that there is no limit. */
-  readonly largestKeptBytes: number | null;
+  readonly maxBackupBytes: number | null;
 
   /**
    * Makes sure that the file at `key` can be put back after it has been replaced or deleted, and returns how.
@@ -96,21 +96,21 @@ export interface Backups {
    *
    * None of this is flushed to disk. It is meant for attempts that fail, not for those that get killed.
    */
-  keep: (key: Key, aside: Key) => Promise<KeptFile | null>;
+  backUp: (key: Key, aside: Key) => Promise<BackupFile | null>;
 
   /**
    * Puts a file back at its key, along with its headers, and replaces whatever is there now. If the file was
    * never changed or is already back, that is fine, too. Throws `storage_not_found` if neither the file nor
    * its copy exists anymore, and `storage_permanent` if it could not be kept in the first place.
    */
-  putBack: (kept: KeptFile) => Promise<void>;
+  restore: (kept: BackupFile) => Promise<void>;
 }
 
 /** A file that can be put back. */
-export interface KeptFile {
+export interface BackupFile {
   key: Key;
   aside: Key;
-  by: KeptBy;
+  method: BackupMethod;
   /** The version of this content, as assigned by the storage. null unless `by` is `version`. */
   version: string | null;
 }
@@ -125,7 +125,7 @@ export interface KeptFile {
  *   delete it, the caller must rename it to `aside`.
  * - `nothing`: it cannot be put back, because it is too large to copy or the server is not able to copy it.
  */
-export type KeptBy = 'link' | 'copy' | 'version' | 'move' | 'nothing';
+export type BackupMethod = 'link' | 'copy' | 'version' | 'move' | 'nothing';
 
 /** For storages that can copy files on their own. */
 export interface Duplicates {

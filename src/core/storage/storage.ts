@@ -116,7 +116,7 @@ export function canRename(storage: Storage): storage is RenamingStorage {
 }
 
 export function canKeep(storage: Storage): storage is KeepingStorage {
-  return storage.keep !== undefined;
+  return storage.backUp !== undefined;
 }
 
 export function canReplaceLinks(storage: Storage): storage is LinkingStorage {

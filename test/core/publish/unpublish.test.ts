@@ -258,9 +258,9 @@ t.test('a stop before the first removal leaves everything unchanged', async (t) 
   const stop = new AbortController();
   const stopping: Storage = {
     ...root,
-    async keep(key, aside) {
+    async backUp(key, aside) {
       stop.abort(new Error('SIGTERM'));
-      return root.keep!(key, aside);
+      return root.backUp!(key, aside);
     },
   };
   const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };

@@ -84,7 +84,7 @@ for (const [name, open] of Object.entries(worlds)) {
     const killed: Storage = delegate(root, {
       // The first change of a removal after its announcement.
       removeTree: async () => Promise.reject(new Error('killed')),
-      keep: async () => Promise.reject(new Error('killed')),
+      backUp: async () => Promise.reject(new Error('killed')),
     });
     await t.rejects(retire(killed, 0));
     t.same((await readReleases(storage)).ledger.removing, [first]);

@@ -119,7 +119,7 @@ export async function applyUnderLease(
  */
 async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catalog): Promise<void> {
   if (plan.action === 'unpublish' && catalog.outputs.length === 0) {
-    await attempt.discardSurely();
+    await attempt.discardOrThrow();
     await lease.removeState();
   } else {
     await lease.writeState(catalog);

@@ -101,7 +101,7 @@ export class Attempt {
     await inParallel(removes, concurrency, async (key) => {
       lease.check();
       this.#removed.add(key);
-      const aside = this.#saved.movesTo(key);
+      const aside = this.#saved.backupKeyOf(key);
       if (aside !== undefined && canRename(storage))
         await this.#changing(async () => storage.rename([{ from: key, to: aside }]));
       await this.#changing(async () => storage.remove(key), aside === undefined ? key : undefined);
@@ -112,8 +112,8 @@ export class Attempt {
    * Deletes the backup copies before the commit. Nothing can be restored after that. Throws the storage's
    * error.
    */
-  async discardSurely(): Promise<void> {
-    await this.#saved.discardSurely();
+  async discardOrThrow(): Promise<void> {
+    await this.#saved.discardOrThrow();
   }
 
   /** Deletes the backup copies after the commit. Never throws. */
@@ -146,7 +146,7 @@ export class Attempt {
         );
       else {
         // The next attempt only cleans up copies if there is a state.
-        if (lease.found.raw === null) await this.#saved.discardSurely();
+        if (lease.found.raw === null) await this.#saved.discardOrThrow();
         await lease.restoreState();
       }
       await this.#saved.discard();
@@ -171,11 +171,11 @@ export class Attempt {
           if (!this.#refused.has(key)) failures.push(error);
         });
       });
-    const created = [...this.#written].filter((key) => this.#saved.of(key) === undefined);
+    const created = [...this.#written].filter((key) => this.#saved.backupOf(key) === undefined);
     await each(created, async (key) => storage.remove(key));
     await each(new Set([...this.#written, ...this.#removed]), async (key) => {
-      const kept = this.#saved.of(key);
-      if (kept !== undefined) await storage.putBack?.(kept);
+      const kept = this.#saved.backupOf(key);
+      if (kept !== undefined) await storage.restore?.(kept);
     });
     if (failures.length > 0) throw failures[0];
   }
@@ -221,7 +221,7 @@ export class Attempt {
   #move({ from: staged, to, isDirectory }: StagedMove): Move {
     const from = this.#stagedKey(staged);
     if (isDirectory) return { from, to, isDirectory };
-    const aside = this.#saved.movesTo(to);
+    const aside = this.#saved.backupKeyOf(to);
     return aside === undefined ? { from, to } : { from, to, aside };
   }
 

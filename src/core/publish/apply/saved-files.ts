@@ -2,7 +2,7 @@ import type { Lease } from '../../catalog/lease/lease.ts';
 import { stagingOf } from '../../catalog/lease/staged-copies.ts';
 import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
-import type { KeptFile } from '../../storage/capabilities.ts';
+import type { BackupFile } from '../../storage/capabilities.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
 import { canKeep, type Storage } from '../../storage/storage.ts';
 import type { PlannedOutput } from '../plan.ts';
@@ -29,7 +29,7 @@ export interface AttemptOptions {
 /** Backups of the files that an attempt replaces or removes. */
 export class SavedFiles {
   readonly #options: AttemptOptions;
-  readonly #byKey = new Map<Key, KeptFile>();
+  readonly #byKey = new Map<Key, BackupFile>();
   /**
    * Whether there may be copies in the staging directory. A copy request whose response was lost counts, too.
    */
@@ -47,17 +47,17 @@ export class SavedFiles {
       lease.check();
       // Stopping here is still safe, and backing up files on remote storage can take minutes.
       signal?.throwIfAborted();
-      const kept = await storage.keep(key, this.#aside(index)).catch((error: unknown) => {
+      const kept = await storage.backUp(key, this.#aside(index)).catch((error: unknown) => {
         this.#hasCopies = true;
         throw error;
       });
       if (kept !== null) this.#byKey.set(key, kept);
-      if (kept?.by === 'copy') this.#hasCopies = true;
+      if (kept?.method === 'copy') this.#hasCopies = true;
     });
   }
 
   /** Returns the backup of the file at this key, or undefined if there was no file. */
-  of(key: Key): KeptFile | undefined {
+  backupOf(key: Key): BackupFile | undefined {
     return this.#byKey.get(key);
   }
 
@@ -65,9 +65,9 @@ export class SavedFiles {
    * Returns the key to move the file to before it is replaced or removed, or undefined if there is no need to
    * move it.
    */
-  movesTo(key: Key): Key | undefined {
+  backupKeyOf(key: Key): Key | undefined {
     const kept = this.#byKey.get(key);
-    return kept?.by === 'move' ? kept.aside : undefined;
+    return kept?.method === 'move' ? kept.aside : undefined;
   }
 
   /**
@@ -77,7 +77,7 @@ export class SavedFiles {
   async discard(): Promise<void> {
     const { storage, log } = this.#options;
     try {
-      await this.discardSurely();
+      await this.discardOrThrow();
     } catch (error) {
       log.warn(
         { storage: storage.label, err: error },
@@ -87,7 +87,7 @@ export class SavedFiles {
   }
 
   /** Like `discard`, but throws the storage's error. */
-  async discardSurely(): Promise<void> {
+  async discardOrThrow(): Promise<void> {
     const { storage, lease } = this.#options;
     if (storage.rename !== undefined || !this.#hasCopies) return;
     await storage.removeTree(stagingOf(lease.attemptId));

@@ -163,13 +163,13 @@ function proceed(
  * Returns the paths whose current files are too large to back up, and so cannot be restored after a failure.
  */
 function unkeptAmong(
-  { observed: { largestKeptBytes } }: DecisionInput,
+  { observed: { maxBackupBytes } }: DecisionInput,
   { records }: KnownOutputs,
   paths: readonly string[],
 ): string[] {
-  if (largestKeptBytes === null) return [];
+  if (maxBackupBytes === null) return [];
   const changed = new Set(paths);
-  const large = records.filter(({ path, size }) => size > largestKeptBytes && changed.has(path));
+  const large = records.filter(({ path, size }) => size > maxBackupBytes && changed.has(path));
   return large.map(({ path }) => path);
 }
 

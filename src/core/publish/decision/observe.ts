@@ -69,11 +69,11 @@ export function nothingSeen(
   state: CatalogState,
   storage: Pick<Storage, 'facts' | 'largestKeptBytes'>,
 ): Observation {
-  const { facts, largestKeptBytes = 0 } = storage;
+  const { facts, maxBackupBytes = 0 } = storage;
   return {
     state,
     keepsHeaders: facts.keepsHeaders,
-    largestKeptBytes,
+    maxBackupBytes: maxBackupBytes,
     isSettled: false,
     contentPresent: false,
     unrecorded: [],

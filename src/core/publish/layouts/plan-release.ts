@@ -172,7 +172,7 @@ async function decideAgainst(
   { stored: { state }, base }: Snapshot,
   input: DecisionBasis,
 ): Promise<Plan> {
-  const seen: Observation = { ...nothingSeen(state, storage), largestKeptBytes: null };
+  const seen: Observation = { ...nothingSeen(state, storage), maxBackupBytes: null };
   const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
   if (other !== null) return takeOver(input, seen, other);
   if (isSettledByState(input, state)) return decide({ ...input, observed: { ...seen, isSettled: true } });

@@ -16,7 +16,7 @@ import {
 import { copyFile } from 'node:fs/promises';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
-import type { KeptBy, KeptFile, Move } from '../capabilities.ts';
+import type { BackupMethod, BackupFile, Move } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 import { localFailure, notFound } from '../storage-errors.ts';
@@ -93,20 +93,20 @@ export class LocalNames {
    * file belongs to another user, or it has too many links), the file is copied. Moving it aside would leave
    * readers without the file for a moment. A pipe cannot be copied, so it is moved.
    */
-  async keep(key: Key, aside: Key): Promise<KeptFile | null> {
-    const by = await this.#keepBy(key, aside);
-    return by === null ? null : { key, aside, by, version: null };
+  async backUp(key: Key, aside: Key): Promise<BackupFile | null> {
+    const method = await this.#backUpBy(key, aside);
+    return method === null ? null : { key, aside, method, version: null };
   }
 
   /** Implements `Storage.putBack`. Throws system errors, as reported by Node.js. */
-  async putBack({ key, aside, by }: KeptFile): Promise<void> {
+  async restore({ key, aside, method }: BackupFile): Promise<void> {
     const present = this.#lstatIfThere(key);
     const original = this.#copied.get(aside);
     const isUntouched = isSame(present, original) && present?.ctimeMs === original?.ctimeMs;
     if (isUntouched || isSame(present, this.#lstatIfThere(aside)))
       return undefinedIfAbsent(() => unlinkSync(this.#at(aside)));
     try {
-      if (by === 'copy' && this.#lstatIfThere(aside)?.isFile() === true)
+      if (method === 'copy' && this.#lstatIfThere(aside)?.isFile() === true)
         await this.#handles.makeDurable([aside]);
       await this.#directories.withParent(key, async () => renameSync(this.#at(aside), this.#at(key)));
       this.#unsynced.changed(key);
@@ -203,7 +203,7 @@ export class LocalNames {
     await this.#directories.withParent(aside, async () => renameSync(this.#at(key), this.#at(aside)));
   }
 
-  async #keepBy(key: Key, aside: Key): Promise<KeptBy | null> {
+  async #backUpBy(key: Key, aside: Key): Promise<BackupMethod | null> {
     try {
       await this.#directories.withParent(aside, async () => linkSync(this.#at(key), this.#at(aside)));
       return 'link';

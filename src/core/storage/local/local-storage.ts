@@ -3,7 +3,7 @@ import { linkSync, lstatSync, readlinkSync, renameSync, symlinkSync, unlinkSync 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
-import type { Capabilities, KeptFile, LocalFiles, Modes, Move } from '../capabilities.ts';
+import type { Capabilities, BackupFile, LocalFiles, Modes, Move } from '../capabilities.ts';
 import { type Key, listedKey, parentOf, scratchBeside, stagingBeside } from '../key.ts';
 import { type FileModes, publishedModes } from '../modes.ts';
 import type {
@@ -81,7 +81,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   };
   readonly renameKind = 'atomic';
   readonly movesDirectories = true;
-  readonly largestKeptBytes = null;
+  readonly maxBackupBytes = null;
   readonly localFiles: LocalFiles;
   readonly fixModes: Modes['fixModes'];
   readonly #isReadOnly: boolean;
@@ -139,15 +139,15 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     return this.#guarded('', () => localObstacle(this, this.#handles, change));
   }
 
-  async keep(key: Key, aside: Key): Promise<KeptFile | null> {
+  async backUp(key: Key, aside: Key): Promise<BackupFile | null> {
     return this.#changing(key, async () => {
       await this.#yieldPeriodically();
-      return this.#names.keep(key, aside);
+      return this.#names.backUp(key, aside);
     });
   }
 
-  async putBack(kept: KeptFile): Promise<void> {
-    await this.#changing(kept.key, () => this.#names.putBack(kept));
+  async restore(kept: BackupFile): Promise<void> {
+    await this.#changing(kept.key, () => this.#names.restore(kept));
   }
 
   async duplicate(from: Key, to: Key): Promise<'link' | null> {

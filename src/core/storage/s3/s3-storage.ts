@@ -4,7 +4,7 @@ import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { briefRetryPolicy, type Outage, type RetryPolicy } from '../../lib/retry.ts';
 import type { Secrets } from '../../lib/secrets.ts';
-import type { Backups, CopySource, Duplicates, KeptFile, ObjectPlace } from '../capabilities.ts';
+import type { Backups, CopySource, Duplicates, BackupFile, ObjectPlace } from '../capabilities.ts';
 import type { Key } from '../key.ts';
 import type {
   Body,
@@ -86,7 +86,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
 export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   readonly label: string;
   readonly facts: StorageFacts;
-  readonly largestKeptBytes = maxCopyBytes;
+  readonly maxBackupBytes = maxCopyBytes;
   readonly #client: BucketClient;
   readonly #prefix: string;
   readonly #log: Log;
@@ -202,11 +202,11 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
    * server copies the object, including headers and metadata. If the object is too large to copy, or the
    * server will not do it, the object can still be replaced, but not put back.
    */
-  async keep(key: Key, aside: Key): Promise<KeptFile | null> {
+  async backUp(key: Key, aside: Key): Promise<BackupFile | null> {
     this.#requireWritable(key);
     const version = this.#hasVersions ? await this.#versionToKeep(key) : null;
     if (version === undefined) return null;
-    if (version !== null) return { key, aside, by: 'version', version };
+    if (version !== null) return { key, aside, method: 'version', version };
     const outcome = await this.#copy(key, aside);
     if (outcome === 'absent') return null;
     if (outcome === 'refused')
@@ -214,7 +214,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
         { storage: this.label, key },
         'the object cannot be kept: if the publication fails, the next run finishes it',
       );
-    return { key, aside, by: outcome === 'done' ? 'copy' : 'nothing', version: null };
+    return { key, aside, method: outcome === 'done' ? 'copy' : 'nothing', version: null };
   }
 
   /**
@@ -244,9 +244,9 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     return this.#readsVersions;
   }
 
-  async putBack({ key, aside, by, version }: KeptFile): Promise<void> {
+  async restore({ key, aside, method, version }: BackupFile): Promise<void> {
     this.#requireWritable(key);
-    if (by === 'nothing') throw failures.notKept(this, key);
+    if (method === 'nothing') throw failures.notKept(this, key);
     const from = version === null ? { key: this.#at(aside) } : { key: this.#at(key), version };
     if ((await this.#client.copy(from, this.#at(key))) === null) throw failures.notFound(this, key);
   }

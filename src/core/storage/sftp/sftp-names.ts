@@ -118,7 +118,7 @@ export class SftpNames {
   }
 
   /** Moves a file from `aside` back to `key`. Also succeeds if it is already at `key`. */
-  async putBack(aside: Key, key: Key): Promise<void> {
+  async restore(aside: Key, key: Key): Promise<void> {
     if (await this.isFile(aside))
       await this.#directories.withParent(key, async () =>
         this.replace(aside, key, listedKey(`${aside}.new`)),

@@ -7,7 +7,7 @@ import type {
   Backups,
   Duplicates,
   FixedModes,
-  KeptFile,
+  BackupFile,
   Links,
   ManagedEntries,
   Modes,
@@ -107,7 +107,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
   };
   readonly renameKind: Renames['renameKind'];
   readonly movesDirectories = false;
-  readonly largestKeptBytes = null;
+  readonly maxBackupBytes = null;
   readonly replaceLink?: ReplaceableLinks['replaceLink'];
   readonly #root: SftpRoot;
   readonly #sessions: SessionPool;
@@ -257,15 +257,15 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
    * Keeps a file by creating a hard link, if the server supports that. Otherwise, the file is moved aside
    * when it gets replaced. To copy it, we would have to download it and upload it again.
    */
-  async keep(key: Key, aside: Key): Promise<KeptFile | null> {
+  async backUp(key: Key, aside: Key): Promise<BackupFile | null> {
     return this.#changing(key, async () => {
       if (await this.#links.hardLink(key, aside)) return { key, aside, by: 'link', version: null };
       return (await this.#names.isFile(key)) ? { key, aside, by: 'move', version: null } : null;
     });
   }
 
-  async putBack({ key, aside }: KeptFile): Promise<void> {
-    await this.#changing(key, async () => this.#names.putBack(aside, key));
+  async restore({ key, aside }: BackupFile): Promise<void> {
+    await this.#changing(key, async () => this.#names.restore(aside, key));
   }
 
   async duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null> {

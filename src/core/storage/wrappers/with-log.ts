@@ -21,7 +21,7 @@ const described: LoggedCalls = {
     from,
     bytes,
   }),
-  putBack: (kept) => kept,
+  restore: (kept) => kept,
   fixModes: ({ files, directories }, { dryRun }) => ({
     files: files.size,
     directories: directories.length,

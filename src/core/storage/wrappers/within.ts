@@ -47,10 +47,8 @@ async function* listWithin(
 }
 
 function capabilitiesWithin(whole: Storage, outer: (key: Key) => Key): Partial<Storage> {
-  const { rename, keep, putBack, duplicate, readLink, replaceLink, fixModes, localFiles, placeOf } = delegate(
-    whole,
-    {},
-  );
+  const { rename, backUp, restore, duplicate, readLink, replaceLink, fixModes, localFiles, placeOf } =
+    delegate(whole, {});
   const outerMove = ({ from, to, aside, ...move }: Move): Move => ({
     ...move,
     from: outer(from),
@@ -59,13 +57,13 @@ function capabilitiesWithin(whole: Storage, outer: (key: Key) => Key): Partial<S
   });
   return {
     rename: rename && ((moves) => rename(moves.map(outerMove))),
-    keep:
-      keep &&
+    backUp:
+      backUp &&
       (async (key, aside) => {
-        const kept = await keep(outer(key), outer(aside));
+        const kept = await backUp(outer(key), outer(aside));
         return kept === null ? null : { ...kept, key, aside };
       }),
-    putBack: putBack && ((kept) => putBack({ ...kept, key: outer(kept.key), aside: outer(kept.aside) })),
+    restore: restore && ((kept) => restore({ ...kept, key: outer(kept.key), aside: outer(kept.aside) })),
     duplicate: duplicate && ((from, to) => duplicate(outer(from), outer(to))),
     readLink: readLink && ((key) => readLink(outer(key))),
     // The target is relative to the link's directory, so it does not need the prefix.

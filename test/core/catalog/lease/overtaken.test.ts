@@ -345,8 +345,8 @@ t.test("without the lease, the holder's view changes nothing", async (t) => {
   const kept = { key: key('a'), aside: key('aside'), by: 'copy' as const, version: null };
   for (const change of [
     () => storage.write(key('a'), bytesBody('x'), { mode: 'replace' }),
-    () => storage.keep!(key('a'), key('aside')),
-    () => storage.putBack!(kept),
+    () => storage.backUp!(key('a'), key('aside')),
+    () => storage.restore!(kept),
     () => storage.duplicate!(key('a'), key('c')),
     () => storage.remove(key('a')),
     () => storage.removeTree(key('a')),
@@ -374,12 +374,12 @@ t.test('passes on results of the storage, and unchanged bodies if outputs are st
           written.push(given);
           return answers;
         },
-        keep: async () => kept,
+        backUp: async () => kept,
       },
       { check: () => undefined },
     );
     t.equal(await held.write(key('a'), body, { mode: 'replace' }), answers);
-    t.equal(await held.keep!(key('a'), key('aside')), kept);
+    t.equal(await held.backUp!(key('a'), key('aside')), kept);
   }
   t.equal(written[0], body, 'a driver may have a faster way to copy it');
   t.not(written[1], body);

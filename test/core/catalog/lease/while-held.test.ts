@@ -10,10 +10,10 @@ import { memoryStorage } from '../../../support/memory-storage.ts';
 const changes = {
   write: ['write', (storage: Storage) => storage.write(key('a'), bytesBody('x'), { mode: 'replace' })],
   rename: ['rename', (storage: Storage) => storage.rename!([{ from: key('a'), to: key('b') }])],
-  keep: ['keep', (storage: Storage) => storage.keep!(key('a'), key('b'))],
+  keep: ['keep', (storage: Storage) => storage.backUp!(key('a'), key('b'))],
   'put back': [
     'putBack',
-    (storage: Storage) => storage.putBack!({ key: key('a'), by: 'copy', aside: key('b'), version: null }),
+    (storage: Storage) => storage.restore!({ key: key('a'), method: 'copy', aside: key('b'), version: null }),
   ],
   duplicate: ['duplicate', (storage: Storage) => storage.duplicate!(key('a'), key('b'))],
   'replace a link': ['replaceLink', (storage: Storage) => storage.replaceLink!(key('a'), key('b'))],

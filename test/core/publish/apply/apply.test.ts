@@ -391,7 +391,7 @@ t.test('does not restore an object that the server refused to change', async (t)
     ...storage,
     write: async (key, body, how) => deny(key).then(() => storage.write(key, body, how)),
     remove: async (key) => deny(key).then(() => storage.remove(key)),
-    putBack: async (kept) => deny(kept.key).then(() => storage.putBack!(kept)),
+    restore: async (kept) => deny(kept.key).then(() => storage.restore!(kept)),
   };
   for (const writes of [[output('a', 'new')], [output('a', 'new'), output('new', 'n')]]) {
     await t.rejects(apply(planOf({ writes }), { ...options, storage: guarded, lease }), refused);
@@ -600,8 +600,8 @@ t.test(
     const lost = await layOut('objects');
     const late: Storage = {
       ...lost.storage,
-      keep: async (key, aside) => {
-        await lost.storage.keep!(key, aside);
+      backUp: async (key, aside) => {
+        await lost.storage.backUp!(key, aside);
         throw refused;
       },
     };
@@ -647,7 +647,7 @@ t.test('a removal that failed halfway and cannot be undone leaves the intent', a
   const broken: Storage = {
     ...failing(storage, 'remove', 'gone', halfway),
     localFiles,
-    putBack: async ({ key }) => {
+    restore: async ({ key }) => {
       if (key === 'gone') throw new WaybillError('storage_denied', 'no');
     },
   };
@@ -662,9 +662,9 @@ t.test(
     const refused = new WaybillError('storage_denied', 'no');
     const broken: Storage = {
       ...failing(storage, 'remove', 'gone', refused),
-      putBack: async (kept) => {
+      restore: async (kept) => {
         if (kept.key === 'gone') throw refused;
-        await storage.putBack!(kept);
+        await storage.restore!(kept);
       },
     };
     await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);

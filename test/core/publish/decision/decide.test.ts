@@ -58,8 +58,8 @@ t.test('reports recorded files above the size limit if they are replaced or remo
     ...[output('changed', { size: 12 }), output('new', { size: 12 })],
     ...[output('same', { size: 11 }), output('small', { size: 12 })],
   ];
-  const unkept = (largestKeptBytes: number | null): string[] =>
-    decided(state, planned, { workflow: 'replacement', observed: { largestKeptBytes } }).unkept;
+  const unkept = (maxBackupBytes: number | null): string[] =>
+    decided(state, planned, { workflow: 'replacement', observed: { maxBackupBytes } }).unkept;
   t.same(unkept(10), ['gone', 'changed']);
   t.same(unkept(11), []);
   t.same(unkept(null), []);

@@ -174,9 +174,9 @@ t.test('a stop restores everything', async (t) => {
   const stop = new AbortController();
   const reason = new Error('stopped');
   const storage: Storage = delegate(inner, {
-    async keep(key, aside) {
+    async backUp(key, aside) {
       stop.abort(reason);
-      return inner.keep!(key, aside);
+      return inner.backUp!(key, aside);
     },
   });
   await t.rejects(removeRelease({ ...context, signal: stop.signal }, storage, request), reason);

@@ -26,7 +26,7 @@ t.test('restores the same file: inode, time and mode', async (t) => {
   const before = lstatSync(file);
   const storage = await localStorage(root);
   for (const change of ['replaced', 'removed', 'untouched']) {
-    const kept = await storage.keep(key('d/page'), aside);
+    const kept = await storage.backUp(key('d/page'), aside);
     t.match(kept, { by: 'link' });
     if (kept === null) return;
     if (change === 'replaced') {
@@ -34,7 +34,7 @@ t.test('restores the same file: inode, time and mode', async (t) => {
       await storage.rename([{ from: key('.publisher.tmp/1/new'), to: key('d/page') }]);
       t.not(lstatSync(file).ino, before.ino);
     } else if (change === 'removed') await storage.remove(key('d/page'));
-    await storage.putBack(kept);
+    await storage.restore(kept);
     await storage.sync();
     await storage.removeTree(key('.publisher.tmp/1'));
     const { ino, mtimeMs, mode, nlink } = lstatSync(file);
@@ -50,9 +50,9 @@ t.test('keeps links and pipes as such', async (t) => {
   execFileSync('mkfifo', [path.join(root, 'pipe')]);
   const storage = await localStorage(root);
   for (const name of ['link', 'pipe']) {
-    const kept = await storage.keep(key(name), aside);
+    const kept = await storage.backUp(key(name), aside);
     await storage.remove(key(name));
-    if (kept !== null) await storage.putBack(kept);
+    if (kept !== null) await storage.restore(kept);
   }
   t.equal(readlinkSync(path.join(root, 'link')), 'nowhere');
   t.ok(lstatSync(path.join(root, 'pipe')).isFIFO());
@@ -78,10 +78,10 @@ t.test('without hard links a file is copied, with its time and mode', async (t) 
   utimesSync(file, longAgo, longAgo);
   refuseHardLinks(t);
   const storage = await localStorage(root);
-  const kept = await storage.keep(key('d/page'), aside);
+  const kept = await storage.backUp(key('d/page'), aside);
   t.match(kept, { by: 'copy' });
   writeFileSync(file, 'new');
-  if (kept !== null) await storage.putBack(kept);
+  if (kept !== null) await storage.restore(kept);
   t.equal(readFileSync(file, 'utf8'), 'old');
   t.match(lstatSync(file), { mtime: longAgo, mode: 0o100640 });
 });
@@ -92,11 +92,11 @@ t.test('without hard links a symbolic link is copied, and a pipe is moved', asyn
   execFileSync('mkfifo', [path.join(root, 'pipe')]);
   refuseHardLinks(t);
   const storage = await localStorage(root);
-  t.equal(await storage.keep(key('no'), aside), null);
-  t.match(await storage.keep(key('pipe'), aside), { by: 'move' });
-  const kept = await storage.keep(key('link'), key('.publisher.tmp/kept-link'));
+  t.equal(await storage.backUp(key('no'), aside), null);
+  t.match(await storage.backUp(key('pipe'), aside), { by: 'move' });
+  const kept = await storage.backUp(key('link'), key('.publisher.tmp/kept-link'));
   t.match(kept, { by: 'copy' });
   await storage.remove(key('link'));
-  if (kept !== null) await storage.putBack(kept);
+  if (kept !== null) await storage.restore(kept);
   t.equal(readlinkSync(path.join(root, 'link')), 'nowhere');
 });

@@ -69,13 +69,13 @@ t.test('an object is kept as a version if the bucket has versions, else as a cop
     const name = key('späce #?%25+.html');
     await storage.write(name, bytesBody('old'), { mode: 'replace', headers });
     const before = await storage.stat(name);
-    const kept = await storage.keep(name, key('.publisher.tmp/1/kept'));
+    const kept = await storage.backUp(name, key('.publisher.tmp/1/kept'));
     t.match(kept, { by }, versioning);
     if (kept === null) return;
     for (const change of ['replaced', 'removed']) {
       if (change === 'removed') await storage.remove(name);
       else await storage.write(name, bytesBody('new one'), { mode: 'replace', headers: {} });
-      await storage.putBack(kept);
+      await storage.restore(kept);
       const head = new HeadObjectCommand({ Bucket, Key: `p/${name}` });
       t.match(
         await server.client().send(head),
@@ -99,8 +99,8 @@ t.test("copies an object that is older than the bucket's versioning", async (t) 
   await storage.write(key('early'), bytesBody('early'), { mode: 'replace' });
   await setVersioning(Bucket, 'Enabled');
   await storage.write(key('late'), bytesBody('late'), { mode: 'replace' });
-  t.match(await storage.keep(key('late'), key('.publisher.tmp/1/0')), { by: 'version' });
-  t.match(await storage.keep(key('early'), key('.publisher.tmp/1/1')), { by: 'copy' });
+  t.match(await storage.backUp(key('late'), key('.publisher.tmp/1/0')), { by: 'version' });
+  t.match(await storage.backUp(key('early'), key('.publisher.tmp/1/1')), { by: 'copy' });
 });
 
 t.test('a duplicate has the headers of the object', async (t) => {

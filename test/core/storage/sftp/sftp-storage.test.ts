@@ -89,14 +89,14 @@ t.test('a file is kept as a hard link if the server supports it, and moved other
     t.teardown(() => storage.close());
     await storage.write(key('d/page'), bytesBody('old'), { mode: 'replace' });
     const { ino, mtimeMs } = lstatSync(path.join(place, 'd/page'));
-    const kept = await storage.keep(key('d/page'), key('.publisher.tmp/1/kept'));
+    const kept = await storage.backUp(key('d/page'), key('.publisher.tmp/1/kept'));
     t.match(kept, { by }, name);
     if (kept === null) return;
     const [from, to] = [key('.publisher.tmp/1/new'), key('d/page')];
     await storage.write(from, bytesBody('new'), { mode: 'scratch' });
     await storage.rename([{ from, to, ...(by === 'move' ? { aside: kept.aside } : {}) }]);
     t.equal(readFileSync(path.join(place, 'd/page'), 'utf8'), 'new');
-    await storage.putBack(kept);
+    await storage.restore(kept);
     await storage.removeTree(key('.publisher.tmp/1'));
     t.equal(readFileSync(path.join(place, 'd/page'), 'utf8'), 'old');
     t.match(lstatSync(path.join(place, 'd/page')), { ino, mtimeMs, nlink: 1 }, `${name}: the same file`);
