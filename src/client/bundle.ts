@@ -10,7 +10,7 @@ import {
 } from '../core/bundle/pack/packed-bundle.ts';
 import { type Digest, digestOf } from '../core/lib/digest.ts';
 import { type Finding, WaybillError } from '../core/lib/errors.ts';
-import { measure } from '../core/storage/body.ts';
+import { sizeAndDigest } from '../core/storage/body.ts';
 import { skipBytes, type Pieces, type Upload } from './archive.ts';
 
 export interface BundleOptions extends PackSettings {
@@ -100,7 +100,7 @@ function cannotSignArchive(place: string): WaybillError {
 
 function fileSource(file: PackedFile): Pieces {
   return {
-    fingerprint: async () => (await measure(file.open())).digest,
+    fingerprint: async () => (await sizeAndDigest(file.open())).digest,
     readBytes: file.size,
     open: (from, onRead) => {
       onRead(from);

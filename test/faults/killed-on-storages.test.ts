@@ -13,7 +13,7 @@ import { publishPipeline } from '../../src/core/publish/publish.ts';
 import { releaseKey } from '../../src/core/releases/release.ts';
 import { readReleases } from '../../src/core/releases/releases-store.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
-import { within } from '../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../src/core/storage/wrappers/within.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
 import { isExhaustive, sampleOf } from '../support/sampling.ts';
 import { program } from './built-program.ts';
@@ -202,7 +202,7 @@ async function wrongAfterKill(site: Site, act: Act): Promise<string[]> {
 async function wrongForReaders(storage: Storage): Promise<string[]> {
   const { current } = await readReleases(storage);
   if (current === null) return ['readers have nothing'];
-  const files = await snapshot(within(storage, releaseKey(current)));
+  const files = await snapshot(subdirectory(storage, releaseKey(current)));
   const version = files.get('index.html') ?? '';
   return files.get(`only/${version}`) === version && files.get('same') === 'same'
     ? []
@@ -221,7 +221,7 @@ async function wrongAfterRun(storage: Storage): Promise<string[]> {
   const { files, strays } = await surveyDestination(storage);
   const isPointer = (name: string): boolean => /^current(\.json)?$/.test(name);
   for (const [at, names] of files) {
-    const { state } = await readState(within(storage, at));
+    const { state } = await readState(subdirectory(storage, at));
     const recorded = state.kind === 'valid' ? state.catalog.outputs.map(({ path: name }) => name) : [];
     for (const name of names)
       if (!recorded.includes(name as (typeof recorded)[number]) && !isPointer(name))

@@ -14,7 +14,7 @@ import { surveyReleases, unusable } from '../../src/core/releases/stored-release
 import type { Owner } from '../../src/core/storage/identity.ts';
 import { listedKey, nameOf, parentOf } from '../../src/core/storage/key.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
-import { within } from '../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../src/core/storage/wrappers/within.ts';
 import { instant } from '../support/instant.ts';
 import { bundleOf, contextWith, destinationOf, type Files, owner, testClock } from './world.ts';
 
@@ -22,7 +22,7 @@ import { bundleOf, contextWith, destinationOf, type Files, owner, testClock } fr
 export const site = listedKey('site');
 
 export function siteOf(root: Storage): Storage {
-  return within(root, site);
+  return subdirectory(root, site);
 }
 
 /** The files of the n-th release. Each file names its release. */
@@ -103,7 +103,7 @@ export async function writeRelease(root: Storage, n: number, clock: Clock = test
   const id = await releaseIdFor(n);
   const publication = { bundle, owner, destination, destinationPath: id };
   // A bundle path within a release is rejected, but a destination root there is not.
-  const releases = within(siteOf(root), parentOf(releaseKey(id)));
+  const releases = subdirectory(siteOf(root), parentOf(releaseKey(id)));
   const { error } = await publishBundle(contextWith(clock), releases, publication, {
     ...{ dryRun: false, force: false },
   });

@@ -8,7 +8,7 @@ import { bytesBody } from '../../src/core/storage/body.ts';
 import { listedKey as key } from '../../src/core/storage/key.ts';
 import { s3Storage } from '../../src/core/storage/s3/s3-storage.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/sftp-storage.ts';
-import { within } from '../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../src/core/storage/wrappers/within.ts';
 import { locationOf, type Radosgw, secretsOf } from '../services/radosgw.ts';
 import { type Answer, bareRequests } from '../services/s3-requests.ts';
 import { noSecrets, sftpLocationOf, type SftpServer } from '../services/sshd.ts';
@@ -31,7 +31,7 @@ export async function sftpWorlds(t: Test, server: SftpServer): Promise<() => Wor
   const another = (): World & { directory: string } => {
     worlds += 1;
     const name = `world-${worlds}`;
-    return directoryWorld(path.join(place, name), async () => within(whole, key(name)), another);
+    return directoryWorld(path.join(place, name), async () => subdirectory(whole, key(name)), another);
   };
   return another;
 }
@@ -83,7 +83,7 @@ export async function s3Worlds(
     let objects: Promise<[string, Answer][]> | undefined;
     return {
       name: 's3',
-      open: async () => within(whole, key(directory)),
+      open: async () => subdirectory(whole, key(directory)),
       files: async () =>
         new Map((await objectsOf(directory)).map(([name, { body }]) => [name, body.toString()])),
       async fork() {

@@ -31,7 +31,7 @@ import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { withRetry } from '../../src/core/storage/wrappers/with-retry.ts';
-import { within } from '../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../src/core/storage/wrappers/within.ts';
 import { instant } from '../support/instant.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
 import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
@@ -278,7 +278,7 @@ export async function snapshot(storage: Storage): Promise<Map<string, string>> {
 }
 
 export async function stateOf(root: Storage, path = bundlePath): Promise<CatalogState> {
-  return (await readState(within(root, listedKey(path)))).state;
+  return (await readState(subdirectory(root, listedKey(path)))).state;
 }
 
 /** The content of a world, read once. */
@@ -313,7 +313,7 @@ function holding(files: ReadonlyMap<string, string>): Storage {
 
 /** The permanent invariant: a state without an intent is accurate for every file it records. */
 export async function catalogMismatches(root: Storage, path = bundlePath): Promise<string[]> {
-  return mismatchesIn(await stateOf(root, path), await snapshot(within(root, listedKey(path))));
+  return mismatchesIn(await stateOf(root, path), await snapshot(subdirectory(root, listedKey(path))));
 }
 
 function mismatchesIn(state: CatalogState, files: ReadonlyMap<string, string>): string[] {
@@ -339,7 +339,7 @@ export async function leaseOf(
   clock: Clock,
   attemptId: string,
 ): ReturnType<typeof acquireLease> {
-  return acquireLease(within(root, listedKey(bundlePath)), {
+  return acquireLease(subdirectory(root, listedKey(bundlePath)), {
     clock,
     log: silentLog,
     attemptId,

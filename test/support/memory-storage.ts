@@ -1,7 +1,7 @@
 import { type Digest, digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { ancestorsOf } from '../../src/core/lib/paths.ts';
-import { collect } from '../../src/core/storage/body.ts';
+import { readBody } from '../../src/core/storage/body.ts';
 import type { Capabilities, BackupMethod, BackupFile, Move } from '../../src/core/storage/capabilities.ts';
 import { joinKey, type Key, listedKey } from '../../src/core/storage/key.ts';
 import type {
@@ -109,7 +109,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
     async write(key, body, write): Promise<Written> {
       refuseReadOnly(key);
       refuseCondition(key, write);
-      const { bytes, digest } = await collect(key, body, write);
+      const { bytes, digest } = await readBody(key, body, write);
       // No await from here on: the check and the change are one step.
       const present = disk.get(key);
       if (write.mode === 'create' && present !== undefined) throw alreadyExists(storage, key);

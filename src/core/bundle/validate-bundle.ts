@@ -3,7 +3,7 @@ import { type Finding, finding, hasCode } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { checkSceneMapBytes, maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
-import { checkBody, measure } from '../storage/body.ts';
+import { checkBody, sizeAndDigest } from '../storage/body.ts';
 import { fileMissing } from './listed-files.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
@@ -74,7 +74,7 @@ async function complete(bundle: SourceBundle, reading: ReadProgress | undefined)
   const missing = [...files.entries()].filter(([, { digest }]) => digest === null);
   reading?.expect(missing.reduce((sum, [, { size }]) => sum + size, 0));
   await inParallel(missing, maxConcurrentFiles, async ([index, file]) => {
-    const found = await measure(file.body.open(), reading?.onBytes);
+    const found = await sizeAndDigest(file.body.open(), reading?.onBytes);
     checkBody(file.path, found, { size: file.size });
     files[index] = { ...file, digest: found.digest };
   });
@@ -83,7 +83,7 @@ async function complete(bundle: SourceBundle, reading: ReadProgress | undefined)
 
 async function validateFile(file: BundleFile, { onBytes, sceneMaps }: ValidateOptions): Promise<Finding[]> {
   try {
-    const found = await measure(file.body.open(), onBytes);
+    const found = await sizeAndDigest(file.body.open(), onBytes);
     if (found.size !== file.size) return [wrongSize(file, found.size)];
     if (file.digest !== null && found.digest !== file.digest) return [wrongDigest(file, found.digest)];
     const doubts = await checkSceneMapFile(file, sceneMaps ?? defaultSceneMapRules);

@@ -2,7 +2,7 @@ import { type Digest, digestOf, finishDigest, startDigest } from '../lib/digest.
 import { hasCode, WaybillError } from '../lib/errors.ts';
 import { stateName } from '../lib/paths.ts';
 import { sourceBackends } from '../storage/backends.ts';
-import { bytesBody, measure, readAll } from '../storage/body.ts';
+import { bytesBody, sizeAndDigest, readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
 import { CanonicalReader } from './canonical-reader.ts';
@@ -119,7 +119,7 @@ export async function readVersionedState(
  */
 export async function measureState(storage: Storage): Promise<StateBytes | null> {
   try {
-    return await measure(storage.read(stateKey));
+    return await sizeAndDigest(storage.read(stateKey));
   } catch (error) {
     if (hasCode(error, 'storage_not_found')) return null;
     throw error;
@@ -195,5 +195,5 @@ export async function settleWrite(
 /** Reports whether the state in storage consists of exactly these bytes. Throws the storage's error. */
 export async function isStateOf(storage: Storage, body: Body): Promise<boolean> {
   const present = await measureState(storage);
-  return present?.size === body.size && isSameBytes(present, await measure(body.open()));
+  return present?.size === body.size && isSameBytes(present, await sizeAndDigest(body.open()));
 }

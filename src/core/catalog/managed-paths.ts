@@ -1,9 +1,9 @@
 import { WaybillError } from '../lib/errors.ts';
 import { ancestorsOf, compareCodeUnits, isReservedPath, stateName } from '../lib/paths.ts';
 import { type Owner, sameOwner } from '../storage/identity.ts';
-import { hasSegmentsOnly, type Key, nameOf, parentOf, parseBundlePath } from '../storage/key.ts';
+import { hasValidSegments, type Key, nameOf, parentOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 import type { CatalogState } from './catalog.ts';
 import { readState, stateKey } from './catalog-store.ts';
 
@@ -50,7 +50,7 @@ export async function surveyDestination(storage: Storage): Promise<Survey> {
 
 /** Reports whether a catalog or lock with this key is in a directory that can be a bundle path. */
 export function isInBundlePath(key: Key): boolean {
-  return hasSegmentsOnly(key) && !isReservedPath(parentOf(key));
+  return hasValidSegments(key) && !isReservedPath(parentOf(key));
 }
 
 /** Returns the closest managed bundle path above this key, or null if there is none. */
@@ -108,7 +108,7 @@ export interface ClaimAbove {
 export async function findClaimAbove(root: Storage, bundlePath: string): Promise<ClaimAbove | null> {
   if (bundlePath === '.') return null;
   for (const catalogPath of ['.', ...ancestorsOf(bundlePath)]) {
-    const { state } = await readState(within(root, parseBundlePath(catalogPath)));
+    const { state } = await readState(subdirectory(root, parseBundlePath(catalogPath)));
     const claim = claimOf(state, catalogPath, bundlePath);
     if (claim !== null) return claim;
   }
@@ -176,7 +176,7 @@ export async function lastPublished(
   const newest = await newestCatalogs(storage, paths, limits);
   if (newest === null) return null;
   const times: number[] = [];
-  for (const path of newest) times.push(...(await committedBy(within(storage, path), owner)));
+  for (const path of newest) times.push(...(await committedBy(subdirectory(storage, path), owner)));
   const last = times.reduce((a, b) => Math.max(a, b), -Infinity);
   return Number.isFinite(last) ? new Date(last) : null;
 }
@@ -204,7 +204,7 @@ async function newestCatalogs(
 ): Promise<(Key | '')[] | null> {
   const found: { path: Key | ''; at: number; size: number }[] = [];
   for (const path of paths) {
-    const stat = await within(storage, path).stat(stateKey);
+    const stat = await subdirectory(storage, path).stat(stateKey);
     if (stat !== undefined) found.push({ path, at: stat.modifiedAt?.getTime() ?? 0, size: stat.size });
   }
   const newest = found.sort((a, b) => b.at - a.at).slice(0, limits.read);

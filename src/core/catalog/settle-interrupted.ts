@@ -1,6 +1,6 @@
 import { hasCode } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';
-import { measure } from '../storage/body.ts';
+import { sizeAndDigest } from '../storage/body.ts';
 import { type Key, listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Catalog, OutputRecord } from './catalog.ts';
@@ -76,7 +76,7 @@ export async function observeEach<T extends { path: string }>(
 ): Promise<void> {
   await inParallel(files, concurrency, async (file) => {
     try {
-      onFile(file, await measure(storage.read(listedKey(file.path)), onBytes));
+      onFile(file, await sizeAndDigest(storage.read(listedKey(file.path)), onBytes));
     } catch (error) {
       if (!hasCode(error, 'storage_not_found')) throw error;
       onFile(file, null);

@@ -14,7 +14,7 @@ import { releasePathOf } from '../releases/release.ts';
 import type { Owner } from '../storage/identity.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 import {
   type PruneCandidate,
   type PruneDecision,
@@ -65,7 +65,7 @@ export async function prune(
     if (releasePathOf(path) !== null) continue;
     const destinationPath = reportedPath(path);
     try {
-      const { outputs } = requireCatalog((await readState(within(root, path))).state);
+      const { outputs } = requireCatalog((await readState(subdirectory(root, path))).state);
       // Do not prune the root index, because each publication writes it again anyway.
       for (const record of outputs) if (!isOfRootIndex(record)) candidates.push({ destinationPath, record });
       readable.push(destinationPath);
@@ -83,7 +83,7 @@ export async function prune(
     try {
       await prunePath(
         context,
-        within(root, parseBundlePath(destinationPath)),
+        subdirectory(root, parseBundlePath(destinationPath)),
         options.owner,
         byPath.get(destinationPath) ?? [],
         confirmed,

@@ -11,7 +11,7 @@ import { readReleases } from '../releases/releases-store.ts';
 import { type Owner, sameOwner } from '../storage/identity.ts';
 import { type Key, listedKey, nameOf, parentOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 
 export interface ReconcileOptions {
   owner: Owner;
@@ -55,7 +55,7 @@ export async function reconcile(
   for (const pointer of pointers) atRoot.delete(pointer);
   for (const path of paths)
     reports.push(
-      await reconcilePath(context, within(root, path), path, files.get(path) ?? new Set(), options),
+      await reconcilePath(context, subdirectory(root, path), path, files.get(path) ?? new Set(), options),
     );
   const unmanaged = strays.filter((key) => !pointers.has(key));
   if (unmanaged.length > 0)
@@ -77,7 +77,7 @@ async function pointersAmong(
   for (const path of withReleases) {
     const candidates = strays.filter((key) => reportedPath(parentOf(key)) === path);
     if (candidates.length === 0) continue;
-    const known = await readReleases(within(root, parseBundlePath(path))).catch(() => noReleases);
+    const known = await readReleases(subdirectory(root, parseBundlePath(path))).catch(() => noReleases);
     const names: string[] = [currentLinkKey, currentObjectKey, ...known.channels.keys()];
     for (const key of candidates) if (names.includes(nameOf(key))) pointers.add(key);
   }

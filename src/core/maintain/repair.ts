@@ -11,11 +11,11 @@ import { apply } from '../publish/apply/apply.ts';
 import { findBundles, openSource } from '../publish/find-bundles.ts';
 import { planOutputs } from '../publish/outputs.ts';
 import type { PlannedOutput, Work } from '../publish/plan.ts';
-import { measure, storedBody } from '../storage/body.ts';
+import { sizeAndDigest, storedBody } from '../storage/body.ts';
 import { type Owner, sameOwner } from '../storage/identity.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 import type { VerifyReport } from './verify.ts';
 
 export interface RepairReport {
@@ -68,7 +68,7 @@ async function repairPath(
   find: FindRepairSource,
 ): Promise<RepairReport> {
   const owner = { pipelineId: pipeline.id, destinationId: destination.id };
-  const storage = within(root, parseBundlePath(destinationPath));
+  const storage = subdirectory(root, parseBundlePath(destinationPath));
   const report: RepairReport = { repaired: [], unrepaired: [], error: null };
   try {
     const catalog = settledCatalog(requireCatalog((await readState(storage)).state));
@@ -248,7 +248,7 @@ async function fromSource(
 async function fromDestination(root: Storage): Promise<FindBody> {
   const places = new Map<string, { storage: Storage; record: OutputRecord }[]>();
   for (const path of await managedPaths(root)) {
-    const storage = within(root, path);
+    const storage = subdirectory(root, path);
     const { state } = await readState(storage);
     if (state.kind !== 'valid') continue;
     const announced = announcedPaths(state.catalog.pending);
@@ -273,6 +273,6 @@ async function fromDestination(root: Storage): Promise<FindBody> {
 
 async function verified(body: Body, { digest, size }: OutputRecord): Promise<Body | null> {
   if (body.size !== size) return null;
-  const found = await measure(body.open()).catch(() => null);
+  const found = await sizeAndDigest(body.open()).catch(() => null);
   return found?.digest === digest && found.size === size ? body : null;
 }

@@ -12,11 +12,11 @@ import { openEnvelope } from '../signing/dsse.ts';
 import { maxFileBytes } from '../signing/minisign-text.ts';
 import type { PublicKey } from '../signing/public-key.ts';
 import { parseSignature, signatureFault } from '../signing/signature.ts';
-import { measure, readAll } from '../storage/body.ts';
+import { sizeAndDigest, readAll } from '../storage/body.ts';
 import { type Owner, sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import { listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 
 /** A file at a bundle path that is not what the key signed. */
 export interface Distrusted {
@@ -52,7 +52,7 @@ export async function verifySignatures(
 ): Promise<SignatureReport[]> {
   const reports: SignatureReport[] = [];
   for (const path of await requireManagedPaths(root)) {
-    const report = await verifyPath(within(root, path), key, { concurrency, onBytes }).catch(
+    const report = await verifyPath(subdirectory(root, path), key, { concurrency, onBytes }).catch(
       (error: unknown) => ({ verified: 0, bytes: 0, distrusted: [], error: errorRecord(error) }),
     );
     if (report !== null) reports.push({ destinationPath: reportedPath(path), ...report });
@@ -192,7 +192,7 @@ async function compareFiles(
   let bytes = 0;
   await inParallel([...signed], concurrency, async ([path, digest]) => {
     try {
-      const found = await measure(storage.read(listedKey(path)), onBytes);
+      const found = await sizeAndDigest(storage.read(listedKey(path)), onBytes);
       bytes += found.size;
       if (found.digest !== digest) distrust(path, 'differs from the signed content');
     } catch (error) {

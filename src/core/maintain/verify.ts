@@ -9,7 +9,7 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import { type UnfinishedRelease, unfinishedRelease } from '../releases/describe.ts';
 import type { Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 
 export interface VerifyOptions {
   concurrency: number;
@@ -66,7 +66,7 @@ export async function verify(root: Storage, options: VerifyOptions): Promise<Ver
 }
 
 async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions): Promise<VerifyReport> {
-  const storage = within(root, path);
+  const storage = subdirectory(root, path);
   const destinationPath = reportedPath(path);
   const report: VerifyReport = {
     destinationPath,

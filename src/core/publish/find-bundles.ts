@@ -14,7 +14,7 @@ import type { Instant } from '../lib/instant.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { describeLocation, type SourceLocation } from '../storage/backends.ts';
-import { measure, readAll } from '../storage/body.ts';
+import { sizeAndDigest, readAll } from '../storage/body.ts';
 import { keyOf, listedKey } from '../storage/key.ts';
 import type { Stamp, Storage } from '../storage/storage.ts';
 import { followLinks } from '../storage/wrappers/follow-links.ts';
@@ -164,7 +164,7 @@ async function measureUnchanged(
   { path: file, size, stamp }: SelectedFile,
 ): Promise<Digest | null> {
   try {
-    const found = await measure(storage.read(keyOf(file)));
+    const found = await sizeAndDigest(storage.read(keyOf(file)));
     if (found.size !== size) return null;
     const after = await storage.stat(keyOf(file));
     return after?.size === size && (stamp === null || isOfTime(stamp, after.modifiedAt))

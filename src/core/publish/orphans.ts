@@ -10,7 +10,7 @@ import type { Layout } from '../releases/release.ts';
 import { type Owner, sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 import { refuseRemovals } from './decision/refusals.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { withDestinationFailure } from './results/action-result.ts';
@@ -114,7 +114,7 @@ export async function findOrphans(
   for (const destinationPath of bundlePathsAmong((await surveyDestination(root)).paths)) {
     const mayGo = !isHeld(held, destinationPath);
     if (!mayGo && !counted) continue;
-    const storage = within(root, parseBundlePath(destinationPath));
+    const storage = subdirectory(root, parseBundlePath(destinationPath));
     const { state, release } = await publishedState(storage, 'in_place');
     if (state.kind !== 'valid') continue;
     const own = state.catalog.outputs.filter(({ owner }) => sameOwner(owner, from.owner));

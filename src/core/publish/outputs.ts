@@ -18,7 +18,7 @@ import {
   type Sibling,
 } from '../outputs/generator.ts';
 import { parseSecretKeyFile, type SecretKey } from '../signing/secret-key.ts';
-import { measure } from '../storage/body.ts';
+import { sizeAndDigest } from '../storage/body.ts';
 import type { Owner } from '../storage/identity.ts';
 import type { Body } from '../storage/storage.ts';
 import type { PlannedOutput } from './plan.ts';
@@ -123,7 +123,7 @@ async function plannedGenerated(
   const before = record?.generated.generator ?? null;
   const isRecorded = before?.name === name && before.version === version && before.inputs === inputs;
   const kept = record !== undefined && isRecorded ? await keptBody(file, record, options) : null;
-  const { digest, size } = kept ?? (await measure(file.open()));
+  const { digest, size } = kept ?? (await sizeAndDigest(file.open()));
   const body = kept?.body ?? { size, open: () => file.open() };
   const { cacheControl } = options.destination;
   const metadata = (): GeneratedMetadata => ({

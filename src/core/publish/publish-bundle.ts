@@ -6,7 +6,7 @@ import { releaseAround } from '../releases/release.ts';
 import { storedBody } from '../storage/body.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 import { InPlaceLayout } from './layouts/in-place-layout.ts';
 import {
   Candidate,
@@ -42,7 +42,7 @@ export async function publishBundle(
   const candidate = new Candidate(publication);
   const publish = async (): Promise<ActionResult> => {
     refuseWithinRelease(destinationPath);
-    const storage = within(root, parseBundlePath(destinationPath));
+    const storage = subdirectory(root, parseBundlePath(destinationPath));
     const task = { context, root, storage, publication, request };
     return releases === null
       ? publishIn(new InPlaceLayout(task), task, candidate)

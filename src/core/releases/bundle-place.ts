@@ -9,7 +9,7 @@ import { suggestion } from '../lib/text.ts';
 import type { StorageLocation } from '../storage/backends.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 import { describeReleases, type ReleasesView } from './describe.ts';
 import { parseReleaseId, type ReleaseId, releasePathOf } from './release.ts';
 import { readReleases } from './releases-store.ts';
@@ -156,7 +156,7 @@ export async function pathsWithReleases(root: Storage): Promise<string[]> {
 
 /** Returns the place for a bundle path, without checking that it has any releases. */
 export function placeAt(root: Storage, destinationPath: string): BundlePlace {
-  return { destinationPath, storage: within(root, parseBundlePath(destinationPath)) };
+  return { destinationPath, storage: subdirectory(root, parseBundlePath(destinationPath)) };
 }
 
 const noneYet: Partial<Record<ErrorCode, string>> = {

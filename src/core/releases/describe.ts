@@ -3,7 +3,7 @@ import { readState, requireCatalog, type StoredState } from '../catalog/catalog-
 import { reportedPath } from '../catalog/managed-paths.ts';
 import { type Key, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 import { channelTargets, lastGood, type Releases, rolledBack } from './ledger.ts';
 import { type Layout, type ReleaseId, releasePathOf } from './release.ts';
 import { readReleases } from './releases-store.ts';
@@ -226,7 +226,7 @@ export async function unfinishedRelease(
 ): Promise<UnfinishedRelease | null> {
   const place = releasePathOf(path);
   if (place === null || pending === null) return null;
-  const releases = await readReleases(within(root, parseBundlePath(place.bundlePath)));
+  const releases = await readReleases(subdirectory(root, parseBundlePath(place.bundlePath)));
   const { current, foreignTarget } = releases;
   if (foreignTarget !== null || current === place.id || channelTargets(releases).includes(place.id))
     return null;

@@ -4,7 +4,7 @@ import { isKnownDead } from '../catalog/lease/this-holder.ts';
 import { nameOf } from '../storage/key.ts';
 import { sizesOf } from '../storage/sizes.ts';
 import type { Storage } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/within.ts';
 import { parseReleaseId, type ReleaseId, releaseKey, releasesKey } from './release.ts';
 
 /*
@@ -101,7 +101,7 @@ export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusabl
 }
 
 export function releaseIn(storage: Storage, id: ReleaseId): Storage {
-  return within(storage, releaseKey(id));
+  return subdirectory(storage, releaseKey(id));
 }
 
 /** Returns the files that are missing or have the wrong size, in the same order as in the catalog. */

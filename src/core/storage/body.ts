@@ -78,7 +78,7 @@ export async function readAll(
  * Determines the size of a stream in bytes and its digest in a single pass. `onBytes` is called with the size
  * of each chunk.
  */
-export async function measure(
+export async function sizeAndDigest(
   chunks: AsyncIterable<Uint8Array>,
   onBytes?: (count: number) => void,
 ): Promise<{ size: number; digest: Digest }> {
@@ -120,7 +120,7 @@ export function checkBody(
  * Reads a body into memory and verifies its size and digest. If the body consists of a single chunk, it isn't
  * copied. Throws `body_mismatch`, or the signal's reason if that aborts.
  */
-export async function collect(
+export async function readBody(
   name: string,
   body: Body,
   { signal, digest, onBytes, outputName = name }: WriteOptions,
@@ -137,7 +137,7 @@ export async function collect(
     hash.update(chunk);
     if (at === 0) only = chunk;
     else {
-      all ??= withStart(only, body.size);
+      all ??= bufferOf(only, body.size);
       all.set(chunk, at);
     }
     onBytes?.(chunk.byteLength);
@@ -147,7 +147,7 @@ export async function collect(
   return { ...read, bytes: all ?? only ?? new Uint8Array() };
 }
 
-function withStart(start: Uint8Array | null, size: number): Buffer {
+function bufferOf(start: Uint8Array | null, size: number): Buffer {
   const bytes = Buffer.allocUnsafeSlow(size);
   if (start !== null) bytes.set(start);
   return bytes;

@@ -25,15 +25,15 @@ export function listedKey(name: string): Key {
 }
 
 /** Returns true if all segments are valid names for directory entries. In object keys, they may not be. */
-export function hasSegmentsOnly(key: string): boolean {
-  return splitAtOddSegment(key) === null;
+export function hasValidSegments(key: string): boolean {
+  return splitAtInvalidSegment(key) === null;
 }
 
 /**
  * Splits a key before the first segment that is empty, `.`, or `..`. The slash between the two parts is
  * dropped, so `a//b` becomes `a` and `/b`. Returns null if there is no such segment.
  */
-export function splitAtOddSegment(key: string): { directory: Key | ''; rest: string } | null {
+export function splitAtInvalidSegment(key: string): { directory: Key | ''; rest: string } | null {
   let start = 0;
   for (const segment of key.split('/')) {
     if (segment === '' || segment === '.' || segment === '..')
@@ -64,7 +64,7 @@ export function parseBundlePath(text: string): Key | '' {
  * Returns the staging directory for a key, which is in the same directory. If files are left behind there
  * after a crash, the cleanup of abandoned attempts finds them.
  */
-export function stagingBeside(key: Key): Key {
+export function siblingStaging(key: Key): Key {
   return joinKey(parentOf(key), stagingName);
 }
 
@@ -72,6 +72,6 @@ export function stagingBeside(key: Key): Key {
  * Returns an unused key in the staging directory. Bytes are written there first, and moved to `key` when
  * complete.
  */
-export function scratchBeside(key: Key): Key {
-  return joinKey(stagingBeside(key), `write-${randomUUID()}`);
+export function siblingScratch(key: Key): Key {
+  return joinKey(siblingStaging(key), `write-${randomUUID()}`);
 }

@@ -5,7 +5,7 @@ import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
-import { makeRoot } from '../../core/storage/local/local-root.ts';
+import { createRoot } from '../../core/storage/local/local-root.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
 import type { QueueStore } from '../embedded/queue-store.ts';
 import { noJournal } from '../memory/journal.ts';
@@ -96,7 +96,7 @@ export async function prepareStaging(
 ): Promise<{ swept: string[] }> {
   const probe = path.join(directory, '.waybill-probe');
   try {
-    makeRoot(path.resolve(directory), 0o700);
+    createRoot(path.resolve(directory), 0o700);
     await writeFile(probe, '', { mode: 0o600 });
     await rm(probe);
     return { swept: await sweepUploadDirectories(directory, keep) };

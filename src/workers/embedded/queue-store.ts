@@ -13,7 +13,7 @@ import {
   type UndeliveredEvents,
   undeliveredInMemory,
 } from '../../core/notify/outbox.ts';
-import { makeRoot } from '../../core/storage/local/local-root.ts';
+import { createRoot } from '../../core/storage/local/local-root.ts';
 import type { Journal, StoredRun } from '../memory/journal.ts';
 import { type RevokedSessions, inProcessRevokedSessions } from '../queue/revoked-sessions.ts';
 import type { Pause } from '../queue/job-queue.ts';
@@ -71,7 +71,7 @@ const timeoutMs = 10_000;
 export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
   const { directory } = options;
   const lock = await usable(directory, async () => {
-    makeRoot(resolve(directory), 0o700);
+    createRoot(resolve(directory), 0o700);
     const locked = await lockDirectory(directory);
     if (locked === null) throw queueInUse(directory);
     return locked;

@@ -14,7 +14,7 @@ import {
 } from '../../core/releases/describe.ts';
 import { releaseKey } from '../../core/releases/release.ts';
 import type { Storage } from '../../core/storage/storage.ts';
-import { within } from '../../core/storage/wrappers/within.ts';
+import { subdirectory } from '../../core/storage/wrappers/within.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
@@ -134,7 +134,7 @@ export async function answerInspection(
       return compared(before.outputs, (await catalogOf(place.storage, to)).outputs);
     }
     const { release } = await publishedState(place.storage, layout);
-    const storage = release === null ? place.storage : within(place.storage, releaseKey(release));
+    const storage = release === null ? place.storage : subdirectory(place.storage, releaseKey(release));
     const { fileConcurrency, releases } = destination;
     const reading = { concurrency: fileConcurrency, lingerMs: releases?.lingerMs ?? null };
     return { kind: 'verify', reports: await verify(storage, reading) };
@@ -161,7 +161,9 @@ async function catalogPage(
   const chosen = question.release == null ? null : await releaseNamed(place, question.release);
   const isPublished = chosen === null || chosen === published.release;
   const release = chosen ?? published.release;
-  const { state } = isPublished ? published : await readState(within(place.storage, releaseKey(chosen)));
+  const { state } = isPublished
+    ? published
+    : await readState(subdirectory(place.storage, releaseKey(chosen)));
   const catalog = requireCatalog(state);
   const { generation, updatedAt, pending } = catalog;
   const about = { destinationPath: asked, release, isPublished, isInterrupted: pending !== null };

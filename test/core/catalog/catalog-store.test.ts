@@ -17,7 +17,7 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
-import { collect } from '../../../src/core/storage/body.ts';
+import { readBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { put } from '../../faults/world.ts';
@@ -218,7 +218,7 @@ function record(path: string): OutputRecord {
 
 async function textOf({ raw }: Pick<StoredState, 'raw'>): Promise<string> {
   if (raw === null) throw new Error('there is no state');
-  return Buffer.from((await collect('state', raw.body, { mode: 'replace' })).bytes).toString();
+  return Buffer.from((await readBody('state', raw.body, { mode: 'replace' })).bytes).toString();
 }
 
 t.test('a survey distinguishes states from other reserved names', async (t) => {

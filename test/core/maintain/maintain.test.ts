@@ -16,7 +16,7 @@ import { verify } from '../../../src/core/maintain/verify.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
 import {
   contextWith,
   otherOwner,
@@ -248,7 +248,7 @@ t.test('verify reads every output and names missing or different ones', async (t
 t.test('verify: differing sizes and digests are shown, sorted, if the catalog is valid', async (t) => {
   const storage = memoryStorage({ flavour: 'files' });
   await publishTo(storage, { files: { a: 'a', b: 'b', c: 'c' } });
-  await publishTo(within(storage, listedKey('x')), { files: { a: 'a' } });
+  await publishTo(subdirectory(storage, listedKey('x')), { files: { a: 'a' } });
   await put(storage, 'x/bundle/.publisher.json', 'nonsense');
   const text = (await snapshot(storage)).get('bundle/.publisher.json') ?? '';
   const parsed = JSON.parse(text) as { outputs: { path: string }[] };

@@ -2,7 +2,7 @@ import t from 'tap';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
 import { bundlePath, contextWith, owner, publishTo, put, snapshot, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
@@ -13,7 +13,7 @@ async function destination(flavour: 'files' | 'objects', bundles: number): Promi
   const root = memoryStorage({ flavour });
   for (let count = 1; count <= bundles; count += 1) {
     const files = { 'a.txt': 'a', 'deep/er/b.txt': 'b', 'deep/c.txt': 'c' };
-    await publishTo(within(root, listedKey(`session-${count}`)), { files });
+    await publishTo(subdirectory(root, listedKey(`session-${count}`)), { files });
   }
   return root;
 }

@@ -8,7 +8,7 @@ import type { OpenOptions } from '../../../src/core/storage/backend.ts';
 import { describeLocation, type StorageLocation } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
 import {
   contextWith,
   destinationOf,
@@ -419,7 +419,7 @@ t.test('uses the first of several places that have the bytes', async (t) => {
   await places['/source']!.remove(listedKey('bundle/manifest.json'));
   await put(mirror, 'a-broken/.publisher.json', 'nonsense');
   await put(mirror, 'bundle/a.txt', 'x');
-  await publishTo(within(mirror, listedKey('two')), { files: { 'same.txt': 'a' } });
+  await publishTo(subdirectory(mirror, listedKey('two')), { files: { 'same.txt': 'a' } });
   await put(web, 'bundle/a.txt', 'A');
   t.match(await runRepair(), [{ repaired: [{ path: 'a.txt', from: 'destination "mirror"' }] }]);
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'a');

@@ -10,7 +10,7 @@ import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import { parseBundlePath } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
 import { bundleOf, contextWith, destinationOf, owner, put, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
@@ -27,7 +27,7 @@ async function publish(root: Storage, files: Record<string, string>): Promise<vo
 async function layOut(): Promise<{ root: Storage; storage: Storage; decideOn: DecideOn }> {
   const root = memoryStorage({ flavour: 'files' });
   await publish(root, { a: 'old', b: 'b' });
-  const storage = within(root, parseBundlePath(destinationPath));
+  const storage = subdirectory(root, parseBundlePath(destinationPath));
   const bundle = bundleOf({ a: 'new', b: 'b', 'c/d': 'd' });
   const planned = await planOutputs(bundle, { owner, destination, destinationPath, recorded: [] });
   const { identity: source, created } = bundle;
@@ -109,7 +109,7 @@ t.test('force does not empty a whole bucket unless that is allowed', async (t) =
   const decided = async (prefix: string, allowBucketRoot: boolean, path: string) => {
     const location = { backend: 's3' as const, ...bucket, prefix, allowBucketRoot };
     const planned = await planOutputs(bundle, { owner, destination, destinationPath: path, recorded: [] });
-    const storage = within(root, parseBundlePath(path));
+    const storage = subdirectory(root, parseBundlePath(path));
     const decideOn = decider(
       { storage, root },
       { ...destination, location },

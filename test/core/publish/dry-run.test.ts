@@ -6,7 +6,7 @@ import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
 import { bundlePath, type Files, otherOwner, publishTo, put } from '../../faults/world.ts';
 import { memoryDirectory } from '../../support/memory-directory.ts';
 import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts';
@@ -125,7 +125,7 @@ t.test('every action occurred', async (t) => {
 });
 
 async function build(root: Storage, scene: Scene): Promise<void> {
-  const bundle = within(root, listedKey(bundlePath));
+  const bundle = subdirectory(root, listedKey(bundlePath));
   if (scene.published !== null) await publishTo(root, { files: scene.published });
   if (scene.theirs !== null) await publishTo(root, { files: scene.theirs, as: otherOwner });
   for (const [name, isCut] of Object.entries(scene.damaged)) {

@@ -8,7 +8,7 @@ import type { UnpublishReport, UnpublishRequest } from '../../../src/core/publis
 import { unpublish } from '../../../src/core/publish/unpublish/unpublish.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
 import { type FaultLog, withFaults } from '../../faults/with-faults.ts';
 import {
   bundlePath,
@@ -192,7 +192,7 @@ t.test('a state with an attempt of an unknown version is invalid', async (t) => 
   await publishTo(root, { files: { 'a.txt': 'a' } });
   const log: FaultLog = { operations: [], fired: false, mutations: 0 };
   await t.rejects(remove(withFaults(root, { kind: 'crash', at: 14, code: 'storage_permanent' }, log)));
-  const text = (await snapshot(within(root, listedKey('bundle')))).get('.publisher.json') ?? '';
+  const text = (await snapshot(subdirectory(root, listedKey('bundle')))).get('.publisher.json') ?? '';
   t.equal(parseState(Buffer.from(text), ['local']).kind, 'valid');
   t.match(parseState(Buffer.from(text.replace('"unpublish"', '"unheard_of"')), ['local']), {
     kind: 'invalid',

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import { collect } from '../../../src/core/storage/body.ts';
+import { readBody } from '../../../src/core/storage/body.ts';
 import type { Body } from '../../../src/core/storage/storage.ts';
 
 function body(size: number, ...chunks: Buffer[]): Body {
@@ -14,10 +14,10 @@ function body(size: number, ...chunks: Buffer[]): Body {
 
 t.test('returns a body of one chunk without a copy, and joins several chunks', async (t) => {
   const only = Buffer.from('ab');
-  const one = await collect('x', body(2, only), { mode: 'replace' });
+  const one = await readBody('x', body(2, only), { mode: 'replace' });
   t.equal(one.bytes, only);
   const sizes: number[] = [];
-  const two = await collect('x', body(3, only, Buffer.from('c')), {
+  const two = await readBody('x', body(3, only, Buffer.from('c')), {
     mode: 'replace',
     digest: digestOf('abc'),
     onBytes: (count) => sizes.push(count),
@@ -28,14 +28,14 @@ t.test('returns a body of one chunk without a copy, and joins several chunks', a
 
 t.test('rejects a body that is shorter, longer or different', async (t) => {
   const mismatch = { code: 'body_mismatch', message: /^"x"/ };
-  await t.rejects(collect('x', body(3, Buffer.from('ab')), { mode: 'replace' }), mismatch);
-  await t.rejects(collect('x', body(1, Buffer.from('ab')), { mode: 'replace' }), mismatch);
+  await t.rejects(readBody('x', body(3, Buffer.from('ab')), { mode: 'replace' }), mismatch);
+  await t.rejects(readBody('x', body(1, Buffer.from('ab')), { mode: 'replace' }), mismatch);
   const digest = digestOf('other');
-  await t.rejects(collect('x', body(2, Buffer.from('ab')), { mode: 'replace', digest }), mismatch);
+  await t.rejects(readBody('x', body(2, Buffer.from('ab')), { mode: 'replace', digest }), mismatch);
 });
 
 t.test('an aborted signal ends the read', async (t) => {
   const reason = new Error('stop');
   const signal = AbortSignal.abort(reason);
-  await t.rejects(collect('x', body(2, Buffer.from('ab')), { mode: 'replace', signal }), reason);
+  await t.rejects(readBody('x', body(2, Buffer.from('ab')), { mode: 'replace', signal }), reason);
 });

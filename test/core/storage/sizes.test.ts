@@ -7,7 +7,7 @@ import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { sizesOf } from '../../../src/core/storage/sizes.ts';
 import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
-import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
 
 /** The result is the same if files are checked separately or listed. */
 
@@ -36,7 +36,7 @@ t.test('lists only files, with their sizes', async (t) => {
   symlinkSync('a.txt', path.join(root, 'site/link'));
   const expected = { 'a.txt': 3, 'deep/b.txt': 2, empty: 0 };
 
-  const here = within(await localStorage(root), listedKey('site'));
+  const here = subdirectory(await localStorage(root), listedKey('site'));
   t.same(Object.fromEntries(await sizesOf(here, wanted)), expected);
 
   const elsewhere = delegate(here, { localFiles: undefined });

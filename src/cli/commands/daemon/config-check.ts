@@ -12,7 +12,7 @@ import { loadSecrets, type Secrets } from '../../../core/lib/secrets.ts';
 import type { KeyPath } from '../../../core/lib/settings/check.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { requireTrustedKeys } from '../../../core/signing/trusted-keys.ts';
-import { openToOthers } from '../../../core/storage/sftp/sftp-location.ts';
+import { insecureKeyMode } from '../../../core/storage/sftp/sftp-location.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { type Output, printError } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
@@ -183,7 +183,7 @@ async function keyFile(location: Location, place: FindingLocation): Promise<Find
   const key = location.sshKeyFile;
   if (location.backend !== 'sftp' || key === undefined || key === null) return null;
   try {
-    const mode = await openToOthers(key);
+    const mode = await insecureKeyMode(key);
     if (mode === null) return null;
     const message = `${key} can be read by other users (mode ${mode}), and will be refused: chmod 600 ${key}`;
     return finding('warning', 'key_open_to_others', message, place);

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { WaybillError, withDetails } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { currentUserName, userName } from '../../../core/lib/unsafe-path.ts';
-import { requireMakeableRoot } from '../../../core/storage/local/local-root.ts';
+import { requireCreatableRoot } from '../../../core/storage/local/local-root.ts';
 import { weatherFamilies } from '../../../weather/families.ts';
 import { missingTemplates } from '../../../weather/render/text-renderer.ts';
 
@@ -17,7 +17,7 @@ import { missingTemplates } from '../../../weather/render/text-renderer.ts';
 export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): string {
   const there = nearestExisting(directory);
   try {
-    requireMakeableRoot(directory, { makes: true });
+    requireCreatableRoot(directory, { makes: true });
     if (there === directory) accessSync(directory, constants.W_OK | constants.X_OK);
   } catch (error) {
     throw ofWhom(denied(error, directory), there);

@@ -16,7 +16,7 @@ import { publishedState } from '../../../core/releases/describe.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
 import { parseBundlePath } from '../../../core/storage/key.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
-import { within } from '../../../core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../core/storage/wrappers/within.ts';
 import { columns, type Output } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { setUpPipeline } from '../../setup/set-up.ts';
@@ -170,7 +170,7 @@ async function view(
       const storage = await context.openStorage(location, { readOnly: true, dryRun: true });
       onRelease(() => storage.close());
       for (const { bundle, destinationPath } of mapBundles(mapping, found.candidates).selected) {
-        const at = within(storage, parseBundlePath(destinationPath));
+        const at = subdirectory(storage, parseBundlePath(destinationPath));
         const { state, release } =
           releases === null ? await inPlace(at) : await publishedState(at, 'releases');
         seen.targets.push({ bundle: bundle.path, destinationPath, release, ...stateView(state) });

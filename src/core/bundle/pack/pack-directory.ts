@@ -5,7 +5,7 @@ import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { compareCodeUnits, type RelativePath } from '../../lib/paths.ts';
-import { measure, readAll, storedBody } from '../../storage/body.ts';
+import { sizeAndDigest, readAll, storedBody } from '../../storage/body.ts';
 import { keyOf, listedKey } from '../../storage/key.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
@@ -262,7 +262,7 @@ async function measureFiles(
 ): Promise<Map<string, Digest>> {
   const digests = new Map<string, Digest>();
   await inParallel(files, maxConcurrentFiles, async (file) => {
-    const found = await measure(file.body.open(), onBytes);
+    const found = await sizeAndDigest(file.body.open(), onBytes);
     digests.set(file.path, found.digest);
     if (found.size !== file.size) findings.push(wrongSize(file, found.size));
     else if (file.digest !== null && found.digest !== file.digest)

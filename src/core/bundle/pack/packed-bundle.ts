@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 import { type Digest, digestOf, hexOf } from '../../lib/digest.ts';
 import { errorMessage, type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import { dateOf, type Instant } from '../../lib/instant.ts';
-import { bytesBody, measure } from '../../storage/body.ts';
+import { bytesBody, sizeAndDigest } from '../../storage/body.ts';
 import { decompress, gzip } from '../archive/gzip.ts';
 import { readTar } from '../archive/tar-reader.ts';
 import { type TarFile, tarSize, writeTar } from '../archive/tar-writer.ts';
@@ -173,7 +173,7 @@ async function contentDigestOf(file: string, bytes: AsyncIterable<Uint8Array>): 
     if (entry.type === 'file' && name === manifestName) {
       manifest = await readManifest(file, entry);
       if (manifest.files.every(({ digest }) => digest !== null)) break;
-    } else if (entry.type === 'file') digests.set(name, (await measure(entry.read())).digest);
+    } else if (entry.type === 'file') digests.set(name, (await sizeAndDigest(entry.read())).digest);
   }
   if (manifest === null)
     throw refused(file, [

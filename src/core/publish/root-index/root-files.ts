@@ -21,7 +21,7 @@ import { bytesBody, readAll } from '../../storage/body.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { keyOf, parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { within } from '../../storage/wrappers/within.ts';
+import { subdirectory } from '../../storage/wrappers/within.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 /*
@@ -70,7 +70,7 @@ export async function bundleAt(
   destinationPath: string,
   listed: ListedDestination,
 ): Promise<ListedBundle | null> {
-  const storage = within(root, parseBundlePath(destinationPath));
+  const storage = subdirectory(root, parseBundlePath(destinationPath));
   const { state } = await publishedState(storage, listed.releases === null ? 'in_place' : 'releases');
   return listedBundle(state, destinationPath, listed);
 }

@@ -11,7 +11,7 @@ import { releasePathOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/releases-store.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { within } from '../../storage/wrappers/within.ts';
+import { subdirectory } from '../../storage/wrappers/within.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { plannedRemovals, refuseRemovals } from '../decision/refusals.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
@@ -44,7 +44,7 @@ export async function unpublish(
 ): Promise<UnpublishReport> {
   const { destinationPath, layout, dryRun } = request;
   refuseRelease(destinationPath);
-  const storage = within(root, parseBundlePath(destinationPath));
+  const storage = subdirectory(root, parseBundlePath(destinationPath));
   const stored = layout === 'releases' ? absent : await readState(storage);
   if (layout === undefined && stored.state.kind !== 'absent') await refuseBoth(storage, destinationPath);
   const { orphan } = request;

@@ -4,7 +4,7 @@ import { type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 import { notADirectory } from '../storage-errors.ts';
 import type { DirectoryHandles } from './local-directories.ts';
-import { applyMode, cannotMakeDirectory, makeRoot } from './local-root.ts';
+import { applyMode, cannotCreateDirectory, createRoot } from './local-root.ts';
 import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**
@@ -93,7 +93,7 @@ export class ImpliedDirectories {
   #create(directory: Key | ''): void {
     if (this.#isThere(directory)) return;
     const handles = this.#handles;
-    if (directory === '') makeRoot(handles.absolute(''), this.#mode);
+    if (directory === '') createRoot(handles.absolute(''), this.#mode);
     else {
       this.#create(parentOf(directory));
       this.#makeOne(directory);
@@ -124,7 +124,7 @@ export class ImpliedDirectories {
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return;
       // If another process has deleted the parent in the meantime, `withParent` creates both of them again.
-      throw isAbsent(error) ? error : cannotMakeDirectory(this.#storage, directory, error);
+      throw isAbsent(error) ? error : cannotCreateDirectory(this.#storage, directory, error);
     }
   }
 }

@@ -18,8 +18,8 @@ import type { FileIdentity } from '../storage.ts';
 const descriptors = process.platform === 'linux' ? descriptorsDirectory() : null;
 
 /** This is O_PATH, which has no name in Node.js. It works even without permission to list the directory. */
-export const pathOnly = process.platform === 'linux' ? 0o10000000 : constants.O_RDONLY;
-const directoryFlags = pathOnly | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+export const openPathOnly = process.platform === 'linux' ? 0o10000000 : constants.O_RDONLY;
+const directoryFlags = openPathOnly | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /**
  * The maximum number of directories that each thread keeps open. A call that involves a deep directory may

@@ -17,7 +17,7 @@ import { promisify } from 'node:util';
 import { finishDigest, startDigest } from '../../lib/digest.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { errnoOf } from '../../lib/system-errors.ts';
-import { checkBody, collect } from '../body.ts';
+import { checkBody, readBody } from '../body.ts';
 import type { Key } from '../key.ts';
 import type { Body, FileIdentity, Storage, WriteOptions, Written } from '../storage.ts';
 import { applyMode } from './local-root.ts';
@@ -234,7 +234,7 @@ export async function writeBody(
   if (body.size > smallFileBytes || writes.areSlow()) return writeStream(key, create, body, options);
   smallFiles += 1;
   if (smallFiles % filesPerYield === 0) await yieldToEventLoop();
-  const { bytes, ...read } = await collect(key, body, options);
+  const { bytes, ...read } = await readBody(key, body, options);
   writes.run(() => writeSmallFile(create(), bytes));
   return { ...read, version: null };
 }

@@ -5,7 +5,7 @@ import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import type { Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
 import { entriesPerYield } from './entries.ts';
-import { type DirectoryHandles, openPath, pathOnly } from './local-directories.ts';
+import { type DirectoryHandles, openPath, openPathOnly } from './local-directories.ts';
 import { applyMode } from './local-root.ts';
 
 /**
@@ -57,7 +57,7 @@ function mayChange(found: Stats, mode: number): boolean {
 function isFileFixed(handles: DirectoryHandles, key: Key, listed: Stats, mode: number): boolean {
   let opened: number | null = null;
   try {
-    opened = handles.withEntryPath(key, (file) => openSync(file, pathOnly | constants.O_NOFOLLOW));
+    opened = handles.withEntryPath(key, (file) => openSync(file, openPathOnly | constants.O_NOFOLLOW));
     const found = fstatSync(opened);
     const isListed = found.isFile() && found.ino === listed.ino && found.dev === listed.dev;
     if (!isListed || !mayChange(found, mode)) return false;

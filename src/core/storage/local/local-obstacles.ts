@@ -61,7 +61,7 @@ export async function localObstacle(
       count += 1;
       if (count % keysPerYield === 0) await yieldToEventLoop();
     }
-  return bytes === null ? null : lackOfRoom(storage, handles, start.directory, bytes, writes.length);
+  return bytes === null ? null : lackOfSpace(storage, handles, start.directory, bytes, writes.length);
 }
 
 /** Checks a large number of keys, and looks at each directory only once. */
@@ -109,7 +109,7 @@ class Inspector {
       deepest = ancestor as Key;
     }
     if (this.#mounts.has(this.#handles.absolute(key))) return otherFileSystem(this.#storage, key);
-    return this.notWritable(deepest) ?? this.#nameRefused(key, deepest);
+    return this.notWritable(deepest) ?? this.#invalidName(key, deepest);
   }
 
   notWritable(directory: Key | ''): WaybillError | null {
@@ -150,7 +150,7 @@ class Inspector {
    * Asks the file system whether it accepts the path as a whole, and each long name in the directory in which
    * it would be created.
    */
-  #nameRefused(key: Key, deepest: Key | ''): WaybillError | null {
+  #invalidName(key: Key, deepest: Key | ''): WaybillError | null {
     const isShort = key.length <= shortNameBytes / 3 && this.#handles.absolute(key).length <= shortPathUnits;
     if (isShort && this.#takesEveryName) return null;
     const names = key.split('/').filter((name) => Buffer.byteLength(name) > shortNameBytes);
@@ -180,7 +180,7 @@ function deepestExisting(
 }
 
 /** Returns an error if there is not enough space. Space reserved for root only counts if this is root. */
-function lackOfRoom(
+function lackOfSpace(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
   directory: Key | '',

@@ -34,7 +34,7 @@ const kernelViews = new Map([
 const maxAttempts = 5;
 
 /** Resolves all links if the root exists. Otherwise, just returns its absolute path. */
-export function realOrResolved(root: string): string {
+export function realPathOrAbsolute(root: string): string {
   try {
     return realpathSync.native(root);
   } catch {
@@ -66,16 +66,16 @@ export function requireDirectory(root: string): void {
  * Throws the error of `makeRoot` if it can be predicted without writing anything. Permission to create the
  * root is only checked if `makes` is set.
  */
-export function requireMakeableRoot(root: string, { makes }: { makes: boolean }): void {
+export function requireCreatableRoot(root: string, { makes }: { makes: boolean }): void {
   const missing = firstMissing(root);
   if (missing === null || !makes) return;
   const parent = path.dirname(missing);
   try {
     accessSync(parent, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw cannotMake(missing, error);
+    throw cannotCreateRoot(missing, error);
   }
-  if (kernelViewOf(parent) !== null) throw cannotMake(missing, null);
+  if (kernelViewOf(parent) !== null) throw cannotCreateRoot(missing, null);
 }
 
 /**
@@ -85,7 +85,7 @@ export function requireMakeableRoot(root: string, { makes }: { makes: boolean })
  * `storage_unavailable`, because it may just be that a disk is not mounted. The message says which directory
  * in the path is the problem.
  */
-export function makeRoot(root: string, mode: number): void {
+export function createRoot(root: string, mode: number): void {
   let attempt = 1;
   for (let missing = firstMissing(root); missing !== null; missing = firstMissing(root))
     try {
@@ -95,7 +95,7 @@ export function makeRoot(root: string, mode: number): void {
     } catch (error) {
       // Another process may have created the directory, or deleted its parent.
       const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';
-      if (!mayBeRace || attempt === maxAttempts) throw cannotMake(missing, error);
+      if (!mayBeRace || attempt === maxAttempts) throw cannotCreateRoot(missing, error);
       attempt += 1;
     }
 }
@@ -112,7 +112,7 @@ function firstMissing(root: string): string | null {
     // Another process may have created it just after we checked.
     if (entry.isDirectory()) continue;
     const isLink = entry.isSymbolicLink();
-    const { what, hint } = isLink ? faultOfLink(component) : fileInTheWay;
+    const { what, hint } = isLink ? brokenLinkReason(component) : fileInTheWay;
     const mayBeUnmounted = isLink && !existsSync(component);
     const code = mayBeUnmounted ? 'storage_unavailable' : 'storage_permanent';
     throw new WaybillError(code, `"${component}" ${what}`, { hint });
@@ -135,7 +135,7 @@ const fileInTheWay = {
   hint: 'correct the path, or move that file away',
 };
 
-function faultOfLink(component: string): { what: string; hint: string } {
+function brokenLinkReason(component: string): { what: string; hint: string } {
   const what = `is a symbolic link to "${readlinkSync(component)}", which does not lead to a directory`;
   return {
     what,
@@ -144,7 +144,7 @@ function faultOfLink(component: string): { what: string; hint: string } {
 }
 
 /** `error` is null if we did not even try to create the directory. */
-function cannotMake(missing: string, error: unknown): WaybillError {
+function cannotCreateRoot(missing: string, error: unknown): WaybillError {
   const parent = path.dirname(missing);
   const view = kernelViewOf(parent);
   if (view !== null) {
@@ -206,7 +206,7 @@ export function applyMode(target: string | number, mode: number): boolean {
 }
 
 /** Creates the error for a directory below the root that cannot be created. The hint is about its parent. */
-export function cannotMakeDirectory(
+export function cannotCreateDirectory(
   storage: Pick<Storage, 'label'>,
   directory: Key,
   error: unknown,

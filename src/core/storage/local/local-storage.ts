@@ -4,7 +4,7 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import type { Capabilities, BackupFile, LocalFiles, Modes, Move } from '../capabilities.ts';
-import { type Key, listedKey, parentOf, scratchBeside, stagingBeside } from '../key.ts';
+import { type Key, listedKey, parentOf, siblingScratch, siblingStaging } from '../key.ts';
 import { type FileModes, publishedModes } from '../modes.ts';
 import type {
   Body,
@@ -34,7 +34,7 @@ import { createFile, openToRead, readChunks, writeBody } from './local-files.ts'
 import { fixModes } from './local-fix-modes.ts';
 import { LocalNames } from './local-names.ts';
 import { linkAbove, localObstacle } from './local-obstacles.ts';
-import { realOrResolved, requireDirectory, requireMakeableRoot } from './local-root.ts';
+import { realPathOrAbsolute, requireDirectory, requireCreatableRoot } from './local-root.ts';
 import { UnsyncedNames } from './unsynced-names.ts';
 
 /** If a file has two hard links and other users can write to it, they would change it under both names. */
@@ -58,9 +58,9 @@ export interface LocalOptions {
  * checked, except in a `dryRun`.
  */
 export async function localStorage(root: string, options: LocalOptions = {}): Promise<LocalStorage> {
-  const base = realOrResolved(root);
+  const base = realPathOrAbsolute(root);
   if (options.mustExist === true) requireDirectory(root);
-  else requireMakeableRoot(base, { makes: options.readOnly !== true || options.dryRun === true });
+  else requireCreatableRoot(base, { makes: options.readOnly !== true || options.dryRun === true });
   return new LocalStorage(base, options);
 }
 
@@ -177,7 +177,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   }
 
   async replaceLink(key: Key, target: Key): Promise<void> {
-    const scratch = scratchBeside(key);
+    const scratch = siblingScratch(key);
     await this.#changing(key, async () => {
       await this.#unsynced.flush();
       try {
@@ -208,7 +208,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       const isDirectory = undefinedIfAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
       if (!isAbsent(error) && !isDirectory) throw localFailure(this, key, error);
     }
-    const staging = stagingBeside(key);
+    const staging = siblingStaging(key);
     if (this.#directories.isKept(staging)) this.#directories.removeEmpty(staging);
     this.#directories.removeEmpty(parentOf(key));
   }
@@ -285,14 +285,14 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
 
   /** Writes a file to staging and then moves it. An interrupted write is cleaned up with staging. */
   async #writeWhole(key: Key, body: Body, options: WriteOptions): Promise<Written> {
-    const scratch = scratchBeside(key);
+    const scratch = siblingScratch(key);
     try {
       const written = await this.#writeTo(key, scratch, body, options);
       await this.#handles.makeDurable([scratch]);
       if (options.mode === 'create') {
         this.#linkIfFree(scratch, key);
         // The process that gets the lock stages files next, so keep the directory until the lock is removed.
-        this.#directories.keep(stagingBeside(key));
+        this.#directories.keep(siblingStaging(key));
       } else {
         await this.#unsynced.flushAll();
         renameSync(this.#at(scratch), this.#at(key));
@@ -306,7 +306,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
 
   #leaveStaging(key: Key, scratch: Key): void {
     removeIfThere(this.#handles, scratch);
-    const staging = stagingBeside(key);
+    const staging = siblingStaging(key);
     if (!this.#directories.isKept(staging)) this.#directories.removeEmpty(staging);
   }
 

@@ -7,9 +7,9 @@ import { NodeHttpHandler } from '@smithy/node-http-handler';
  * call. A page of a listing has up to 1,000 keys of 1 KiB each, and URL encoding can make them three times as
  * long.
  */
-export const maxAnswerBytes = 8 * 2 ** 20;
+export const maxResponseBytes = 8 * 2 ** 20;
 
-export const answerTooLong = 'AnswerTooLong';
+export const responseTooLarge = 'AnswerTooLong';
 
 /**
  * The SDK's HTTP handler, except that it limits the size of responses. If a response is too large, it fails
@@ -24,7 +24,7 @@ export class LimitedHandler extends NodeHttpHandler {
     const { response } = answer;
     const isObject = request.query['x-id'] === 'GetObject' && response.statusCode < 300;
     const declared = Number(response.headers['content-length'] ?? Number.NaN);
-    if (isObject || request.method === 'HEAD' || declared <= maxAnswerBytes) return answer;
+    if (isObject || request.method === 'HEAD' || declared <= maxResponseBytes) return answer;
     response.body = limited(response.body as IncomingMessage);
     return answer;
   }
@@ -35,8 +35,8 @@ function limited(body: IncomingMessage): Readable {
   const limit = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       size += chunk.byteLength;
-      if (size <= maxAnswerBytes) done(null, chunk);
-      else done(Object.assign(new Error(), { name: answerTooLong }));
+      if (size <= maxResponseBytes) done(null, chunk);
+      else done(Object.assign(new Error(), { name: responseTooLarge }));
     },
   });
   // The error also reaches the reader of `limit`.

@@ -1,5 +1,5 @@
 import { escapedName, quotedName } from '../../lib/text.ts';
-import { type Key, listedKey, nameOf, splitAtOddSegment } from '../key.ts';
+import { type Key, listedKey, nameOf, splitAtInvalidSegment } from '../key.ts';
 import type { Entry, ListOptions, Storage, UnreadableName } from '../storage.ts';
 import { distrusted, ListingLimit, maxEmptyPages, sizeFrom } from '../untrusted.ts';
 import type { ListPage, OpenUpload, UploadPage } from './objects.ts';
@@ -26,13 +26,13 @@ export async function* listEntries(
     objects.flatMap((object) => fileOf(source, object, prefix));
   for await (const page of pagesBelow(source, below, { oneLevel: !recursive, limit })) {
     for (const file of files(page)) {
-      const odd = onUnreadable && splitAtOddSegment(file.key);
+      const odd = onUnreadable && splitAtInvalidSegment(file.key);
       if (odd) onUnreadable(unreadable(odd, 'file'));
       else yield file;
     }
     for (const name of page.prefixes) {
       const key = listedKey(name.slice(prefix.length, -1));
-      const odd = splitAtOddSegment(key);
+      const odd = splitAtInvalidSegment(key);
       if (odd !== null && onUnreadable !== undefined)
         onUnreadable(unreadable({ ...odd, rest: `${odd.rest}/` }, 'directory'));
       // In "a//b", there is a directory without a name. It cannot be addressed, so list the objects in it

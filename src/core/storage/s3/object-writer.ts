@@ -3,7 +3,7 @@ import { hasCode, WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import { retry, type RetryOptions } from '../../lib/retry.ts';
-import { checkBody, collect, measure } from '../body.ts';
+import { checkBody, readBody, sizeAndDigest } from '../body.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 import { unfinishedUploads } from './listing.ts';
 import type { OpenUpload } from './objects.ts';
@@ -97,7 +97,7 @@ export class ObjectWriter {
   ): Promise<Written> {
     const release = await this.#memory.acquire(body.size);
     try {
-      const { bytes, ...read } = await collect(name, body, write);
+      const { bytes, ...read } = await readBody(name, body, write);
       const { headers = {}, signal } = write;
       const options = { sha256: hexOf(read.digest), headers, condition, signal };
       const put = (): Promise<string> => this.#options.client.put(key, bytes, options);
@@ -128,7 +128,10 @@ export class ObjectWriter {
         isUncertain ||= hasCode(error, 'storage_transient');
         if (!isUncertain || !hasCode(error, 'storage_conflict')) throw error;
         const found = await client.head(sent.key);
-        if (found?.size !== sent.size || (await measure(await client.get(sent.key))).digest !== sent.digest)
+        if (
+          found?.size !== sent.size ||
+          (await sizeAndDigest(await client.get(sent.key))).digest !== sent.digest
+        )
           throw error;
         return found.version;
       }

@@ -20,7 +20,7 @@ import type { ObjectPlace } from '../capabilities.ts';
 import type { ObjectHeaders } from '../storage.ts';
 import { nameDecoder } from './name-decoder.ts';
 import type { CopyFrom, ListPage, ObjectHead, OpenUpload, UploadMarker, UploadPage } from './objects.ts';
-import { answerName, otherServer } from './s3-errors.ts';
+import { errorNameOf, redirectedMapping } from './s3-errors.ts';
 import { describeS3 } from './s3-location.ts';
 import {
   type Condition,
@@ -33,8 +33,8 @@ import {
   openSdk,
   S3Requests,
   type SdkOptions,
-  signAs,
-  unquoted,
+  useDigest,
+  unquoteEtag,
 } from './sdk.ts';
 
 interface BodyOptions {
@@ -99,7 +99,7 @@ export class BucketClient {
     if (direct !== null) {
       const send = (abortSignal: AbortSignal): Promise<string | undefined> =>
         direct(key, bytes, sha256, input, abortSignal);
-      return unquoted(await this.#requests.run(key, send, limits));
+      return unquoteEtag(await this.#requests.run(key, send, limits));
     }
     const command = new PutObjectCommand({
       Bucket: this.#Bucket,
@@ -108,9 +108,9 @@ export class BucketClient {
       ContentLength: bytes.byteLength,
       ...input,
     });
-    signAs(command, sha256);
+    useDigest(command, sha256);
     const { ETag } = await this.#send(key, command, limits);
-    return unquoted(ETag);
+    return unquoteEtag(ETag);
   }
 
   /** Reads an object. Throws `storage_not_found` if it does not exist. */
@@ -133,14 +133,14 @@ export class BucketClient {
       const { ContentLength, ETag, LastModified, VersionId, Metadata } = await this.#send(key, command);
       return {
         size: ContentLength ?? 0,
-        version: unquoted(ETag),
+        version: unquoteEtag(ETag),
         modifiedAt: LastModified ?? null,
         storedVersion: VersionId ?? null,
         sha256: Metadata?.[digestMetadata],
       };
     } catch (error) {
       // Responses to HEAD have no body and therefore no error code, just the status 404.
-      if (hasCode(error, 'storage_not_found') || answerName(error) === 'NotFound') return undefined;
+      if (hasCode(error, 'storage_not_found') || errorNameOf(error) === 'NotFound') return undefined;
       throw error;
     }
   }
@@ -164,9 +164,9 @@ export class BucketClient {
     });
     try {
       const { CopyObjectResult } = await this.#send(to, command);
-      return unquoted(CopyObjectResult?.ETag);
+      return unquoteEtag(CopyObjectResult?.ETag);
     } catch (error) {
-      if (hasCode(error, 'storage_not_found') || answerName(error) === 'NoSuchVersion') return null;
+      if (hasCode(error, 'storage_not_found') || errorNameOf(error) === 'NoSuchVersion') return null;
       throw error;
     }
   }
@@ -194,7 +194,11 @@ export class BucketClient {
     const page = await this.#send(prefix, command);
     // The SDK accepts any XML, even HTML, as an empty listing.
     if (page.IsTruncated === undefined)
-      throw this.#requests.unusableAnswer(prefix, 'something other than a list of objects', otherServer);
+      throw this.#requests.unusableAnswer(
+        prefix,
+        'something other than a list of objects',
+        redirectedMapping,
+      );
     const next = page.NextContinuationToken ?? '';
     if (page.IsTruncated && (next === '' || next === token)) throw this.#cutShort(prefix);
     const name = this.#nameDecoder(prefix, page.EncodingType);
@@ -247,7 +251,7 @@ export class BucketClient {
       Body: bytes,
       ContentLength: bytes.byteLength,
     });
-    signAs(command, sha256 ?? 'UNSIGNED-PAYLOAD');
+    useDigest(command, sha256 ?? 'UNSIGNED-PAYLOAD');
     const { ETag } = await this.#send(key, command, { bodyBytes: bytes.byteLength, signal });
     if (ETag === undefined) throw this.#requests.unusableAnswer(key, 'a part without an ETag');
     return ETag;
@@ -257,7 +261,7 @@ export class BucketClient {
   async completeUpload({ key, uploadId }: OpenUpload, etags: readonly string[]): Promise<string> {
     const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId, MultipartUpload: { Parts } };
-    return unquoted((await this.#send(key, new CompleteMultipartUploadCommand(input))).ETag);
+    return unquoteEtag((await this.#send(key, new CompleteMultipartUploadCommand(input))).ETag);
   }
 
   /** Aborts an upload. It is not an error if it does not exist. */
@@ -314,6 +318,6 @@ async function ignoring(name: string, call: Promise<unknown>): Promise<void> {
   try {
     await call;
   } catch (error) {
-    if (answerName(error) !== name) throw error;
+    if (errorNameOf(error) !== name) throw error;
   }
 }

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../lib/error-codes.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { parseRetryAfter } from '../../lib/retry.ts';
-import { answerTooLong, maxAnswerBytes } from './answer-limit.ts';
+import { responseTooLarge, maxResponseBytes } from './answer-limit.ts';
 
 /**
  * A failed call, with the error code from S3 or Node.js. If the server responded, it also has the status and
@@ -29,7 +29,7 @@ interface ErrorMapping {
   hint?: string;
 }
 
-export const otherServer = 'check endpoint, and whether the server needs path_style: true';
+export const redirectedMapping = 'check endpoint, and whether the server needs path_style: true';
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
 /**
@@ -82,10 +82,10 @@ const meanings: Record<string, ErrorMapping> = {
   },
   IncompleteBody: { code: 'storage_transient', message: 'the bytes did not all arrive' },
   NotImplemented: { code: 'storage_permanent', message: 'the server does not implement this request' },
-  [answerTooLong]: {
+  [responseTooLarge]: {
     code: 'storage_permanent',
-    message: `the answer is longer than ${maxAnswerBytes} bytes, and an S3 server sends less`,
-    hint: otherServer,
+    message: `the answer is longer than ${maxResponseBytes} bytes, and an S3 server sends less`,
+    hint: redirectedMapping,
   },
   TimeoutError: { code: 'storage_transient', message: 'no answer in time' },
   ECONNREFUSED: {
@@ -117,7 +117,7 @@ const meanings: Record<string, ErrorMapping> = {
 
 /** Converts a failed call to an error with a `storage_*` code, a message and, if possible, a hint. */
 export function s3Error(place: S3Place, what: string, failure: S3Failure, now: Date): WaybillError {
-  const meaning = byContext(place, failure, now) ?? meaningOf(failure.name) ?? byStatus(failure);
+  const meaning = byContext(place, failure, now) ?? mappingOf(failure.name) ?? byStatus(failure);
   const message = meaning.message ?? summary(failure);
   const retryAfterMs = parseRetryAfter(failure.headers['retry-after'], now);
   return new WaybillError(meaning.code, `${place.label}${what}: ${message}`, {
@@ -127,11 +127,11 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
       meaning.code === 'storage_transient' && retryAfterMs !== undefined
         ? Math.ceil(retryAfterMs / 1000)
         : undefined,
-    hint: meaning.hint === undefined ? undefined : hintAt(place, meaning.hint),
+    hint: meaning.hint === undefined ? undefined : hintWithEndpoint(place, meaning.hint),
   });
 }
 
-function meaningOf(name: string): ErrorMapping | undefined {
+function mappingOf(name: string): ErrorMapping | undefined {
   return Object.hasOwn(meanings, name) ? meanings[name] : undefined;
 }
 
@@ -139,12 +139,12 @@ function meaningOf(name: string): ErrorMapping | undefined {
  * Formats the key of a call for use in messages, after the label of the storage. If it has no key, uses the
  * endpoint.
  */
-export function namedKey({ endpoint }: S3Place, key: string): string {
+export function keyForMessage({ endpoint }: S3Place, key: string): string {
   if (key !== '') return `: ${JSON.stringify(key)}`;
   return typeof endpoint === 'string' ? ` at ${endpoint}` : '';
 }
 
-export function hintAt({ endpoint }: S3Place, hint: string): string {
+export function hintWithEndpoint({ endpoint }: S3Place, hint: string): string {
   return typeof endpoint === 'string'
     ? hint.replace(/^check endpoint/, `check endpoint (${endpoint})`)
     : hint;
@@ -173,7 +173,7 @@ export function isUnsupported(error: unknown): boolean {
  * Returns the S3 error code or Node.js error name behind an error of this storage. Returns null for any other
  * error.
  */
-export function answerName(error: unknown): string | null {
+export function errorNameOf(error: unknown): string | null {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   return answer instanceof S3AnswerError ? answer.name : null;
 }
@@ -233,14 +233,14 @@ function byStatus({ name, status }: S3Failure): ErrorMapping {
   if (status === 401 || status === 403) return meanings['AccessDenied'] as ErrorMapping;
   // Only "NoSuchKey" means that the object does not exist. If we took a 404 page from some other server for
   // that, the destination would look empty.
-  if (status === 404) return { code: 'storage_permanent', hint: otherServer };
+  if (status === 404) return { code: 'storage_permanent', hint: redirectedMapping };
   if (status === 412) return { code: 'storage_conflict' };
   if (status === 501) return meanings['NotImplemented'] as ErrorMapping;
   if (status === 507) return meanings['QuotaExceeded'] as ErrorMapping;
   if (status === 408 || status === 409 || status === 429 || status >= 500)
     return { code: 'storage_transient' };
   // The request succeeded, but the response could not be parsed.
-  if (status < 400) return { code: 'storage_permanent', hint: otherServer };
+  if (status < 400) return { code: 'storage_permanent', hint: redirectedMapping };
   return { code: 'storage_permanent' };
 }
 

@@ -23,7 +23,7 @@ import { ConditionProbe } from './conditions.ts';
 import { listEntries, type ListingSource, pagesBelow } from './listing.ts';
 import { ObjectWriter } from './object-writer.ts';
 import { BucketClient } from './s3-client.ts';
-import { answerName, isUnsupported } from './s3-errors.ts';
+import { errorNameOf, isUnsupported } from './s3-errors.ts';
 import { describeS3, type S3Location } from './s3-location.ts';
 import { maxCopyBytes, ServerCopier } from './server-copier.ts';
 
@@ -76,7 +76,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     await client.list({ prefix: location.prefix, oneLevel: false, token: null, pageSize: 1 });
   } catch (error) {
     client.close();
-    if (!(error instanceof WaybillError) || answerName(error) !== 'NoSuchBucket') throw error;
+    if (!(error instanceof WaybillError) || errorNameOf(error) !== 'NoSuchBucket') throw error;
     const { message, cause, hint } = error;
     throw new WaybillError('storage_not_found', message, { cause, hint });
   }

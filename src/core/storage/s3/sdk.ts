@@ -9,7 +9,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import { onAbort } from '../../lib/on-abort.ts';
 import type { ObjectHeaders } from '../storage.ts';
 import { LimitedHandler } from './answer-limit.ts';
-import { failureOf, hintAt, namedKey, s3Error, type S3Place } from './s3-errors.ts';
+import { failureOf, hintWithEndpoint, keyForMessage, s3Error, type S3Place } from './s3-errors.ts';
 import type { S3Location } from './s3-location.ts';
 
 /*
@@ -121,7 +121,7 @@ function withoutWarning<T>(construct: () => T): T {
  * second time. With `UNSIGNED-PAYLOAD`, the body is not signed at all. This has to be set on the command
  * itself, because its input is copied before it gets signed.
  */
-export function signAs(command: PutObjectCommand | UploadPartCommand, sha256: string): void {
+export function useDigest(command: PutObjectCommand | UploadPartCommand, sha256: string): void {
   const stack = command.middlewareStack as S3Client['middlewareStack'];
   stack.add(
     (next) => async (args) => {
@@ -243,19 +243,19 @@ export class S3Requests {
     const { label } = this.#place;
     return new WaybillError(
       'storage_permanent',
-      `${label}${namedKey(this.#place, key)}: the server answered with ${what}`,
-      { hint: hint === undefined ? undefined : hintAt(this.#place, hint) },
+      `${label}${keyForMessage(this.#place, key)}: the server answered with ${what}`,
+      { hint: hint === undefined ? undefined : hintWithEndpoint(this.#place, hint) },
     );
   }
 
   #failure(key: string, error: unknown, step = ''): WaybillError {
     if (error instanceof WaybillError) return error;
-    return s3Error(this.#place, namedKey(this.#place, key) + step, failureOf(error), this.#clock.now());
+    return s3Error(this.#place, keyForMessage(this.#place, key) + step, failureOf(error), this.#clock.now());
   }
 
   #timeout(key: string, timeoutMs: number): WaybillError {
     const failure = { name: 'TimeoutError', message: '', status: null, headers: {} };
-    const what = `${namedKey(this.#place, key)}, after ${Math.round(timeoutMs / 1000)} s`;
+    const what = `${keyForMessage(this.#place, key)}, after ${Math.round(timeoutMs / 1000)} s`;
     return s3Error(this.#place, what, failure, this.#clock.now());
   }
 }
@@ -279,7 +279,7 @@ interface PutHeaders {
 }
 
 /** Removes the quotes from an ETag. Without them, versions from different responses can be compared. */
-export function unquoted(etag: string | undefined): string {
+export function unquoteEtag(etag: string | undefined): string {
   return (etag ?? '').replace(/^"(.*)"$/, '$1');
 }
 

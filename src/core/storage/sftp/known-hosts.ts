@@ -93,7 +93,7 @@ export async function readKnownHosts(file: string): Promise<string> {
   }
 }
 
-const appending = new Map<string, Promise<unknown>>();
+const pendingAppends = new Map<string, Promise<unknown>>();
 
 /**
  * Adds a host's key, unless there already is one for that host. Returns what was known before. Within a
@@ -106,7 +106,7 @@ export async function rememberHostKey(
   port: number,
   key: Buffer,
 ): Promise<HostKeyVerdict> {
-  const before = appending.get(file) ?? Promise.resolve();
+  const before = pendingAppends.get(file) ?? Promise.resolve();
   const turn = before.then(async () => {
     const verdict = judgeHostKey(await readKnownHosts(file), host, port, key);
     if (verdict.kind === 'unknown') await appendKnownHost(file, host, port, key);
@@ -116,9 +116,9 @@ export async function rememberHostKey(
     () => undefined,
     () => undefined,
   );
-  appending.set(file, settled);
+  pendingAppends.set(file, settled);
   void settled.then(() => {
-    if (appending.get(file) === settled) appending.delete(file);
+    if (pendingAppends.get(file) === settled) pendingAppends.delete(file);
   });
   return turn;
 }

@@ -1,8 +1,8 @@
 import { WaybillError } from '../../lib/errors.ts';
-import { type Key, listedKey, parentOf, scratchBeside } from '../key.ts';
+import { type Key, listedKey, parentOf, siblingScratch } from '../key.ts';
 import { alreadyExists, noLinks } from '../storage-errors.ts';
 import { applyMode, type SftpDirectories } from './sftp-directories.ts';
-import { ConnectionLost, isAbsent, isUnsupported } from './sftp-errors.ts';
+import { ConnectionLostError, isAbsent, isUnsupported } from './sftp-errors.ts';
 import type { SftpNames } from './sftp-names.ts';
 import { type SftpRoot, typeOf } from './sftp-root.ts';
 import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
@@ -52,7 +52,7 @@ export class SftpLinks {
       this.#hasHardLinks = this.#isHardLinkProven;
       return this.#isHardLinkProven;
     } catch (error) {
-      if (error instanceof ConnectionLost) throw error;
+      if (error instanceof ConnectionLostError) throw error;
       // ssh2 does not even send a request that the server does not support.
       if (isUnsupported(error)) this.#hasHardLinks = false;
       return false;
@@ -73,7 +73,7 @@ export class SftpLinks {
       await this.#directories.withParent(to, async () => this.#copy(from, to, found.size));
       return 'copy';
     } catch (error) {
-      if (error instanceof ConnectionLost || error instanceof WaybillError) throw error;
+      if (error instanceof ConnectionLostError || error instanceof WaybillError) throw error;
       await root.ask((sftp, done) => sftp.unlink(root.at(to), done)).catch(throwUnlessLost);
       if (isUnsupported(error)) this.#copies = false;
       else if (!isAbsent(error)) throw error;
@@ -120,7 +120,7 @@ export class SftpLinks {
     const root = this.#root;
     const found = await root.lstat(key);
     if (found !== undefined && !found.isSymbolicLink()) throw alreadyExists(root, key);
-    const scratch = scratchBeside(key);
+    const scratch = siblingScratch(key);
     try {
       await this.#directories.withParent(scratch, async () => this.#make(target, scratch));
       await this.#names.replace(scratch, key, listedKey(`${scratch}.old`));
@@ -153,7 +153,7 @@ export class SftpLinks {
     const one = listedKey(`${scratch}.one`);
     const other = listedKey(`${scratch}.other`);
     const keyOf = (file: string): Key => (file === root.at(one) ? one : other);
-    return takesPathsSwapped(
+    return expectsSwappedPaths(
       {
         symlink: async (target, link) => this.#symlink(target, link),
         isLink: async (file) => (await root.lstat(keyOf(file)))?.isSymbolicLink() === true,
@@ -181,7 +181,7 @@ export interface LinkRequests {
  * protocol or imitate OpenSSH. To find out, this creates a link between two unused names, and checks which of
  * them is the link. Throws `storage_permanent` if neither of them is.
  */
-export async function takesPathsSwapped(
+export async function expectsSwappedPaths(
   { symlink, isLink, unlink }: LinkRequests,
   [one, other]: readonly [string, string],
 ): Promise<boolean> {
@@ -200,5 +200,5 @@ export async function takesPathsSwapped(
  * later.
  */
 function throwUnlessLost(error: unknown): void {
-  if (error instanceof ConnectionLost) throw error;
+  if (error instanceof ConnectionLostError) throw error;
 }

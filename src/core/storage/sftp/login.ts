@@ -17,7 +17,7 @@ import {
   readKnownHosts,
   rememberHostKey,
 } from './known-hosts.ts';
-import { openToOthers, type SftpLocation } from './sftp-location.ts';
+import { insecureKeyMode, type SftpLocation } from './sftp-location.ts';
 
 /*
  * Authentication for both ends of a connection: the user logs in with an agent or a key file, and the server
@@ -140,7 +140,7 @@ async function readKey(
   });
   if (/^(?:ssh|ecdsa|sk)-\S+ /.test(key.toString('latin1', 0, 64)))
     throw unusable('holds a public key', namePrivateKey);
-  const open = await openToOthers(file);
+  const open = await insecureKeyMode(file);
   if (open !== null)
     throw unusable(`can be read by other users (mode ${open}), so it is refused`, `chmod 600 ${file}`);
   const passphrase = sshKeyPassphraseEnv === null ? undefined : secrets.get(sshKeyPassphraseEnv);

@@ -45,7 +45,7 @@ export class SessionPool {
   readonly #options: SessionPoolOptions;
   readonly #opened: Promise<SftpSession>[] = [];
   readonly #closing = new AbortController();
-  #isGivenUp = false;
+  #isDisabled = false;
 
   constructor(options: SessionPoolOptions) {
     this.#options = options;
@@ -56,8 +56,8 @@ export class SessionPool {
    * are first needed, and shared by all files. If one cannot be opened, its promise rejects, but the file
    * does not fail.
    */
-  inAdditionTo(first: FirstSession, size: number): readonly Promise<SftpSession>[] {
-    if (this.#isGivenUp) return [];
+  additionalSessions(first: FirstSession, size: number): readonly Promise<SftpSession>[] {
+    if (this.#isDisabled) return [];
     const wanted = connectionsFor(size, first.roundTripMs, this.#options.maxConnections) - 1;
     while (this.#opened.length < wanted) {
       const session = this.#options.connect(first, this.#closing.signal);
@@ -70,14 +70,14 @@ export class SessionPool {
 
   /** Stops using additional connections, because a file that was sent over several of them has failed. */
   disable(why: unknown): void {
-    if (this.#isGivenUp) return;
-    this.#isGivenUp = true;
+    if (this.#isDisabled) return;
+    this.#isDisabled = true;
     const { label, log } = this.#options;
     log.info({ storage: label, err: why }, 'large files go over one connection');
   }
 
   async close(): Promise<void> {
-    this.#isGivenUp = true;
+    this.#isDisabled = true;
     this.#closing.abort();
     await Promise.all(
       this.#opened.map((session) =>
@@ -91,12 +91,12 @@ export class SessionPool {
 }
 
 /** A file that is open on one of the connections. */
-export interface Lane {
+export interface OpenHandle {
   readonly session: SftpSession;
   readonly handle: Buffer;
 }
 
-interface BusyLane extends Lane {
+interface BusyLane extends OpenHandle {
   requests: number;
 }
 
@@ -117,7 +117,7 @@ export class SpreadFile {
    * a time.
    */
   constructor(
-    first: Lane,
+    first: OpenHandle,
     sessions: readonly Promise<SftpSession>[],
     open: (session: SftpSession) => Promise<Buffer>,
     maxRequests: number,
@@ -145,7 +145,7 @@ export class SpreadFile {
    * Waits until a connection has capacity, and runs `work` on the one with the fewest requests. Resolves as
    * soon as the work has started, with a promise for its result.
    */
-  async begin<T>(work: (lane: Lane) => Promise<T>): Promise<{ done: Promise<T> }> {
+  async begin<T>(work: (lane: OpenHandle) => Promise<T>): Promise<{ done: Promise<T> }> {
     let lane = this.#leastBusy();
     while (lane.requests >= this.#maxRequests) {
       await Promise.race(this.#active);
@@ -172,7 +172,7 @@ export class SpreadFile {
    * Stops adding connections and resolves with the additional ones, so that the caller can close the file
    * there. If it is called again, those are not returned a second time.
    */
-  async settle(): Promise<readonly Lane[]> {
+  async settle(): Promise<readonly OpenHandle[]> {
     this.#isSettled = true;
     await Promise.all(this.#opening);
     return this.#lanes.splice(1);

@@ -9,7 +9,13 @@ import { onAbort } from '../../lib/on-abort.ts';
 import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import { authMethods, type HostKeyCheck, hostKeyCheck } from './login.ts';
-import { connectFailure, ConnectionLost, isUnanswered, isUnsupported, reasonOf } from './sftp-errors.ts';
+import {
+  connectFailure,
+  ConnectionLostError,
+  isSessionEnded,
+  isUnsupported,
+  reasonOf,
+} from './sftp-errors.ts';
 import type { SftpLocation } from './sftp-location.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -177,7 +183,7 @@ export class SftpSession {
         step = next;
         timer?.cancel();
         timer = this.#clock.timeout(connectTimeoutMs, () =>
-          reject(new ConnectionLost(`no answer within ${connectTimeoutMs / 1000} s while ${step}`)),
+          reject(new ConnectionLostError(`no answer within ${connectTimeoutMs / 1000} s while ${step}`)),
         );
       };
       begin(step);
@@ -219,7 +225,7 @@ export class SftpSession {
       await this.ask((sftp, done) => sftp.ext_openssh_rename(name, `${name}-2`, done));
       return true;
     } catch (error) {
-      if (error instanceof ConnectionLost) throw error;
+      if (error instanceof ConnectionLostError) throw error;
       return !isUnsupported(error);
     }
   }
@@ -239,7 +245,8 @@ export class SftpSession {
     let forget = quiet;
     try {
       return await new Promise<T>((resolve, reject) => {
-        if (this.#isClosed || this.#sftp === undefined) throw new ConnectionLost('the connection was lost');
+        if (this.#isClosed || this.#sftp === undefined)
+          throw new ConnectionLostError('the connection was lost');
         this.#pending.add(reject);
         forget = () => void this.#pending.delete(reject);
         this.#watchdog.watch();
@@ -251,7 +258,7 @@ export class SftpSession {
         }
         send(this.#sftp, (error, value) => {
           this.#watchdog.progressed();
-          if (isUnanswered(error)) reject(new ConnectionLost('the server ended the SFTP session'));
+          if (isSessionEnded(error)) reject(new ConnectionLostError('the server ended the SFTP session'));
           else if (error instanceof Error) reject(error);
           else resolve(value as T);
         });
@@ -271,7 +278,7 @@ export class SftpSession {
 
   #lose(why: string): void {
     this.#isClosed = true;
-    for (const reject of this.#pending) reject(new ConnectionLost(why));
+    for (const reject of this.#pending) reject(new ConnectionLostError(why));
     this.#pending.clear();
   }
 

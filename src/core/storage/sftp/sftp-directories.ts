@@ -4,7 +4,14 @@ import { WaybillError } from '../../lib/errors.ts';
 import { type Key, parentOf } from '../key.ts';
 import { notADirectory } from '../storage-errors.ts';
 import type { Send, SftpSession } from './session.ts';
-import { cannotMake, ConnectionLost, isAbsent, isDenied, mayBeTaken, requestFailure } from './sftp-errors.ts';
+import {
+  cannotCreate,
+  ConnectionLostError,
+  isAbsent,
+  isDenied,
+  mayAlreadyExist,
+  requestFailure,
+} from './sftp-errors.ts';
 import { type SftpRoot, undefinedIfMissing } from './sftp-root.ts';
 
 const maxAttempts = 50;
@@ -37,7 +44,7 @@ export class SftpDirectories {
     const here = this.#root.at(directory);
     const found = this.#known.get(here);
     if (found !== undefined) return found;
-    const creating = directory === '' ? makeRoot(this.#root) : this.#createOne(directory);
+    const creating = directory === '' ? createRoot(this.#root) : this.#createOne(directory);
     this.#known.set(here, creating);
     creating.catch(() => this.#known.delete(here));
     return creating;
@@ -51,15 +58,17 @@ export class SftpDirectories {
         await makeDirectory(root, root.at(directory));
         return;
       } catch (error) {
-        if (error instanceof ConnectionLost) throw error;
+        if (error instanceof ConnectionLostError) throw error;
         const found = await root.lstat(directory);
         if (found?.isDirectory() === true) return;
         if (found !== undefined) throw notADirectory(root, directory, { isLink: found.isSymbolicLink() });
         // The directory was there, but it was empty, and another publisher has deleted it before we could
         // check.
         if (isAbsent(error)) throw error;
-        if (!mayBeTaken(error) || attempt === maxAttempts)
-          throw cannotMake(root.label, directory, parentOf(directory) || root.path, error, { isRoot: false });
+        if (!mayAlreadyExist(error) || attempt === maxAttempts)
+          throw cannotCreate(root.label, directory, parentOf(directory) || root.path, error, {
+            isRoot: false,
+          });
       }
   }
 
@@ -95,7 +104,7 @@ export class SftpDirectories {
       try {
         await this.#root.ask((sftp, done) => sftp.rmdir(here, done));
       } catch (error) {
-        if (error instanceof ConnectionLost) throw error;
+        if (error instanceof ConnectionLostError) throw error;
         if (!isAbsent(error)) return;
       }
     }
@@ -124,7 +133,7 @@ export async function requireDirectory(root: SftpRoot): Promise<void> {
  * `storage_permanent` if there is a file in the way, or a link that points nowhere. The message says which
  * directory in the path is the problem. SFTP offers no way to find out whether we may create directories.
  */
-export async function requireMakeableRoot(root: SftpRoot): Promise<void> {
+export async function requireCreatableRoot(root: SftpRoot): Promise<void> {
   const found = await root.rootStat();
   if (found?.isDirectory() !== true) await firstMissing(root);
 }
@@ -133,18 +142,18 @@ export async function requireMakeableRoot(root: SftpRoot): Promise<void> {
  * Creates the root and the directories above it, one at a time, so that an error can say which one is the
  * problem.
  */
-async function makeRoot(root: SftpRoot): Promise<void> {
+async function createRoot(root: SftpRoot): Promise<void> {
   if ((await root.rootStat())?.isDirectory() === true) return;
   let attempt = 1;
   for (let missing = await firstMissing(root); missing !== null; missing = await firstMissing(root)) {
     try {
       await makeDirectory(root, missing);
     } catch (error) {
-      if (error instanceof ConnectionLost) throw error;
+      if (error instanceof ConnectionLostError) throw error;
       // Another process may have created the directory in the meantime.
       const isStillMissing = (await firstMissing(root)) === missing;
       if (isStillMissing || attempt === maxRootAttempts)
-        throw cannotMake(root.label, missing, path.posix.dirname(missing), error, { isRoot: true });
+        throw cannotCreate(root.label, missing, path.posix.dirname(missing), error, { isRoot: true });
       attempt += 1;
     }
   }
@@ -158,20 +167,20 @@ async function firstMissing(root: SftpRoot): Promise<string | null> {
   const names = root.path.split('/').filter((name) => name !== '');
   for (let count = 1; count <= names.length; count += 1) {
     const here = `/${names.slice(0, count).join('/')}`;
-    const found = await lookAt(root, here, (sftp, done) => sftp.stat(here, done));
+    const found = await inspectComponent(root, here, (sftp, done) => sftp.stat(here, done));
     if (found === 'hidden' || found?.isDirectory() === true) continue;
-    const entry = await lookAt(root, here, (sftp, done) => sftp.lstat(here, done));
+    const entry = await inspectComponent(root, here, (sftp, done) => sftp.lstat(here, done));
     if (entry === undefined) return here;
     // Another process may have created it just after we checked.
     if (entry !== 'hidden' && entry.isDirectory()) continue;
     const isLink = entry !== 'hidden' && entry.isSymbolicLink();
-    throw await inTheWay(root, here, { isLink, isMissing: found === undefined });
+    throw await blockedError(root, here, { isLink, isMissing: found === undefined });
   }
   return null;
 }
 
 /** Returns `hidden` if access is denied, since servers may hide the directories above a user's own. */
-async function lookAt(
+async function inspectComponent(
   root: SftpRoot,
   here: string,
   send: Send<Stats>,
@@ -180,12 +189,12 @@ async function lookAt(
     return await undefinedIfMissing(async () => root.ask(send));
   } catch (error) {
     if (isDenied(error)) return 'hidden';
-    throw error instanceof ConnectionLost ? error : requestFailure(root.label, here, error);
+    throw error instanceof ConnectionLostError ? error : requestFailure(root.label, here, error);
   }
 }
 
 /** @param isMissing True if `here` is a link whose target does not exist. */
-async function inTheWay(
+async function blockedError(
   root: SftpRoot,
   here: string,
   { isLink, isMissing }: { isLink: boolean; isMissing: boolean },
@@ -214,7 +223,7 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
   const made = await session
     .ask<Stats>((sftp, done) => sftp.lstat(directory, done))
     .catch((error: unknown) => {
-      if (error instanceof ConnectionLost) throw error;
+      if (error instanceof ConnectionLostError) throw error;
       return null;
     });
   if (made?.isDirectory() === true) await applyMode(session, directory, made, root.modes.directory);
@@ -235,7 +244,7 @@ export async function applyMode(
   try {
     await session.ask((sftp, done) => sftp.setstat(path, { mode: mode | (found & 0o3000) }, done));
   } catch (error) {
-    if (error instanceof ConnectionLost) throw error;
+    if (error instanceof ConnectionLostError) throw error;
     refusing.add(session);
   }
 }

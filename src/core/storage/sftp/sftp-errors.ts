@@ -3,7 +3,7 @@ import { errorMessage, WaybillError } from '../../lib/errors.ts';
 import { isReservedPath } from '../../lib/paths.ts';
 
 /** The connection was lost or timed out. The server may or may not have executed the requests in flight. */
-export class ConnectionLost extends Error {}
+export class ConnectionLostError extends Error {}
 
 /**
  * The status codes of version 3 of the protocol (draft-ietf-secsh-filexfer-02, section 7), and those of later
@@ -30,14 +30,14 @@ const code = {
 } as const;
 
 /** Returns the status code that the server answered with, or null if this is any other error. */
-export function answerOf(error: unknown): number | null {
+export function statusOf(error: unknown): number | null {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return typeof code === 'number' ? code : null;
 }
 
 /** Returns true if a file does not exist, or if there is a file where a directory above it should be. */
 export function isAbsent(error: unknown): boolean {
-  const answer = answerOf(error);
+  const answer = statusOf(error);
   if (answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory) return true;
   // Version 3 has no code for this, and ProFTPD only says it in the message.
   return (
@@ -46,28 +46,28 @@ export function isAbsent(error: unknown): boolean {
 }
 
 /** Returns true if the name may already be taken. In version 3, all the server can say is "failure". */
-export function mayBeTaken(error: unknown): boolean {
-  const answer = answerOf(error);
+export function mayAlreadyExist(error: unknown): boolean {
+  const answer = statusOf(error);
   return answer === code.generalFailure || answer === code.exists;
 }
 
 /** Returns true if ssh2 reports that the SFTP session has ended before the server answered. */
-export function isUnanswered(error: unknown): boolean {
-  return error instanceof Error && answerOf(error) === null && error.message === 'No response from server';
+export function isSessionEnded(error: unknown): boolean {
+  return error instanceof Error && statusOf(error) === null && error.message === 'No response from server';
 }
 
 /** Returns true if the server did not say why it failed. */
-export function isUnexplained(error: unknown): boolean {
-  return answerOf(error) === code.generalFailure;
+export function hasNoReason(error: unknown): boolean {
+  return statusOf(error) === code.generalFailure;
 }
 
 export function isDenied(error: unknown): boolean {
-  return answerOf(error) === code.permissionDenied;
+  return statusOf(error) === code.permissionDenied;
 }
 
 /** Returns true if either the server or this client does not support the request. */
 export function isUnsupported(error: unknown): boolean {
-  const answer = answerOf(error);
+  const answer = statusOf(error);
   return answer === null || answer === code.unsupported;
 }
 
@@ -77,9 +77,9 @@ export function isUnsupported(error: unknown): boolean {
  */
 export function requestFailure(label: string, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
-  if (error instanceof ConnectionLost)
+  if (error instanceof ConnectionLostError)
     return new WaybillError('storage_transient', `${label}: "${key}": ${error.message}`, { cause: error });
-  const { code, why, hint } = meaningOf(answerOf(error), error);
+  const { code, why, hint } = meaningOf(statusOf(error), error);
   const details = hint === undefined ? { cause: error } : { cause: error, hint };
   return new WaybillError(code, `${label}: "${key}": ${why}`, details);
 }
@@ -147,14 +147,14 @@ export function reasonOf(error: unknown): string {
  * and the directories above it. The code is `storage_unavailable` then, since it may just be that a file
  * system is not mounted on the server.
  */
-export function cannotMake(
+export function cannotCreate(
   label: string,
   directory: string,
   parent: string,
   error: unknown,
   { isRoot }: { isRoot: boolean },
 ): WaybillError {
-  const { code: as, why, hint } = meaningOf(answerOf(error), error);
+  const { code: as, why, hint } = meaningOf(statusOf(error), error);
   // Directories with reserved names are only ever created by waybill.
   const orMake = isReservedPath(directory) ? '' : `, or create "${directory}" for that user`;
   const better = isDenied(error) ? `give the login user write access to "${parent}"${orMake}` : hint;
@@ -250,7 +250,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
       'the server sent something other than SFTP, such as the text of a login script',
       'let login scripts print nothing if there is no terminal, or use `Subsystem sftp internal-sftp`',
     );
-  if (error instanceof ConnectionLost)
+  if (error instanceof ConnectionLostError)
     return fail('storage_transient', error.message, 'check that sshd runs');
   return fail(
     'storage_transient',

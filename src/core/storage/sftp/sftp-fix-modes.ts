@@ -2,7 +2,7 @@ import { inParallel } from '../../lib/parallel.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import { ListingLimit } from '../untrusted.ts';
-import { ConnectionLost } from './sftp-errors.ts';
+import { ConnectionLostError } from './sftp-errors.ts';
 import { type ListedEntry, readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './sftp-root.ts';
 
 const maxConcurrentDirectories = 16;
@@ -44,7 +44,7 @@ async function isChanged(root: SftpRoot, key: Key, mode: number): Promise<boolea
     await root.ask((sftp, done) => sftp.ext_openssh_lsetstat(root.at(key), { mode }, done));
     return true;
   } catch (error) {
-    if (error instanceof ConnectionLost) throw error;
+    if (error instanceof ConnectionLostError) throw error;
     return false;
   }
 }

@@ -56,7 +56,7 @@ export function describeSftp({ user, host, port, path }: SftpLocation): string {
  * to another user is not checked, which is what OpenSSH does, too: systemd uses access lists to give services
  * access to credentials that belong to root.
  */
-export async function openToOthers(file: string): Promise<string | null> {
+export async function insecureKeyMode(file: string): Promise<string | null> {
   const { mode, uid } = await stat(file);
   if (uid !== process.getuid?.() || (mode & 0o077) === 0) return null;
   return (mode & 0o777).toString(8).padStart(4, '0');

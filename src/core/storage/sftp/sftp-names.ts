@@ -1,18 +1,18 @@
 import pMap from 'p-map';
 import { WaybillError } from '../../lib/errors.ts';
 import { reservedPrefix } from '../../lib/paths.ts';
-import { joinKey, type Key, listedKey, nameOf, parentOf, stagingBeside } from '../key.ts';
+import { joinKey, type Key, listedKey, nameOf, parentOf, siblingStaging } from '../key.ts';
 import { notFound } from '../storage-errors.ts';
 import { ListingLimit } from '../untrusted.ts';
 import type { SftpDirectories } from './sftp-directories.ts';
-import { ConnectionLost, isAbsent } from './sftp-errors.ts';
+import { ConnectionLostError, isAbsent } from './sftp-errors.ts';
 import { type SftpRoot, undefinedIfMissing } from './sftp-root.ts';
 
 const maxConcurrentRemovals = 8;
 
 /** Returns where a file is moved to while `write` replaces it in several steps. */
-export function replacedName(key: Key): Key {
-  return joinKey(stagingBeside(key), `replaced-${nameOf(key)}`);
+export function replacedFileKey(key: Key): Key {
+  return joinKey(siblingStaging(key), `replaced-${nameOf(key)}`);
 }
 
 /**
@@ -50,7 +50,7 @@ export class SftpNames {
       await this.#rename(from, to);
       return true;
     } catch (error) {
-      if (error instanceof ConnectionLost) throw error;
+      if (error instanceof ConnectionLostError) throw error;
       if ((await this.#root.lstat(to)) !== undefined && (await this.#root.lstat(from)) !== undefined)
         return false;
       throw error;
@@ -87,7 +87,7 @@ export class SftpNames {
     const replace = async (): Promise<void> =>
       this.#directories.withParent(to, async () => this.replace(from, to, listedKey(`${from}.old`)));
     await replace().catch(async (error: unknown) => {
-      if (error instanceof ConnectionLost || !(await this.removeIfEmpty(to))) throw error;
+      if (error instanceof ConnectionLostError || !(await this.removeIfEmpty(to))) throw error;
       await replace();
     });
   }
@@ -100,7 +100,7 @@ export class SftpNames {
     const root = this.#root;
     if (root.replaces) return;
     if (!nameOf(key).startsWith(reservedPrefix) || parentOf(key).includes(reservedPrefix)) return;
-    const replaced = replacedName(key);
+    const replaced = replacedFileKey(key);
     if ((await root.lstat(key)) !== undefined || (await root.lstat(replaced)) === undefined) return;
     if (this.#readOnly)
       throw new WaybillError('storage_transient', `${root.label}: "${key}" is being replaced`);
@@ -139,7 +139,7 @@ export class SftpNames {
       await root.ask((sftp, done) => sftp.unlink(root.at(key), done));
     } catch (error) {
       if (isAbsent(error)) return;
-      if (error instanceof ConnectionLost) throw error;
+      if (error instanceof ConnectionLostError) throw error;
       // If it is a directory, there is no such file, and the directory is not deleted.
       const found = await root.lstat(key);
       if (found !== undefined && !found.isDirectory()) throw error;
@@ -180,7 +180,7 @@ export class SftpNames {
     try {
       await this.#rename(directory, aside);
     } catch (error) {
-      if (error instanceof ConnectionLost) throw error;
+      if (error instanceof ConnectionLostError) throw error;
       if (!isAbsent(error) && (await this.#root.lstat(directory)) !== undefined) throw error;
       // An earlier attempt may have come this far.
       await this.#directories.removeEmpty(parentOf(directory));

@@ -6,7 +6,7 @@ import { ancestorsOf } from '../../lib/paths.ts';
 import { type Key, listedKey, parentOf } from '../key.ts';
 import type { Change } from '../storage.ts';
 import { notADirectory, otherFileSystem } from '../storage-errors.ts';
-import { deniedChange, isDenied, isUnexplained, noSpace } from './sftp-errors.ts';
+import { deniedChange, isDenied, hasNoReason, noSpace } from './sftp-errors.ts';
 import type { SftpRoot } from './sftp-root.ts';
 
 /*
@@ -60,14 +60,14 @@ export async function sftpObstacle(
  * report only "failure" on a file system that is full or mounted read-only, and a denial does not name the
  * directory that disallows the change. Never throws.
  */
-export async function explained(root: SftpRoot, key: Key | '', error: unknown): Promise<unknown> {
+export async function explainFailure(root: SftpRoot, key: Key | '', error: unknown): Promise<unknown> {
   const answer = error instanceof WaybillError ? error.cause : error;
-  if (!isUnexplained(answer) && !isDenied(answer)) return error;
+  if (!hasNoReason(answer) && !isDenied(answer)) return error;
   try {
     const { directory, stats } = await directoryAbove(root, root.at(key));
     const system = await statvfs(root, directory);
     if (system !== null && isReadOnly(system)) return readOnlySystem(root, nameOf(root, directory), error);
-    if (isUnexplained(answer) && system !== null && hasNoRoom(system, 1))
+    if (hasNoReason(answer) && system !== null && hasNoRoom(system, 1))
       return noSpace(root.label, key === '' ? nameOf(root, directory) : key, error);
     // An error about a directory that cannot be created already names its parent.
     if (error instanceof WaybillError || !isDenied(answer)) return error;
@@ -166,7 +166,7 @@ export async function detectFullDisk<T>(
   try {
     return await work();
   } catch (error) {
-    if (isUnexplained(error) && (await isFull(root, key, wanted))) throw noSpace(root.label, key, error);
+    if (hasNoReason(error) && (await isFull(root, key, wanted))) throw noSpace(root.label, key, error);
     throw error;
   }
 }

@@ -7,7 +7,7 @@ import type { FileModes } from '../modes.ts';
 import type { Entry, EntryType, ListOptions, Storage } from '../storage.ts';
 import { distrusted, isName, ListingLimit, maxEmptyPages, sizeFrom } from '../untrusted.ts';
 import type { Send, SftpSession } from './session.ts';
-import { answerOf, isAbsent, requestFailure } from './sftp-errors.ts';
+import { statusOf, isAbsent, requestFailure } from './sftp-errors.ts';
 
 const maxConcurrentDirectories = 8;
 
@@ -208,7 +208,7 @@ export function readDirectory(
     const next = (): void => {
       sftp.readdir(handle, (error, entries) => {
         if (error instanceof Error) {
-          finish(answerOf(error) === endOfFile ? null : error);
+          finish(statusOf(error) === endOfFile ? null : error);
           return;
         }
         try {

@@ -15,7 +15,7 @@ import type {
   Renames,
   ReplaceableLinks,
 } from '../capabilities.ts';
-import { type Key, parentOf, scratchBeside } from '../key.ts';
+import { type Key, parentOf, siblingScratch } from '../key.ts';
 import { privateModes } from '../modes.ts';
 import type {
   Body,
@@ -33,12 +33,12 @@ import { sizeFrom } from '../untrusted.ts';
 import { SftpLinks } from './links.ts';
 import { openSession } from './session.ts';
 import { SessionPool } from './session-pool.ts';
-import { requireDirectory, requireMakeableRoot, SftpDirectories } from './sftp-directories.ts';
+import { requireDirectory, requireCreatableRoot, SftpDirectories } from './sftp-directories.ts';
 import { isAbsent, requestFailure } from './sftp-errors.ts';
 import { fixModes } from './sftp-fix-modes.ts';
 import { describeSftp, type SftpLocation } from './sftp-location.ts';
-import { replacedName, SftpNames } from './sftp-names.ts';
-import { detectFullDisk, explained, linkAbove, sftpObstacle } from './sftp-obstacles.ts';
+import { replacedFileKey, SftpNames } from './sftp-names.ts';
+import { detectFullDisk, explainFailure, linkAbove, sftpObstacle } from './sftp-obstacles.ts';
 import { openRoot, type SftpRoot, timeOf, typeOf } from './sftp-root.ts';
 import { readFile, writeFile } from './transfer.ts';
 
@@ -83,7 +83,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     connect: () => openSession(session),
   });
   try {
-    await (mustExist ? requireDirectory(root) : requireMakeableRoot(root));
+    await (mustExist ? requireDirectory(root) : requireCreatableRoot(root));
   } catch (error) {
     await root.close();
     throw requestFailure(label, '.', error);
@@ -167,10 +167,10 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
 
   /** Writes a file to staging and then moves it. An interrupted write is cleaned up with staging. */
   async #writeWhole(key: Key, body: Body, write: WriteOptions): Promise<Written> {
-    const scratch = scratchBeside(key);
+    const scratch = siblingScratch(key);
     try {
       const stored = await this.#store(scratch, body, write);
-      if (write.mode !== 'create') await this.#names.replace(scratch, key, replacedName(key));
+      if (write.mode !== 'create') await this.#names.replace(scratch, key, replacedFileKey(key));
       else if (!(await this.#names.claim(scratch, key))) throw alreadyExists(this, key);
       return stored;
     } finally {
@@ -312,7 +312,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     this.#requireWritable(key);
     return this.#asking(key, async () =>
       work().catch(async (error: unknown) => {
-        throw await explained(this.#root, key, error);
+        throw await explainFailure(this.#root, key, error);
       }),
     );
   }

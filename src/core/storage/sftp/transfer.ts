@@ -1,13 +1,13 @@
 import type { Stats } from 'ssh2';
 import { type Digest, finishDigest, startDigest } from '../../lib/digest.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { checkBody, collect } from '../body.ts';
+import { checkBody, readBody } from '../body.ts';
 import type { Key } from '../key.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 import type { SftpSession } from './session.ts';
-import { type Lane, type SessionPool, SpreadFile, windowBytes } from './session-pool.ts';
+import { type OpenHandle, type SessionPool, SpreadFile, windowBytes } from './session-pool.ts';
 import { applyMode } from './sftp-directories.ts';
-import { ConnectionLost } from './sftp-errors.ts';
+import { ConnectionLostError } from './sftp-errors.ts';
 
 /** The number of bytes per request. If the server accepts less than that, ssh2 splits the request. */
 const chunkBytes = 128 << 10;
@@ -86,7 +86,7 @@ export async function writeFile(
   if (body.size > chunkBytes) return writeLarge(connections, file, body, options);
   const { key, path } = file;
   const { first: session, fileMode } = connections;
-  const { bytes, ...read } = await collect(key, body, options);
+  const { bytes, ...read } = await readBody(key, body, options);
   const handle = await createFile(session, path, fileMode);
   // Do not wait for responses in between, because servers handle the requests for a file in order.
   const outcomes = await Promise.allSettled([
@@ -114,7 +114,7 @@ async function writeLarge(
   const lanes = new SpreadFile(
     { session: first, handle },
     // Without a sync, the server may not do any work until the file is closed, and ignore the other handles.
-    withSync.has(first) ? sessions.inAdditionTo(first, body.size) : [],
+    withSync.has(first) ? sessions.additionalSessions(first, body.size) : [],
     // Open without creating: a different machine at the same address would create a second file.
     (session) => session.ask((sftp, done) => sftp.open(path, 'r+', done)),
     chunksAhead,
@@ -181,7 +181,7 @@ function createFile(session: SftpSession, file: string, mode: number): Promise<B
   return session.ask((sftp, done) => sftp.open(file, 'w', { mode }, done));
 }
 
-function writeChunk({ session, handle }: Lane, at: number, bytes: Uint8Array): Promise<void> {
+function writeChunk({ session, handle }: OpenHandle, at: number, bytes: Uint8Array): Promise<void> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return session.ask((sftp, done) => sftp.write(handle, buffer, 0, buffer.length, at, done));
 }
@@ -212,7 +212,7 @@ export function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
  * Syncs and closes the file on each of its connections. A handle must only be closed once, because the server
  * may use the same one for another file afterwards.
  */
-async function finishAll(lanes: readonly Lane[]): Promise<void> {
+async function finishAll(lanes: readonly OpenHandle[]): Promise<void> {
   const outcomes = await Promise.allSettled(
     lanes.map(({ session, handle }) => syncFile(session, handle).finally(() => closeFile(session, handle))),
   );
@@ -223,7 +223,7 @@ async function finishAll(lanes: readonly Lane[]): Promise<void> {
  * Closes the file on each connection after a failure. Any handle that cannot be closed goes away with its
  * connection.
  */
-async function closeAll(lanes: readonly Lane[]): Promise<void> {
+async function closeAll(lanes: readonly OpenHandle[]): Promise<void> {
   await Promise.all(lanes.map(({ session, handle }) => closeFile(session, handle).catch(() => undefined)));
 }
 
@@ -245,5 +245,5 @@ export async function syncFile(session: SftpSession, handle: Buffer): Promise<vo
 /** Throws `ConnectionLost` if the server has not received all bytes. */
 export function requireSize(stored: number, sent: number): void {
   if (stored === sent) return;
-  throw new ConnectionLost(`the server has ${stored} bytes of it, but ${sent} were sent`);
+  throw new ConnectionLostError(`the server has ${stored} bytes of it, but ${sent} were sent`);
 }

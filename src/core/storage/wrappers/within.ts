@@ -8,7 +8,7 @@ import { delegate } from './delegate.ts';
  * destination, so it cannot touch anything outside of its bundle path. Closing the view does not close the
  * storage. Throws the errors of the storage.
  */
-export function within(whole: Storage, directory: Key | ''): Storage {
+export function subdirectory(whole: Storage, directory: Key | ''): Storage {
   const close = async (): Promise<void> => undefined;
   if (directory === '') return delegate(whole, { close });
   const outer = (key: Key): Key => joinKey(directory, key);

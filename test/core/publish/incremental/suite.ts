@@ -10,7 +10,7 @@ import type { ActionResult } from '../../../../src/core/publish/results/result.t
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import {
   bundleOf,
   bundlePath,
@@ -79,7 +79,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
     const { storage } = await open(t);
     const files = manyFiles(600);
     await publish(storage, { files });
-    const inside = within(storage, listedKey(bundlePath));
+    const inside = subdirectory(storage, listedKey(bundlePath));
     await inside.remove(listedKey('d1/f1.txt'));
     await put(inside, 'd2/f2.txt', 'cut');
     t.match(await publish(storage, { files }), { action: 'skip_same' }, 'one read, no checks of files');

@@ -14,7 +14,7 @@ import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import {
   bundleFor,
   filesOf,
@@ -297,7 +297,7 @@ for (const flavour of flavours) {
 
 t.test('reports a move at the destination root', async (t) => {
   const whole = await published('files', 0);
-  const root = within(whole, site);
+  const root = subdirectory(whole, site);
   const done = await inPlace(root, 1, { at: '.' });
   t.equal(done.error, null);
   t.match(

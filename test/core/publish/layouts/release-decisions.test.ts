@@ -17,7 +17,7 @@ import { rollBack } from '../../../../src/core/releases/switch.ts';
 import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { joinKey, type Key, listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import {
   bundleFor,
   filesOf,
@@ -531,7 +531,7 @@ t.test('names files in place that cannot be adopted', async (t) => {
     const before = await snapshot(root);
     for (const [storage, at, where] of [
       [root, bundlePath, `"${bundlePath}"`],
-      [within(root, listedKey(bundlePath)), '.', 'the destination root'],
+      [subdirectory(root, listedKey(bundlePath)), '.', 'the destination root'],
     ] as const) {
       const { error } = await publish(storage, 0, { at });
       t.same(

@@ -5,7 +5,7 @@ import type { Layout } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { surveyReleases } from '../../../../src/core/releases/stored-releases.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import { contextWith, owner, put, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 import { newer, oldest, Stand } from '../stand.ts';
@@ -58,7 +58,7 @@ for (const flavour of ['files', 'objects'] as const) {
       await stand.add('site', { 'index.html': created }, created);
       t.match(await stand.run({ releases: { ...rule, keep: 1 } }), { status: 'ok' });
     }
-    const { stored } = await surveyReleases(within(stand.web, listedKey('site')));
+    const { stored } = await surveyReleases(subdirectory(stand.web, listedKey('site')));
     t.equal(stored.length, 2, 'the current one and the last good one');
   });
 
@@ -72,7 +72,7 @@ for (const flavour of ['files', 'objects'] as const) {
     ];
     const releases = { ...rule, channels };
     t.match(await stand.run({ releases, request: { channel: 'beta' } }), { status: 'ok' });
-    const site = within(stand.web, listedKey('site'));
+    const site = subdirectory(stand.web, listedKey('site'));
     const { current, ledger } = await readReleases(site);
     const [only, ...others] = ledger.channels;
     t.same([current, only?.name, others], [null, 'beta', []]);

@@ -7,7 +7,7 @@ import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { releaseIds } from '../../../../src/core/releases/stored-releases.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import { bundleFor, releaseIdFor } from '../../../faults/release-world.ts';
 import { contextWith, destinationOf, owner, snapshot, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
@@ -63,7 +63,7 @@ async function tidy(
 async function pathsWithPreview(root: Storage): Promise<string[]> {
   const found: string[] = [];
   for (const at of ['one', 'deep/two'])
-    if ((await readReleases(within(root, listedKey(at)))).channels.has('preview')) found.push(at);
+    if ((await readReleases(subdirectory(root, listedKey(at)))).channels.has('preview')) found.push(at);
   return found;
 }
 
@@ -88,7 +88,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(await tidy(root, { later: hour }), both.slice(0, 1));
     t.same(await pathsWithPreview(root), []);
     for (const at of ['one', 'deep/two'])
-      t.same(await releaseIds(within(root, listedKey(at))), [first], 'the current release stays');
+      t.same(await releaseIds(subdirectory(root, listedKey(at))), [first], 'the current release stays');
     t.same(
       [...(await snapshot(root)).keys()].filter((key) => /lock|tmp|preview$/.test(key)),
       [],
@@ -119,7 +119,7 @@ for (const flavour of ['files', 'objects'] as const) {
 
   t.test(`${flavour}: does not report due releases that do not exist`, async (t) => {
     const root = await world(flavour);
-    await within(root, listedKey('three')).removeTree(releaseKey(await releaseIdFor(0)));
+    await subdirectory(root, listedKey('three')).removeTree(releaseKey(await releaseIdFor(0)));
     t.same(await tidy(root, {}), []);
   });
 

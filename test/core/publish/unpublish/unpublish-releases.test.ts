@@ -14,7 +14,7 @@ import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
 import { joinKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import {
   bundleFor,
   filesOf,
@@ -245,7 +245,7 @@ t.test('sweeps the lock of a dead holder in a removed release', async (t) => {
   const root = await published('files', 0);
   const dead = newHolder();
   die(dead);
-  const emptied = within(siteOf(root), releaseKey(await releaseIdFor(1)));
+  const emptied = subdirectory(siteOf(root), releaseKey(await releaseIdFor(1)));
   await put(emptied, '.publisher.lock', lockText(dead, 0));
   await down(root);
   t.same(await left(root), []);

@@ -6,7 +6,7 @@ import t from 'tap';
 import { bytesBody, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import { rejectsWith, storageContract } from '../../../contract/storage.ts';
 
 t.test('local', (t) =>
@@ -19,7 +19,7 @@ t.test('local', (t) =>
 t.test('local, through a view of a subdirectory', (t) =>
   storageContract(t, async (t) => {
     const root = t.testdir();
-    return { open: async () => within(await localStorage(root), key('deep/inside')) };
+    return { open: async () => subdirectory(await localStorage(root), key('deep/inside')) };
   }),
 );
 

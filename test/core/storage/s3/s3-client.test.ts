@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import net from 'node:net';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
-import { maxAnswerBytes } from '../../../../src/core/storage/s3/answer-limit.ts';
+import { maxResponseBytes } from '../../../../src/core/storage/s3/answer-limit.ts';
 import { BucketClient } from '../../../../src/core/storage/s3/s3-client.ts';
 
 /** Every wait on an S3 server ends, and its connection is closed. See docs/design/waits.md. */
@@ -105,7 +105,7 @@ for (const status of ['200 OK', '500 Broken'])
     const wire = await wireTo(
       t,
       (socket) => {
-        let left = (3 * maxAnswerBytes) / 0x10000;
+        let left = (3 * maxResponseBytes) / 0x10000;
         const send = (): void => {
           while (left > 0 && !socket.destroyed) {
             left -= 1;
@@ -124,7 +124,7 @@ for (const status of ['200 OK', '500 Broken'])
     for (const name of names)
       await t.rejects(calls[name](wire), {
         code: 'storage_permanent',
-        message: new RegExp(`longer than ${maxAnswerBytes} bytes`),
+        message: new RegExp(`longer than ${maxResponseBytes} bytes`),
         hint: /check endpoint/,
       });
     while (clientDescriptors() > before) await systemClock.sleep(5);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { answerName, failureOf, isUnsupported, s3Error } from '../../../../src/core/storage/s3/s3-errors.ts';
+import { errorNameOf, failureOf, isUnsupported, s3Error } from '../../../../src/core/storage/s3/s3-errors.ts';
 
 const place = { label: 's3://maps/live/', bucket: 'maps' };
 const now = new Date('2026-11-20T02:00:00Z');
@@ -66,7 +66,7 @@ t.test('a message of the server is shortened to one line, and the cause has no s
   const error = mapped('Odd', 400, `a\n\tb${'x'.repeat(500)}`);
   t.match(error.message, /^s3:\/\/maps\/live\/: "x": a bx+ \(Odd, status 400\)$/);
   t.ok(error.message.length < 260);
-  t.equal(answerName(error), 'Odd');
+  t.equal(errorNameOf(error), 'Odd');
   const advice = 'unexpected content.\n  Deserialization error: to see the raw response, inspect the field.';
   t.equal(mapped('Odd', 200, advice).message, 's3://maps/live/: "x": unexpected content. (Odd, status 200)');
   t.same(Object.keys(error.cause as object).sort(), ['name', 'status']);

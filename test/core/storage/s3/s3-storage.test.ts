@@ -6,7 +6,7 @@ import { silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { s3Storage } from '../../../../src/core/storage/s3/s3-storage.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import { storageContract } from '../../../contract/storage.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
 
@@ -30,7 +30,7 @@ t.test('S3, a whole bucket, through a view of a subdirectory', (t) =>
     t,
     async () => {
       const location = locationOf(server.endpoint, await server.newBucket());
-      return { open: async () => within(await s3Storage(location, options), key('deep/inside')) };
+      return { open: async () => subdirectory(await s3Storage(location, options), key('deep/inside')) };
     },
     { variantOf: 'S3' },
   ),

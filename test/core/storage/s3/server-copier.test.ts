@@ -9,7 +9,7 @@ import type { ObjectPlace } from '../../../../src/core/storage/capabilities.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { s3Storage } from '../../../../src/core/storage/s3/s3-storage.ts';
 import type { Body, Storage } from '../../../../src/core/storage/storage.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
 
 /** Bodies that the server already has in another bucket. */
@@ -33,7 +33,7 @@ async function twoBuckets(): Promise<Pair> {
   const source = await s3Storage(locationOf(server.endpoint, sourceBucket, 'a/'), options);
   const target = await s3Storage(locationOf(server.endpoint, targetBucket, 'b/'), options);
   t.teardown(async () => Promise.all([source.close(), target.close()]));
-  return { source: within(source, key('site')), target, sourceBucket, targetBucket };
+  return { source: subdirectory(source, key('site')), target, sourceBucket, targetBucket };
 }
 
 /** The body of the object, and the number of times that this process read it. */

@@ -195,7 +195,7 @@ t.test('closing ends connections that are being opened', async (t) => {
     maxConnections: 3,
     connect: never,
   });
-  const opening = further.inAdditionTo({ roundTripMs: 40, hostKey: Buffer.alloc(0) }, large.length);
+  const opening = further.additionalSessions({ roundTripMs: 40, hostKey: Buffer.alloc(0) }, large.length);
   t.equal(opening.length, 2);
   await further.close();
   for (const session of opening) await t.rejects(session, { name: 'AbortError' });

@@ -4,7 +4,11 @@ import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { type LinkRequests, SftpLinks, takesPathsSwapped } from '../../../../src/core/storage/sftp/links.ts';
+import {
+  type LinkRequests,
+  SftpLinks,
+  expectsSwappedPaths,
+} from '../../../../src/core/storage/sftp/links.ts';
 import type { SftpDirectories } from '../../../../src/core/storage/sftp/sftp-directories.ts';
 import type { SftpNames } from '../../../../src/core/storage/sftp/sftp-names.ts';
 import type { SftpRoot } from '../../../../src/core/storage/sftp/sftp-root.ts';
@@ -24,11 +28,11 @@ function requests(make: (target: string, link: string) => void): LinkRequests {
 t.test('detects which of the two paths a server uses for the link', async (t) => {
   const place = t.testdir();
   const names = [path.join(place, 'one'), path.join(place, 'other')] as const;
-  t.equal(await takesPathsSwapped(requests(symlinkSync), names), false);
+  t.equal(await expectsSwappedPaths(requests(symlinkSync), names), false);
   const swapped = requests((target, link) => symlinkSync(link, target));
-  t.equal(await takesPathsSwapped(swapped, names), true);
+  t.equal(await expectsSwappedPaths(swapped, names), true);
   await t.rejects(
-    takesPathsSwapped(
+    expectsSwappedPaths(
       requests(() => undefined),
       names,
     ),
@@ -40,7 +44,7 @@ t.test('detects which of the two paths a server uses for the link', async (t) =>
   const refusing = requests(() => {
     throw new Error('no such request');
   });
-  await t.rejects(takesPathsSwapped(refusing, names), { message: 'no such request' });
+  await t.rejects(expectsSwappedPaths(refusing, names), { message: 'no such request' });
   t.same(readdirSync(place), [], 'no files are left');
 });
 

@@ -15,7 +15,7 @@ import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import { storageContract } from '../../../contract/storage.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, type SftpServer, startSshd } from '../../../services/sshd.ts';
@@ -59,7 +59,7 @@ t.test('OpenSSH, one request at a time, through a view of a subdirectory', (t) =
     async () => {
       const location = { ...sftpLocationOf(servers.OpenSSH, newPlace(servers.OpenSSH)), maxRequests: 1 };
       const open = async (): Promise<Storage> =>
-        within(await sftpStorage(location, options), key('deep/inside'));
+        subdirectory(await sftpStorage(location, options), key('deep/inside'));
       return { open, page };
     },
     { variantOf: 'OpenSSH' },

@@ -5,14 +5,14 @@ import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import type { UnreadableName } from '../../../../src/core/storage/storage.ts';
 import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
-import { within } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
 t.test('a view maps keys in both directions and sees nothing outside its directory', async (t) => {
   const whole = memoryStorage({ flavour: 'files' });
   await whole.write(key('a/x'), bytesBody('inside'), { mode: 'replace' });
   await whole.write(key('ab'), bytesBody('outside'), { mode: 'replace' });
-  const view = within(whole, key('a'));
+  const view = subdirectory(whole, key('a'));
   const entries = [];
   for await (const entry of view.list('', { recursive: true })) entries.push(entry);
   t.match(entries, [{ key: 'x', type: 'file', size: 6 }]);
@@ -25,16 +25,16 @@ t.test('a view maps keys in both directions and sees nothing outside its directo
 
 t.test("returns the local files of a view's directory", async (t) => {
   const local = await localStorage(t.testdir({ a: { b: { c: 'four' } } }));
-  const files = within(local, key('a/b')).localFiles;
+  const files = subdirectory(local, key('a/b')).localFiles;
   t.equal(files?.sizeOf(key('c')), 4);
-  t.equal(within(memoryStorage({ flavour: 'files' }), key('a/b')).localFiles, undefined);
+  t.equal(subdirectory(memoryStorage({ flavour: 'files' }), key('a/b')).localFiles, undefined);
 });
 
 t.test('reports unmappable names with their directory in the view', async (t) => {
   const place = t.testdir({ a: { sub: { x: 'x' } } });
   for (const directory of ['a', 'a/sub'])
     writeFileSync(Buffer.concat([Buffer.from(`${place}/${directory}/`), Buffer.from([0xe9])]), '');
-  const view = within(await localStorage(place), key('a'));
+  const view = subdirectory(await localStorage(place), key('a'));
   const unreadable: UnreadableName[] = [];
   const keys: string[] = [];
   const onUnreadable = (name: UnreadableName): void => void unreadable.push(name);
@@ -52,7 +52,7 @@ t.test('closing a view leaves the storage open', async (t) => {
   const whole = delegate(memoryStorage({ flavour: 'files' as const }), {
     close: async () => void (closed += 1),
   });
-  await within(whole, key('a')).close();
-  await within(whole, '').close();
+  await subdirectory(whole, key('a')).close();
+  await subdirectory(whole, '').close();
   t.equal(closed, 0);
 });
