@@ -6,7 +6,7 @@ import {
   idempotencyKeyOf,
   type PackedBundle,
   type PackedFile,
-  packedFile,
+  openPackedFile,
 } from '../core/bundle/pack/packed-bundle.ts';
 import { type Digest, digestOf } from '../core/lib/digest.ts';
 import { type Finding, WaybillError } from '../core/lib/errors.ts';
@@ -48,7 +48,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
   const found = await stat(place).catch(() => null);
   if (found?.isDirectory() === false) {
     if (settings.sign !== undefined) throw cannotSignArchive(place);
-    const file = await packedFile(place);
+    const file = await openPackedFile(place);
     return {
       open: () => file.open(onSent),
       size: file.size,
@@ -76,7 +76,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
       files: bundle.files,
       bytes: bundle.bytes,
       only: (digests) => {
-        const part = bundle.only(digests as ReadonlySet<Digest>);
+        const part = bundle.partial(digests as ReadonlySet<Digest>);
         return {
           open: () => part.open(onSent),
           contentType: 'application/gzip',

@@ -31,7 +31,7 @@ export interface CachedFile {
  * `missing`. The receiver looks stored files up by the digest in the manifest, so a file without one is
  * always sent.
  */
-export function mustBeSent(declaredDigest: Digest | null, missing: ReadonlySet<Digest>): boolean {
+export function needsUpload(declaredDigest: Digest | null, missing: ReadonlySet<Digest>): boolean {
   return declaredDigest === null || missing.has(declaredDigest);
 }
 
@@ -69,7 +69,7 @@ export async function completeBundle(
     await extraction.take(name);
     const size = await content.place(digest, path.join(directory, name), signal);
     if (size === null) {
-      lacking.push(notKept(name, index));
+      lacking.push(missingFileFinding(name, index));
       continue;
     }
     extraction.files.set(name, { size, digest });
@@ -79,7 +79,7 @@ export async function completeBundle(
   return lacking;
 }
 
-function notKept(file: RelativePath, index: number): Finding {
+function missingFileFinding(file: RelativePath, index: number): Finding {
   return finding('error', 'file_missing', 'is neither in the archive nor kept here', {
     file,
     pointer: `/files/${index}`,
@@ -89,7 +89,7 @@ function notKept(file: RelativePath, index: number): Finding {
 /**
  * Returns the error for an archive that leaves out files that are not stored, with a finding for each one.
  */
-export function filesMissing(lacking: readonly Finding[]): WaybillError {
+export function filesMissingError(lacking: readonly Finding[]): WaybillError {
   return new WaybillError(
     'files_missing',
     `${lacking.length} ${lacking.length === 1 ? 'file' : 'files'} that the archive leaves out ${lacking.length === 1 ? 'is' : 'are'} not kept here, or no longer`,

@@ -3,14 +3,20 @@ import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { compareCodeUnits, isReservedSegment, parseRelativePath } from '../lib/paths.ts';
-import { noPath, notUtf8, renameIt } from '../lib/text.ts';
+import { invalidSegmentReason, notUtf8Reason, renameHint } from '../lib/text.ts';
 import type { SignaturePolicy } from '../signing/trusted-keys.ts';
 import { bytesBody, readAll, storedBody } from '../storage/body.ts';
 import type { SourceIdentity } from '../storage/identity.ts';
 import { joinKey, type Key, keyOf, nameOf } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { ListingLimit } from '../storage/untrusted.ts';
-import { linkAbove, listBundle, problemOf, unlistedWarning, unreadableFindings } from './listed-files.ts';
+import {
+  linkInPath,
+  listBundle,
+  listedFileProblem,
+  unlistedWarning,
+  unreadableFindings,
+} from './listed-files.ts';
 import {
   type Manifest,
   manifestName,
@@ -45,7 +51,7 @@ export interface BundleCandidate {
    * The bytes of a manifest that does not exist as a file, because it was generated from a listing. Its files
    * are known to exist.
    */
-  made?: Buffer;
+  generated?: Buffer;
 }
 
 export interface Discovery {
@@ -122,14 +128,14 @@ export async function loadBundle(
   bodyOf: (file: ListedFile) => Body = (file) => storedBody(storage, file),
 ): Promise<SourceBundle> {
   const { directory, manifest } = candidate;
-  if (candidate.made !== undefined)
-    return requireTrusted(madeBundle(candidate, candidate.made, source, bodyOf), source.signatures);
+  if (candidate.generated !== undefined)
+    return requireTrusted(generatedBundle(candidate, candidate.generated, source, bodyOf), source.signatures);
   const listing = await listBundle(storage, directory, manifest.files);
   const findings: Finding[] = [];
   const files: BundleFile[] = [];
   manifest.files.forEach(({ path, kind, contentType, size, digest }, index) => {
     const entry = listing.present.get(path);
-    const wrong = problemOf(entry, size, () => linkAbove(path, listing.links));
+    const wrong = listedFileProblem(entry, size, () => linkInPath(path, listing.links));
     if (wrong !== null)
       findings.push(finding('error', wrong.code, wrong.message, { file: path, pointer: `/files/${index}` }));
     else if (entry !== undefined)
@@ -158,7 +164,7 @@ async function readSignature(storage: Storage, entry: Entry | null): Promise<Sig
   return { digest: digestOf(bytes), body: bytesBody(bytes) };
 }
 
-function madeBundle(
+function generatedBundle(
   candidate: BundleCandidate,
   made: Buffer,
   source: BundleSource,
@@ -204,9 +210,13 @@ function reportUnreadable(found: Discovery, unreadable: readonly UnreadableName[
   for (const { reason, directory, decoded, escaped, type } of unreadable) {
     const file = joinKey(directory, escaped);
     if (reason === 'no_path')
-      found.warnings.push(finding('warning', 'key_skipped', `${noPath}, so it was skipped`, { file }));
+      found.warnings.push(
+        finding('warning', 'key_skipped', `${invalidSegmentReason}, so it was skipped`, { file }),
+      );
     if (reason === 'no_path' || type !== 'directory' || decoded.startsWith('.')) continue;
-    addCandidate(found, file, [finding('error', 'unsafe_bundle_path', `${notUtf8}; ${renameIt}`, { file })]);
+    addCandidate(found, file, [
+      finding('error', 'unsafe_bundle_path', `${notUtf8Reason}; ${renameHint}`, { file }),
+    ]);
   }
 }
 

@@ -1,6 +1,6 @@
 import { type Finding, finding } from '../lib/errors.ts';
 import { ancestorsOf, compareCodeUnits, isReservedPath } from '../lib/paths.ts';
-import { noPath, notUtf8, renameIt } from '../lib/text.ts';
+import { invalidSegmentReason, notUtf8Reason, renameHint } from '../lib/text.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { type ManifestFile, manifestName, signatureName } from './manifest.ts';
@@ -84,9 +84,13 @@ export function unreadableFindings({ unreadable }: BundleListing, findings: read
     ...report(
       unreadable.not_utf8,
       isAnyMissing ? 'error' : 'warning',
-      (more) => `${notUtf8}${more}, so that no manifest can list it; ${renameIt}`,
+      (more) => `${notUtf8Reason}${more}, so that no manifest can list it; ${renameHint}`,
     ),
-    ...report(unreadable.no_path, 'warning', (more) => `${noPath}${more}, so no manifest can list it`),
+    ...report(
+      unreadable.no_path,
+      'warning',
+      (more) => `${invalidSegmentReason}${more}, so no manifest can list it`,
+    ),
   ];
 }
 
@@ -94,7 +98,7 @@ export const fileMissing =
   'is listed in the manifest but does not exist; add the file, or remove it from the manifest';
 
 /** Returns the reason why a listed file cannot be published, or null if there is none. */
-export function problemOf(
+export function listedFileProblem(
   entry: Entry | undefined,
   size: number | null,
   linkAboveIt: () => string | undefined,
@@ -121,7 +125,7 @@ export function problemOf(
 }
 
 /** Returns the symbolic link that a path goes through, or undefined if there is none. */
-export function linkAbove(path: string, links: ReadonlySet<string>): string | undefined {
+export function linkInPath(path: string, links: ReadonlySet<string>): string | undefined {
   if (links.size === 0) return undefined;
   for (const ancestor of ancestorsOf(path)) if (links.has(ancestor)) return ancestor;
   return undefined;

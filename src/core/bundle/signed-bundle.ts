@@ -40,7 +40,12 @@ export function checkSignature(
   }
   const parsed = parseSignature(signature);
   if (!parsed.ok)
-    throw untrusted('signature_invalid', name, `is not a signature of minisign: ${parsed.reason}`, signAgain);
+    throw untrusted(
+      'signature_invalid',
+      name,
+      `is not a signature of minisign: ${parsed.reason}`,
+      signAgainHint,
+    );
   const { keyId } = parsed.value;
   const key = trustedKeys(policy).get(keyId);
   if (key === undefined) {
@@ -49,12 +54,12 @@ export function checkSignature(
   }
   const fault = signatureFault(bytes, parsed.value, key);
   if (fault !== null)
-    throw untrusted('signature_invalid', name, `does not fit, by key ${keyId}: ${fault}`, signAgain);
+    throw untrusted('signature_invalid', name, `does not fit, by key ${keyId}: ${fault}`, signAgainHint);
   requireDigests(manifest, name);
   return keyId;
 }
 
-const signAgain = 'sign the manifest again; if the change was not intended, find its cause';
+const signAgainHint = 'sign the manifest again; if the change was not intended, find its cause';
 
 /**
  * Checks the signature of a bundle that is about to be published. Returns the bundle, along with its signer.

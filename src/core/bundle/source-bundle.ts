@@ -95,10 +95,10 @@ export function revisionOf(metadata: JsonValue | undefined): Revision | null {
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return null;
   const { message, commit, branch, author } = metadata;
   const revision = {
-    message: cleaned(message, maxMessageChars),
-    commit: cleaned(commit, maxNameChars),
-    branch: cleaned(branch, maxNameChars),
-    author: cleaned(author, maxNameChars),
+    message: cleanText(message, maxMessageChars),
+    commit: cleanText(commit, maxNameChars),
+    branch: cleanText(branch, maxNameChars),
+    author: cleanText(author, maxNameChars),
   };
   return Object.values(revision).every((value) => value === null) ? null : revision;
 }
@@ -106,7 +106,7 @@ export function revisionOf(metadata: JsonValue | undefined): Revision | null {
 /** Control characters, and characters that reverse the direction of text. */
 const notText = /[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]+/gu;
 
-function cleaned(value: JsonValue | undefined, maxChars: number): string | null {
+function cleanText(value: JsonValue | undefined, maxChars: number): string | null {
   if (typeof value !== 'string') return null;
   // Cut very long text first, leaving far more than the limit, so that it does not take time to clean up.
   const text = value

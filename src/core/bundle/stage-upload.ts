@@ -18,7 +18,7 @@ import {
   type CachedFile,
   checkPartialManifest,
   completeBundle,
-  filesMissing,
+  filesMissingError,
 } from './complete-bundle.ts';
 import { type ArchiveLimits, extractArchive, type Extraction } from './extract-archive.ts';
 import { unlistedWarning } from './listed-files.ts';
@@ -34,13 +34,13 @@ import {
 import { checkSignature } from './signed-bundle.ts';
 import { type BundleFile, hasErrors, invalidBundle, revisionOf, type SourceBundle } from './source-bundle.ts';
 import {
-  checkDescribed,
-  describe,
+  checkAgainstDescription,
+  serializeDescription,
   descriptionName,
   type FileFacts,
-  gone,
-  readFacts,
-  readStaged,
+  stagedFilesLost,
+  readDescription,
+  readStagedFile,
 } from './staged-description.ts';
 import {
   checkSceneMapFile,
@@ -128,12 +128,12 @@ export async function openStagedBundle(
   bundlePath: string,
   description?: Digest,
 ): Promise<SourceBundle> {
-  const facts = readFacts(directory, description);
-  const bytes = readStaged(path.join(directory, filesName, manifestName));
+  const facts = readDescription(directory, description);
+  const bytes = readStagedFile(path.join(directory, filesName, manifestName));
   const { manifest, findings } = parseManifest(bytes, manifestName);
   if (manifest === null) throw invalidBundle('the staged bundle', findings);
   const signature = readSignature(path.join(directory, filesName));
-  if (description !== undefined) checkDescribed(facts, { manifest: bytes, signature });
+  if (description !== undefined) checkAgainstDescription(facts, { manifest: bytes, signature });
   const storage = await localStorage(path.join(directory, filesName), { readOnly: true });
   return {
     identity: { backend: 'http_upload', id: pipelineId, path: bundlePath },
@@ -198,18 +198,25 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   const { maxUploadSize } = limits;
   const completing = { directory: files, maxUploadSize, signal };
   const lacking =
-    partial === null ? [] : await completeBundle(extraction, manifest, content ?? nothingKept, completing);
-  for (const each of compare(manifest, extraction, lacking)) findings.push(each);
+    partial === null
+      ? []
+      : await completeBundle(extraction, manifest, content ?? noBundleContent, completing);
+  for (const each of compareWithManifest(manifest, extraction, lacking)) findings.push(each);
   const measured = manifest.files.flatMap(({ path: name }) => extraction.files.get(name) ?? []);
   if (!hasErrors(findings) && lacking.length === 0)
     findings.push(...(await sceneMapFindings(files, manifest, measured, sceneMaps)));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
   // Even if files are missing, store the ones that arrived, so the client does not have to send them again.
-  await content?.keep(keepable(manifest, extraction, received, files));
-  if (lacking.length > 0) throw filesMissing(lacking);
+  await content?.keep(uploadedFiles(manifest, extraction, received, files));
+  if (lacking.length > 0) throw filesMissingError(lacking);
   await yieldToEventLoop();
   const signature = readSignature(files);
-  const description = describe({ files: measured, warnings: findings, manifest: bytes, signature });
+  const description = serializeDescription({
+    files: measured,
+    warnings: findings,
+    manifest: bytes,
+    signature,
+  });
   await disk.writeFile(path.join(directory, descriptionName), description);
   signal.throwIfAborted();
   return {
@@ -238,10 +245,10 @@ async function sceneMapFindings(
 }
 
 /** Stores no files. */
-const nothingKept: BundleContent = { place: async () => null, keep: async () => undefined };
+const noBundleContent: BundleContent = { place: async () => null, keep: async () => undefined };
 
 /** Yields the listed files that were in the archive, with their location in `directory`. */
-function* keepable(
+function* uploadedFiles(
   manifest: Manifest,
   { files }: Extraction,
   received: ReadonlySet<RelativePath>,
@@ -255,7 +262,11 @@ function* keepable(
  * Checks that every listed file is there with the right size and digest. Skips files that are reported as
  * missing already; `lacking` has their pointers.
  */
-function compare(manifest: Manifest, { files }: Extraction, lacking: readonly Finding[]): Finding[] {
+function compareWithManifest(
+  manifest: Manifest,
+  { files }: Extraction,
+  lacking: readonly Finding[],
+): Finding[] {
   const findings: Finding[] = [];
   const reported = new Set(lacking.map(({ pointer }) => pointer));
   manifest.files.forEach(({ path, size, digest }, index) => {
@@ -286,7 +297,7 @@ function compare(manifest: Manifest, { files }: Extraction, lacking: readonly Fi
 
 /** Returns the files in the manifest with their sizes and digests, which `measured` has in the same order. */
 function bundleFiles(storage: Storage, { files }: Manifest, measured: readonly FileFacts[]): BundleFile[] {
-  if (measured.length !== files.length) throw gone();
+  if (measured.length !== files.length) throw stagedFilesLost();
   return files.map(({ path, kind, contentType }, index) => {
     const { size, digest } = measured[index] as FileFacts;
     return { path, kind, contentType, size, digest, body: storedBody(storage, { key: keyOf(path), size }) };
@@ -296,7 +307,7 @@ function bundleFiles(storage: Storage, { files }: Manifest, measured: readonly F
 /** Returns the signature of a staged bundle, or null if there is none. */
 function readSignature(files: string): Buffer | null {
   const file = path.join(files, signatureName);
-  return existsSync(file) ? readStaged(file) : null;
+  return existsSync(file) ? readStagedFile(file) : null;
 }
 
 function stopReason({ reason }: AbortSignal): WaybillError {

@@ -22,7 +22,7 @@ interface DescribedFiles {
 /**
  * The description of a staged bundle. Older versions did not write the digests of the manifest and signature.
  */
-export interface Facts {
+export interface StagedDescription {
   files: readonly FileFacts[];
   warnings: Finding[];
   manifest?: Digest;
@@ -30,22 +30,25 @@ export interface Facts {
 }
 
 /** Returns the contents of the description file. */
-export function describe({
+export function serializeDescription({
   files,
   warnings,
   ...bytes
-}: Pick<Facts, 'files' | 'warnings'> & DescribedFiles): Buffer {
-  const facts: Facts = { files, warnings, ...digestsOf(bytes) };
+}: Pick<StagedDescription, 'files' | 'warnings'> & DescribedFiles): Buffer {
+  const facts: StagedDescription = { files, warnings, ...digestsOf(bytes) };
   return Buffer.from(JSON.stringify(facts));
 }
 
 /** Throws a `body_mismatch` error if the manifest or signature is not the one in the description. */
-export function checkDescribed(facts: Facts, bytes: DescribedFiles): void {
+export function checkAgainstDescription(facts: StagedDescription, bytes: DescribedFiles): void {
   const { manifest, signature } = digestsOf(bytes);
-  if (facts.manifest !== manifest || facts.signature !== signature) throw changed();
+  if (facts.manifest !== manifest || facts.signature !== signature) throw descriptionMismatch();
 }
 
-function digestsOf({ manifest, signature }: DescribedFiles): Required<Pick<Facts, 'manifest' | 'signature'>> {
+function digestsOf({
+  manifest,
+  signature,
+}: DescribedFiles): Required<Pick<StagedDescription, 'manifest' | 'signature'>> {
   return { manifest: digestOf(manifest), signature: signature === null ? null : digestOf(signature) };
 }
 
@@ -53,33 +56,33 @@ function digestsOf({ manifest, signature }: DescribedFiles): Required<Pick<Facts
  * Reads the description. Throws `bundle_not_found` if it is gone, or `body_mismatch` if its digest is not
  * `description`.
  */
-export function readFacts(directory: string, description: Digest | undefined): Facts {
-  const bytes = readStaged(path.join(directory, descriptionName));
-  if (description !== undefined && digestOf(bytes) !== description) throw changed();
+export function readDescription(directory: string, description: Digest | undefined): StagedDescription {
+  const bytes = readStagedFile(path.join(directory, descriptionName));
+  if (description !== undefined && digestOf(bytes) !== description) throw descriptionMismatch();
   // `stage` writes this file in exactly this form, and no other user can write to the directory.
-  const facts = JSON.parse(bytes.toString()) as Facts;
+  const facts = JSON.parse(bytes.toString()) as StagedDescription;
   if (
     !facts.files.every(({ size, digest }) => Number.isSafeInteger(size) && parseDigest(digest) !== undefined)
   )
-    throw gone();
+    throw stagedFilesLost();
   return facts;
 }
 
-export function readStaged(file: string): Buffer {
+export function readStagedFile(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw gone(error);
+    throw stagedFilesLost(error);
   }
 }
 
-function changed(): WaybillError {
+function descriptionMismatch(): WaybillError {
   return new WaybillError('body_mismatch', 'the staged bundle was changed after it was accepted', {
     hint: 'find out which program writes to the staging directory, then upload the bundle again',
   });
 }
 
-export function gone(cause?: unknown): WaybillError {
+export function stagedFilesLost(cause?: unknown): WaybillError {
   return new WaybillError('bundle_not_found', 'the staged bundle no longer exists, or is incomplete', {
     cause,
     hint: 'upload it again',

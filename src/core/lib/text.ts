@@ -5,10 +5,11 @@ import { isUtf8 } from 'node:buffer';
  * bundle only has names in UTF-8. Object keys can have segments that no directory entry could have.
  */
 
-export const noPath = 'is an object key with an empty, "." or ".." segment, which no path names';
-export const notUtf8 = 'has a name that is not UTF-8';
-export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8 --notest FILE';
-export const composeIt = 'rename it, for example with convmv -f utf8 -t utf8 --nfc --notest FILE';
+export const invalidSegmentReason =
+  'is an object key with an empty, "." or ".." segment, which no path names';
+export const notUtf8Reason = 'has a name that is not UTF-8';
+export const renameHint = 'rename it, for example with convmv -f latin1 -t utf8 --notest FILE';
+export const composeHint = 'rename it, for example with convmv -f utf8 -t utf8 --nfc --notest FILE';
 
 // Characters that JSON does not escape but that would break a line in a terminal or log.
 const others = /[\u007f-\u009f\u2028\u2029]/gu;

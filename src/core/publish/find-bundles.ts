@@ -195,14 +195,14 @@ function candidateOf(
     size,
     digest: digests.get(file) as Digest,
   }));
-  const made = Buffer.from(manifestText(listed, { created, name }));
+  const generated = Buffer.from(manifestText(listed, { created, name }));
   return {
     path: '.',
     directory: '',
     created,
-    made,
+    generated,
     manifest: { name: name ?? null, files: listed },
-    manifestFile: { size: made.byteLength, digest: digestOf(made) },
+    manifestFile: { size: generated.byteLength, digest: digestOf(generated) },
   };
 }
 

@@ -1,9 +1,9 @@
 import t from 'tap';
 import {
   type BundleListing,
-  linkAbove,
+  linkInPath,
   listBundle,
-  problemOf,
+  listedFileProblem,
   unlistedWarning,
   unreadableFindings,
 } from '../../../src/core/bundle/listed-files.ts';
@@ -112,12 +112,12 @@ t.test('only a regular file of the listed size can be published', async (t) => {
     [entry('a', 'file', 1), 1, undefined, undefined],
     [entry('a', 'file', 5), null, undefined, undefined],
   ] as const)
-    t.equal(problemOf(found, size, () => link)?.code, code, `${found?.type} ${code}`);
+    t.equal(listedFileProblem(found, size, () => link)?.code, code, `${found?.type} ${code}`);
   t.match(
-    problemOf(undefined, 1, () => 'd'),
+    listedFileProblem(undefined, 1, () => 'd'),
     { message: /the symbolic link "d"/ },
   );
-  t.match(problemOf(entry('a', 'file', 2), 1, none), { message: 'should have 1 bytes, but has 2' });
+  t.match(listedFileProblem(entry('a', 'file', 2), 1, none), { message: 'should have 1 bytes, but has 2' });
 });
 
 t.test('names the outermost link of a path', async (t) => {
@@ -129,6 +129,6 @@ t.test('names the outermost link of a path', async (t) => {
     ['x', undefined],
     ['xy/z', undefined],
   ] as const)
-    t.equal(linkAbove(path, links), link, path);
-  t.equal(linkAbove('a/b', new Set()), undefined);
+    t.equal(linkInPath(path, links), link, path);
+  t.equal(linkInPath('a/b', new Set()), undefined);
 });

@@ -3,7 +3,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import { quotedName } from '../../lib/text.ts';
 
 /** The archive holds something that no bundle may have. */
-export function unsafe(name: string, reason: string): WaybillError {
+export function unsafeEntry(name: string, reason: string): WaybillError {
   return archiveError(
     'unsafe_archive_entry',
     `the archive entry ${quotedName(name)} ${reason}`,
@@ -12,7 +12,7 @@ export function unsafe(name: string, reason: string): WaybillError {
 }
 
 /** The archive cannot be read. */
-export function malformed(message: string, cause?: unknown): WaybillError {
+export function malformedArchive(message: string, cause?: unknown): WaybillError {
   return archiveError(
     'malformed_archive',
     message,
@@ -27,9 +27,9 @@ export function malformed(message: string, cause?: unknown): WaybillError {
  * @param isEmpty Whether no entry was read yet.
  * @param found The number of bytes that were left.
  */
-export function cutShort(isEmpty: boolean, found: number): WaybillError {
-  if (isEmpty && found === 0) return malformed('the upload is empty');
-  return malformed(isEmpty ? 'the upload is not a tar archive' : 'the archive is cut short');
+export function truncatedArchive(isEmpty: boolean, found: number): WaybillError {
+  if (isEmpty && found === 0) return malformedArchive('the upload is empty');
+  return malformedArchive(isEmpty ? 'the upload is not a tar archive' : 'the archive is cut short');
 }
 
 export function archiveError(code: ErrorCode, message: string, hint: string, cause?: unknown): WaybillError {

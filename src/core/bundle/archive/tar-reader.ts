@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { Header } from 'tar';
-import { escapedName, notUtf8, quotedName, renameIt } from '../../lib/text.ts';
-import { archiveError, cutShort, malformed, unsafe } from './archive-errors.ts';
+import { escapedName, notUtf8Reason, quotedName, renameHint } from '../../lib/text.ts';
+import { archiveError, truncatedArchive, malformedArchive, unsafeEntry } from './archive-errors.ts';
 import { readPaxRecords } from './tar-writer.ts';
 
 /** A file or directory in an archive. */
@@ -78,26 +78,29 @@ async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHe
   let size: number | undefined;
   for (let metas = 0; ; metas += 1) {
     const block = await source.take(blockBytes);
-    if (block.byteLength < blockBytes) throw cutShort(isFirst && metas === 0, block.byteLength);
+    if (block.byteLength < blockBytes) throw truncatedArchive(isFirst && metas === 0, block.byteLength);
     if (block.equals(zeros)) {
-      if (metas > 0) throw malformed('the archive ends after a header that describes the next file');
+      if (metas > 0) throw malformedArchive('the archive ends after a header that describes the next file');
       await readEnd(source);
       return null;
     }
     const header = decodeHeader(block, isFirst && metas === 0, name);
     const claimed = header.path ?? '';
     if (header.type === 'File' || header.type === 'Directory') {
-      if ((header.linkpath ?? '') !== '') throw unsafe(claimed, 'is a file that names the target of a link');
+      if ((header.linkpath ?? '') !== '')
+        throw unsafeEntry(claimed, 'is a file that names the target of a link');
       if (isDirectoryByName(header, block) && (size ?? sizeField(block)) !== 0)
-        throw malformed(`the file ${quotedName(name ?? claimed)} has content, but its name ends with "/"`);
+        throw malformedArchive(
+          `the file ${quotedName(name ?? claimed)} has content, but its name ends with "/"`,
+        );
       const realSize = header.type === 'Directory' ? 0 : (size ?? header.size ?? NaN);
       if (!Number.isSafeInteger(realSize))
-        throw malformed(`the size of ${quotedName(claimed)} is not a number`);
+        throw malformedArchive(`the size of ${quotedName(claimed)} is not a number`);
       return { header, name: name ?? decodeName(nameBytes(block, claimed)), size: realSize };
     }
-    if (metas === maxMetaInARow) throw malformed('too many headers describe one file');
+    if (metas === maxMetaInARow) throw malformedArchive('too many headers describe one file');
     const meta = await readMeta(source, header, block);
-    if (meta.name !== undefined && name !== undefined) throw malformed('a file is given two names');
+    if (meta.name !== undefined && name !== undefined) throw malformedArchive('a file is given two names');
     name ??= meta.name;
     size ??= meta.size;
   }
@@ -116,25 +119,25 @@ async function readMeta(source: ByteSource, header: Header, block: Buffer): Prom
     'NextFileHasLongPath',
     'NextFileHasLongLinkpath',
   ].includes(type);
-  if (!isKnown) throw unsafe(path, `is ${typeName(header, block)}`);
-  if (size > maxMetaBytes) throw malformed(`a header of ${size} bytes describes the next file`);
+  if (!isKnown) throw unsafeEntry(path, `is ${typeName(header, block)}`);
+  if (size > maxMetaBytes) throw malformedArchive(`a header of ${size} bytes describes the next file`);
   const body = await source.take(size);
-  if (body.byteLength < size) throw cutShort(false, body.byteLength);
+  if (body.byteLength < size) throw truncatedArchive(false, body.byteLength);
   await skipPadding(source, size);
   if (type === 'NextFileHasLongLinkpath') return {}; // A link comes next, and that is going to be refused.
   if (type === 'NextFileHasLongPath') return { name: decodeName(trimNul(body)) };
   const records = readPaxRecords(body);
   if ([...records.keys()].some((key) => key.startsWith('GNU.sparse.')))
-    throw unsafe(path, 'is a sparse file');
+    throw unsafeEntry(path, 'is a sparse file');
   const name = records.get('path');
   const length = records.get('size');
   if (type === 'GlobalExtendedHeader') {
     if (name !== undefined || length !== undefined)
-      throw malformed('a global header gives all files one name or size');
+      throw malformedArchive('a global header gives all files one name or size');
     return {};
   }
   if (length !== undefined && !/^\d{1,15}$/.test(length.toString('latin1')))
-    throw malformed('a pax header gives a size that is not a number');
+    throw malformedArchive('a pax header gives a size that is not a number');
   return {
     name: name === undefined || name.byteLength === 0 ? undefined : decodeName(name),
     size: length === undefined ? undefined : Number(length.toString('latin1')),
@@ -150,11 +153,11 @@ function decodeHeader(block: Buffer, isFirst: boolean, name: string | undefined)
   try {
     header = new Header(block, 0, { path: name });
   } catch (cause) {
-    throw malformed('a header holds a number that is out of range', cause);
+    throw malformedArchive('a header holds a number that is out of range', cause);
   }
   if (!header.cksumValid) {
-    if (isFirst) throw malformed('the upload is not a tar archive');
-    throw malformed('a header has a wrong checksum: the archive is damaged');
+    if (isFirst) throw malformedArchive('the upload is not a tar archive');
+    throw malformedArchive('a header has a wrong checksum: the archive is damaged');
   }
   return header;
 }
@@ -175,13 +178,13 @@ function sizeField(block: Buffer): number {
 /** Reads the second zero block and any zeros after it. */
 async function readEnd(source: ByteSource): Promise<void> {
   const second = await source.take(blockBytes);
-  if (second.byteLength < blockBytes) throw cutShort(false, second.byteLength);
-  if (!second.equals(zeros)) throw malformed('the archive has a zero block between entries');
+  if (second.byteLength < blockBytes) throw truncatedArchive(false, second.byteLength);
+  if (!second.equals(zeros)) throw malformedArchive('the archive has a zero block between entries');
   let padding = 0;
   for (let chunk = await source.next(); chunk !== null; chunk = await source.next()) {
     padding += chunk.byteLength;
-    if (padding > maxPaddingBytes) throw malformed('the archive has endless padding');
-    if (!isZero(chunk)) throw malformed('something follows the end of the archive');
+    if (padding > maxPaddingBytes) throw malformedArchive('the archive has endless padding');
+    if (!isZero(chunk)) throw malformedArchive('something follows the end of the archive');
   }
 }
 
@@ -198,13 +201,13 @@ async function skipPadding(source: ByteSource, size: number): Promise<void> {
 }
 
 function decodeName(bytes: Buffer): string {
-  if (bytes.includes(0)) throw unsafe(bytes.toString('utf8'), 'holds a NUL in its name');
+  if (bytes.includes(0)) throw unsafeEntry(bytes.toString('utf8'), 'holds a NUL in its name');
   if (isUtf8(bytes)) return bytes.toString('utf8');
   const name = escapedName(bytes.subarray(0, 200)) + (bytes.byteLength > 200 ? '…' : '');
   throw archiveError(
     'unsafe_archive_entry',
-    `the archive entry "${name}" ${notUtf8}`,
-    `${renameIt}, and make the archive again`,
+    `the archive entry "${name}" ${notUtf8Reason}`,
+    `${renameHint}, and make the archive again`,
   );
 }
 
@@ -286,14 +289,14 @@ export function byteSource(chunks: AsyncIterable<Uint8Array>): ByteSource {
     },
     async *slices(count) {
       for (let missing = count; missing > 0;) {
-        if (!(await refill())) throw cutShort(false, 0);
+        if (!(await refill())) throw truncatedArchive(false, 0);
         const piece = cut(missing);
         missing -= piece.byteLength;
         yield piece;
       }
     },
     async skip(count) {
-      if (!(await refill())) throw cutShort(false, 0);
+      if (!(await refill())) throw truncatedArchive(false, 0);
       return cut(count).byteLength;
     },
     next: async () => ((await refill()) ? cut(held.byteLength) : null),

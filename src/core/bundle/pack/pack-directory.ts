@@ -11,7 +11,13 @@ import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { followLinks } from '../../storage/wrappers/follow-links.ts';
 import { maxListedFiles } from '../limits.ts';
-import { linkAbove, listBundle, problemOf, unlistedWarning, unreadableFindings } from '../listed-files.ts';
+import {
+  linkInPath,
+  listBundle,
+  listedFileProblem,
+  unlistedWarning,
+  unreadableFindings,
+} from '../listed-files.ts';
 import {
   contentDigest,
   type Manifest,
@@ -65,16 +71,16 @@ const maxConcurrentFiles = 8;
  */
 export async function packDirectory(directory: string, options: PackOptions = {}): Promise<PackedBundle> {
   const opened = await openDirectory(directory);
-  const storage = options.links === 'follow' ? followedAnywhere(opened, directory) : opened;
+  const storage = options.links === 'follow' ? followAllLinks(opened, directory) : opened;
   const found = await storage.stat(listedKey(manifestName));
   if (found !== undefined && found.type !== 'file')
-    throw refused(directory, [
+    throw invalidDirectory(directory, [
       finding('error', 'file_not_regular', 'is not a regular file', { file: manifestName }),
     ]);
   if (found === undefined) return makeManifest(storage, directory, options, null);
   const bytes = await readAll(storage, listedKey(manifestName), maxManifestBytes);
   const { manifest, findings } = parseManifest(bytes, manifestName);
-  if (manifest === null) throw refused(directory, findings);
+  if (manifest === null) throw invalidDirectory(directory, findings);
   if (options.renew === true) return makeManifest(storage, directory, options, manifest);
   refuseOptions(directory, options);
   return checkPresent(storage, directory, { manifest, bytes }, options);
@@ -92,7 +98,7 @@ async function openDirectory(directory: string): Promise<Storage> {
 }
 
 /** Follows links to anywhere on this machine, since packing has no more permissions than the user. */
-function followedAnywhere(storage: Storage, directory: string): Storage {
+function followAllLinks(storage: Storage, directory: string): Storage {
   const open = (root: string): Promise<Storage> => localStorage(root, { readOnly: true, mustExist: true });
   return followLinks(storage, { root: path.resolve(directory), linksTo: ['/'], open });
 }
@@ -125,8 +131,8 @@ async function checkPresent(
   const findings: Finding[] = unlistedWarning('.', listing.unlisted);
   const files: BundleFile[] = [];
   manifest.files.forEach((file, index) => {
-    const wrong = problemOf(listing.present.get(file.path), file.size, () =>
-      linkAbove(file.path, listing.links),
+    const wrong = listedFileProblem(listing.present.get(file.path), file.size, () =>
+      linkInPath(file.path, listing.links),
     );
     const entry = listing.present.get(file.path);
     if (wrong === null && entry !== undefined)
@@ -139,12 +145,12 @@ async function checkPresent(
   findings.push(...unreadableFindings(listing, findings));
   const digests = await measureFiles(files, findings, onBytes);
   const own = await presentSignature(storage, listing.signature, findings);
-  if (hasErrors(findings)) throw refused(directory, findings);
+  if (hasErrors(findings)) throw invalidDirectory(directory, findings);
   if (sign === undefined)
     return packed({ directory, manifest, bytes, isNew: false, signature: own, files, digests, findings });
   const whole = files.every(({ digest }) => digest !== null)
     ? { manifest, bytes, isNew: false }
-    : { ...completed(manifest, files, digests), isNew: true };
+    : { ...completeDocument(manifest, files, digests), isNew: true };
   const signature = sign(whole.bytes, manifest.created);
   return packed({ directory, ...whole, signature, files, digests, findings });
 }
@@ -164,7 +170,7 @@ async function presentSignature(
 }
 
 /** Adds a size and digest for every file to the manifest, and leaves everything else as it is. */
-function completed(
+function completeDocument(
   { created, document }: Manifest,
   files: readonly BundleFile[],
   digests: ReadonlyMap<string, Digest>,
@@ -176,7 +182,7 @@ function completed(
   }));
   const bytes = Buffer.from(manifestText(listed, { created }, document));
   const { manifest, findings } = parseManifest(bytes, manifestName);
-  if (manifest === null) throw refused('.', findings);
+  if (manifest === null) throw invalidDirectory('.', findings);
   return { manifest, bytes };
 }
 
@@ -198,7 +204,7 @@ async function makeManifest(
         { file: '.' },
       ),
     );
-  if (hasErrors(findings)) throw refused(directory, findings);
+  if (hasErrors(findings)) throw invalidDirectory(directory, findings);
 
   const kinds = kindsOf(selected.files, options, former);
   const files = selected.files.map(({ path: name, size }): BundleFile => {
@@ -212,14 +218,14 @@ async function makeManifest(
     metadata: options.metadata,
   };
   const digests = await measureFiles(files, findings, options.onBytes);
-  if (hasErrors(findings)) throw refused(directory, findings);
+  if (hasErrors(findings)) throw invalidDirectory(directory, findings);
   const listed = files.map(({ path: name, size, kind }): MeasuredFile => {
     const digest = digests.get(name) as Digest;
     return { path: name, size, digest, kind: kind === 'file' ? undefined : kind };
   });
   const bytes = Buffer.from(manifestText(listed, facts, former?.document));
   const { manifest, findings: wrong } = parseManifest(bytes, manifestName);
-  if (manifest === null) throw refused(directory, wrong);
+  if (manifest === null) throw invalidDirectory(directory, wrong);
   const signature = options.sign?.(bytes, manifest.created) ?? null;
   if (signature === null && (await storage.stat(listedKey(signatureName))) !== undefined)
     findings.push(
@@ -299,16 +305,16 @@ function packed(parts: {
     created: manifest.created,
     contentDigest: contentDigest(manifest, ({ path: name }) => digests.get(name) as Digest),
     files: listed,
-    warnings: located(directory, findings),
+    warnings: withFileNames(directory, findings),
   });
 }
 
-function refused(directory: string, findings: readonly Finding[]): WaybillError {
-  return invalidBundle(`"${directory}"`, located(directory, findings));
+function invalidDirectory(directory: string, findings: readonly Finding[]): WaybillError {
+  return invalidBundle(`"${directory}"`, withFileNames(directory, findings));
 }
 
 /** Adds the directory to the file names in the findings, so that they make sense to the caller. */
-function located(directory: string, findings: readonly Finding[]): Finding[] {
+function withFileNames(directory: string, findings: readonly Finding[]): Finding[] {
   return findings.map((each) => ({
     ...each,
     file: each.file === null || each.file === '.' ? directory : path.join(directory, each.file),

@@ -32,13 +32,13 @@ export function parsePackSettings({
   return {
     ...others,
     name: name === undefined ? undefined : bundleName(name),
-    nameByDefault: nameByDefault === undefined ? undefined : fitName(nameByDefault),
+    nameByDefault: nameByDefault === undefined ? undefined : parseName(nameByDefault),
     created: created === undefined ? undefined : instant(created),
     createdByDefault: createdByDefault === undefined ? undefined : instant(createdByDefault),
   };
 }
 
-function fitName(text: string): RelativePath | undefined {
+function parseName(text: string): RelativePath | undefined {
   const verdict = parseRelativePath(text);
   return verdict.ok ? verdict.path : undefined;
 }

@@ -7,7 +7,7 @@ import { bytesBody, sizeAndDigest } from '../../storage/body.ts';
 import { decompress, gzip } from '../archive/gzip.ts';
 import { readTar } from '../archive/tar-reader.ts';
 import { type TarFile, tarSize, writeTar } from '../archive/tar-writer.ts';
-import { mustBeSent } from '../complete-bundle.ts';
+import { needsUpload } from '../complete-bundle.ts';
 import {
   contentDigest,
   type Manifest,
@@ -59,7 +59,7 @@ export interface PackedBundle {
    * Returns an archive for a receiver that is missing only these digests. It has the manifest and the files
    * that the receiver needs.
    */
-  only(missing: ReadonlySet<Digest>): PartOfBundle;
+  partial(missing: ReadonlySet<Digest>): PartOfBundle;
 }
 
 /** A file to put in the archive. Its digest has been measured. */
@@ -87,8 +87,8 @@ export function packedBundle(
   return {
     ...facts,
     ...archiveOf(head, files, modified),
-    only: (missing) => {
-      const some = files.filter(({ declaredDigest }) => mustBeSent(declaredDigest, missing));
+    partial: (missing) => {
+      const some = files.filter(({ declaredDigest }) => needsUpload(declaredDigest, missing));
       const digest = digestOf(some.map((file) => `${file.digest} ${file.path}\n`).join(''));
       return { ...archiveOf(head, some, modified), digest };
     },
@@ -139,7 +139,7 @@ export interface PackedFile {
  * manifest; otherwise, the whole archive is read. Throws `usage` if the file cannot be read, `invalid_bundle`
  * if the manifest is invalid, or the error for a damaged archive. Anything else is checked by the receiver.
  */
-export async function packedFile(file: string): Promise<PackedFile> {
+export async function openPackedFile(file: string): Promise<PackedFile> {
   const handle = await open(file).catch((error: unknown) => {
     throw unreadable(file, error);
   });
@@ -148,7 +148,7 @@ export async function packedFile(file: string): Promise<PackedFile> {
     if (!stats.isFile()) throw unreadable(file, new Error('it is not a regular file'));
     const { buffer: magic } = await handle.read(Buffer.alloc(2), 0, 2, 0);
     const bytes = (from = 0): AsyncIterable<Uint8Array> =>
-      from >= stats.size ? nothing() : createReadStream(file, { start: from, end: stats.size - 1 });
+      from >= stats.size ? noManifest() : createReadStream(file, { start: from, end: stats.size - 1 });
     return {
       contentDigest: await contentDigestOf(file, bytes()),
       size: stats.size,
@@ -176,12 +176,12 @@ async function contentDigestOf(file: string, bytes: AsyncIterable<Uint8Array>): 
     } else if (entry.type === 'file') digests.set(name, (await sizeAndDigest(entry.read())).digest);
   }
   if (manifest === null)
-    throw refused(file, [
+    throw invalidArchive(file, [
       finding('error', 'manifest_missing', `the archive has no ${manifestName} at its root`, { file }),
     ]);
   const missing = manifest.files.filter(({ path, digest }) => digest === null && !digests.has(path));
   if (missing.length > 0)
-    throw refused(
+    throw invalidArchive(
       file,
       missing.map(({ path }) =>
         finding('error', 'file_missing', 'is listed in the manifest but missing', {
@@ -201,18 +201,18 @@ async function readManifest(
   if (entry.size <= maxManifestBytes) for await (const chunk of entry.read()) chunks.push(chunk);
   else {
     const message = `has ${entry.size} bytes, more than the maximum of ${maxManifestBytes} for a manifest`;
-    throw refused(file, [finding('error', 'manifest_too_large', message, { file: place })]);
+    throw invalidArchive(file, [finding('error', 'manifest_too_large', message, { file: place })]);
   }
   const { manifest, findings } = parseManifest(Buffer.concat(chunks), place);
-  if (manifest === null || hasErrors(findings)) throw refused(file, findings);
+  if (manifest === null || hasErrors(findings)) throw invalidArchive(file, findings);
   return manifest;
 }
 
-function refused(file: string, findings: Parameters<typeof invalidBundle>[1]): WaybillError {
+function invalidArchive(file: string, findings: Parameters<typeof invalidBundle>[1]): WaybillError {
   return invalidBundle(`"${file}"`, findings);
 }
 
-async function* nothing(): AsyncGenerator<Uint8Array> {
+async function* noManifest(): AsyncGenerator<Uint8Array> {
   // Nothing to yield.
 }
 

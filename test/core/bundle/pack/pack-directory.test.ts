@@ -19,7 +19,7 @@ import { parsePackSettings } from '../../../../src/core/bundle/pack/pack-setting
 import {
   idempotencyKeyOf,
   type PackedBundle,
-  packedFile,
+  openPackedFile,
 } from '../../../../src/core/bundle/pack/packed-bundle.ts';
 import { stageUpload } from '../../../../src/core/bundle/stage-upload.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
@@ -119,7 +119,7 @@ t.test(
 
     const file = path.join(place, 'a.tar.gz');
     writeFileSync(file, archive);
-    const found = await packedFile(file);
+    const found = await openPackedFile(file);
     t.match(found, { isCompressed: true, size: archive.length, contentDigest: bundle.contentDigest });
     t.ok((await bytesOf(found.open())).equals(archive));
     t.match(idempotencyKeyOf(bundle.contentDigest), /^waybill-[0-9a-f]{64}$/);
@@ -249,7 +249,7 @@ t.test('compares an existing manifest with every byte, and uses it unchanged', a
 
   const archive = path.join(t.testdirName, 'x.tar');
   writeFileSync(archive, gunzipSync(await bytesOf(bundle.open())));
-  t.match(await packedFile(archive), { isCompressed: false, contentDigest: bundle.contentDigest });
+  t.match(await openPackedFile(archive), { isCompressed: false, contentDigest: bundle.contentDigest });
   rmSync(archive);
 
   writeFileSync(path.join(site, 'a'), 'X');
@@ -317,11 +317,11 @@ t.test('--renew keeps all parts of a manifest that do not describe bytes', async
 
 t.test('rejects an archive without a bundle', async (t) => {
   const place = t.testdir({ empty: '', text: 'no archive' });
-  t.match(await refusal(packedFile(path.join(place, 'gone'))), { code: 'usage' });
-  t.match(await refusal(packedFile(path.join(place, 'empty'))), { code: 'malformed_archive' });
-  t.match(await refusal(packedFile(path.join(place, 'text'))), { code: 'malformed_archive' });
+  t.match(await refusal(openPackedFile(path.join(place, 'gone'))), { code: 'usage' });
+  t.match(await refusal(openPackedFile(path.join(place, 'empty'))), { code: 'malformed_archive' });
+  t.match(await refusal(openPackedFile(path.join(place, 'text'))), { code: 'malformed_archive' });
   execFileSync('tar', ['-cf', path.join(place, 'bare.tar'), '-C', place, 'text']);
-  t.match(await refusal(packedFile(path.join(place, 'bare.tar'))), {
+  t.match(await refusal(openPackedFile(path.join(place, 'bare.tar'))), {
     code: 'invalid_bundle',
     findings: [{ code: 'manifest_missing' }],
   });
