@@ -1,5 +1,5 @@
 import type { RunMetrics } from '../../api/metrics/run-metrics.ts';
-import { lastPublished } from '../../core/catalog/managed-paths.ts';
+import { lastCommitTime } from '../../core/catalog/managed-paths.ts';
 import type { DestinationConfig } from '../../core/config/config.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
@@ -153,7 +153,7 @@ async function fromCatalogs(
     });
     try {
       // With releases, the catalogs are not in the root directory.
-      return await lastPublished(storage, place, releases === null ? mapping : 'preserve_relative');
+      return await lastCommitTime(storage, place, releases === null ? mapping : 'preserve_relative');
     } finally {
       await storage.close();
     }

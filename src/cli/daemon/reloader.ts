@@ -1,6 +1,6 @@
 import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 import type { Config } from '../../core/config/config.ts';
-import { adoptable, changesBetween, type ReloadReport } from '../../core/config/config-changes.ts';
+import { applyReloadable, changesBetween, type ReloadReport } from '../../core/config/config-changes.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { describeFinding, WaybillError } from '../../core/lib/errors.ts';
@@ -107,7 +107,7 @@ export class Reloader {
   async #activate(): Promise<ReloadReport> {
     const { foundation, metrics, notifier, coordinator, search, needs, prepare } = this.#options;
     const { config: newer, secrets, warnings } = await foundation.readAgain();
-    const { config, restartNeeded } = adoptable(foundation.config, newer);
+    const { config, restartNeeded } = applyReloadable(foundation.config, newer);
     const uses = { notifiers: true, queue: true, uploadTokens: needs === 'api' };
     requireSecrets(secrets, referencedSecrets({ ...config, pipelines: [] }, uses));
     const next: ReadConfig = { config, secrets, warnings };

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { areApart } from '../lib/paths.ts';
 import { type Catalog, type CatalogState, maxPieceBytes, type OutputRecord } from './catalog.ts';
-import { parseCatalog, parseWhole, recordParser, type SourceBackends } from './parse.ts';
+import { parseCatalog, parseInMemory, recordParser, type SourceBackends } from './parse.ts';
 import { asObject, Malformed } from './parse-fields.ts';
 import { recordToJson, serialiseCatalog } from './serialise.ts';
 
@@ -31,7 +31,7 @@ interface OpenList {
 /** Parses the bytes of a `.publisher.json`, whether or not they are in canonical form. */
 export function parseState(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   const catalog = readCanonical(bytes, backends);
-  return catalog === null ? parseWhole(bytes, backends) : { kind: 'valid', catalog };
+  return catalog === null ? parseInMemory(bytes, backends) : { kind: 'valid', catalog };
 }
 
 /** Parses a catalog. Returns null if `serialiseCatalog` would not produce exactly these bytes. */

@@ -7,7 +7,7 @@ import { joinKey } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
 import { CanonicalReader } from './canonical-reader.ts';
 import { type Catalog, type CatalogState, maxCatalogBytes, maxWholeCatalogBytes } from './catalog.ts';
-import { parseWhole } from './parse.ts';
+import { parseInMemory } from './parse.ts';
 import { catalogBody } from './serialise.ts';
 
 /*
@@ -98,7 +98,7 @@ async function readWhole(storage: Storage): Promise<StoredState> {
 }
 
 function wholeState(bytes: Buffer, found: StateBytes): StoredState {
-  return { state: parseWhole(bytes, sourceBackends), raw: { ...found, body: bytesBody(bytes) } };
+  return { state: parseInMemory(bytes, sourceBackends), raw: { ...found, body: bytesBody(bytes) } };
 }
 
 /**
@@ -169,7 +169,7 @@ export function requireCatalog(state: CatalogState): Catalog {
  * `storage_transient` and its request may still reach the server. In all other cases, throws the error from
  * `replace`.
  */
-export async function settleWrite(
+export async function verifyWrite(
   storage: Pick<Storage, 'label'>,
   replace: () => Promise<void>,
   isReplaced: () => Promise<boolean>,
@@ -193,7 +193,7 @@ export async function settleWrite(
 }
 
 /** Reports whether the state in storage consists of exactly these bytes. Throws the storage's error. */
-export async function isStateOf(storage: Storage, body: Body): Promise<boolean> {
+export async function isStoredState(storage: Storage, body: Body): Promise<boolean> {
   const present = await measureState(storage);
   return present?.size === body.size && isSameBytes(present, await sizeAndDigest(body.open()));
 }

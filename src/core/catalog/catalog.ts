@@ -186,7 +186,7 @@ export function bundlesOf(
 export function recordedPaths(state: CatalogState): Set<string> {
   if (state.kind === 'legacy') return new Set(state.records.map(({ path }) => path));
   if (state.kind !== 'valid') return new Set();
-  const paths = announcedPaths(state.catalog.pending);
+  const paths = intentPaths(state.catalog.pending);
   for (const { path } of state.catalog.outputs) paths.add(path);
   return paths;
 }
@@ -195,7 +195,7 @@ export function recordedPaths(state: CatalogState): Set<string> {
  * Returns the paths that an unfinished attempt may have written or removed, which means that their content is
  * unknown. Empty if there is no unfinished attempt.
  */
-export function announcedPaths(pending: Pending | null): Set<string> {
+export function intentPaths(pending: Pending | null): Set<string> {
   if (pending === null) return new Set();
   return new Set<string>([...pending.outputs.map(({ path }) => path), ...pending.removes]);
 }
@@ -204,6 +204,6 @@ export function announcedPaths(pending: Pending | null): Set<string> {
 export const rootIndexGenerator = 'root_index';
 
 /** Reports whether the output is part of the destination's root index and not of a bundle. */
-export function isOfRootIndex({ generated }: Pick<OutputRecord, 'generated'>): boolean {
+export function isRootIndexOutput({ generated }: Pick<OutputRecord, 'generated'>): boolean {
   return generated.generator?.name === rootIndexGenerator;
 }

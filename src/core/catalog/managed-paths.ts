@@ -83,7 +83,7 @@ export async function requireManagedSurvey(storage: Storage): Promise<Survey> {
 }
 
 /** Returns the form of a bundle path that is used in reports, with `.` for the root. */
-export function reportedPath(path: Key | ''): string {
+export function displayPath(path: Key | ''): string {
   return path === '' ? '.' : path;
 }
 
@@ -165,7 +165,7 @@ export const catalogReadLimits: CatalogReadLimits = {
  * there is none, or if finding out would exceed the limits. A run that had nothing to do leaves no trace in a
  * catalog. `storage` is rooted at the destination. Takes no lease. Throws the storage's error.
  */
-export async function lastPublished(
+export async function lastCommitTime(
   storage: Storage,
   owner: Owner,
   mapping: 'preserve_relative' | 'fixed',

@@ -40,7 +40,7 @@ import {
  * exception is unknown keys, which the next commit drops. `backends` contains the backends that a source may
  * have. Malformed content never throws.
  */
-export function parseWhole(bytes: Uint8Array, backends: SourceBackends): CatalogState {
+export function parseInMemory(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   try {
     return parseDocument(parseJson(bytes), backends);
   } catch (error) {
@@ -271,10 +271,10 @@ function parseGenerator(generator: Record<string, unknown>): NonNullable<Generat
  * remove just some of them.
  */
 function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown>): CatalogState {
-  return { kind: 'legacy', version, records: wholeOrNone(() => recordsOf[version](document)) };
+  return { kind: 'legacy', version, records: allOrNone(() => recordsOf[version](document)) };
 }
 
-function wholeOrNone(read: () => LegacyRecord[]): LegacyRecord[] {
+function allOrNone(read: () => LegacyRecord[]): LegacyRecord[] {
   try {
     return read();
   } catch (error) {

@@ -53,7 +53,7 @@ export function catalogTooLarge(place: string, size: number, maxBytes: number): 
 }
 
 /** Returns how large a catalog may be, in bytes, if its longest record has `longest` bytes. */
-export function maxBytesFor(longest: number): number {
+export function maxCatalogBytesFor(longest: number): number {
   return longest > maxPieceBytes ? maxWholeCatalogBytes : maxCatalogBytes;
 }
 
@@ -126,7 +126,7 @@ function readableBytesOf(catalog: Catalog): number {
       if (bytes > longest) longest = bytes;
     }
   }
-  const maxBytes = maxBytesFor(longest);
+  const maxBytes = maxCatalogBytesFor(longest);
   if (size > maxBytes) throw catalogTooLarge('the catalog', size, maxBytes);
   return size;
 }
@@ -235,7 +235,7 @@ function bytesOfString(text: string): number {
 /**
  * Wraps `toJson` so that the text of an object is only generated once. Many records share the same objects.
  */
-function remembered<T extends object>(toJson: (value: T) => object): (value: T) => string {
+function memoize<T extends object>(toJson: (value: T) => object): (value: T) => string {
   const texts = new WeakMap<T, string>();
   return (value) => {
     const known = texts.get(value);
@@ -246,9 +246,9 @@ function remembered<T extends object>(toJson: (value: T) => object): (value: T) 
   };
 }
 
-const ownerText = remembered(ownerToJson);
-const sourceText = remembered(({ backend, id, path }: SourceIdentity) => ({ backend, id, path }));
-const generatedText = remembered(generatedToJson);
+const ownerText = memoize(ownerToJson);
+const sourceText = memoize(({ backend, id, path }: SourceIdentity) => ({ backend, id, path }));
+const generatedText = memoize(generatedToJson);
 
 function ownerToJson(owner: Owner): object {
   return { pipeline_id: owner.pipelineId, destination_id: owner.destinationId };

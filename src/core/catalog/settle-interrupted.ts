@@ -4,9 +4,9 @@ import { sizeAndDigest } from '../storage/body.ts';
 import { type Key, listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Catalog, OutputRecord } from './catalog.ts';
-import { type ActualContent, type Observed, pathsToSettle, settle } from './settle.ts';
+import { type ActualContent, type ObservedContents, pathsToSettle, settle } from './settle.ts';
 
-export interface Settled {
+export interface SettledOutputs {
   /**
    * The records, corrected to match the files. Paths that the current attempt takes care of are not included.
    */
@@ -24,7 +24,7 @@ export async function settleInterrupted(
   storage: Storage,
   catalog: Catalog,
   handled: ReadonlySet<string> = new Set(),
-): Promise<Settled> {
+): Promise<SettledOutputs> {
   const observed = await observeBytes(storage, pathsToSettle(catalog, handled));
   return {
     outputs: settle(catalog, observed).filter(({ path }) => !handled.has(path)),
@@ -56,7 +56,7 @@ export async function observeBytes(
   storage: Storage,
   paths: readonly string[],
   options: ObserveBytesOptions = {},
-): Promise<Observed> {
+): Promise<ObservedContents> {
   const observed = new Map<string, ActualContent>();
   await observeEach(
     storage,

@@ -9,7 +9,7 @@ import type { Catalog, OutputRecord } from './catalog.ts';
 /** The size and digest of a file as it is in storage; null if it does not exist. */
 export type ActualContent = { size: number; digest: Digest } | null;
 /** The size and digest of each file as it is in storage, by path. */
-export type Observed = ReadonlyMap<string, ActualContent>;
+export type ObservedContents = ReadonlyMap<string, ActualContent>;
 
 /**
  * Returns the paths to read before we are done with an interrupted attempt. These are all paths that it may
@@ -30,7 +30,7 @@ export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): s
  * with the size and digest updated. That way, it stays managed, and its owner's next plan notices the
  * difference.
  */
-export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
+export function settle(catalog: Catalog, observed: ObservedContents): OutputRecord[] {
   const intended = new Map<string, OutputRecord>(
     catalog.pending?.outputs.map((record) => [record.path, record]),
   );
@@ -43,7 +43,7 @@ export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
     const announced = intended.get(path);
     const known = recorded.get(path);
     const record = announced?.digest === actual.digest ? announced : (known ?? announced);
-    if (record !== undefined) recorded.set(path, corrected(record, actual));
+    if (record !== undefined) recorded.set(path, withContent(record, actual));
   }
   return [...recorded.values()];
 }
@@ -52,7 +52,7 @@ export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
  * Updates the size and digest in a record. If the digest is different, also drops the generator. Otherwise,
  * the next plan would look at the generator's inputs and assume that the file still matches them.
  */
-function corrected(record: OutputRecord, { size, digest }: { size: number; digest: Digest }): OutputRecord {
+function withContent(record: OutputRecord, { size, digest }: { size: number; digest: Digest }): OutputRecord {
   if (digest === record.digest) return { ...record, size };
   return { ...record, size, digest, generated: { ...record.generated, generator: null } };
 }

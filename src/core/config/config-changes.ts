@@ -22,7 +22,7 @@ export interface ConfigChanges {
  * Returns the parts of a newer configuration that a running process can adopt, and the settings that have
  * changed but need a restart.
  */
-export function adoptable(started: Config, newer: Config): { config: Config; restartNeeded: string[] } {
+export function applyReloadable(started: Config, newer: Config): { config: Config; restartNeeded: string[] } {
   const { secrets, trustedDirectories, uploadTokens, trustedPublishers, log, pipelines, notifiers } = newer;
   const { adminTokenEnv, tokenKeysEnv, metrics, console } = newer.server;
   const server = {

@@ -235,7 +235,7 @@ function resolveDestination(
     ...plain,
     id: destination.id,
     location: backend.resolveDestination(destination, base),
-    stale: stale ?? usualStale(destination, source),
+    stale: stale ?? defaultStale(destination, source),
     outputs: generated,
     rootIndex,
     releases:
@@ -262,7 +262,7 @@ function withChannels({ channels, ...releases }: ResolvedBy<typeof releasesSetti
  * bundle there is. If that bundle has no manifest, it is as old as its newest file, and becomes older when
  * that file is deleted.
  */
-function usualStale(
+function defaultStale(
   { mapping }: DestinationDocument,
   { backend, manifest }: SourceDocument,
 ): DestinationConfig['stale'] {

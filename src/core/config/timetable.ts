@@ -40,7 +40,7 @@ export interface Timetable {
   /** Returns the first tick whose run is due after `now`, or null if there is none. */
   next(now: number): Due | null;
   /** Returns the last tick at or before `at`, or null if there is none. */
-  upTo(at: number): number | null;
+  lastAtOrBefore(at: number): number | null;
   /** Returns the first tick after `at`, or null if there is none. */
   after(at: number): number | null;
 }
@@ -60,20 +60,20 @@ export function timetable(
   return {
     ...ticks,
     due: (decided, now) => {
-      const last = ticks.upTo(now);
-      const tick = last !== null && dueAt(last) > now ? ticks.upTo(last - 1) : last;
+      const last = ticks.lastAtOrBefore(now);
+      const tick = last !== null && dueAt(last) > now ? ticks.lastAtOrBefore(last - 1) : last;
       return tick === null || tick <= decided ? null : dueOf(tick);
     },
     following: (decided) => dueOf(ticks.after(decided)),
     next: (now) => {
-      const last = ticks.upTo(now);
+      const last = ticks.lastAtOrBefore(now);
       return dueOf(last !== null && dueAt(last) > now ? last : ticks.after(now));
     },
   };
 }
 
 /** Returns an id for the ticks of a schedule. It does not depend on jitter or catch-up. */
-export function nameOfTicks({ cron, timezone }: Pick<ScheduleConfig, 'cron' | 'timezone'>): string {
+export function scheduleId({ cron, timezone }: Pick<ScheduleConfig, 'cron' | 'timezone'>): string {
   return `${cron} ${timezone}`;
 }
 
@@ -92,7 +92,7 @@ export interface Ticks {
   /** Returns the first tick after `at`, or null if there is none. */
   after(at: number): number | null;
   /** Returns the last tick at or before `at`, or null if there is none. */
-  upTo(at: number): number | null;
+  lastAtOrBefore(at: number): number | null;
 }
 
 const cronAliases = /^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$/i;
@@ -139,7 +139,7 @@ export function ticksOf(pattern: string, timezone: string): Ticks {
   return {
     after: (at) => cron.nextRun(new Date(at))?.getTime() ?? null,
     // croner only looks at times before this one, so add 1.
-    upTo: (at) => cron.previousRuns(1, new Date(at + 1))[0]?.getTime() ?? null,
+    lastAtOrBefore: (at) => cron.previousRuns(1, new Date(at + 1))[0]?.getTime() ?? null,
   };
 }
 

@@ -1,8 +1,8 @@
-import { bundlesOf, type Catalog, isOfRootIndex, type OutputRecord } from '../catalog/catalog.ts';
+import { bundlesOf, type Catalog, isRootIndexOutput, type OutputRecord } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
-import { intentOf, type Lease } from '../catalog/lease/lease.ts';
-import { sweepAbandoned, whileHeld, withLease } from '../catalog/lease/with-lease.ts';
-import { managedPaths, reportedPath } from '../catalog/managed-paths.ts';
+import { createIntent, type Lease } from '../catalog/lease/lease.ts';
+import { sweepAbandoned, guardWithLease, withLease } from '../catalog/lease/with-lease.ts';
+import { managedPaths, displayPath } from '../catalog/managed-paths.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
@@ -63,11 +63,12 @@ export async function prune(
   for (const path of await managedPaths(root)) {
     // Releases are never pruned. Retention removes each one as a whole.
     if (releasePathOf(path) !== null) continue;
-    const destinationPath = reportedPath(path);
+    const destinationPath = displayPath(path);
     try {
       const { outputs } = requireCatalog((await readState(subdirectory(root, path))).state);
       // Do not prune the root index, because each publication writes it again anyway.
-      for (const record of outputs) if (!isOfRootIndex(record)) candidates.push({ destinationPath, record });
+      for (const record of outputs)
+        if (!isRootIndexOutput(record)) candidates.push({ destinationPath, record });
       readable.push(destinationPath);
     } catch (error) {
       report.errors.push({ destinationPath, error: errorRecord(error) });
@@ -151,7 +152,7 @@ async function prunePath(
       ({ path, updatedAt }) => decided.get(path)?.updatedAt === updatedAt,
     );
     if (removed.length === 0 && found.pending === null) return;
-    const pending = intentOf(lease, {
+    const pending = createIntent(lease, {
       owner,
       action: 'prune',
       startedAt: clock.now().toISOString(),
@@ -159,7 +160,7 @@ async function prunePath(
       removes: removed.map(({ path }) => keyOf(path)),
     });
     await lease.writeState({ ...catalog, pending });
-    await sweepUnfinished(whileHeld(storage, lease), vanished);
+    await sweepUnfinished(guardWithLease(storage, lease), vanished);
     const { gone, failure } = await removeAll(storage, lease, removed, signal);
     for (const path of gone) confirmed(path);
     // Without the lease, the state belongs to another attempt. The next one will sort out the intent.

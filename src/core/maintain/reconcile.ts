@@ -1,7 +1,7 @@
 import { bundlesOf, type CatalogState, type OutputRecord, recordedPaths } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
-import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
+import { displayPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
 import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
@@ -59,7 +59,7 @@ export async function reconcile(
     );
   const unmanaged = strays.filter((key) => !pointers.has(key));
   if (unmanaged.length > 0)
-    reports.unshift({ destinationPath: reportedPath(''), missing: [], unmanaged, error: null });
+    reports.unshift({ destinationPath: displayPath(''), missing: [], unmanaged, error: null });
   return reports;
 }
 
@@ -75,7 +75,7 @@ async function pointersAmong(
   const withReleases = new Set(managed.flatMap((path) => releasePathOf(path)?.bundlePath ?? []));
   const pointers = new Set<Key>();
   for (const path of withReleases) {
-    const candidates = strays.filter((key) => reportedPath(parentOf(key)) === path);
+    const candidates = strays.filter((key) => displayPath(parentOf(key)) === path);
     if (candidates.length === 0) continue;
     const known = await readReleases(subdirectory(root, parseBundlePath(path))).catch(() => noReleases);
     const names: string[] = [currentLinkKey, currentObjectKey, ...known.channels.keys()];
@@ -91,7 +91,7 @@ async function reconcilePath(
   present: ReadonlySet<string>,
   options: ReconcileOptions,
 ): Promise<ReconcileReport> {
-  const destinationPath = reportedPath(path);
+  const destinationPath = displayPath(path);
   try {
     const { state } = await readState(storage);
     const compared = compare(state, present, { ...options, isRelease: releasePathOf(path) !== null });

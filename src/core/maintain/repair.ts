@@ -1,7 +1,7 @@
 import { loadBundle } from '../bundle/discover.ts';
-import { announcedPaths, type Catalog, type OutputRecord, publishedBy } from '../catalog/catalog.ts';
+import { intentPaths, type Catalog, type OutputRecord, publishedBy } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
-import { decidingUnderLease, whileHeld } from '../catalog/lease/with-lease.ts';
+import { decideUnderLease, guardWithLease } from '../catalog/lease/with-lease.ts';
 import { managedPaths } from '../catalog/managed-paths.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
@@ -106,7 +106,7 @@ async function writeAgain(
 ): Promise<Set<string>> {
   if (found.size === 0) return new Set();
   const { clock, log, signal } = context;
-  return decidingUnderLease(context, storage, async (lease) => {
+  return decideUnderLease(context, storage, async (lease) => {
     const catalog = settledCatalog(requireCatalog(lease.found.state));
     const bundle = publishedBy(lease.found.state, place.owner);
     if (bundle === null)
@@ -133,7 +133,7 @@ async function writeAgain(
     };
     if (writes.length > 0)
       await apply(work, {
-        storage: whileHeld(storage, lease),
+        storage: guardWithLease(storage, lease),
         lease,
         clock,
         log,
@@ -251,7 +251,7 @@ async function fromDestination(root: Storage): Promise<FindBody> {
     const storage = subdirectory(root, path);
     const { state } = await readState(storage);
     if (state.kind !== 'valid') continue;
-    const announced = announcedPaths(state.catalog.pending);
+    const announced = intentPaths(state.catalog.pending);
     for (const record of state.catalog.outputs) {
       if (announced.has(record.path)) continue;
       const same = places.get(record.digest) ?? [];

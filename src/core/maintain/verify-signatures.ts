@@ -1,6 +1,6 @@
-import { type Catalog, isOfRootIndex, type OutputRecord } from '../catalog/catalog.ts';
+import { type Catalog, isRootIndexOutput, type OutputRecord } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
-import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
+import { displayPath, requireManagedPaths } from '../catalog/managed-paths.ts';
 import { type Digest, parseDigest } from '../lib/digest.ts';
 import { type ErrorRecord, errorRecord, hasCode } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';
@@ -55,7 +55,7 @@ export async function verifySignatures(
     const report = await verifyPath(subdirectory(root, path), key, { concurrency, onBytes }).catch(
       (error: unknown) => ({ verified: 0, bytes: 0, distrusted: [], error: errorRecord(error) }),
     );
-    if (report !== null) reports.push({ destinationPath: reportedPath(path), ...report });
+    if (report !== null) reports.push({ destinationPath: displayPath(path), ...report });
   }
   return reports;
 }
@@ -72,7 +72,7 @@ async function verifyPath(
 ): Promise<Omit<SignatureReport, 'destinationPath'> | null> {
   const catalog = requireCatalog((await readState(storage)).state);
   const { outputs } = catalog;
-  if (outputs.length > 0 && outputs.every(isOfRootIndex)) return null;
+  if (outputs.length > 0 && outputs.every(isRootIndexOutput)) return null;
   const distrusted: Distrusted[] = [];
   const distrust = (path: string, reason: string): void => void distrusted.push({ path, reason });
   const signed = await signedDigests(storage, key, distrust);

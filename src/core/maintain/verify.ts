@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { announcedPaths, type OutputRecord } from '../catalog/catalog.ts';
+import { intentPaths, type OutputRecord } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
-import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
+import { displayPath, requireManagedPaths } from '../catalog/managed-paths.ts';
 import type { ActualContent } from '../catalog/settle.ts';
 import { observeEach } from '../catalog/settle-interrupted.ts';
 import { type ErrorRecord, errorRecord } from '../lib/errors.ts';
@@ -67,7 +67,7 @@ export async function verify(root: Storage, options: VerifyOptions): Promise<Ver
 
 async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions): Promise<VerifyReport> {
   const storage = subdirectory(root, path);
-  const destinationPath = reportedPath(path);
+  const destinationPath = displayPath(path);
   const report: VerifyReport = {
     destinationPath,
     verified: 0,
@@ -81,7 +81,7 @@ async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions)
   try {
     const catalog = requireCatalog((await readState(storage)).state);
     const { outputs, pending } = catalog;
-    const announced = announcedPaths(pending);
+    const announced = intentPaths(pending);
     const known = outputs.filter(({ path }) => !announced.has(path));
     const { subset } = options;
     const selected =

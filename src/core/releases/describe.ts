@@ -1,6 +1,6 @@
 import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
 import { readState, requireCatalog, type StoredState } from '../catalog/catalog-store.ts';
-import { reportedPath } from '../catalog/managed-paths.ts';
+import { displayPath } from '../catalog/managed-paths.ts';
 import { type Key, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { subdirectory } from '../storage/wrappers/within.ts';
@@ -184,7 +184,7 @@ export async function catalogOf(storage: Storage, id: ReleaseId): Promise<Catalo
  * the bundle path that it belongs to.
  */
 export function bundlePathsAmong(managed: readonly (Key | '')[]): string[] {
-  return [...new Set(managed.map((path) => releasePathOf(path)?.bundlePath ?? reportedPath(path)))];
+  return [...new Set(managed.map((path) => releasePathOf(path)?.bundlePath ?? displayPath(path)))];
 }
 
 /**

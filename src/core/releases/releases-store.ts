@@ -1,6 +1,6 @@
-import { settleWrite } from '../catalog/catalog-store.ts';
+import { verifyWrite } from '../catalog/catalog-store.ts';
 import { destinationBusy, isContention, type Lease } from '../catalog/lease/lease.ts';
-import { type LeaseContext, whileHeld, withLease } from '../catalog/lease/with-lease.ts';
+import { type LeaseContext, guardWithLease, withLease } from '../catalog/lease/with-lease.ts';
 import { hasCode, WaybillError } from '../lib/errors.ts';
 import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
@@ -121,7 +121,7 @@ export async function forgetReleases(context: LeaseContext, storage: Storage): P
   const underLease = async (lease: Lease): Promise<void> => {
     const { current } = await readReleases(storage);
     if (current !== null || (await releaseIds(storage)).length > 0) return;
-    await whileHeld(storage, lease).remove(ledgerKey);
+    await guardWithLease(storage, lease).remove(ledgerKey);
   };
   await withLease(context, storage, underLease);
 }
@@ -133,7 +133,7 @@ async function changeFiles(
   { ledger, current, channels = new Map<string, null>() }: NextReleases,
   updatedAt: string,
 ): Promise<void> {
-  const held = whileHeld(storage, lease);
+  const held = guardWithLease(storage, lease);
   // Remove a pointer before its ledger entry. A pointer without an entry would be there forever.
   for (const [name, id] of channels)
     if (id === null && found.channels.has(name)) await setLink(held, lease, channelLinkKey(name), null);
@@ -142,7 +142,7 @@ async function changeFiles(
     const write = async (): Promise<void> => {
       await held.write(ledgerKey, bytesBody(bytes), { mode: 'replace' });
     };
-    await settleWrite(storage, write, async () => isStored(storage, ledgerKey, bytes));
+    await verifyWrite(storage, write, async () => isStored(storage, ledgerKey, bytes));
   }
   if (current !== found.current) await setLink(held, lease, currentLinkKey, current);
   for (const [name, id] of channels)
@@ -153,7 +153,7 @@ async function changeFiles(
 async function setLink(held: Storage, lease: Lease, key: Key, id: ReleaseId | null): Promise<void> {
   const target = id === null ? null : releaseKey(id);
   await lease.fence();
-  await settleWrite(
+  await verifyWrite(
     held,
     async () => {
       if (target === null) return held.remove(key);
@@ -178,7 +178,7 @@ async function changeObject<T>(
       version === null ? ({ mode: 'create' } as const) : { mode: 'replace' as const, ifVersion: version };
     const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
     try {
-      await settleWrite(
+      await verifyWrite(
         storage,
         async () => {
           await storage.write(currentObjectKey, bytesBody(bytes), { ...condition, headers });

@@ -1,7 +1,7 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import {
   type Due,
-  nameOfTicks,
+  scheduleId,
   type ScheduleConfig,
   type Timetable,
   timetable,
@@ -84,7 +84,7 @@ async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promi
   const last = await triggers.last(pipelineId, 'schedule');
   const now = clock.now().getTime();
   const isAhead = last !== null && isFuture(Date.parse(last.tick), clock);
-  if (!isAhead && last?.schedule === nameOfTicks(schedule)) return Date.parse(last.tick);
+  if (!isAhead && last?.schedule === scheduleId(schedule)) return Date.parse(last.tick);
   if (isAhead) {
     log.warn(
       { pipeline_id: pipelineId, decided_tick: last.tick },
@@ -92,7 +92,7 @@ async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promi
     );
     observer.ignored(pipelineId);
   }
-  const tick = table.upTo(now) ?? now;
+  const tick = table.lastAtOrBefore(now) ?? now;
   await triggers.decide(jobOf(pipeline, tick), { passes: true, latest: latestTick(now) });
   return tick;
 }
@@ -158,7 +158,7 @@ async function missedBetween(
   { schedule }: ScheduledPipeline,
   table: Timetable,
 ): Promise<number> {
-  if (previous?.kind !== 'schedule' || previous.schedule !== nameOfTicks(schedule)) return 0;
+  if (previous?.kind !== 'schedule' || previous.schedule !== scheduleId(schedule)) return 0;
   let count = 0;
   for (let at = table.after(Date.parse(previous.tick)); at !== null && at < tick; at = table.after(at)) {
     count += 1;
@@ -173,7 +173,7 @@ function jobOf({ pipelineId, schedule, clock }: ScheduledPipeline, tick: number)
   const trigger: Trigger = {
     kind: 'schedule',
     tick: new Date(tick).toISOString(),
-    schedule: nameOfTicks(schedule),
+    schedule: scheduleId(schedule),
   };
   return { runId: newRunId(pipelineId, clock.now()), pipelineId, staged: null, trigger };
 }

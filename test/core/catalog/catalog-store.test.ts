@@ -10,7 +10,7 @@ import {
   type StoredState,
 } from '../../../src/core/catalog/catalog-store.ts';
 import { surveyDestination } from '../../../src/core/catalog/managed-paths.ts';
-import { parseWhole } from '../../../src/core/catalog/parse.ts';
+import { parseInMemory } from '../../../src/core/catalog/parse.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { observeBytes } from '../../../src/core/catalog/settle-interrupted.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
@@ -92,7 +92,7 @@ t.test('reads a large state without buffering it, with the same result', async (
   ] as const) {
     await put(storage, '.publisher.json', text);
     const changed = await readState(storage);
-    t.same(changed.state, parseWhole(Buffer.from(text), sourceBackends), what);
+    t.same(changed.state, parseInMemory(Buffer.from(text), sourceBackends), what);
     t.equal(await textOf(changed), text, what);
     t.match(changed.raw, { size: text.length, digest: digestOf(text) }, what);
   }

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Catalog } from '../../../src/core/catalog/catalog.ts';
-import { catalogReadLimits, lastPublished } from '../../../src/core/catalog/managed-paths.ts';
+import { catalogReadLimits, lastCommitTime } from '../../../src/core/catalog/managed-paths.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
@@ -66,7 +66,7 @@ function textOf({ hour, by = owner, padding = 0 }: Given): string {
 
 const look = async (storage: Storage, limits = {}): Promise<string | undefined> =>
   (
-    await lastPublished(storage, owner, 'preserve_relative', { ...catalogReadLimits, ...limits })
+    await lastCommitTime(storage, owner, 'preserve_relative', { ...catalogReadLimits, ...limits })
   )?.toISOString();
 
 t.test('finds the last commit in the most recently written catalogs', async (t) => {
@@ -108,7 +108,7 @@ t.test('ignores states outside of bundle paths', async (t) => {
   };
   t.equal(await look(listing), at(2));
   t.same(paths, ['.publisher.json', 'a/.publisher.json'], 'no other requests');
-  t.equal((await lastPublished(storage, owner, 'fixed'))?.toISOString(), at(1), 'only the root');
+  t.equal((await lastCommitTime(storage, owner, 'fixed'))?.toISOString(), at(1), 'only the root');
 });
 
 t.test('returns null beyond its limits', async (t) => {
@@ -129,14 +129,14 @@ t.test('returns null beyond its limits', async (t) => {
     [{ bytes: size - 1, read: 1 }, at(3)],
   ] as const)
     t.equal(await look(storage, limits), found, JSON.stringify(limits));
-  t.equal((await lastPublished(storage, owner, 'preserve_relative'))?.toISOString(), at(3));
+  t.equal((await lastCommitTime(storage, owner, 'preserve_relative'))?.toISOString(), at(3));
 });
 
 t.test('reads up to five catalogs of 16 MiB among 500 and 20,000 entries by default', async (t) => {
   const hours = Object.fromEntries([1, 2, 3, 4, 5, 6].map((hour) => [`${hour}/.publisher.json`, { hour }]));
   const { storage, read } = await destination(hours);
   const found = async (given: Storage): Promise<string | undefined> =>
-    (await lastPublished(given, owner, 'preserve_relative'))?.toISOString();
+    (await lastCommitTime(given, owner, 'preserve_relative'))?.toISOString();
   t.equal(await found(storage), at(6));
   t.equal(read.length, 5);
   /** More catalogs in the listing, with old times. */

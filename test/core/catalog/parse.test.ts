@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { CanonicalReader, parseState, readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
 import type { Catalog, OutputRecord, Pending, PublishedBundle } from '../../../src/core/catalog/catalog.ts';
-import { parseWhole } from '../../../src/core/catalog/parse.ts';
+import { parseInMemory } from '../../../src/core/catalog/parse.ts';
 import { catalogBody, serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { compareCodeUnits, parseRelativePath, type RelativePath } from '../../../src/core/lib/paths.ts';
@@ -366,7 +366,7 @@ t.test('the streaming and the whole-document parser agree', async (t) => {
         const place = at % text.length;
         text = text.slice(0, place) + put + text.slice(place + cut);
       }
-      const [apart, together] = [parse(text), parseWhole(Buffer.from(text), sourceBackends)];
+      const [apart, together] = [parse(text), parseInMemory(Buffer.from(text), sourceBackends)];
       t.equal(apart.kind, together.kind, text);
       t.same(apart, together);
       if (apart.kind === 'valid') valid += 1;
@@ -419,7 +419,7 @@ t.test('a canonical catalog is read from any chunks with the same result', async
         text = text.slice(0, place) + put + text.slice(place + cut);
       }
       const bytes = Buffer.from(text);
-      const whole = parseWhole(bytes, sourceBackends);
+      const whole = parseInMemory(bytes, sourceBackends);
       const isOwn = whole.kind === 'valid' && serialiseCatalog(whole.catalog).equals(bytes);
       const reader = new CanonicalReader(sourceBackends);
       let isRead = true;

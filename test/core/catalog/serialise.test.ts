@@ -11,7 +11,7 @@ import {
   bytesOfRecord,
   catalogBody,
   catalogTooLarge,
-  maxBytesFor,
+  maxCatalogBytesFor,
   recordToJson,
   serialiseCatalog,
 } from '../../../src/core/catalog/serialise.ts';
@@ -134,9 +134,9 @@ t.test('has the announced number of bytes for any chunk boundaries', async (t) =
 });
 
 t.test('limits a catalog to 512 MiB, and to 256 MiB if it must be in memory', async (t) => {
-  t.equal(maxBytesFor(1), maxCatalogBytes);
-  t.equal(maxBytesFor(maxPieceBytes), maxCatalogBytes);
-  t.equal(maxBytesFor(maxPieceBytes + 1), maxWholeCatalogBytes);
+  t.equal(maxCatalogBytesFor(1), maxCatalogBytes);
+  t.equal(maxCatalogBytesFor(maxPieceBytes), maxCatalogBytes);
+  t.equal(maxCatalogBytesFor(maxPieceBytes + 1), maxWholeCatalogBytes);
   const error = catalogTooLarge('here', 300 * mebibyte + 1, 256 * mebibyte);
   t.match(error, {
     code: 'catalog_too_large',

@@ -1,6 +1,6 @@
 import t from 'tap';
 import {
-  announcedPaths,
+  intentPaths,
   type Catalog,
   type OutputRecord,
   type Pending,
@@ -148,8 +148,8 @@ t.test('recorded paths include the announced ones', async (t) => {
     'stays',
     'unrecorded',
   ]);
-  t.same([...announcedPaths(catalog.pending)].sort(), ['added', 'changed', 'removed', 'stays', 'unrecorded']);
-  t.equal(announcedPaths(null).size, 0);
+  t.same([...intentPaths(catalog.pending)].sort(), ['added', 'changed', 'removed', 'stays', 'unrecorded']);
+  t.equal(intentPaths(null).size, 0);
   t.equal(recordedPaths({ kind: 'absent' }).size, 0);
   t.equal(recordedPaths({ kind: 'invalid', reason: 'x' }).size, 0);
   const legacy = {

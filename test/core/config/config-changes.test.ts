@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Config } from '../../../src/core/config/config.ts';
-import { adoptable, changesBetween } from '../../../src/core/config/config-changes.ts';
+import { applyReloadable, changesBetween } from '../../../src/core/config/config-changes.ts';
 import { parseConfig } from '../../../src/core/config/load-config.ts';
 
 function configOf(yaml: string): Config {
@@ -33,7 +33,7 @@ templates: {base_dir: ./templates}
 pipelines:
 ${pipeline('maps', 'public')}
 `);
-  const { config, restartNeeded } = adoptable(started, newer);
+  const { config, restartNeeded } = applyReloadable(started, newer);
   t.same(restartNeeded.sort(), [
     'databases',
     'server.http.cors',
@@ -55,7 +55,7 @@ ${pipeline('maps', 'public')}
     pipelines: newer.pipelines,
     server: { ...started.server, adminTokenEnv: 'ADMIN', metrics: { enabled: true, tokenEnv: 'METRICS' } },
   });
-  t.same(adoptable(started, started), { config: started, restartNeeded: [] });
+  t.same(applyReloadable(started, started), { config: started, restartNeeded: [] });
 });
 
 t.test('names new, changed and removed entries by id', async (t) => {

@@ -67,7 +67,7 @@ t.test('finds the ticks before and after a time', async (t) => {
     ['2026-11-22T15:15:00.000Z', '2026-11-22T15:15:00.000Z', '2026-11-22T15:30:00.000Z'],
     ['2026-11-22T15:15:00.001Z', '2026-11-22T15:15:00.000Z', '2026-11-22T15:30:00.000Z'],
   ] as const) {
-    t.equal(text(ticks.upTo(at(now))), last, now);
+    t.equal(text(ticks.lastAtOrBefore(at(now))), last, now);
     t.equal(text(ticks.after(at(now))), next, now);
   }
 });
@@ -141,7 +141,7 @@ t.test('finds each tick once and in order, at any times of checking', async () =
       (cron, jitterMs, steps) => {
         const table = timetable('maps', { cron, timezone: 'Europe/Berlin', jitterMs });
         let now = at('2026-10-24T22:00:00Z');
-        let decided = table.upTo(now) ?? 0;
+        let decided = table.lastAtOrBefore(now) ?? 0;
         for (const step of steps) {
           const expected = table.next(now);
           now += step;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { adoptable, changesBetween } from '../../../src/core/config/config-changes.ts';
+import { applyReloadable, changesBetween } from '../../../src/core/config/config-changes.ts';
 import { parseConfig } from '../../../src/core/config/load-config.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 
@@ -87,7 +87,7 @@ t.test('hosts that share a queue need a shared key', (t) => {
 t.test('a reload replaces publishers and the key', (t) => {
   const before = parsed([publisher]).config;
   const after = parsed([{ ...publisher, id: 'other' }], 'server: {token_keys_env: KEYS}').config;
-  const { config, restartNeeded } = adoptable(before, after);
+  const { config, restartNeeded } = applyReloadable(before, after);
   t.same(restartNeeded, []);
   t.same(changesBetween(before, config), {
     added: ['server.token_keys_env', 'trusted_publishers.other'],

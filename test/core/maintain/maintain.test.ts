@@ -1,12 +1,12 @@
 import t from 'tap';
 import { requireCatalog } from '../../../src/core/catalog/catalog-store.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
+import { newHolder, markDead } from '../../../src/core/catalog/lease/this-holder.ts';
 import {
   catalogReadLimits,
-  lastPublished,
+  lastCommitTime,
   managedPaths,
-  reportedPath,
+  displayPath,
   requireManagedPaths,
 } from '../../../src/core/catalog/managed-paths.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
@@ -52,7 +52,7 @@ t.test(
     for (const place of ['x/y/', 'x/', '', '.publisher.tmp/z/'])
       await put(storage, `${place}.publisher.json`, '{}');
     t.same(await managedPaths(storage), ['', 'x', 'x/y']);
-    t.same((await requireManagedPaths(storage)).map(reportedPath), ['.', 'x', 'x/y']);
+    t.same((await requireManagedPaths(storage)).map(displayPath), ['.', 'x', 'x/y']);
   },
 );
 
@@ -333,7 +333,7 @@ t.test(
 t.test('reconcile: sweeps files of a dead publisher, but not in a dry run', async (t) => {
   const storage = await published();
   const dead = newHolder();
-  retire(dead);
+  markDead(dead);
   await put(storage, 'bundle/.publisher.lock', lockText(dead, 0));
   for (const dryRun of [true, false]) {
     await reconcile(context, storage, { owner, dryRun, allOwners: false });
@@ -351,19 +351,19 @@ t.test('finds the last publication of an owner in the catalogs, within limits', 
   };
   for (const who of [owner, otherOwner]) {
     const newest = (await times(who)).sort().at(-1);
-    t.equal((await lastPublished(storage, who, 'preserve_relative'))?.toISOString(), newest);
+    t.equal((await lastCommitTime(storage, who, 'preserve_relative'))?.toISOString(), newest);
   }
   const nobody = { pipelineId: 'none', destinationId: 'none' };
-  t.equal(await lastPublished(storage, nobody, 'preserve_relative'), null);
-  t.equal(await lastPublished(storage, owner, 'fixed'), null, 'there is no catalog at the root');
-  t.equal(await lastPublished(memoryStorage({ flavour: 'files' }), owner, 'preserve_relative'), null);
+  t.equal(await lastCommitTime(storage, nobody, 'preserve_relative'), null);
+  t.equal(await lastCommitTime(storage, owner, 'fixed'), null, 'there is no catalog at the root');
+  t.equal(await lastCommitTime(memoryStorage({ flavour: 'files' }), owner, 'preserve_relative'), null);
   for (const [name, value] of [
     ['entries', 2],
     ['catalogs', 0],
     ['bytes', 10],
   ] as const) {
     const limits = { ...catalogReadLimits, [name]: value };
-    t.equal(await lastPublished(storage, owner, 'preserve_relative', limits), null, `${name} are limited`);
+    t.equal(await lastCommitTime(storage, owner, 'preserve_relative', limits), null, `${name} are limited`);
   }
   const broken: Storage = {
     ...storage,
@@ -371,7 +371,7 @@ t.test('finds the last publication of an owner in the catalogs, within limits', 
       throw new Error('away');
     },
   };
-  await t.rejects(lastPublished(broken, owner, 'preserve_relative'), { message: 'away' });
+  await t.rejects(lastCommitTime(broken, owner, 'preserve_relative'), { message: 'away' });
   await put(storage, 'bundle/.publisher.json', 'no catalog');
-  t.equal(await lastPublished(storage, owner, 'preserve_relative'), null);
+  t.equal(await lastCommitTime(storage, owner, 'preserve_relative'), null);
 });

@@ -2,7 +2,7 @@ import t from 'tap';
 import { parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import type { CatalogState } from '../../../src/core/catalog/catalog.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
+import { newHolder, markDead } from '../../../src/core/catalog/lease/this-holder.ts';
 import type { CoreContext } from '../../../src/core/context.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { prune, type PruneReport } from '../../../src/core/maintain/prune.ts';
@@ -144,7 +144,7 @@ t.test('sweeps files of a dead publisher even if nothing is pruned', async (t) =
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { a: 'a' } });
   const dead = newHolder();
-  retire(dead);
+  markDead(dead);
   await put(root, `${bundlePath}/.publisher.lock`, lockText(dead, 0));
   await pruned(root);
   t.same([...(await snapshot(root)).keys()], [`${bundlePath}/${state}`, `${bundlePath}/a`]);

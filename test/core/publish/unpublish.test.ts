@@ -1,7 +1,7 @@
 import t from 'tap';
 import { parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
+import { newHolder, markDead } from '../../../src/core/catalog/lease/this-holder.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import type { UnpublishReport, UnpublishRequest } from '../../../src/core/publish/unpublish/unpublication.ts';
@@ -203,7 +203,7 @@ t.test('a state with an attempt of an unknown version is invalid', async (t) => 
 t.test('sweeps files of an attempt that was killed after its commit, but not in a dry run', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const dead = newHolder();
-  retire(dead);
+  markDead(dead);
   await put(root, 'bundle/.publisher.lock', lockText(dead, 0));
   for (const [dryRun, left] of [
     [true, ['bundle/.publisher.lock']],

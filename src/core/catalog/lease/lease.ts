@@ -66,7 +66,7 @@ export interface LeaseOptions {
   signal?: AbortSignal;
 }
 
-export function intentOf(
+export function createIntent(
   { attemptId, holder }: Pick<Lease, 'attemptId' | 'holder'>,
   announced: Pick<Pending, 'owner' | 'action' | 'startedAt' | 'outputs' | 'removes'>,
 ): Pending {
@@ -93,6 +93,6 @@ export function isContention(error: unknown): boolean {
   return hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists');
 }
 
-export function logNotReleased(log: Log, storage: Pick<Storage, 'label'>, error: unknown): void {
+export function logReleaseFailure(log: Log, storage: Pick<Storage, 'label'>, error: unknown): void {
   log.warn({ storage: storage.label, err: error }, 'lease release failed; the next attempt takes it over');
 }

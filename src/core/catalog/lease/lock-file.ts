@@ -38,7 +38,7 @@ export async function createLock(storage: Storage, holder: Holder): Promise<bool
 /** Reports whether the current lock belongs to this holder. */
 export async function ownsLock(storage: Storage, holder: Holder): Promise<boolean> {
   const text = await readLock(storage);
-  return text !== null && holderIn(text)?.instanceId === holder.instanceId;
+  return text !== null && parseLock(text)?.instanceId === holder.instanceId;
 }
 
 /**
@@ -64,7 +64,7 @@ export function renewLock(storage: RenamingStorage, holder: Holder, attemptId: s
 export async function isAbandoned(storage: Storage): Promise<boolean> {
   if ((await storage.stat(lockKey)) === undefined) return false;
   const text = await readLock(storage);
-  const holder = text === null ? null : holderIn(text);
+  const holder = text === null ? null : parseLock(text);
   return holder !== null && isKnownDead(holder);
 }
 
@@ -86,7 +86,7 @@ export function lockText(holder: Holder, renewals: number): string {
  * Returns the holder, or null if the text is not a valid lock, perhaps because it was only written halfway.
  * The only sign that such a lock is stale is that it does not change for a while.
  */
-export function holderIn(text: string): Holder | null {
+export function parseLock(text: string): Holder | null {
   try {
     return parseHolder(JSON.parse(text), 'lock');
   } catch {

@@ -5,19 +5,19 @@ import { joinKey, type Key } from '../../storage/key.ts';
 import type { Body, RenamingStorage, Storage, WriteOptions } from '../../storage/storage.ts';
 import type { Catalog, Holder } from '../catalog.ts';
 import {
-  isStateOf,
+  isStoredState,
   measureState,
   readState,
-  settleWrite,
+  verifyWrite,
   stateKey,
   type StoredState,
 } from '../catalog-store.ts';
 import { catalogBody } from '../serialise.ts';
 import { Heartbeat, watchLease } from './heartbeat.ts';
-import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
-import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './lock-file.ts';
-import { stagingOf, stolenLockKey, straysInStaging } from './staged-copies.ts';
-import { isKnownDead, newHolder, retire } from './this-holder.ts';
+import { destinationBusy, type Lease, type LeaseOptions, logReleaseFailure } from './lease.ts';
+import { createLock, parseLock, lockKey, ownsLock, readLock, renewLock } from './lock-file.ts';
+import { stagingOf, stolenLockKey, abandonedCopies } from './staged-copies.ts';
+import { isKnownDead, newHolder, markDead } from './this-holder.ts';
 
 /**
  * How many times our unfinished lock may disappear during someone else's cleanup before we treat that as a
@@ -51,9 +51,9 @@ export async function acquireLockLease(storage: RenamingStorage, options: LeaseO
   try {
     await takeLock(storage, options, holder, heartbeat, () => (lock.isCreated = true));
   } catch (error) {
-    if (lock.isCreated) await giveBack(storage, options, holder, heartbeat);
+    if (lock.isCreated) await releaseLock(storage, options, holder, heartbeat);
     await heartbeat.stop();
-    retire(holder);
+    markDead(holder);
     throw error;
   }
   return holdLock(storage, options, holder, heartbeat);
@@ -81,7 +81,7 @@ async function takeLock(
       if (await createLock(storage, holder)) {
         created();
         heartbeat.renewBy(renewLock(storage, holder, attemptId), since);
-        if (await swept(storage, attemptId, holder, heartbeat)) return;
+        if (await sweepStaging(storage, attemptId, holder, heartbeat)) return;
         heartbeat.renewBy(async () => undefined, clock.monotonic());
         lostLocks += 1;
         if (lostLocks === maxLostLocks) throw destinationBusy(storage, null);
@@ -92,7 +92,7 @@ async function takeLock(
       if (!hasCode(error, 'storage_not_found') || sweeps === maxSweeps) throw error;
     }
     const text = await readLock(storage);
-    const other = text === null ? null : holderIn(text);
+    const other = text === null ? null : parseLock(text);
     // If the lock vanished just now, treat it as renewed by passing random text. The wait then still ends at
     // some point if the lock can never be read.
     const verdict =
@@ -107,13 +107,13 @@ async function takeLock(
 }
 
 /** Deletes everything that other attempts have in staging. Returns false if `holder` has lost the lock. */
-async function swept(
+async function sweepStaging(
   storage: RenamingStorage,
   attemptId: string,
   holder: Holder,
   heartbeat: Heartbeat,
 ): Promise<boolean> {
-  const strays = await straysInStaging(storage, attemptId);
+  const strays = await abandonedCopies(storage, attemptId);
   if (!(await ownsLock(storage, holder))) return false;
   if (strays.length === 0) return true;
   for (const { key, type } of strays) {
@@ -171,7 +171,7 @@ async function holdLock(
   try {
     return new HeldLock(storage, options, holder, heartbeat, await readState(storage));
   } catch (error) {
-    await giveBack(storage, options, holder, heartbeat);
+    await releaseLock(storage, options, holder, heartbeat);
     throw error;
   }
 }
@@ -223,7 +223,7 @@ class HeldLock implements Lease {
     await storage.sync();
     await this.fence();
     this.check();
-    await settleWrite(
+    await verifyWrite(
       storage,
       async () => storage.remove(stateKey),
       async () => (await measureState(storage)) === null,
@@ -240,7 +240,7 @@ class HeldLock implements Lease {
   }
 
   async release(): Promise<void> {
-    await giveBack(this.#storage, this.#options, this.holder, this.#heartbeat);
+    await releaseLock(this.#storage, this.#options, this.holder, this.#heartbeat);
   }
 
   /**
@@ -260,14 +260,14 @@ class HeldLock implements Lease {
     const sync = async (): Promise<void> => {
       if (isLast) await storage.sync();
     };
-    await settleWrite(
+    await verifyWrite(
       storage,
       async () => {
         await storage.rename([{ from: next, to: stateKey }]);
         await sync();
       },
       async () => {
-        const isReplaced = await isStateOf(storage, body);
+        const isReplaced = await isStoredState(storage, body);
         if (isReplaced) await sync();
         return isReplaced;
       },
@@ -279,20 +279,20 @@ class HeldLock implements Lease {
  * Removes this holder's lock and its attempt's staging directory. If the lock might belong to someone else by
  * now, leaves it for the next contender to take over. Never throws.
  */
-async function giveBack(
+async function releaseLock(
   storage: RenamingStorage,
   { attemptId, log }: LeaseOptions,
   holder: Holder,
   heartbeat: Heartbeat,
 ): Promise<void> {
   await heartbeat.stop();
-  retire(holder);
+  markDead(holder);
   try {
     await storage.removeTree(stagingOf(attemptId));
     if (!(await ownsLock(storage, holder))) return;
     heartbeat.check();
     await storage.remove(lockKey);
   } catch (error) {
-    logNotReleased(log, storage, error);
+    logReleaseFailure(log, storage, error);
   }
 }

@@ -27,7 +27,7 @@ export function stolenLockKey(attemptId: string): Key {
  * Returns what other attempts left in staging. The contender that takes the lock deletes it, so that an
  * earlier holder that wakes up later has no files to rename.
  */
-export async function straysInStaging(storage: Storage, attemptId: string): Promise<Entry[]> {
+export async function abandonedCopies(storage: Storage, attemptId: string): Promise<Entry[]> {
   const strays: Entry[] = [];
   for await (const entry of storage.list(stagingRoot, { recursive: false }))
     if (nameOf(entry.key) !== attemptId) strays.push(entry);
@@ -42,7 +42,7 @@ export async function sweepCopies(
   storage: Storage,
   { attemptId, check }: { attemptId: string; check: () => void },
 ): Promise<void> {
-  for (const { key, type } of await straysInStaging(storage, attemptId)) {
+  for (const { key, type } of await abandonedCopies(storage, attemptId)) {
     if (type !== 'directory') continue;
     check();
     await storage.removeTree(key);
@@ -56,7 +56,7 @@ export async function sweepCopies(
  * lease.
  */
 export async function sweepFinished(storage: Storage): Promise<void> {
-  const strays = await straysInStaging(storage, '');
+  const strays = await abandonedCopies(storage, '');
   if (!strays.some(({ type }) => type === 'directory')) return;
   const { state } = await readState(storage);
   const current = state.kind === 'valid' ? (state.catalog.pending?.attemptId ?? '') : '';

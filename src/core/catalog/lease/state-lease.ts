@@ -4,19 +4,19 @@ import { versionConflict } from '../../storage/storage-errors.ts';
 import type { Catalog, Holder, Pending } from '../catalog.ts';
 import {
   isSameBytes,
-  isStateOf,
+  isStoredState,
   measureState,
   readState,
   readVersionedState,
-  settleWrite,
+  verifyWrite,
   type StateBytes,
   stateKey,
   type StoredState,
 } from '../catalog-store.ts';
 import { catalogBody } from '../serialise.ts';
 import { Heartbeat, watchLease } from './heartbeat.ts';
-import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
-import { isKnownDead, newHolder, retire } from './this-holder.ts';
+import { destinationBusy, type Lease, type LeaseOptions, logReleaseFailure } from './lease.ts';
+import { isKnownDead, newHolder, markDead } from './this-holder.ts';
 
 /**
  * Takes the lease on an object store, where the lease is the `pending` field of the state. An attempt takes
@@ -34,14 +34,14 @@ import { isKnownDead, newHolder, retire } from './this-holder.ts';
 export async function acquireStateLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const heartbeat = new Heartbeat(storage, options);
   try {
-    return await whenFree(storage, options, heartbeat);
+    return await waitForLease(storage, options, heartbeat);
   } catch (error) {
     await heartbeat.stop();
     throw error;
   }
 }
 
-async function whenFree(storage: Storage, options: LeaseOptions, heartbeat: Heartbeat): Promise<Lease> {
+async function waitForLease(storage: Storage, options: LeaseOptions, heartbeat: Heartbeat): Promise<Lease> {
   const { clock, times, signal } = options;
   const honored = await storage.facts.conditionalWrites();
   const judge = watchLease(times, clock.monotonic());
@@ -129,13 +129,13 @@ class HeldState implements Lease {
   }
 
   async writeState(catalog: Catalog): Promise<void> {
-    await this.#inTurn(async () => this.#put(catalog));
+    await this.#queueWrite(async () => this.#put(catalog));
   }
 
   async removeState(): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#queueWrite(async () => {
       await this.fence();
-      await settleWrite(
+      await verifyWrite(
         this.#storage,
         async () => this.#remove(),
         async () => (await measureState(this.#storage)) === null,
@@ -146,7 +146,7 @@ class HeldState implements Lease {
   }
 
   async restoreState(): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#queueWrite(async () => {
       if (this.found.raw !== null)
         await this.#putBody(this.found.raw.body, { digest: this.found.raw.digest });
       else if (this.#exists) {
@@ -159,11 +159,11 @@ class HeldState implements Lease {
 
   async release(): Promise<void> {
     await this.#heartbeat.stop();
-    retire(this.holder);
+    markDead(this.holder);
     // When an attempt fails, its intent stays in the state. Remove the holder from it, so that the next
     // attempt can start right away and does not have to wait until the lease is stale.
     await this.#amendIntent(() => ({ holder: null })).catch((error: unknown) =>
-      logNotReleased(this.#options.log, this.#storage, error),
+      logReleaseFailure(this.#options.log, this.#storage, error),
     );
   }
 
@@ -175,7 +175,7 @@ class HeldState implements Lease {
    * Changes the intent. Does nothing if the intent has not been written yet or has already been committed.
    */
   async #amendIntent(change: (intent: Pending) => Partial<Pending>): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#queueWrite(async () => {
       const catalog = this.#written;
       if (catalog?.pending?.attemptId !== this.attemptId) return;
       await this.#put({ ...catalog, pending: { ...catalog.pending, ...change(catalog.pending) } });
@@ -183,7 +183,7 @@ class HeldState implements Lease {
   }
 
   /** Runs writes of the state one after the other, so that a renewal never races with a commit. */
-  async #inTurn(work: () => Promise<void>): Promise<void> {
+  async #queueWrite(work: () => Promise<void>): Promise<void> {
     const turn = this.#turn.catch(() => undefined).then(work);
     this.#turn = turn;
     await turn;
@@ -196,7 +196,7 @@ class HeldState implements Lease {
 
   async #putBody(body: Body, expected: Pick<WriteOptions, 'digest'> = {}): Promise<void> {
     const storage = this.#storage;
-    await settleWrite(
+    await verifyWrite(
       storage,
       async () => {
         const { size, digest, version } = await this.#replace(body, expected);
@@ -204,7 +204,7 @@ class HeldState implements Lease {
         this.#bytes = { size, digest };
       },
       async () => {
-        if (!(await isStateOf(storage, body))) return false;
+        if (!(await isStoredState(storage, body))) return false;
         this.#bytes = null;
         if (this.#honored === 'full') this.#version = (await storage.stat(stateKey))?.version ?? null;
         return true;

@@ -31,7 +31,7 @@ export function newHolder(): Holder {
 }
 
 /** Marks the holder as dead for this thread. */
-export function retire(holder: Holder): void {
+export function markDead(holder: Holder): void {
   active.delete(holder.instanceId);
 }
 

@@ -38,7 +38,7 @@ const maxDecisions = 10;
  * Like `withLease`, except that `work` runs again, with the new state, if another attempt took the lease
  * first. `work` has to both decide and act. Throws `destination_busy` if that happens ten times.
  */
-export async function decidingUnderLease<T>(
+export async function decideUnderLease<T>(
   context: LeaseContext,
   storage: Storage,
   work: (lease: Lease) => Promise<T>,
@@ -108,7 +108,7 @@ export async function acquireLease(storage: Storage, options: LeaseOptions): Pro
  * a while and the driver does not send it until it is complete. Otherwise, outputs are written to staging,
  * which the next holder deletes anyway.
  */
-export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storage {
+export function guardWithLease(storage: Storage, lease: Pick<Lease, 'check'>): Storage {
   const bodyOf = (body: Body): Body => (canRename(storage) ? body : checked(body, lease));
   return intercept(
     storage,

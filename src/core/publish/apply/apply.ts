@@ -6,11 +6,11 @@ import {
   type PublishedBundle,
   withPublished,
 } from '../../catalog/catalog.ts';
-import { intentOf, type Lease } from '../../catalog/lease/lease.ts';
+import { createIntent, type Lease } from '../../catalog/lease/lease.ts';
 import { stagingRoot, sweepCopies } from '../../catalog/lease/staged-copies.ts';
-import { whileHeld } from '../../catalog/lease/with-lease.ts';
+import { guardWithLease } from '../../catalog/lease/with-lease.ts';
 import { isStoredKey } from '../../catalog/parse-fields.ts';
-import { type Settled, settleInterrupted, sweepUnfinished } from '../../catalog/settle-interrupted.ts';
+import { type SettledOutputs, settleInterrupted, sweepUnfinished } from '../../catalog/settle-interrupted.ts';
 import type { CoreContext } from '../../context.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
@@ -109,7 +109,7 @@ export async function applyUnderLease(
 ): Promise<Applied> {
   const stateBytes = lease.found.raw?.size ?? 0;
   await refuseObstructed(storage, checked, { stateBytes, isUnderLease: true });
-  return apply(work, { ...options, storage: whileHeld(storage, lease), lease, clock, log, signal });
+  return apply(work, { ...options, storage: guardWithLease(storage, lease), lease, clock, log, signal });
 }
 
 /**
@@ -130,7 +130,7 @@ async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catal
 /**
  * Returns the records of paths outside the plan, and any files that an interrupted attempt never finished.
  */
-async function settled(plan: Work, storage: Storage, { found: { state } }: Lease): Promise<Settled> {
+async function settled(plan: Work, storage: Storage, { found: { state } }: Lease): Promise<SettledOutputs> {
   if (plan.clears) return { outputs: [], vanished: [] };
   if (state.kind !== 'valid' || state.catalog.pending === null)
     return { outputs: plan.untouched, vanished: [] };
@@ -169,7 +169,7 @@ async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
  */
 function announcedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[], now: Date): Catalog {
   const startedAt = now.toISOString();
-  const pending = intentOf(lease, {
+  const pending = createIntent(lease, {
     owner: plan.owner,
     action: plan.action as AttemptAction,
     startedAt,

@@ -1,4 +1,4 @@
-import { announcedPaths, type OutputRecord } from '../../catalog/catalog.ts';
+import { intentPaths, type OutputRecord } from '../../catalog/catalog.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import type { Key } from '../../storage/key.ts';
 import type { Action, DecisionInput, Plan, PlannedChange, PlannedOutput, Reason } from '../plan.ts';
@@ -207,7 +207,7 @@ function fatesOf(input: DecisionInput, known: KnownOutputs): Fates {
   const judged: DecisionContext = {
     input,
     records: byPath(known.records),
-    announced: announcedPaths(state.kind === 'valid' ? state.catalog.pending : null),
+    announced: intentPaths(state.kind === 'valid' ? state.catalog.pending : null),
   };
   return sorted(input.planned, (output) => fateOf(output, judged));
 }

@@ -1,5 +1,5 @@
 import {
-  announcedPaths,
+  intentPaths,
   type Catalog,
   type CatalogState,
   type GeneratedMetadata,
@@ -61,7 +61,7 @@ export function reusableOutputs(
   { keepsHeaders }: Pick<StorageFacts, 'keepsHeaders'>,
 ): PlannedOutput[] {
   const recorded = byPath(outputs);
-  const announced = announcedPaths(pending);
+  const announced = intentPaths(pending);
   return planned.filter((output) => {
     const record = recorded.get(output.path);
     return (

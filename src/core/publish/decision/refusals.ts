@@ -6,7 +6,7 @@ import {
   publishedBy,
 } from '../../catalog/catalog.ts';
 import type { StoredState } from '../../catalog/catalog-store.ts';
-import { bytesOfRecord, catalogTooLarge, maxBytesFor } from '../../catalog/serialise.ts';
+import { bytesOfRecord, catalogTooLarge, maxCatalogBytesFor } from '../../catalog/serialise.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';
@@ -157,7 +157,7 @@ export function refuseLargeCatalog(plan: Plan): void {
     longest = Math.max(longest, bytes);
     return bytes;
   });
-  const maxBytes = maxBytesFor(longest);
+  const maxBytes = maxCatalogBytesFor(longest);
   if (size > maxBytes) throw catalogTooLarge(plan.destinationPath, size, maxBytes);
 }
 

@@ -1,7 +1,7 @@
-import { announcedPaths } from '../../catalog/catalog.ts';
+import { intentPaths } from '../../catalog/catalog.ts';
 import { requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import type { Lease } from '../../catalog/lease/lease.ts';
-import { decidingUnderLease, whileHeld } from '../../catalog/lease/with-lease.ts';
+import { decideUnderLease, guardWithLease } from '../../catalog/lease/with-lease.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
@@ -63,10 +63,10 @@ export async function fillRelease(
       concurrency: fileConcurrency,
       onBytes: (count) => onProgress?.({ type: 'bytes', destinationId, count }),
       onOutput: (path) => onProgress?.({ type: 'output', destinationId, path }),
-      duplicate: async (output, to) => duplicated(whileHeld(storage, lease), filling, output, to),
+      duplicate: async (output, to) => duplicated(guardWithLease(storage, lease), filling, output, to),
     });
   };
-  return decidingUnderLease(context, target, fill);
+  return decideUnderLease(context, target, fill);
 }
 
 /**
@@ -104,7 +104,7 @@ async function workIn(
   }
   const { outputs, pending } = requireCatalog(state);
   const records = byPath(outputs);
-  const announced = announcedPaths(pending);
+  const announced = intentPaths(pending);
   const reusable = content.filter(
     (output) => !announced.has(output.path) && isRecordedAs(records.get(output.path), output),
   );

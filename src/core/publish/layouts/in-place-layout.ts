@@ -1,6 +1,6 @@
 import { readState, stateKey, type StoredState } from '../../catalog/catalog-store.ts';
 import type { Lease } from '../../catalog/lease/lease.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { decideUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { versionConflict } from '../../storage/storage-errors.ts';
@@ -121,7 +121,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     candidate: Candidate,
   ): Promise<{ plan: Plan; applied: Applied | null } | null> {
     const { context, storage } = this.#task;
-    return decidingUnderLease(context, storage, async (lease) => {
+    return decideUnderLease(context, storage, async (lease) => {
       if (candidate.isOutdated(observedState(lease.found))) return null;
       const plan = await decideOn(lease.found);
       lease.check();

@@ -1,6 +1,6 @@
 import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { isContention, type Lease } from '../../catalog/lease/lease.ts';
-import { decidingUnderLease, whileHeld } from '../../catalog/lease/with-lease.ts';
+import { decideUnderLease, guardWithLease } from '../../catalog/lease/with-lease.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import type { Releases } from '../../releases/ledger.ts';
@@ -139,13 +139,13 @@ async function carryOut(
       concurrency: destination.fileConcurrency,
       duplicate: async ({ path }, to) => {
         const from = joinKey(releaseKey(current), path);
-        return (await whileHeld(storage, lease).duplicate?.(from, to)) != null;
+        return (await guardWithLease(storage, lease).duplicate?.(from, to)) != null;
       },
     });
     return true;
   };
   try {
-    return await decidingUnderLease(context, storage, underLease);
+    return await decideUnderLease(context, storage, underLease);
   } catch (error) {
     // Another process may have removed the release while we were reading it.
     if (isContention(error) || (await currentOf(storage)) !== current) return false;

@@ -1,4 +1,4 @@
-import { announcedPaths, type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
+import { intentPaths, type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/catalog-store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
@@ -231,7 +231,7 @@ async function contentOf(
     if (missing !== undefined) throw notCarried(destinationPath, shown, missing);
   }
   const content = [...writes, ...kept, ...carried].sort((a, b) => compareCodeUnits(a.path, b.path));
-  const announced = announcedPaths(state.kind === 'valid' ? state.catalog.pending : null);
+  const announced = intentPaths(state.kind === 'valid' ? state.catalog.pending : null);
   const same = [...kept, ...carried].map(({ path }) => path).filter((path) => !announced.has(path));
   return { id: releaseIdOf(bundle.created, content), content, same: new Set<string>(same) };
 }

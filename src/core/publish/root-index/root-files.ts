@@ -1,7 +1,7 @@
 import {
   type Catalog,
   type CatalogState,
-  isOfRootIndex,
+  isRootIndexOutput,
   type OutputRecord,
   publishedBy,
   recordedPaths,
@@ -187,7 +187,7 @@ function claimIn({ outputs, pending }: Catalog, { owner }: RootIndex): string | 
   const names = new Set<string>(rootFileNames);
   for (const record of [...outputs, ...(pending?.outputs ?? [])]) {
     const isOwn = sameOwner(record.owner, owner);
-    if (isOwn && !isOfRootIndex(record)) return 'a bundle is published at the root itself';
+    if (isOwn && !isRootIndexOutput(record)) return 'a bundle is published at the root itself';
     if (!isOwn && names.has(record.path)) {
       const { pipelineId, destinationId } = record.owner;
       return `"${record.path}" there belongs to ${pipelineId}/${destinationId}`;
@@ -210,7 +210,7 @@ async function verifiedListing(
   { outputs, pending }: Catalog,
 ): Promise<ListedBundle[] | null> {
   if (pending !== null) return null;
-  const own = outputs.filter(isOfRootIndex);
+  const own = outputs.filter(isRootIndexOutput);
   if (own.length !== rootFileNames.length) return null;
   for (const { path, size } of own) if ((await storage.stat(keyOf(path)))?.size !== size) return null;
   const feed = own.find(({ path }) => path === listingName);

@@ -1,7 +1,7 @@
-import { isOfRootIndex } from '../../catalog/catalog.ts';
+import { isRootIndexOutput } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/catalog-store.ts';
 import type { Lease } from '../../catalog/lease/lease.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { decideUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import type { CoreContext } from '../../context.ts';
 import { errorRecord, type Finding, finding } from '../../lib/errors.ts';
 import { isSameBundle, type ListedBundle, maxListed, newestOf } from '../../outputs/json-feed.ts';
@@ -169,7 +169,7 @@ async function settle(
     await applyUnderLease(context, work, { storage: root, lease, concurrency });
     return null;
   };
-  return decidingUnderLease(context, root, underLease);
+  return decideUnderLease(context, root, underLease);
 }
 
 interface RootIndexDecision {
@@ -200,7 +200,7 @@ async function workFor(
 ): Promise<Work | null> {
   const { owner } = index;
   const outputs = catalog?.outputs ?? [];
-  const own = outputs.filter((record) => isOfRootIndex(record) && sameOwner(record.owner, owner));
+  const own = outputs.filter((record) => isRootIndexOutput(record) && sameOwner(record.owner, owner));
   const common = { owner, bundle: null, kept: [], clears: false };
   if (bundles.length === 0) {
     const isLeft = own.length > 0 || (catalog?.pending ?? null) !== null;

@@ -1,7 +1,7 @@
 import type { Catalog } from '../../catalog/catalog.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
 import { destinationBusy } from '../../catalog/lease/lease.ts';
-import { decidingUnderLease, sweepAbandoned, withLease } from '../../catalog/lease/with-lease.ts';
+import { decideUnderLease, sweepAbandoned, withLease } from '../../catalog/lease/with-lease.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
@@ -225,7 +225,7 @@ export async function removeRelease(
   // A removal that was killed right after its commit may have left its lock behind.
   if (state.kind === 'absent') return sweepAbandoned(context, release, state);
   requireCatalog(state);
-  await decidingUnderLease(context, release, async (lease) => {
+  await decideUnderLease(context, release, async (lease) => {
     const work = removalOf(lease.found);
     if (work !== null && (await isStill()))
       await applyUnderLease(context, work, { storage: release, lease, concurrency });

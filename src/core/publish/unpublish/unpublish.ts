@@ -1,6 +1,6 @@
 import { type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/catalog-store.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { decideUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { findClaimAbove, surveyDestination } from '../../catalog/managed-paths.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
@@ -69,7 +69,7 @@ export async function unpublish(
     await refuseObstructed(storage, decided, { stateBytes: stored.raw?.size ?? 0, isUnderLease: false });
     return reportOf(decided, stored);
   }
-  const report = await decidingUnderLease(context, storage, async (lease) => {
+  const report = await decideUnderLease(context, storage, async (lease) => {
     if (lease.found.state.kind === 'absent') throw await notPublished(root, request);
     const work = decideOn(lease.found, request);
     request.orphan?.onDecided?.({ work, stored: lease.found });

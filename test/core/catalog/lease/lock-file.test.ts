@@ -9,7 +9,7 @@ import {
   readLock,
   renewLock,
 } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import type { RenamingStorage, Storage, WriteOptions } from '../../../../src/core/storage/storage.ts';
 import { put, snapshot } from '../../../faults/world.ts';
@@ -73,7 +73,7 @@ t.test('only the lock of a dead holder is abandoned, and a missing lock is not r
   const holder = newHolder();
   await put(inner, lockKey, lockText(holder, 0));
   t.equal(await isAbandoned(storage), false);
-  retire(holder);
+  markDead(holder);
   t.equal(await isAbandoned(storage), true);
 });
 

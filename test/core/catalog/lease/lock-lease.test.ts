@@ -4,7 +4,7 @@ import { readState, stateKey } from '../../../../src/core/catalog/catalog-store.
 import { defaultLeaseTimes, type Lease } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText, readLock } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { acquireLockLease } from '../../../../src/core/catalog/lease/lock-lease.ts';
-import { isKnownDead, newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { isKnownDead, newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../../src/core/lib/log.ts';
@@ -96,7 +96,7 @@ t.test('a lock without renewals is taken over only once it is stale', async (t) 
 t.test('the lock of a dead holder is taken over immediately', async (t) => {
   const storage = files();
   const dead = newHolder();
-  retire(dead);
+  markDead(dead);
   await put(storage, lockKey, lockText(dead, 0));
   const clock = testClock();
   await (await acquire(storage, 'mine', clock)).release();
@@ -433,7 +433,7 @@ t.test('stages a state without syncing, and restores only the bytes found', asyn
 
 t.test('contends again for a lock that others took first, and reports any other failure', async (t) => {
   const dead = newHolder();
-  retire(dead);
+  markDead(dead);
   for (const code of ['storage_not_found', 'storage_exists', 'storage_denied'] as const) {
     const inner = files();
     await put(inner, lockKey, lockText(dead, 0));

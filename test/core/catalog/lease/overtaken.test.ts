@@ -2,8 +2,8 @@ import t, { type Test } from 'tap';
 import type { Catalog } from '../../../../src/core/catalog/catalog.ts';
 import { defaultLeaseTimes, type Lease, leaseLost } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText, readLock } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
-import { acquireLease, whileHeld } from '../../../../src/core/catalog/lease/with-lease.ts';
+import { newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { acquireLease, guardWithLease } from '../../../../src/core/catalog/lease/with-lease.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
@@ -167,7 +167,7 @@ t.test('a contender that was overtaken without a suspension sweeps nothing', asy
 t.test('a contender suspended before it steals the lock steals nothing', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const dead = newHolder();
-  retire(dead);
+  markDead(dead);
   await put(inner, lockKey, lockText(dead, 0));
   const clock = beatingClock();
   const storage = after(inner, 'read', lockKey, async () => {
@@ -190,7 +190,7 @@ t.test('a contender suspended before it steals the lock steals nothing', async (
 t.test('a contender that took a lock other than the stale one restores it', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const dead = newHolder();
-  retire(dead);
+  markDead(dead);
   await put(inner, lockKey, lockText(dead, 0));
   const theirs = lockText(elsewhere, 3);
   let seen: string | null = null;
@@ -222,7 +222,7 @@ t.test('a contender that was overtaken keeps the lock of a third one and continu
   for (const quicker of ['has a lock', 'has swept what was taken'] as const) {
     const inner = memoryStorage({ flavour: 'files' });
     const dead = newHolder();
-    retire(dead);
+    markDead(dead);
     await put(inner, lockKey, lockText(dead, 0));
     const third = lockText({ ...elsewhere, instanceId: 'third' }, 0);
     let left: string | null = null;
@@ -332,7 +332,7 @@ t.test("without the lease, the holder's view changes nothing", async (t) => {
   const check = (): void => {
     if (isLost) throw leaseLost(inner, 'for the test');
   };
-  const storage = whileHeld(inner, { check });
+  const storage = guardWithLease(inner, { check });
   await storage.write(key('b'), bytesBody('b'), { mode: 'replace' });
   const slow = {
     size: 1,
@@ -367,7 +367,7 @@ t.test('passes on results of the storage, and unchanged bodies if outputs are st
   const kept = { key: key('a'), aside: key('aside'), by: 'copy' as const, version: null };
   const body = bytesBody('x');
   for (const flavour of ['files', 'objects'] as const) {
-    const held = whileHeld(
+    const held = guardWithLease(
       {
         ...memoryStorage({ flavour }),
         write: async (_key, given) => {
@@ -392,7 +392,7 @@ t.test('stops reading a body once the lease is lost', async (t) => {
   };
   let read = 0;
   const taken: string[] = [];
-  const storage = whileHeld(
+  const storage = guardWithLease(
     {
       ...memoryStorage({ flavour: 'objects' }),
       async write(_key, body) {

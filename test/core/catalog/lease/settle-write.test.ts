@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isStateOf, settleWrite } from '../../../../src/core/catalog/catalog-store.ts';
+import { isStoredState, verifyWrite } from '../../../../src/core/catalog/catalog-store.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { put } from '../../../faults/world.ts';
@@ -10,13 +10,13 @@ const failing = (code: 'storage_transient' | 'storage_permanent') => async (): P
   Promise.reject(new WaybillError(code, 'failed'));
 
 t.test('a lost response is not a failure if the state was written', async (t) => {
-  await settleWrite(label, failing('storage_transient'), async () => true);
-  await settleWrite(label, failing('storage_permanent'), async () => true);
+  await verifyWrite(label, failing('storage_transient'), async () => true);
+  await verifyWrite(label, failing('storage_permanent'), async () => true);
   t.pass('both returned');
 });
 
 t.test('does not read back a successful write', async (t) => {
-  await settleWrite(
+  await verifyWrite(
     label,
     async () => undefined,
     async () => {
@@ -31,12 +31,12 @@ t.test('reports commit_unknown if a request may still arrive or the state is unr
   const old = async (): Promise<boolean> => false;
   const unreadable = async (): Promise<boolean> => Promise.reject(new Error('unreadable'));
   const unknown = { code: 'commit_unknown' };
-  await t.rejects(settleWrite(label, failing('storage_transient'), old), unknown);
+  await t.rejects(verifyWrite(label, failing('storage_transient'), old), unknown);
   await t.rejects(
-    settleWrite(label, failing('storage_transient'), async () => false),
+    verifyWrite(label, failing('storage_transient'), async () => false),
     unknown,
   );
-  await t.rejects(settleWrite(label, failing('storage_permanent'), unreadable), {
+  await t.rejects(verifyWrite(label, failing('storage_permanent'), unreadable), {
     ...unknown,
     cause: { message: 'unreadable' },
   });
@@ -44,7 +44,7 @@ t.test('reports commit_unknown if a request may still arrive or the state is unr
 
 t.test('throws the original error if the write was certainly not applied', async (t) => {
   const old = async (): Promise<boolean> => false;
-  await t.rejects(settleWrite(label, failing('storage_permanent'), old), {
+  await t.rejects(verifyWrite(label, failing('storage_permanent'), old), {
     code: 'storage_permanent',
   });
 });
@@ -52,17 +52,17 @@ t.test('throws the original error if the write was certainly not applied', async
 t.test('compares states by all of their bytes', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   const mine = bytesBody('new');
-  t.notOk(await isStateOf(storage, mine), 'there is no state');
+  t.notOk(await isStoredState(storage, mine), 'there is no state');
   await put(storage, '.publisher.json', 'new');
-  t.ok(await isStateOf(storage, mine));
+  t.ok(await isStoredState(storage, mine));
   await put(storage, '.publisher.json', 'old');
-  t.notOk(await isStateOf(storage, mine), 'other bytes of the same size');
+  t.notOk(await isStoredState(storage, mine), 'other bytes of the same size');
   await put(storage, '.publisher.json', 'newer');
-  t.notOk(await isStateOf(storage, mine), 'more bytes');
+  t.notOk(await isStoredState(storage, mine), 'more bytes');
   const denied = new WaybillError('storage_denied', 'no rights');
   const unreadable = {
     ...storage,
     read: () => ({ [Symbol.asyncIterator]: () => ({ next: async () => Promise.reject(denied) }) }),
   };
-  await t.rejects(isStateOf(unreadable, mine), { code: 'storage_denied' });
+  await t.rejects(isStoredState(unreadable, mine), { code: 'storage_denied' });
 });

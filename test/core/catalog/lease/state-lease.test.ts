@@ -3,12 +3,12 @@ import type { Catalog, Pending } from '../../../../src/core/catalog/catalog.ts';
 import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import {
   defaultLeaseTimes,
-  intentOf,
+  createIntent,
   isContention,
   type Lease,
 } from '../../../../src/core/catalog/lease/lease.ts';
 import { acquireStateLease } from '../../../../src/core/catalog/lease/state-lease.ts';
-import { isKnownDead, newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { isKnownDead, newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
@@ -35,7 +35,7 @@ function acquire(
 
 function intent(lease: Pick<Lease, 'attemptId' | 'holder'>): Catalog {
   const announced = { owner, action: 'publish_new' as const, startedAt: updatedAt, outputs: [], removes: [] };
-  return { generation: 0, updatedAt, bundles: [], outputs: [], pending: intentOf(lease, announced) };
+  return { generation: 0, updatedAt, bundles: [], outputs: [], pending: createIntent(lease, announced) };
 }
 
 async function pendingIn(storage: Storage): Promise<Pending | null> {
@@ -123,7 +123,7 @@ t.test('does not wait for a dead holder, and waits for others until they are sta
     [newHolder(), false],
     [elsewhere, true],
   ] as const) {
-    if (!waits) retire(holder);
+    if (!waits) markDead(holder);
     const storage = objects();
     await put(storage, '.publisher.json', serialiseCatalog(intent({ attemptId: 'old', holder })).toString());
     const clock = testClock();

@@ -4,7 +4,7 @@ import type { Holder } from '../../../../src/core/catalog/catalog.ts';
 import {
   isKnownDead,
   newHolder,
-  retire,
+  markDead,
   startTimeIn,
 } from '../../../../src/core/catalog/lease/this-holder.ts';
 
@@ -15,7 +15,7 @@ function startTimeOf(pid: number): string {
 }
 
 const retired = newHolder();
-retire(retired);
+markDead(retired);
 const [namespace = '', startTime = ''] = retired.process?.split(' ') ?? [];
 const [tid = '', threadStart = ''] = retired.thread?.split(' ') ?? [];
 
@@ -32,9 +32,9 @@ t.test('identifies a holder by host, boot, pid namespace, process and thread', a
 t.test('a holder of this thread is dead once it is retired', async (t) => {
   const [one, other] = [newHolder(), newHolder()];
   t.same([isKnownDead(one), isKnownDead(other)], [false, false]);
-  retire(one);
+  markDead(one);
   t.same([isKnownDead(one), isKnownDead(other)], [true, false]);
-  retire(other);
+  markDead(other);
 });
 
 t.test('a holder on another host is not known to be dead', async (t) => {
@@ -71,7 +71,7 @@ t.test('a holder is dead if its process or thread has ended', async (t) => {
   }))
     t.equal(isKnownDead({ ...active, ...changed }), true, what);
   t.equal(isKnownDead({ ...active, thread: null }), false, 'nothing is known about an unknown thread');
-  retire(active);
+  markDead(active);
   t.equal(isKnownDead({ ...active, thread: null }), true);
 });
 

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { leaseLost } from '../../../../src/core/catalog/lease/lease.ts';
-import { whileHeld } from '../../../../src/core/catalog/lease/with-lease.ts';
+import { guardWithLease } from '../../../../src/core/catalog/lease/with-lease.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
@@ -36,11 +36,11 @@ for (const [name, [method, change]] of Object.entries(changes))
     const asked: unknown[][] = [];
     await change({ ...inner, [method]: async (...args: unknown[]) => void asked.push(args) });
     let checks = 0;
-    const held = whileHeld(storage, { check: () => void (checks += 1) });
+    const held = guardWithLease(storage, { check: () => void (checks += 1) });
     t.equal(await change(held), answer, 'the result of the storage');
     t.same([checks, calls.length], [1, 1]);
     t.same(calls, asked, 'with the same arguments');
-    const lost = whileHeld(storage, {
+    const lost = guardWithLease(storage, {
       check: () => {
         throw leaseLost(inner, 'overtaken');
       },

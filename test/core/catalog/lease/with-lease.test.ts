@@ -1,12 +1,12 @@
 import t from 'tap';
 import type { Catalog } from '../../../../src/core/catalog/catalog.ts';
 import { readState } from '../../../../src/core/catalog/catalog-store.ts';
-import { intentOf } from '../../../../src/core/catalog/lease/lease.ts';
+import { createIntent } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { sweepFinished } from '../../../../src/core/catalog/lease/staged-copies.ts';
-import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
 import {
-  decidingUnderLease,
+  decideUnderLease,
   sweepAbandoned,
   withLease,
 } from '../../../../src/core/catalog/lease/with-lease.ts';
@@ -64,7 +64,7 @@ t.test('decides again after contention, and reports a busy destination after ten
       if (decisions <= times) throw new WaybillError(code, 'for the test');
     };
     try {
-      await decidingUnderLease(context(), storage, work);
+      await decideUnderLease(context(), storage, work);
       return [decisions];
     } catch (error) {
       return [decisions, (error as WaybillError).code];
@@ -83,7 +83,7 @@ t.test('sweeps the remains of a dead holder but not of a live one', async (t) =>
   await put(storage, '.publisher.tmp/theirs/output-0', 'x');
   await sweepAbandoned(context(), storage, { kind: 'absent' });
   t.same(await names(storage), ['.publisher.lock', '.publisher.tmp/theirs/output-0']);
-  retire(holder);
+  markDead(holder);
   await sweepAbandoned(context(), storage, { kind: 'absent' });
   t.same(await names(storage), []);
 });
@@ -107,7 +107,7 @@ t.test(
       removes: [],
     };
     const owner = { pipelineId: 'p', destinationId: 'd' };
-    const pending = intentOf({ attemptId: 'alive', holder: newHolder() }, { ...announced, owner });
+    const pending = createIntent({ attemptId: 'alive', holder: newHolder() }, { ...announced, owner });
     const all = [...copies].sort();
     for (const [what, catalog, nowMs, left] of [
       ['within the day', committed, late - 1, ['.publisher.tmp/probe-1']],

@@ -2,7 +2,7 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, readlinkSync, writeFile
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { reconcile } from '../../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../../src/core/maintain/verify.ts';
 import { findOrphans } from '../../../../src/core/publish/orphans.ts';
@@ -347,7 +347,7 @@ t.test('sweeps leftovers of a killed publication in another directory during the
   const root = memoryStorage({ flavour: 'files' });
   await publishAsRelease(root, 0);
   const dead = newHolder();
-  retire(dead);
+  markDead(dead);
   const [locked, unlocked, alive] = await Promise.all(
     [1, 3, 4].map(async (n) => `${site}/${releaseKey(await releaseIdFor(n))}`),
   );
@@ -360,7 +360,7 @@ t.test('sweeps leftovers of a killed publication in another directory during the
   await put(root, `${alive}/.publisher.lock`, lockText(holder, 0));
   t.match(await publishAsRelease(root, 2), { error: null });
   t.same(await litterBelow(root), [`${alive}/.publisher.lock`]);
-  retire(holder);
+  markDead(holder);
   t.match(await publishAsRelease(root, 5), { error: null });
   t.same(await litterBelow(root), []);
 });

@@ -3,7 +3,7 @@ import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts'
 import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { stagingRoot } from '../../../../src/core/catalog/lease/staged-copies.ts';
-import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { newHolder, markDead as die } from '../../../../src/core/catalog/lease/this-holder.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import type { CoreContext, LeaseTimes } from '../../../../src/core/context.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';

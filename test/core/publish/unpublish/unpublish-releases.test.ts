@@ -1,6 +1,6 @@
 import t from 'tap';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { newHolder, markDead as die } from '../../../../src/core/catalog/lease/this-holder.ts';
 import type { Occurrence } from '../../../../src/core/notify/event.ts';
 import type {
   DecidedOrphan,
