@@ -25,7 +25,7 @@ const sampled = 8;
 interface ContractOptions {
   variantOf?: string;
   lacks?: readonly string[];
-  without?: readonly ('keep' | 'duplicate')[];
+  without?: readonly ('backUp' | 'duplicate')[];
 }
 
 type Work = (t: Test, storage: Storage, world: StorageWorld) => Promise<void>;
@@ -50,7 +50,7 @@ export async function storageContract(
   const names = async (storage: Storage, directory = '', recursive = true): Promise<string[]> =>
     (await entries(storage, directory, recursive)).map((entry) => entry.key as string).sort();
 
-  const isWithout = (t: Test, storage: Storage, capability: 'keep' | 'duplicate'): boolean => {
+  const isWithout = (t: Test, storage: Storage, capability: 'backUp' | 'duplicate'): boolean => {
     if (!without.includes(capability)) return false;
     t.equal(storage[capability], undefined, `has no ${capability}`);
     return true;
@@ -397,7 +397,7 @@ export async function storageContract(
   });
 
   scenario('restores kept files after they were replaced or removed', async (t, storage) => {
-    if (isWithout(t, storage, 'keep')) return;
+    if (isWithout(t, storage, 'backUp')) return;
     const all = ['top', 'd/replaced', 'd/e/removed', 'd/e/f/removed', 'empty', 'untouched', 'späce #?%25'];
     for (const name of all) await put(storage, name, name === 'empty' ? '' : `old ${name}`);
     const before = await Promise.all(all.map((name) => storage.stat(key(name))));
@@ -430,7 +430,7 @@ export async function storageContract(
   });
 
   scenario('keep applies to files only', async (t, storage) => {
-    if (isWithout(t, storage, 'keep')) return;
+    if (isWithout(t, storage, 'backUp')) return;
     await put(storage, 'directory/file', 'x');
     for (const name of ['no', 'no/deeper', 'directory', 'directory/file/deeper'])
       t.equal(await storage.backUp!(key(name), aside('nothing')), null, name);
@@ -439,7 +439,7 @@ export async function storageContract(
   });
 
   scenario('a removed file whose copy was swept cannot be restored', async (t, storage) => {
-    if (isWithout(t, storage, 'keep')) return;
+    if (isWithout(t, storage, 'backUp')) return;
     await put(storage, 'x', 'x');
     const kept = await keep(storage, 'x');
     await removeKept(storage, kept);
@@ -455,7 +455,7 @@ export async function storageContract(
   });
 
   scenario('keeps many files concurrently', async (t, storage) => {
-    if (isWithout(t, storage, 'keep')) return;
+    if (isWithout(t, storage, 'backUp')) return;
     const many = Array.from({ length: 60 }, (_, index) => `many/${index % 7}/${index}`);
     await Promise.all(many.map((name) => put(storage, name, name)));
     const kept = await Promise.all(many.map((name) => keep(storage, name)));

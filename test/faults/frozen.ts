@@ -345,7 +345,7 @@ function stopping(
     duplicate: (from, to) => step(`duplicate ${to}`, () => inner.duplicate!(from, to)),
     readLink: (key) => step(`readLink ${key}`, () => inner.readLink!(key)),
     replaceLink: (key, target) => step(`replaceLink ${key}`, () => inner.replaceLink!(key, target)),
-    restore: (kept) => step(`putBack ${kept.key}`, () => inner.restore!(kept)),
+    restore: (kept) => step(`restore ${kept.key}`, () => inner.restore!(kept)),
     sync: () => step('sync', () => inner.sync!()),
     remove: (key, options) => step(`remove ${key}`, () => inner.remove(key, options)),
     removeTree: (directory) => step(`removeTree ${directory}`, () => inner.removeTree(directory)),

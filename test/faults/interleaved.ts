@@ -42,7 +42,7 @@ export function aroundOperations(
     duplicate: (from, to) => step(`duplicate ${to}`, () => storage.duplicate!(from, to)),
     readLink: (key) => step(`readLink ${key}`, () => storage.readLink!(key)),
     replaceLink: (key, target) => step(`replaceLink ${key}`, () => storage.replaceLink!(key, target)),
-    restore: (kept) => step(`putBack ${kept.key}`, () => storage.restore!(kept)),
+    restore: (kept) => step(`restore ${kept.key}`, () => storage.restore!(kept)),
     remove: (key, options) => step(`remove ${key}`, () => storage.remove(key, options)),
     sync: () => step('sync', () => storage.sync!()),
     removeTree: (directory) => step(`removeTree ${directory}`, () => storage.removeTree(directory)),

@@ -95,7 +95,7 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
     },
     obstacleTo: (change) => step('obstacleTo', false, () => storage.obstacleTo(change)),
     backUp: (key, aside) => step(`keep ${key}`, true, () => storage.backUp!(key, aside)),
-    restore: (kept) => step(`putBack ${kept.key}`, true, () => storage.restore!(kept)),
+    restore: (kept) => step(`restore ${kept.key}`, true, () => storage.restore!(kept)),
     duplicate: (from, to) => step(`duplicate ${from} ${to}`, true, () => storage.duplicate!(from, to)),
     readLink: (key) => step(`readLink ${key}`, false, () => storage.readLink!(key)),
     replaceLink: (key, target) =>

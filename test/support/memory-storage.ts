@@ -43,7 +43,7 @@ export interface MemoryOptions {
   /** How files that are about to be replaced are kept. Default: by `link`, and objects by `copy`. */
   keepBy?: Exclude<BackupMethod, 'version'>;
   /** Larger files are not kept. */
-  largestKeptBytes?: number;
+  maxBackupBytes?: number;
   /** Whether files can be duplicated: by a link, or objects by a copy. Default: true. */
   duplicates?: boolean;
   readOnly?: boolean;
@@ -72,7 +72,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       keepsHeaders: flavour === 'objects',
       clockOffsetMs: 0,
     },
-    maxBackupBytes: options.largestKeptBytes ?? null,
+    maxBackupBytes: options.maxBackupBytes ?? null,
 
     async stat(key): Promise<FileStat | undefined> {
       const file = disk.get(key);
@@ -153,7 +153,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       refuseReadOnly(key);
       const file = disk.get(key);
       if (file === undefined) return null;
-      if (file.bytes.length > (options.largestKeptBytes ?? Infinity))
+      if (file.bytes.length > (options.maxBackupBytes ?? Infinity))
         return { key, aside, method: 'nothing', version: null };
       if (keepBy === 'link' || keepBy === 'copy') disk.set(aside, file);
       return { key, aside, method: keepBy, version: null };

@@ -141,7 +141,7 @@ function holdersIn(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>): 
   return holders;
 }
 
-/** How much `lastPublished` may read. If it would have to read more, it returns null. */
+/** How much `lastCommitTime` may read. If it would have to read more, it returns null. */
 interface CatalogReadLimits {
   entries: number;
   /** The maximum number of catalogs whose modification time is looked up. */

@@ -36,7 +36,7 @@ export interface Renames {
   rename: (moves: readonly Move[]) => Promise<void>;
 
   /**
-   * Flushes name changes made by `rename`, `putBack`, and `remove` to disk. Remote storages do nothing here,
+   * Flushes name changes made by `rename`, `restore`, and `remove` to disk. Remote storages do nothing here,
    * since that is up to their servers.
    */
   sync: () => Promise<void>;
@@ -111,7 +111,7 @@ export interface BackupFile {
   key: Key;
   aside: Key;
   method: BackupMethod;
-  /** The version of this content, as assigned by the storage. null unless `by` is `version`. */
+  /** The version of this content, as assigned by the storage. null unless `method` is `version`. */
   version: string | null;
 }
 

@@ -12,7 +12,7 @@ const disk: MemoryDisk = new Map();
 
 async function publish(files: Files, dryRun = false): Promise<DestinationResult> {
   const openStorage = async (): Promise<ReturnType<typeof memoryStorage>> =>
-    memoryStorage({ disk, flavour: 'objects', largestKeptBytes: 10 });
+    memoryStorage({ disk, flavour: 'objects', maxBackupBytes: 10 });
   const context = { ...contextWith(testClock()), openStorage };
   const select = selectLoaded([bundleOf(files)]);
   return publishToDestination(context, owner, destinationOf('replacement'), select, { dryRun, force: false });

@@ -75,7 +75,7 @@ interface PartOfBundle extends Pick<PackedBundle, 'files' | 'bytes' | 'tarBytes'
 
 /** Returns a bundle with these files, which are listed in archive order. */
 export function packedBundle(
-  parts: Omit<PackedBundle, keyof Archive | 'only'> & { files: readonly MeasuredTarFile[] },
+  parts: Omit<PackedBundle, keyof Archive | 'partial'> & { files: readonly MeasuredTarFile[] },
 ): PackedBundle {
   const { files, ...facts } = parts;
   const { manifest, signature, created } = facts;

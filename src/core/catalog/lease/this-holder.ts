@@ -16,7 +16,7 @@ const active = new Set<string>();
 let ownIdentity: Pick<Holder, 'bootId' | 'process' | 'thread'> | undefined;
 
 /**
- * Creates a holder for this process and thread. It counts as active until it is passed to `retire`. Two
+ * Creates a holder for this process and thread. It counts as active until it is passed to `markDead`. Two
  * attempts in the same process have different holders.
  */
 export function newHolder(): Holder {

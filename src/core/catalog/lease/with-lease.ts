@@ -127,7 +127,15 @@ export function guardWithLease(storage: Storage, lease: Pick<Lease, 'check'>): S
   );
 }
 
-const changes = new Set(['rename', 'keep', 'putBack', 'duplicate', 'replaceLink', 'remove', 'removeTree']);
+const changes: ReadonlySet<string> = new Set<keyof Storage>([
+  'rename',
+  'backUp',
+  'restore',
+  'duplicate',
+  'replaceLink',
+  'remove',
+  'removeTree',
+]);
 
 function checked(body: Body, lease: Pick<Lease, 'check'>): Body {
   const { origin } = body;

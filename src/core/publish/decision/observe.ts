@@ -67,7 +67,7 @@ export async function observe(
 
 export function nothingSeen(
   state: CatalogState,
-  storage: Pick<Storage, 'facts' | 'largestKeptBytes'>,
+  storage: Pick<Storage, 'facts' | 'maxBackupBytes'>,
 ): Observation {
   const { facts, maxBackupBytes = 0 } = storage;
   return {

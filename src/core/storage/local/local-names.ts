@@ -89,7 +89,7 @@ export class LocalNames {
   }
 
   /**
-   * Implements `Storage.keep` with a hard link. If that is not possible (because they are not supported, the
+   * Implements `Storage.backUp` with a hard link. If that is not possible (because they are not supported, the
    * file belongs to another user, or it has too many links), the file is copied. Moving it aside would leave
    * readers without the file for a moment. A pipe cannot be copied, so it is moved.
    */
@@ -98,7 +98,7 @@ export class LocalNames {
     return method === null ? null : { key, aside, method, version: null };
   }
 
-  /** Implements `Storage.putBack`. Throws system errors, as reported by Node.js. */
+  /** Implements `Storage.restore`. Throws system errors, as reported by Node.js. */
   async restore({ key, aside, method }: BackupFile): Promise<void> {
     const present = this.#lstatIfThere(key);
     const original = this.#copied.get(aside);

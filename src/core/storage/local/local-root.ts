@@ -63,7 +63,7 @@ export function requireDirectory(root: string): void {
 }
 
 /**
- * Throws the error of `makeRoot` if it can be predicted without writing anything. Permission to create the
+ * Throws the error of `createRoot` if it can be predicted without writing anything. Permission to create the
  * root is only checked if `makes` is set.
  */
 export function requireCreatableRoot(root: string, { makes }: { makes: boolean }): void {

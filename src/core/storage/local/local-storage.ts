@@ -52,7 +52,7 @@ export interface LocalOptions {
 
 /**
  * Opens a directory on this machine. If `root` does not exist, its listing is empty, and the first write
- * creates it. If that is bound to fail, an error is thrown right away (see `makeRoot`). With `mustExist`,
+ * creates it. If that is bound to fail, an error is thrown right away (see `createRoot`). With `mustExist`,
  * throws `storage_not_found` if the root does not exist, `storage_denied` if it cannot be accessed, and
  * `storage_permanent` if it is not a directory. With `readOnly`, permission to create the root is not
  * checked, except in a `dryRun`.

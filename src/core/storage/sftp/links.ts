@@ -40,7 +40,7 @@ export class SftpLinks {
 
   /**
    * Creates a hard link to `from`. Returns false if the server does not support hard links, or refuses to
-   * create this one. Throws `ConnectionLost`.
+   * create this one. Throws `ConnectionLostError`.
    */
   async hardLink(from: Key, to: Key): Promise<boolean> {
     const root = this.#root;
@@ -164,7 +164,7 @@ export class SftpLinks {
   }
 }
 
-/** The requests needed by `takesPathsSwapped`. All paths must be in the form that the server expects. */
+/** The requests needed by `expectsSwappedPaths`. All paths must be in the form that the server expects. */
 export interface LinkRequests {
   /**
    * Creates a symbolic link. If the server swaps its paths, the link ends up at `target` and points to

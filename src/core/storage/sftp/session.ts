@@ -236,7 +236,7 @@ export class SftpSession {
   }
 
   /**
-   * Sends a request. Throws the server's error response (whose `code` is a number), `ConnectionLost`, or the
+   * Sends a request. Throws the server's error response (whose `code` is a number), `ConnectionLostError`, or the
    * error of `send` if the server does not support the request. If there is no response in time, the
    * connection is dropped.
    */

@@ -10,7 +10,7 @@ const maxConcurrentDirectories = 16;
 /**
  * Implements `Modes.fixModes`. It gets the current modes from directory listings, and changes them with a
  * request that does not follow links (lsetstat@openssh.com). If the server does not support that, all changes
- * count as refused. Throws `ConnectionLost`, or the error for a directory that cannot be listed.
+ * count as refused. Throws `ConnectionLostError`, or the error for a directory that cannot be listed.
  */
 export async function fixModes(
   root: SftpRoot,

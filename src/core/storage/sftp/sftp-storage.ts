@@ -259,8 +259,8 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
    */
   async backUp(key: Key, aside: Key): Promise<BackupFile | null> {
     return this.#changing(key, async () => {
-      if (await this.#links.hardLink(key, aside)) return { key, aside, by: 'link', version: null };
-      return (await this.#names.isFile(key)) ? { key, aside, by: 'move', version: null } : null;
+      if (await this.#links.hardLink(key, aside)) return { key, aside, method: 'link', version: null };
+      return (await this.#names.isFile(key)) ? { key, aside, method: 'move', version: null } : null;
     });
   }
 

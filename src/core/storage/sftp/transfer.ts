@@ -242,7 +242,7 @@ export async function syncFile(session: SftpSession, handle: Buffer): Promise<vo
   }
 }
 
-/** Throws `ConnectionLost` if the server has not received all bytes. */
+/** Throws `ConnectionLostError` if the server has not received all bytes. */
 export function requireSize(stored: number, sent: number): void {
   if (stored === sent) return;
   throw new ConnectionLostError(`the server has ${stored} bytes of it, but ${sent} were sent`);

@@ -342,7 +342,7 @@ t.test("without the lease, the holder's view changes nothing", async (t) => {
     },
   };
   await t.rejects(storage.write(key('a'), slow, { mode: 'replace' }), lost, 'lost while the body was read');
-  const kept = { key: key('a'), aside: key('aside'), by: 'copy' as const, version: null };
+  const kept = { key: key('a'), aside: key('aside'), method: 'copy' as const, version: null };
   for (const change of [
     () => storage.write(key('a'), bytesBody('x'), { mode: 'replace' }),
     () => storage.backUp!(key('a'), key('aside')),
@@ -364,7 +364,7 @@ t.test("without the lease, the holder's view changes nothing", async (t) => {
 t.test('passes on results of the storage, and unchanged bodies if outputs are staged', async (t) => {
   const written: unknown[] = [];
   const answers = { size: 1, digest: digestOf('x'), version: 'v' };
-  const kept = { key: key('a'), aside: key('aside'), by: 'copy' as const, version: null };
+  const kept = { key: key('a'), aside: key('aside'), method: 'copy' as const, version: null };
   const body = bytesBody('x');
   for (const flavour of ['files', 'objects'] as const) {
     const held = guardWithLease(

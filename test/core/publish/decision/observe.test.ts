@@ -26,7 +26,7 @@ async function placeWith(
   files: readonly string[],
   flavour: MemoryOptions['flavour'] = 'files',
 ): Promise<{ storage: Storage; asked: string[] }> {
-  const storage = memoryStorage({ flavour, largestKeptBytes: 5 });
+  const storage = memoryStorage({ flavour, maxBackupBytes: 5 });
   for (const name of files) await put(storage, name, 'x');
   const asked: string[] = [];
   return {
@@ -63,7 +63,7 @@ const read = (state: CatalogState): StoredState => ({ state, raw: null });
 t.test('reads nothing more if the state settles the decision', async (t) => {
   const { storage, asked } = await placeWith(['a', 'foreign']);
   const state = catalog([record('a')]);
-  const nothing = { ...unseen, state, largestKeptBytes: 5 };
+  const nothing = { ...unseen, state, maxBackupBytes: 5 };
   t.strictSame(await observe(storage, planning(['a']), read(state)), { ...nothing, isSettled: true });
   t.same(asked, []);
   const { isSettled } = await observe(storage, planning(['a', 'b']), read(state));
@@ -75,7 +75,7 @@ t.test("reports the storage's record together with the observation", async (t) =
     ['files', false],
     ['objects', true],
   ] as const)
-    t.match(await seen([], absent, planning(['a']), flavour), { keepsHeaders, largestKeptBytes: 5 }, flavour);
+    t.match(await seen([], absent, planning(['a']), flavour), { keepsHeaders, maxBackupBytes: 5 }, flavour);
 });
 
 t.test('without a usable state, unknown content counts, and managed paths below do not', async (t) => {
@@ -99,7 +99,7 @@ t.test('without a usable state, unknown content counts, and managed paths below 
   ] as const)
     for (const [what, files, contentPresent, nested] of cases) {
       const found = await seen(files, state, planning(['a']), flavour);
-      const expected = { ...unseen, state, keepsHeaders: flavour === 'objects', largestKeptBytes: 5 };
+      const expected = { ...unseen, state, keepsHeaders: flavour === 'objects', maxBackupBytes: 5 };
       // The walk ends at the first content, and may not have reached the files below.
       const met = contentPresent ? found.nested.filter((one) => nested.includes(one)) : nested;
       t.strictSame(found, { ...expected, contentPresent, nested: met }, `${state.kind}: ${what}`);
@@ -124,12 +124,12 @@ t.test('a superseded state manages all existing files', async (t) => {
   t.same(there, {
     ...unseen,
     state: v1,
-    largestKeptBytes: 5,
+    maxBackupBytes: 5,
     contentPresent: true,
     obstacles: new Map([['d', 'file']]),
   });
   const empty = await seen([], v1, planning(['a']));
-  t.same(empty, { ...unseen, state: v1, largestKeptBytes: 5, contentPresent: true });
+  t.same(empty, { ...unseen, state: v1, maxBackupBytes: 5, contentPresent: true });
 });
 
 const records = [record('kept'), record('d/e/f')];

@@ -10,9 +10,9 @@ import { memoryStorage } from '../../../support/memory-storage.ts';
 const changes = {
   write: ['write', (storage: Storage) => storage.write(key('a'), bytesBody('x'), { mode: 'replace' })],
   rename: ['rename', (storage: Storage) => storage.rename!([{ from: key('a'), to: key('b') }])],
-  keep: ['keep', (storage: Storage) => storage.backUp!(key('a'), key('b'))],
-  'put back': [
-    'putBack',
+  'back up': ['backUp', (storage: Storage) => storage.backUp!(key('a'), key('b'))],
+  restore: [
+    'restore',
     (storage: Storage) => storage.restore!({ key: key('a'), method: 'copy', aside: key('b'), version: null }),
   ],
   duplicate: ['duplicate', (storage: Storage) => storage.duplicate!(key('a'), key('b'))],
