@@ -200,7 +200,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     pipelineIds: ['maps', 'docs', 'files'],
   });
   const undelivered = undeliveredInMemory();
-  await undelivered.keep('hook', {
+  await undelivered.store('hook', {
     event: eventOf(runFailure('maps', 'maps.1', errorRecord(cancelled())), 'msg_1', new Date(0)),
     tries: 4,
     reason: 'the receiver answered 503',

@@ -34,8 +34,8 @@ export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>)
       givenUp('msg_z', 2),
       givenUp('msg_b', 2),
     ];
-    for (const one of all) await events.keep('n', one);
-    await events.keep('other', givenUp('msg_a', 1));
+    for (const one of all) await events.store('n', one);
+    await events.store('other', givenUp('msg_a', 1));
     t.same(await events.list('n'), [all[1], all[2], all[3], all[0]]);
     t.same(idsOf(await events.list('other')), ['msg_a']);
     t.same(await events.list('none'), []);
@@ -52,9 +52,9 @@ export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>)
 
   t.test('an event that is stored again keeps its position', async (t) => {
     const { events } = await open(t);
-    for (const id of ['msg_b', 'msg_a', 'msg_c']) await events.keep('n', givenUp(id, 1));
+    for (const id of ['msg_b', 'msg_a', 'msg_c']) await events.store('n', givenUp(id, 1));
     const again = { ...givenUp('msg_a', 1, 'still away'), tries: 8 };
-    await events.keep('n', again);
+    await events.store('n', again);
     const list = await events.list('n');
     t.same(idsOf(list), ['msg_b', 'msg_a', 'msg_c']);
     t.same(list[1], again);
@@ -62,10 +62,10 @@ export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>)
 
   t.test('removes the oldest events above the limit, and counts them', async (t) => {
     const { events, dropped } = await open(t);
-    await events.keep('other', givenUp('msg_0', 0));
+    await events.store('other', givenUp('msg_0', 0));
     const kept: Promise<void>[] = [];
     // The newest first: which events are removed does not depend on when their delivery failed.
-    for (let at = maxUndelivered + 3; at > 0; at -= 1) kept.push(events.keep('n', givenUp(`msg_${at}`, at)));
+    for (let at = maxUndelivered + 3; at > 0; at -= 1) kept.push(events.store('n', givenUp(`msg_${at}`, at)));
     await Promise.all(kept);
     const list = await events.list('n');
     t.equal(list.length, maxUndelivered);

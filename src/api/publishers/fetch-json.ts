@@ -1,7 +1,12 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Clock } from '../../core/lib/clock.ts';
-import { codeOf, guarded, RefusedAddress, refusedLiteral } from '../../core/notify/sinks/guarded-lookup.ts';
+import {
+  codeOf,
+  guardedLookup,
+  RefusedAddressError,
+  refusedIpHost,
+} from '../../core/notify/sinks/guarded-lookup.ts';
 
 /** The largest document to accept from an issuer, in bytes. GitHub's keys take up 5 KiB. */
 export const maxDocumentBytes = 256 * 1024;
@@ -40,7 +45,7 @@ export async function requestJson(
   clock: Pick<Clock, 'timeout'>,
   form?: SentForm,
 ): Promise<FetchedJson> {
-  const refused = refusedLiteral(url.hostname, []);
+  const refused = refusedIpHost(url.hostname, []);
   if (refused !== null) throw new FetchFailure(`the host of ${url.origin} is ${refused}, which is refused`);
   const ended = new AbortController();
   const timer = clock.timeout(timeoutMs, () => ended.abort());
@@ -72,7 +77,7 @@ function send(
   const method = form === undefined ? 'GET' : 'POST';
   return new Promise((resolve, reject) => {
     const request = url.protocol === 'https:' ? httpsRequest : httpRequest;
-    request(url, { method, agent: false, headers, lookup: guarded([]), signal })
+    request(url, { method, agent: false, headers, lookup: guardedLookup([]), signal })
       .on('error', reject)
       // If the answer is `101 Switching Protocols`, this is the only event.
       .on('close', () => reject(new FetchFailure(`${url.origin} closed the connection without an answer`)))
@@ -101,7 +106,7 @@ function send(
 
 function failureOf(error: unknown, { origin }: URL): FetchFailure {
   if (error instanceof FetchFailure) return error;
-  if (error instanceof RefusedAddress)
+  if (error instanceof RefusedAddressError)
     return new FetchFailure(`the host of ${origin} is ${error.message}, which is refused`);
   if (error instanceof SyntaxError || error instanceof TypeError)
     return new FetchFailure(`${origin} did not answer with JSON`);

@@ -6,7 +6,7 @@ import type { Finding } from '../../core/lib/errors.ts';
 import { closeAll, type Releaser } from '../../core/lib/lifecycle.ts';
 import type { Postponed } from '../../core/notify/delivery-queue.ts';
 import { Notifier } from '../../core/notify/notifier.ts';
-import { entryOfOccurrence, programActor } from '../../core/notify/occurrence-acts.ts';
+import { auditEntryOf, programActor } from '../../core/notify/occurrence-acts.ts';
 import { logOutcome } from '../../core/notify/outcome-warnings.ts';
 import { openNotifiers } from '../../core/notify/sink-kinds.ts';
 import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
@@ -162,7 +162,7 @@ export async function openPublishing(
     verbose: () => foundation.logging.shows('debug'),
     tracing,
     notify: (occurrence, trace) => {
-      const entry = entryOfOccurrence(occurrence, programActor);
+      const entry = auditEntryOf(occurrence, programActor);
       if (entry !== null) void audit.append(entry);
       notifier.notify(occurrence, trace);
     },

@@ -4,7 +4,7 @@ import { notifiersOf } from '../../core/config/secret-references.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { asWaybillError, type ErrorRecord, type Finding } from '../../core/lib/errors.ts';
 import type { DeliveryOutcome } from '../../core/notify/delivery-queue.ts';
-import { entryOfOccurrence } from '../../core/notify/occurrence-acts.ts';
+import { auditEntryOf } from '../../core/notify/occurrence-acts.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { type CommandContext, withNotifier } from './set-up.ts';
 
@@ -44,7 +44,7 @@ export async function audited<T>(
   const actor = actorOfProcess();
   const entry: ActEntry = { ...about, result: 'done', actor };
   const notify: CoreContext['notify'] = (occurrence, trace) => {
-    const publication = entryOfOccurrence(occurrence, actor);
+    const publication = auditEntryOf(occurrence, actor);
     if (publication !== null) void trail.append(publication);
     context.notify?.(occurrence, trace);
   };

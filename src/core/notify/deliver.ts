@@ -4,7 +4,7 @@ import { briefRetryPolicy, type RetryPolicy } from '../lib/retry.ts';
 import { type TraceContext, traceOf } from '../tracing/trace-context.ts';
 import type { Event, TracedEvent } from './event.ts';
 import type { UndeliveredEvents } from './outbox.ts';
-import type { Attempted, Sink, SinkRefusal } from './sink.ts';
+import type { SendResult, Sink, SinkRefusal } from './sink.ts';
 
 interface DeliverOptions {
   clock: Clock;
@@ -19,7 +19,7 @@ interface DeliverOptions {
   onRetry?: (refused: SinkRefusal, attempt: number, pauseMs: number) => void;
 }
 
-export interface Delivery {
+export interface DeliveryResult {
   delivered: boolean;
   tries: number;
   /** The reason why the event was not delivered; null if it was. */
@@ -38,13 +38,13 @@ const maxRetryAfterMs = 30_000;
  * `retry.ts`, or as long as the receiver asks us to wait. Never throws; a failure is returned with its
  * reason.
  */
-export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
+export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<DeliveryResult> {
   const { clock, signal, stopping, policy = briefRetryPolicy, random = Math.random } = options;
   for (let attempt = 1; ; attempt += 1) {
-    const answer = await oneTry(sink, event, options);
+    const answer = await tryOnce(sink, event, options);
     if (answer.ok) return { delivered: true, tries: attempt, reason: null, gone: false, isTemporary: false };
     const { reason, gone = false, retry: isTemporary } = answer;
-    const failure: Delivery = { delivered: false, tries: attempt, reason, gone, isTemporary };
+    const failure: DeliveryResult = { delivered: false, tries: attempt, reason, gone, isTemporary };
     const requestedMs = answer.retryAfterMs ?? 0;
     if (!isTemporary || attempt > policy.retries || signal.aborted || stopping.aborted) return failure;
     if (requestedMs > maxRetryAfterMs)
@@ -61,15 +61,15 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
 }
 
 /** Makes a single attempt. It ends after `sink.timeoutMs`, even if the sink does not. */
-async function oneTry(
+async function tryOnce(
   sink: Sink,
   event: Event,
   { clock, signal, trace }: DeliverOptions,
-): Promise<Attempted> {
+): Promise<SendResult> {
   if (signal.aborted) return { ok: false, reason: 'the notifier was stopping', retry: true };
   const ended = new AbortController();
   let end: (reason: string) => void = () => undefined;
-  const tooLate = new Promise<Attempted>((resolve) => {
+  const tooLate = new Promise<SendResult>((resolve) => {
     end = (reason) => {
       resolve({ ok: false, reason, retry: true });
       ended.abort();
@@ -117,7 +117,7 @@ interface RedeliverOptions {
   undelivered: UndeliveredEvents;
   clock: Clock;
   /** Delivers an event with the usual retries. The delivery is added to the event's original trace. */
-  send: (traced: TracedEvent) => Promise<Delivery>;
+  send: (traced: TracedEvent) => Promise<DeliveryResult>;
   /** Reports whether there is time for another event. */
   mayContinue: () => boolean;
 }
@@ -166,7 +166,7 @@ async function sendAll({
     const reason = delivery.reason ?? 'unknown';
     const tries = one.tries + delivery.tries;
     const givenUpAt = clock.now().toISOString();
-    await undelivered.keep(notifierId, { ...one, tries, reason, givenUpAt });
+    await undelivered.store(notifierId, { ...one, tries, reason, givenUpAt });
     done.failed.push({ eventId: event.id, type: event.type, reason });
     if (delivery.isTemporary || delivery.gone)
       return { ...done, ended: mayContinue() ? 'failing' : 'stopping' };

@@ -3,13 +3,13 @@ import type { Log } from '../lib/log.ts';
 import type { RetryPolicy } from '../lib/retry.ts';
 import { noTracer, type Span, type Tracer } from '../tracing/span.ts';
 import { traceOf } from '../tracing/trace-context.ts';
-import { deliver, type Delivery } from './deliver.ts';
+import { deliver, type DeliveryResult } from './deliver.ts';
 import type { TracedEvent } from './event.ts';
-import type { Ended, Undelivered, UndeliveredEvents } from './outbox.ts';
+import type { OnDeliveryEnd, Undelivered, UndeliveredEvents } from './outbox.ts';
 import type { Sink } from './sink.ts';
 import type { NotifierConfig, OpenNotifier } from './sink-kinds.ts';
 
-export interface DeliveryOutcome extends Delivery, TracedEvent {
+export interface DeliveryOutcome extends DeliveryResult, TracedEvent {
   notifierId: string;
   kind: NotifierConfig['kind'];
   /** Whether the event failed earlier and is being delivered again. */
@@ -48,7 +48,7 @@ export interface DeliveryQueueOptions {
   /** Stores events that could not be delivered. */
   undelivered: UndeliveredEvents;
   /** Whether undelivered events are still there for the next process after this one exits. */
-  outlives: boolean;
+  isDurable: boolean;
   /** Creates the spans of deliveries. Default: no tracing. */
   tracer?: Tracer;
   /** Stops all deliveries right away. */
@@ -61,7 +61,7 @@ export interface DeliveryQueueOptions {
 }
 
 interface WaitingEvent extends TracedEvent {
-  ended: Ended;
+  onEnd: OnDeliveryEnd;
 }
 
 /** Contains the events that a notifier has yet to send, and runs the workers that pass them to its sink. */
@@ -70,11 +70,11 @@ export class DeliveryQueue {
   #current: OpenNotifier;
   readonly #waiting: WaitingEvent[] = [];
   readonly #workers = new Set<Promise<void>>();
-  readonly #redeliveries = new Set<Promise<Delivery>>();
+  readonly #redeliveries = new Set<Promise<DeliveryResult>>();
   /** How many deliveries each sink is working on. A sink that was replaced is closed when it is done. */
   readonly #running = new Map<Sink, number>();
   /** Whether the receiver has said that it never wants any more events. */
-  #isGone = false;
+  #hasUnsubscribed = false;
 
   constructor(notifier: OpenNotifier, options: DeliveryQueueOptions) {
     this.#current = notifier;
@@ -86,10 +86,10 @@ export class DeliveryQueue {
   }
 
   /** Adds an event to the queue. Calls `ended` when its delivery is over. */
-  add(traced: TracedEvent, ended: Ended): void {
+  add(traced: TracedEvent, ended: OnDeliveryEnd): void {
     const event = { ...traced, ended };
     if (this.#waiting.length >= maxWaiting) {
-      this.#end(event, unsent(`${maxWaiting} events were already waiting`));
+      this.#end(event, failedDelivery(`${maxWaiting} events were already waiting`));
       return;
     }
     this.#waiting.push(event);
@@ -97,13 +97,14 @@ export class DeliveryQueue {
   }
 
   /** Delivers an event that failed earlier, without waiting in the queue. There are the usual retries. */
-  async resend(traced: TracedEvent): Promise<Delivery> {
+  async resend(traced: TracedEvent): Promise<DeliveryResult> {
     const notifier = this.#current;
     const sending = this.#send(notifier, traced);
     this.#redeliveries.add(sending);
     const delivery = await sending.finally(() => this.#redeliveries.delete(sending));
     // If it accepts an event, the receiver is available after all.
-    if (notifier === this.#current) this.#isGone = !delivery.delivered && (this.#isGone || delivery.gone);
+    if (notifier === this.#current)
+      this.#hasUnsubscribed = !delivery.delivered && (this.#hasUnsubscribed || delivery.gone);
     this.#report(notifier, traced, { ...delivery, isRedelivery: true });
     return delivery;
   }
@@ -114,7 +115,7 @@ export class DeliveryQueue {
   replace(next: OpenNotifier): void {
     const { sink } = this.#current;
     this.#current = next;
-    this.#isGone = false;
+    this.#hasUnsubscribed = false;
     if (!this.#running.has(sink)) closeQuietly(sink);
     const missing = Math.min(next.sink.concurrency - this.#workers.size, this.#waiting.length);
     for (let started = 0; started < missing; started += 1) this.#startWorker();
@@ -138,18 +139,18 @@ export class DeliveryQueue {
     while (this.#workers.size <= this.#current.sink.concurrency) {
       const event = this.#waiting.shift();
       if (event === undefined) return;
-      if (this.#isGone) {
-        this.#end(event, unsent('the receiver is gone', { gone: true }));
+      if (this.#hasUnsubscribed) {
+        this.#end(event, failedDelivery('the receiver is gone', { gone: true }));
         continue;
       }
       const notifier = this.#current;
       const delivery = await this.#send(notifier, event);
-      if (notifier === this.#current) this.#isGone ||= delivery.gone;
+      if (notifier === this.#current) this.#hasUnsubscribed ||= delivery.gone;
       this.#end(event, delivery);
     }
   }
 
-  async #send({ sink, config }: OpenNotifier, traced: TracedEvent): Promise<Delivery> {
+  async #send({ sink, config }: OpenNotifier, traced: TracedEvent): Promise<DeliveryResult> {
     this.#running.set(sink, (this.#running.get(sink) ?? 0) + 1);
     const span = deliverySpan(this.#options.tracer ?? noTracer, config, traced);
     const delivery = await deliver(sink, traced.event, {
@@ -180,22 +181,24 @@ export class DeliveryQueue {
     );
   }
 
-  #end({ ended, ...traced }: WaitingEvent, delivery: Delivery): void {
-    const { clock, stopping, outlives, signal, undelivered } = this.#options;
+  #end({ onEnd, ...traced }: WaitingEvent, delivery: DeliveryResult): void {
+    const { clock, stopping, isDurable, signal, undelivered } = this.#options;
     const isStopping = stopping.aborted || signal.aborted;
-    if (outlives && isStopping && !delivery.delivered && !delivery.gone) {
+    if (isDurable && isStopping && !delivery.delivered && !delivery.gone) {
       this.#keepForNextStart(traced, delivery);
       return;
     }
     // An event leaves the outbox and becomes undelivered in the same tick, so it is always stored in one of
     // the two.
-    ended(
-      delivery.delivered ? undefined : undelivered.keep(this.config.id, givenUp(traced, delivery, clock)),
+    onEnd(
+      delivery.delivered
+        ? undefined
+        : undelivered.store(this.config.id, toUndelivered(traced, delivery, clock)),
     );
     this.#report(this.#current, traced, { ...delivery, isRedelivery: false });
   }
 
-  #keepForNextStart(traced: TracedEvent, { tries, reason }: Delivery): void {
+  #keepForNextStart(traced: TracedEvent, { tries, reason }: DeliveryResult): void {
     this.#options.log.info(this.#logged(traced), 'event kept for the next start');
     if (tries > 0 && reason !== null)
       this.#options.onPostponed?.({
@@ -210,7 +213,7 @@ export class DeliveryQueue {
   #report(
     { config: { id: notifierId, kind } }: OpenNotifier,
     traced: TracedEvent,
-    delivery: Delivery & { isRedelivery: boolean },
+    delivery: DeliveryResult & { isRedelivery: boolean },
   ): void {
     this.#options.onOutcome({ ...delivery, ...traced, notifierId, kind });
   }
@@ -226,13 +229,13 @@ function closeQuietly(sink: Sink): void {
 }
 
 /** Returns the result for an event that could not even be attempted. */
-export function unsent(reason: string, { gone = false } = {}): Delivery {
+export function failedDelivery(reason: string, { gone = false } = {}): DeliveryResult {
   return { delivered: false, tries: 0, reason, gone, isTemporary: false };
 }
 
-export function givenUp(
+export function toUndelivered(
   { event, ...trace }: TracedEvent,
-  { tries, reason }: Delivery,
+  { tries, reason }: DeliveryResult,
   clock: Clock,
 ): Undelivered {
   return {

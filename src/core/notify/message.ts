@@ -103,7 +103,7 @@ export function messageOf(event: Event, { consoleUrl, maxValueChars }: MessageOp
     ['Cause', error === undefined ? '' : `${cause} (${error.code})`],
     ['Next step', long(next)],
     ['Run', run],
-    ['Time', spelledTime(event.timestamp)],
+    ['Time', formatTime(event.timestamp)],
   ];
   return {
     title,
@@ -164,7 +164,7 @@ function reportOf(event: Event, subject: Subject, short: (text: string) => strin
       return { outcome: 'failed', title: `Failed to publish ${what}to ${place}`, error: event.data.error };
     case 'run.retry_scheduled': {
       const { attempt, next_try_at, error } = event.data;
-      const next = `waybill tries again at ${spelledTime(next_try_at)} (try ${attempt})`;
+      const next = `waybill tries again at ${formatTime(next_try_at)} (try ${attempt})`;
       return { outcome: 'retrying', title: `Failed to publish to ${place}, will retry`, error, next };
     }
     case 'bundle.unpublished':
@@ -212,7 +212,7 @@ function linkOf({ data }: Event, consoleUrl: string): string {
 }
 
 /** Formats a time, as in `2026-11-20 02:04:34 UTC`. The argument is in RFC 3339 and UTC. */
-function spelledTime(timestamp: string): string {
+function formatTime(timestamp: string): string {
   return `${timestamp.slice(0, 10)} ${timestamp.slice(11, 19)} UTC`;
 }
 

@@ -3,7 +3,7 @@ import { WaybillError } from '../lib/errors.ts';
 import { onAbort } from '../lib/on-abort.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import { redeliver, type Redelivery } from './deliver.ts';
-import { DeliveryQueue, type DeliveryQueueOptions, givenUp, unsent } from './delivery-queue.ts';
+import { DeliveryQueue, type DeliveryQueueOptions, toUndelivered, failedDelivery } from './delivery-queue.ts';
 import { eventOf, type Occurrence, pipelineOfEvent } from './event.ts';
 import { eventIdOf } from './event-id.ts';
 import {
@@ -68,14 +68,14 @@ export class Notifier {
   notify(occurrence: Occurrence, trace: TraceContext = {}): void {
     const event = eventOf(occurrence, eventIdOf(occurrence), this.#options.clock.now());
     const traced = { event, ...trace };
-    const subscribed = [...this.#queues].filter(([, queue]) => wants(queue.config, occurrence));
+    const subscribed = [...this.#queues].filter(([, queue]) => isSubscribed(queue.config, occurrence));
     if (subscribed.length === 0) return;
-    this.#outbox.keep(
+    this.#outbox.store(
       traced,
       subscribed.map(([id]) => id),
       (notifierId, ended) => {
         // The notifier may have been removed in the meantime. This process could also be about to stop.
-        if (!this.#isClosing || !this.#outbox.outlives) this.#queue({ ...traced, notifierId, ended });
+        if (!this.#isClosing || !this.#outbox.isDurable) this.#queue({ ...traced, notifierId, ended });
       },
     );
   }
@@ -157,7 +157,7 @@ export class Notifier {
     return new DeliveryQueue(notifier, {
       ...this.#options,
       undelivered: this.#undelivered,
-      outlives: this.#outbox.outlives,
+      isDurable: this.#outbox.isDurable,
       stopping: this.#stopping,
       signal: this.#deadline.signal,
     });
@@ -173,7 +173,7 @@ export class Notifier {
     const { id: event_id, type: event_type } = traced.event;
     const reason = 'its notifier is no longer configured';
     log.warn({ notifier: notifierId, event_id, event_type }, `an event is undelivered: ${reason}`);
-    ended(this.#undelivered.keep(notifierId, givenUp(traced, unsent(reason), clock)));
+    ended(this.#undelivered.store(notifierId, toUndelivered(traced, failedDelivery(reason), clock)));
   }
 }
 
@@ -181,7 +181,7 @@ export class Notifier {
  * Reports whether a notifier is subscribed to this event. A notifier of some pipelines gets no audit records
  * about other things, such as logins.
  */
-export function wants({ events, acts, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
+export function isSubscribed({ events, acts, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
   if (!(events as readonly string[]).includes(occurrence.type)) return false;
   const isAudit = occurrence.type === 'audit.recorded';
   if (isAudit && acts !== null && !acts.includes(occurrence.data.record.act)) return false;

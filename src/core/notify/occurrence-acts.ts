@@ -11,7 +11,7 @@ export const programActor: Actor = { type: 'daemon', id: null };
  * Returns the record for a bundle that a run published, or null for any other event. Requests and commands
  * that switch releases, prune or unpublish write records of their own.
  */
-export function entryOfOccurrence({ type, data }: Occurrence, actor: Actor): ActEntry | null {
+export function auditEntryOf({ type, data }: Occurrence, actor: Actor): ActEntry | null {
   if (type === 'bundle.published') {
     const { action, destination_path, release, channel, counts } = data;
     const { outputs_written, outputs_removed } = counts;

@@ -11,19 +11,19 @@ export interface OutboxEvent extends TracedEvent {
 }
 
 export interface AbandonedEvent extends OutboxEvent {
-  ended: Ended;
+  ended: OnDeliveryEnd;
 }
 
 /**
  * Call this when a delivery has succeeded or failed. A failed event is stored somewhere else, and stays in
  * the outbox until `kept` resolves.
  */
-export type Ended = (kept?: Promise<void>) => void;
+export type OnDeliveryEnd = (kept?: Promise<void>) => void;
 
 /** Stores events until their delivery is over, even if this process exits before that. */
 export interface Outbox {
   /** Whether undelivered events are still there for other processes after this one exits. */
-  readonly outlives: boolean;
+  readonly isDurable: boolean;
   /**
    * Call this once. Events that earlier processes left behind are passed to `take`, oldest first. If several
    * processes share the outbox, so are the events of any process that exits later.
@@ -34,18 +34,18 @@ export interface Outbox {
    * This is either right away, or when other processes can find the event. If a process that has exited
    * stored the same event before, `deliver` is not called.
    */
-  keep(
+  store(
     traced: TracedEvent,
     notifierIds: readonly string[],
-    deliver: (notifierId: string, ended: Ended) => void,
+    deliver: (notifierId: string, ended: OnDeliveryEnd) => void,
   ): void;
 }
 
 /** Stores nothing. If the process exits, undelivered events are lost. */
 export const noOutbox: Outbox = {
-  outlives: false,
+  isDurable: false,
   open: () => undefined,
-  keep: (_traced, notifierIds, deliver) => {
+  store: (_traced, notifierIds, deliver) => {
     for (const notifierId of notifierIds) deliver(notifierId, () => undefined);
   },
 };
@@ -70,7 +70,7 @@ export interface Undelivered extends TracedEvent {
  */
 export interface UndeliveredEvents {
   /** Stores an event, and replaces it if it is there already. Resolves when it is stored. Never rejects. */
-  keep(notifierId: string, undelivered: Undelivered): Promise<void>;
+  store(notifierId: string, undelivered: Undelivered): Promise<void>;
   /** Returns the events in the order they happened. */
   list(notifierId: string): Promise<Undelivered[]>;
   /** Removes an event that has been delivered. */
@@ -100,7 +100,7 @@ export interface UndeliveredEntry {
 }
 
 /** Compares two events by the time when they happened. */
-export function inOrder(a: UndeliveredEntry, b: UndeliveredEntry): number {
+export function compareEntries(a: UndeliveredEntry, b: UndeliveredEntry): number {
   const first = a.undelivered.event.timestamp;
   const second = b.undelivered.event.timestamp;
   return first < second ? -1 : first > second ? 1 : a.seq - b.seq;
@@ -125,7 +125,7 @@ export interface StoredUndelivered extends UndeliveredEntry {
 
 interface UndeliveredInMemoryOptions {
   /** Events from earlier processes, in any order; default: none. */
-  left?: readonly StoredUndelivered[];
+  restored?: readonly StoredUndelivered[];
   /** Called with every change so that it can be saved, or with null if the event was removed. */
   write?: (key: { notifierId: string; eventId: string }, kept: StoredUndelivered | null) => void;
   /** Called when the oldest event of a notifier had to be dropped because there were too many. */
@@ -134,7 +134,7 @@ interface UndeliveredInMemoryOptions {
 
 /** Returns a store in memory. Changes take effect right away, even before the promise resolves. */
 export function undeliveredInMemory(options: UndeliveredInMemoryOptions = {}): UndeliveredEvents {
-  const { left = [], write = () => undefined, onDropped = () => undefined } = options;
+  const { restored = [], write = () => undefined, onDropped = () => undefined } = options;
   /** Stored events, by notifier and then by event. */
   const books = new Map<string, Map<string, StoredUndelivered>>();
   const claimed = new Set<string>();
@@ -154,22 +154,24 @@ export function undeliveredInMemory(options: UndeliveredInMemoryOptions = {}): U
     if (book.size === 0) books.delete(notifierId);
     write({ notifierId, eventId }, null);
   };
-  for (const kept of left) put(kept);
+  for (const kept of restored) put(kept);
 
   return {
-    async keep(notifierId, undelivered) {
+    async store(notifierId, undelivered) {
       const { id: eventId } = undelivered.event;
       const seq = books.get(notifierId)?.get(eventId)?.seq ?? lastSeq + 1;
       const kept: StoredUndelivered = { notifierId, undelivered, seq };
       const book = put(kept);
       write({ notifierId, eventId }, kept);
       if (book.size <= maxUndelivered) return;
-      const oldest = [...book.values()].reduce((first, one) => (inOrder(one, first) < 0 ? one : first));
+      const oldest = [...book.values()].reduce((first, one) =>
+        compareEntries(one, first) < 0 ? one : first,
+      );
       drop(notifierId, oldest.undelivered.event.id);
       onDropped(notifierId, 1);
     },
     list: async (notifierId) =>
-      [...(books.get(notifierId)?.values() ?? [])].sort(inOrder).map(({ undelivered }) => undelivered),
+      [...(books.get(notifierId)?.values() ?? [])].sort(compareEntries).map(({ undelivered }) => undelivered),
     remove: async (notifierId, eventId) => drop(notifierId, eventId),
     counts: async () => new Map([...books].map(([id, { size }]) => [id, size])),
     async claim(notifierId) {

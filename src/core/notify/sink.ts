@@ -19,11 +19,11 @@ export interface Sink {
    * Makes a single attempt. A failure is returned and never thrown, and does not contain secrets. `trace` is
    * the span of the delivery, for the receiver to continue.
    */
-  send(event: Event, signal: AbortSignal, trace?: TraceContext): Promise<Attempted>;
+  send(event: Event, signal: AbortSignal, trace?: TraceContext): Promise<SendResult>;
   close(): Promise<void>;
 }
 
-export type Attempted = { ok: true } | SinkRefusal;
+export type SendResult = { ok: true } | SinkRefusal;
 
 export interface SinkRefusal {
   ok: false;

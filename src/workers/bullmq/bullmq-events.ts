@@ -4,7 +4,7 @@ import { hasCode } from '../../core/lib/errors.ts';
 import { isRecord } from '../../core/lib/json-document.ts';
 import { type Log, silentLog } from '../../core/lib/log.ts';
 import type { TracedEvent } from '../../core/notify/event.ts';
-import type { AbandonedEvent, Ended, Outbox, OutboxEvent } from '../../core/notify/outbox.ts';
+import type { AbandonedEvent, OnDeliveryEnd, Outbox, OutboxEvent } from '../../core/notify/outbox.ts';
 import type { EventStore } from '../queue/run-events.ts';
 import { noteDelivery, RedisUndelivered } from './deliveries.ts';
 import { RedisLink } from './link.ts';
@@ -83,7 +83,7 @@ const maxTaken = 200;
  * dies or shuts down, the first host to notice delivers the rest.
  */
 class EventOutbox implements Outbox {
-  readonly outlives = true;
+  readonly isDurable = true;
   readonly #options: EventOutboxOptions;
   readonly #host = randomUUID();
   /** The deliveries this process is responsible for, by notifier and event. */
@@ -103,7 +103,7 @@ class EventOutbox implements Outbox {
   }
 
   /** Stores the event. Writes happen one at a time, so that the order is preserved. */
-  keep(...event: Parameters<Outbox['keep']>): void {
+  store(...event: Parameters<Outbox['store']>): void {
     this.#storing = this.#storing.then(() => this.#store(...event));
   }
 
@@ -126,7 +126,7 @@ class EventOutbox implements Outbox {
   async #store(
     traced: TracedEvent,
     notifierIds: readonly string[],
-    deliver: (notifierId: string, ended: Ended) => void,
+    deliver: (notifierId: string, ended: OnDeliveryEnd) => void,
   ): Promise<void> {
     const { link, closing, hostLifeMs: lifeMs } = this.#options;
     const { event } = traced;
@@ -150,7 +150,7 @@ class EventOutbox implements Outbox {
     }
   }
 
-  #endOf(field: string): Ended {
+  #endOf(field: string): OnDeliveryEnd {
     const { link, closing } = this.#options;
     return (kept) => {
       this.#ending = this.#ending.then(async () => {

@@ -3,7 +3,7 @@ import { isRecord } from '../../core/lib/json-document.ts';
 import type { Log } from '../../core/lib/log.ts';
 import {
   type Claim,
-  inOrder,
+  compareEntries,
   maxUndelivered,
   redeliveryRunning,
   type Undelivered,
@@ -44,7 +44,7 @@ export class RedisUndelivered implements UndeliveredEvents {
   }
 
   /** Stores the event. Writes happen one at a time, so that the order is preserved. */
-  keep(notifierId: string, undelivered: Undelivered): Promise<void> {
+  store(notifierId: string, undelivered: Undelivered): Promise<void> {
     return (this.#writing = this.#writing.then(() => this.#write(notifierId, undelivered)));
   }
 
@@ -56,7 +56,7 @@ export class RedisUndelivered implements UndeliveredEvents {
   async list(notifierId: string): Promise<Undelivered[]> {
     const { link } = this.#options;
     const found = await link.ask(() => link.redis.hvals(link.key(`undelivered:${notifierId}`)));
-    const entries = found.flatMap(entriesOf).sort(inOrder);
+    const entries = found.flatMap(entriesOf).sort(compareEntries);
     return entries.map(({ undelivered }) => undelivered);
   }
 

@@ -214,12 +214,12 @@ function outboxOn(
   // therefore written in the same transaction.
   const forget = (key: string) => (): void => writes.set(key, null);
   return {
-    outlives: true,
+    isDurable: true,
     open(take) {
       for (const [name, event] of entriesWithPrefix<OutboxEvent>(values, eventPrefix))
         take({ ...event, ended: forget(eventPrefix + name) });
     },
-    keep(traced, notifierIds, deliver) {
+    store(traced, notifierIds, deliver) {
       for (const notifierId of notifierIds) {
         const key = newKey('event');
         const kept: OutboxEvent = { notifierId, ...traced };
@@ -240,7 +240,7 @@ function undeliveredOn(
   onDropped: QueueStoreOptions['onDropped'],
 ): UndeliveredEvents {
   return undeliveredInMemory({
-    left: entriesWithPrefix<StoredUndelivered>(values, undeliveredPrefix).map(([, kept]) => kept),
+    restored: entriesWithPrefix<StoredUndelivered>(values, undeliveredPrefix).map(([, kept]) => kept),
     write: ({ notifierId, eventId }, kept) =>
       setJson(writes, `${undeliveredPrefix}${notifierId}/${eventId}`, kept),
     onDropped,

@@ -8,7 +8,7 @@ import { type ActEntry, canonicalJson } from '../../../src/core/audit/record.ts'
 import type { Trail } from '../../../src/core/audit/trail.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { entryOfOccurrence, programActor } from '../../../src/core/notify/occurrence-acts.ts';
+import { auditEntryOf, programActor } from '../../../src/core/notify/occurrence-acts.ts';
 import { runFailure } from '../../../src/core/publish/results/occurrences.ts';
 import type { Decision, TriggeredJob, Triggers } from '../../../src/workers/queue/trigger.ts';
 import { type Receiver, startReceiver } from '../../core/notify/receiver.ts';
@@ -69,11 +69,11 @@ t.test('a reload by a signal is recorded, and so is a rejected one', async (t) =
 
 t.test('a failed publication is recorded with its code', (t) => {
   const failure = errorRecord(new WaybillError('destination_busy', 'busy'));
-  t.match(entryOfOccurrence(runFailure('maps', 'maps.1', failure), programActor), {
+  t.match(auditEntryOf(runFailure('maps', 'maps.1', failure), programActor), {
     ...{ act: 'publish', result: 'failed', code: 'destination_busy', pipelineId: 'maps', runId: 'maps.1' },
   });
   t.equal(
-    entryOfOccurrence({ type: 'notifier.test', data: { notifier_id: 'n', message: 'm' } }, programActor),
+    auditEntryOf({ type: 'notifier.test', data: { notifier_id: 'n', message: 'm' } }, programActor),
     null,
   );
   t.end();

@@ -4,7 +4,7 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { deliver } from '../../../src/core/notify/deliver.ts';
 import { eventOf } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
-import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
+import type { SendResult, Sink } from '../../../src/core/notify/sink.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 
 const event = eventOf(testOccurrence('n'), newEventId(), new Date());
@@ -12,9 +12,9 @@ const policy = { retries: 0, baseMs: 1, capMs: 1 };
 
 t.test('a finished attempt leaves no listener on any signal', async (t) => {
   for (const [title, answer, timeoutMs] of [
-    ['delivered', async (): Promise<Attempted> => ({ ok: true }), 60_000],
-    ['failed', async (): Promise<Attempted> => Promise.reject(new Error('a bug')), 60_000],
-    ['too slow', () => new Promise<Attempted>(() => undefined), 1],
+    ['delivered', async (): Promise<SendResult> => ({ ok: true }), 60_000],
+    ['failed', async (): Promise<SendResult> => Promise.reject(new Error('a bug')), 60_000],
+    ['too slow', () => new Promise<SendResult>(() => undefined), 1],
   ] as const) {
     const [life, stopping] = [new AbortController().signal, new AbortController().signal];
     const signals = [life, stopping];

@@ -8,10 +8,10 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import type { DeliveryOutcome } from '../../../src/core/notify/delivery-queue.ts';
 import { eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
-import { Notifier, wants } from '../../../src/core/notify/notifier.ts';
+import { Notifier, isSubscribed } from '../../../src/core/notify/notifier.ts';
 import type { Outbox } from '../../../src/core/notify/outbox.ts';
 import { collectWarnings, outcomeWarning } from '../../../src/core/notify/outcome-warnings.ts';
-import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
+import type { SendResult, Sink } from '../../../src/core/notify/sink.ts';
 import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
 import {
   destinationFailure,
@@ -225,17 +225,17 @@ const published = publicationOccurrence(owner, bundle, resultOf(), null)!;
 const broken = publicationOccurrence(owner, bundle, resultOf({ error: failure }), null)!;
 
 t.test('a notifier gets only the selected events and pipelines', async (t) => {
-  t.ok(wants(config(), published));
-  t.notOk(wants(config(), broken));
-  t.ok(wants(config({ events: ['bundle.publish_failed'] }), broken));
-  t.ok(wants(config({ pipelines: ['maps'] }), published));
-  t.notOk(wants(config({ pipelines: ['docs'] }), published));
-  t.notOk(wants(config(), login));
+  t.ok(isSubscribed(config(), published));
+  t.notOk(isSubscribed(config(), broken));
+  t.ok(isSubscribed(config({ events: ['bundle.publish_failed'] }), broken));
+  t.ok(isSubscribed(config({ pipelines: ['maps'] }), published));
+  t.notOk(isSubscribed(config({ pipelines: ['docs'] }), published));
+  t.notOk(isSubscribed(config(), login));
   const events: NotifierConfig['events'] = ['audit.recorded'];
-  t.ok(wants(config({ events }), login));
-  t.ok(wants(config({ events, acts: ['login'] }), login));
-  t.notOk(wants(config({ events, acts: ['logout'] }), login));
-  t.notOk(wants(config({ events, pipelines: ['maps'] }), login), 'a login has no pipeline');
+  t.ok(isSubscribed(config({ events }), login));
+  t.ok(isSubscribed(config({ events, acts: ['login'] }), login));
+  t.notOk(isSubscribed(config({ events, acts: ['logout'] }), login));
+  t.notOk(isSubscribed(config({ events, pipelines: ['maps'] }), login), 'a login has no pipeline');
 });
 
 function sinkOf(send: Sink['send'], over: Partial<Sink> = {}): Sink {
@@ -257,9 +257,9 @@ function open(sinks: Record<string, Sink>, hurry?: AbortSignal, outbox?: Outbox)
 
 t.test('every notifier gets the same events, in order; a dead one does not delay others', async (t) => {
   const seen: string[] = [];
-  let release: (answer: Attempted) => void = () => undefined;
+  let release: (answer: SendResult) => void = () => undefined;
   let arrived: () => void = () => undefined;
-  const released = new Promise<Attempted>((resolve) => (release = resolve));
+  const released = new Promise<SendResult>((resolve) => (release = resolve));
   const all = new Promise<void>((resolve) => (arrived = resolve));
   const { notifier, outcomes } = open({
     dead: sinkOf(async () => released),
@@ -365,9 +365,9 @@ function outboxWith(...left: [notifierId: string, id: string][]) {
     return { notifierId, event, ended: put(notifierId, id) };
   });
   const outbox: Outbox = {
-    outlives: true,
+    isDurable: true,
     open: (take) => before.forEach(take),
-    keep: ({ event: { id } }, notifierIds, deliver) => {
+    store: ({ event: { id } }, notifierIds, deliver) => {
       for (const notifierId of notifierIds) deliver(notifierId, put(notifierId, id));
     },
   };

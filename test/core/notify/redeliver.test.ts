@@ -4,7 +4,7 @@ import type { DeliveryOutcome } from '../../../src/core/notify/delivery-queue.ts
 import { type Event, eventOf } from '../../../src/core/notify/event.ts';
 import { Notifier } from '../../../src/core/notify/notifier.ts';
 import { type Outbox, undeliveredInMemory } from '../../../src/core/notify/outbox.ts';
-import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
+import type { SendResult, Sink } from '../../../src/core/notify/sink.ts';
 import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
 import { pruneOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { impatientClock } from './receiver.ts';
@@ -18,8 +18,8 @@ const config = (id: string): NotifierConfig => ({
   acts: null,
   pipelines: null,
 });
-const away: Attempted = { ok: false, reason: 'answered 503', retry: true };
-const refusing: Attempted = { ok: false, reason: 'answered 400', retry: false };
+const away: SendResult = { ok: false, reason: 'answered 503', retry: true };
+const refusing: SendResult = { ok: false, reason: 'answered 400', retry: false };
 
 /** A notifier `n` whose receiver answers as configured by the test, and the events that it received. */
 function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal } = {}) {
@@ -32,7 +32,7 @@ function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal
     received,
     outcomes,
     clock: impatientClock(),
-    answer: (async () => away) as (event: Event) => Promise<Attempted>,
+    answer: (async () => away) as (event: Event) => Promise<SendResult>,
   };
   const sink: Sink = {
     concurrency,
@@ -138,7 +138,7 @@ t.test('redelivers events in chronological order, whatever the order of their fa
   const { world, notifier } = opened;
   const event = (id: string, ms: number): Event => eventOf(occurrence, id, new Date(ms));
   for (const one of [event('msg_c', 3), event('msg_a', 1), event('msg_b1', 2), event('msg_b2', 2)])
-    await world.undelivered.keep('n', { event: one, tries: 1, reason: 'x', givenUpAt: '' });
+    await world.undelivered.store('n', { event: one, tries: 1, reason: 'x', givenUpAt: '' });
   world.answer = async () => ({ ok: true });
   await notifier.redeliver('n');
   t.same(idsOf(world.received), ['msg_a', 'msg_b1', 'msg_b2', 'msg_c']);
@@ -195,7 +195,7 @@ t.test('a waiting event of a removed notifier is undelivered', async (t) => {
   let isEnded = false;
   const event = eventOf(occurrence, 'msg_1', new Date());
   const left = [{ notifierId: 'removed', event, ended: () => void (isEnded = true) }];
-  const outbox: Outbox = { outlives: true, open: (take) => left.forEach(take), keep: () => undefined };
+  const outbox: Outbox = { isDurable: true, open: (take) => left.forEach(take), store: () => undefined };
   const opened = open({ outbox });
   close(t, opened);
   t.match(await opened.notifier.undelivered('removed'), [

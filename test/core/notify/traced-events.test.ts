@@ -5,7 +5,7 @@ import type { DeliveryOutcome } from '../../../src/core/notify/delivery-queue.ts
 import { eventOf } from '../../../src/core/notify/event.ts';
 import { Notifier } from '../../../src/core/notify/notifier.ts';
 import { type OutboxEvent, undeliveredInMemory } from '../../../src/core/notify/outbox.ts';
-import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
+import type { SendResult, Sink } from '../../../src/core/notify/sink.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { type FinishedSpan, recordingTracer } from '../../../src/core/tracing/span.ts';
 import { parseTraceparent, type TraceContext } from '../../../src/core/tracing/trace-context.ts';
@@ -15,7 +15,7 @@ const trace: TraceContext = { traceparent, tracestate: 'rojo=00f067aa0ba902b7,t@
 const parent = parseTraceparent(traceparent);
 const occurrence = testOccurrence('n');
 
-function open({ left = [], answer }: { left?: OutboxEvent[]; answer: () => Attempted }) {
+function open({ left = [], answer }: { left?: OutboxEvent[]; answer: () => SendResult }) {
   const spans: FinishedSpan[] = [];
   const sent: (TraceContext | undefined)[] = [];
   const kept: OutboxEvent[] = [];
@@ -48,9 +48,9 @@ function open({ left = [], answer }: { left?: OutboxEvent[]; answer: () => Attem
     onOutcome: (outcome) => void outcomes.push(outcome),
     undelivered,
     outbox: {
-      outlives: true,
+      isDurable: true,
       open: (take) => left.forEach((one) => take({ ...one, ended: () => undefined })),
-      keep: (traced, notifierIds, deliver) => {
+      store: (traced, notifierIds, deliver) => {
         for (const notifierId of notifierIds) {
           kept.push({ ...traced, notifierId });
           deliver(notifierId, () => undefined);
@@ -64,7 +64,7 @@ function open({ left = [], answer }: { left?: OutboxEvent[]; answer: () => Attem
   return { notifier, spans, sent, kept, undelivered, ended };
 }
 
-const refusing: Attempted = { ok: false, reason: 'answered 400', retry: false };
+const refusing: SendResult = { ok: false, reason: 'answered 400', retry: false };
 
 t.test('an event that is rejected several times stays in its trace', async (t) => {
   const { notifier, spans, sent, kept, undelivered, ended } = open({ answer: () => refusing });

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Event } from '../../../src/core/notify/event.ts';
-import type { Ended } from '../../../src/core/notify/outbox.ts';
+import type { OnDeliveryEnd } from '../../../src/core/notify/outbox.ts';
 import type { TraceContext } from '../../../src/core/tracing/trace-context.ts';
 import { bullmqEvents } from '../../../src/workers/bullmq/bullmq-events.ts';
 import { startRedis } from '../../services/redis.ts';
@@ -21,7 +21,7 @@ interface Sent {
   notifierId: string;
   id: string;
   trace: TraceContext;
-  ended: Ended;
+  ended: OnDeliveryEnd;
 }
 
 /** A host that delivers events, which are in `sent`. */
@@ -60,7 +60,7 @@ async function openHost(t: Test, prefix: string, hostLifeMs = 8_000) {
     ...events,
     sent,
     notify: (id: string, notifierIds: string[], runId: string | null = null, trace: TraceContext = {}) =>
-      events.outbox.keep({ event: eventOf(id, runId), ...trace }, notifierIds, (notifierId, ended) =>
+      events.outbox.store({ event: eventOf(id, runId), ...trace }, notifierIds, (notifierId, ended) =>
         take({ notifierId, id, trace, ended }),
       ),
     until: (count: number) =>

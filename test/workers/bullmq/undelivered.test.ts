@@ -29,8 +29,8 @@ undeliveredContract(t, (t) => openHost(t, `waybill-${(prefixes += 1)}`));
 
 t.test('every host sees undelivered events of another, and one of them redelivers', async (t) => {
   const [worker, api] = [await openHost(t, 'hosts'), await openHost(t, 'hosts')];
-  await worker.events.keep('n', givenUp('msg_1', 1));
-  await api.events.keep('n', givenUp('msg_2', 2));
+  await worker.events.store('n', givenUp('msg_1', 1));
+  await api.events.store('n', givenUp('msg_2', 2));
   t.same(idsOf(await api.events.list('n')), ['msg_1', 'msg_2']);
   t.same([...(await worker.events.counts())], [['n', 2]]);
   const claim = await worker.events.claim('n');
@@ -41,9 +41,9 @@ t.test('every host sees undelivered events of another, and one of them redeliver
 
 t.test('stores undelivered events once Redis is back', async (t) => {
   const { events } = await openHost(t, 'away');
-  await events.keep('n', givenUp('msg_1', 1));
+  await events.store('n', givenUp('msg_1', 1));
   await redis.stop();
-  const keeping = [events.keep('n', givenUp('msg_2', 2)), events.keep('n', givenUp('msg_3', 3))];
+  const keeping = [events.store('n', givenUp('msg_2', 2)), events.store('n', givenUp('msg_3', 3))];
   await t.rejects(events.list('n'), { code: 'queue_unavailable' });
   await redis.start();
   await Promise.all(keeping);

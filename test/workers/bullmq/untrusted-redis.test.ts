@@ -116,8 +116,8 @@ async function prepare(prefix: string): Promise<() => Promise<void>> {
   await queue.noteDelivery('maps.1', note);
   await queue.reserve({ pipelineId: 'maps', idempotency: { caller: 'a', key: 'staging' } });
   for (const id of ['msg_1', 'msg_2']) {
-    await events.undelivered.keep('n', givenUp(id, 1));
-    events.outbox.keep(givenUp(id, 1), ['n'], () => undefined);
+    await events.undelivered.store('n', givenUp(id, 1));
+    events.outbox.store(givenUp(id, 1), ['n'], () => undefined);
   }
   const claim = await events.undelivered.claim('n');
   await events.flushed();
@@ -216,7 +216,7 @@ async function problemsOf({ apply }: Damage, prefix: string): Promise<string[]> 
   await call('retry', () => queue.retryNow('maps.2'), true);
   for (const id of runs) await call(`cancel ${id}`, () => queue.cancel(id), true);
   await call('tick', () => queue.triggers.decide(tick('maps.10', 1)));
-  await call('keep', () => events.undelivered.keep('n', givenUp('msg_3', 1)));
+  await call('keep', () => events.undelivered.store('n', givenUp('msg_3', 1)));
   await call('events', async () => {
     const end = Date.now() + 15_000;
     while (sent.length === 0 && Date.now() < end) await systemClock.sleep(20);

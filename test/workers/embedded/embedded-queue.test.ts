@@ -506,7 +506,7 @@ t.test('keeps undelivered events in order after a kill', async (t) => {
     tracestate: 'a=1',
   };
   for (const id of ['msg_1', 'msg_2', 'msg_3'])
-    daemon.store.outbox.keep({ event: eventOf(id), ...trace }, ['hook'], (_notifierId, ended) => {
+    daemon.store.outbox.store({ event: eventOf(id), ...trace }, ['hook'], (_notifierId, ended) => {
       if (id === 'msg_2') ended();
     });
   const left = (): AbandonedEvent[] => {

@@ -25,12 +25,12 @@ undeliveredContract(t, async (t) => {
 t.test('undelivered events survive the process, in order', async (t) => {
   const root = t.testdir();
   const before = await storeIn(root);
-  for (const id of ['msg_9', 'msg_b', 'msg_a']) await before.undelivered.keep('n', givenUp(id, 7));
-  await before.undelivered.keep('n', givenUp('msg_first', 6));
+  for (const id of ['msg_9', 'msg_b', 'msg_a']) await before.undelivered.store('n', givenUp(id, 7));
+  await before.undelivered.store('n', givenUp('msg_first', 6));
   await before.undelivered.remove('n', 'msg_9');
   const list = await before.undelivered.list('n');
-  before.outbox.keep({ event: list[0]!.event }, ['n'], (_notifierId, ended) =>
-    ended(before.undelivered.keep('n', givenUp('msg_last', 9))),
+  before.outbox.store({ event: list[0]!.event }, ['n'], (_notifierId, ended) =>
+    ended(before.undelivered.store('n', givenUp('msg_last', 9))),
   );
   await before.close();
 
@@ -39,7 +39,7 @@ t.test('undelivered events survive the process, in order', async (t) => {
   t.same(idsOf(await after.undelivered.list('n')), ['msg_first', 'msg_b', 'msg_a', 'msg_last']);
   t.same((await after.undelivered.list('n')).slice(0, 3), list);
   after.outbox.open(({ event }) => t.fail(`${event.id} is still to be delivered`));
-  await after.undelivered.keep('n', givenUp('msg_later', 7));
+  await after.undelivered.store('n', givenUp('msg_later', 7));
   t.same(
     idsOf(await after.undelivered.list('n')),
     ['msg_first', 'msg_b', 'msg_a', 'msg_later', 'msg_last'],

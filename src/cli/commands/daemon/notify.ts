@@ -1,7 +1,7 @@
 import { notifiersOf } from '../../../core/config/secret-references.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { isRecord } from '../../../core/lib/json-document.ts';
-import { deliver, type Delivery } from '../../../core/notify/deliver.ts';
+import { deliver, type DeliveryResult } from '../../../core/notify/deliver.ts';
 import { type Event, eventOf } from '../../../core/notify/event.ts';
 import { newEventId } from '../../../core/notify/event-id.ts';
 import { type NotifierConfig, type OpenNotifier, openNotifiers } from '../../../core/notify/sink-kinds.ts';
@@ -15,7 +15,7 @@ import type { notifyTestCommand, undeliveredCommand } from './commands.ts';
 interface Tested {
   config: NotifierConfig;
   event: Event;
-  delivery: Delivery;
+  delivery: DeliveryResult;
   ms: number;
 }
 

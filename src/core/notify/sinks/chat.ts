@@ -11,7 +11,7 @@ import {
   templateSetting,
   timeoutSetting,
 } from '../sink.ts';
-import { refusedLiteral } from './guarded-lookup.ts';
+import { refusedIpHost } from './guarded-lookup.ts';
 
 /*
  * Sends messages to the incoming webhooks of chat services. All values are escaped, so the name of a bundle
@@ -135,7 +135,7 @@ function urlOf(name: string, { secrets, neededBy }: SinkContext): string {
       },
     );
   if (!verdict.ok) throw refuse(verdict.reason);
-  const refused = refusedLiteral(new URL(verdict.value).hostname, []);
+  const refused = refusedIpHost(new URL(verdict.value).hostname, []);
   if (refused !== null) throw refuse(`its host is ${refused}`);
   return verdict.value;
 }

@@ -24,7 +24,13 @@ import {
   type SinkRefusal,
   templateSetting,
 } from '../sink.ts';
-import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } from './guarded-lookup.ts';
+import {
+  certificateFault,
+  codeOf,
+  guardedLookup,
+  RefusedAddressError,
+  refusedIpHost,
+} from './guarded-lookup.ts';
 
 const address = matching(
   /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,187}[A-Za-z0-9])?$/,
@@ -68,7 +74,7 @@ const settings = notifierSettings(
       return { reason: 'only one of user and password_env is set', expected: 'both or neither' };
     if (user !== undefined && tls === 'none')
       return { reason: 'tls: none would send the password unencrypted', expected: 'starttls or implicit' };
-    const refused = refusedLiteral(host, []);
+    const refused = refusedIpHost(host, []);
     return refused === null ? null : { reason: `the mail server is ${refused}`, expected: 'another host' };
   },
 );
@@ -121,10 +127,10 @@ export function emailSink(options: EmailOptions): Sink {
         const [first] = rejectedErrors;
         if (first === undefined) return { ok: true };
         const rejected = `rejected ${rejectedErrors.length} of ${to.length} recipients`;
-        return { ok: false, reason: `the mail server ${rejected}: ${wordsOf(first)}`, retry: false };
+        return { ok: false, reason: `the mail server ${rejected}: ${smtpResponse(first)}`, retry: false };
       } catch (error) {
         session.close();
-        return judged(error, options);
+        return sendFailure(error, options);
       }
     },
     close: async () => undefined,
@@ -144,7 +150,7 @@ export async function reachMailServer(options: EmailOptions, signal: AbortSignal
     signal.throwIfAborted();
     throw new WaybillError(
       'unreachable',
-      `${options.host}:${options.port}: ${judged(cause, options).reason}`,
+      `${options.host}:${options.port}: ${sendFailure(cause, options).reason}`,
       {
         hint: 'correct host, port, tls, user or password; set NODE_EXTRA_CA_CERTS for a private certificate authority',
         cause,
@@ -175,10 +181,10 @@ class SmtpSession {
   /** Connects, starts TLS and logs in. */
   async open(): Promise<void> {
     const { host, port, tls, timeoutMs, login } = this.#options;
-    const refused = refusedLiteral(host, []);
-    if (refused !== null) throw new RefusedAddress(refused);
+    const refused = refusedIpHost(host, []);
+    if (refused !== null) throw new RefusedAddressError(refused);
     // nodemailer would look up the name itself and ignore the policy for addresses.
-    const socket = connect({ host, port, lookup: guarded([]) });
+    const socket = connect({ host, port, lookup: guardedLookup([]) });
     this.#socket = socket;
     await this.#step((done) => socket.on('error', done).once('connect', () => done(null)));
     const { default: Connection } = await import('nodemailer/lib/smtp-connection');
@@ -276,10 +282,10 @@ function textOf({ title, rows, link }: Message, { id }: Event): string {
 }
 
 /** Turns an error from nodemailer or the connection into the reason for a failure. */
-function judged(error: unknown, { login }: EmailOptions): SinkRefusal {
+function sendFailure(error: unknown, { login }: EmailOptions): SinkRefusal {
   const fail = (reason: string, retry: boolean): SinkRefusal => ({ ok: false, reason, retry });
   if (!(error instanceof Error)) return fail('the mail server cannot be reached', true);
-  if (error instanceof RefusedAddress)
+  if (error instanceof RefusedAddressError)
     return fail(`the mail server is ${error.message}, which is refused`, false);
   // If the connection had an error code, nodemailer has put its own in place of it.
   const code = 'originalCode' in error ? String(error.originalCode) : codeOf(error);
@@ -288,7 +294,7 @@ function judged(error: unknown, { login }: EmailOptions): SinkRefusal {
   // The response might contain the credentials that we sent.
   if (code === 'EAUTH' && status > 0)
     return fail(`the mail server rejected the login of "${login?.user ?? ''}" (${status})`, isTransient);
-  if (status > 0) return fail(`the mail server answered ${wordsOf(error)}`, isTransient);
+  if (status > 0) return fail(`the mail server answered ${smtpResponse(error)}`, isTransient);
   if (code.startsWith('ERR_SSL_'))
     return fail(`the mail server does not offer TLS as configured (${code})`, false);
   if (certificateFault.test(code))
@@ -298,7 +304,7 @@ function judged(error: unknown, { login }: EmailOptions): SinkRefusal {
 }
 
 /** Returns the status and text from the server in one line: `550 5.1.1 no such user`. */
-function wordsOf(error: Error): string {
+function smtpResponse(error: Error): string {
   const response = 'response' in error && typeof error.response === 'string' ? error.response : '';
   return shortened(oneLine(response.replaceAll(/\s+/g, ' ').trim()), 200);
 }

@@ -8,12 +8,15 @@ import { refusedAddress } from '../address-policy.ts';
  */
 
 /** Thrown if an address is refused. The message follows the words `the host is`. */
-export class RefusedAddress extends Error {
+export class RefusedAddressError extends Error {
   override readonly name = 'RefusedAddress';
 }
 
 /** Returns a lookup function that fails if even one of a name's addresses is refused. */
-export function guarded(allowed: readonly string[], lookup: LookupFunction = systemLookup): LookupFunction {
+export function guardedLookup(
+  allowed: readonly string[],
+  lookup: LookupFunction = systemLookup,
+): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, answer) => {
       if (error !== null) {
@@ -25,8 +28,8 @@ export function guarded(allowed: readonly string[], lookup: LookupFunction = sys
       const reason = addresses
         .map(({ address }) => refusedAddress(address, allowed))
         .find((one) => one !== null);
-      if (first === undefined) callback(new RefusedAddress('no address'), []);
-      else if (reason !== undefined) callback(new RefusedAddress(reason), []);
+      if (first === undefined) callback(new RefusedAddressError('no address'), []);
+      else if (reason !== undefined) callback(new RefusedAddressError(reason), []);
       else if (options.all === true) callback(null, addresses);
       else callback(null, first.address, first.family);
     });
@@ -37,7 +40,7 @@ export function guarded(allowed: readonly string[], lookup: LookupFunction = sys
  * Checks a host that is an IP address, since those are never looked up. Returns the reason for refusing to
  * connect, or null if it is allowed or not an IP address.
  */
-export function refusedLiteral(host: string, allowed: readonly string[]): string | null {
+export function refusedIpHost(host: string, allowed: readonly string[]): string | null {
   const literal = host.replace(/^\[|\]$/g, '');
   return isIP(literal) === 0 ? null : refusedAddress(literal, allowed);
 }

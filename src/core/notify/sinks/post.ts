@@ -6,9 +6,15 @@ import { WaybillError } from '../../lib/errors.ts';
 import { reachServer } from '../../lib/reach-server.ts';
 import { parseRetryAfter } from '../../lib/retry.ts';
 import type { Event } from '../event.ts';
-import type { Attempted, Sink, SinkRefusal } from '../sink.ts';
+import type { SendResult, Sink, SinkRefusal } from '../sink.ts';
 import { signedHeaders, type SigningKey } from '../webhook-signature.ts';
-import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } from './guarded-lookup.ts';
+import {
+  certificateFault,
+  codeOf,
+  guardedLookup,
+  RefusedAddressError,
+  refusedIpHost,
+} from './guarded-lookup.ts';
 
 interface PostOptions {
   url: string;
@@ -49,13 +55,13 @@ export function postSink(options: PostOptions): Sink {
   const target = new URL(url);
   const isTls = target.protocol === 'https:';
   const agent = new (isTls ? HttpsAgent : HttpAgent)({ keepAlive: true });
-  const lookup = guarded(allowAddresses, options.lookup);
-  const refused = refusedLiteral(target.hostname, allowAddresses);
+  const lookup = guardedLookup(allowAddresses, options.lookup);
+  const refused = refusedIpHost(target.hostname, allowAddresses);
   return {
     concurrency,
     timeoutMs,
     async send(event, signal, trace) {
-      if (refused !== null) return connectionFailure(new RefusedAddress(refused));
+      if (refused !== null) return connectionFailure(new RefusedAddressError(refused));
       const { body, headers: more } = compose(event);
       const headers = {
         'content-type': 'application/json',
@@ -66,7 +72,7 @@ export function postSink(options: PostOptions): Sink {
         ...more,
       };
       const send = isTls ? httpsRequest : httpRequest;
-      return new Promise<Attempted>((resolve) => {
+      return new Promise<SendResult>((resolve) => {
         send(target, { method: 'POST', agent, headers, lookup, signal })
           .on('error', (error) => resolve(connectionFailure(error)))
           .on('response', (response) => {
@@ -88,7 +94,7 @@ export async function reachWebhook(
 ): Promise<string> {
   const target = new URL(url);
   try {
-    await reachServer(target, { signal, lookup: guarded(allowAddresses) });
+    await reachServer(target, { signal, lookup: guardedLookup(allowAddresses) });
     return `connected to ${target.origin}; nothing was sent (waybill notify test sends an event)`;
   } catch (error) {
     signal.throwIfAborted();
@@ -122,7 +128,7 @@ function interpretResponse(
   { statusCode = 0, headers }: IncomingMessage,
   { origin }: URL,
   clock: Clock,
-): Attempted {
+): SendResult {
   if (statusCode >= 200 && statusCode < 300) return { ok: true };
   const reason = `${origin} answered ${statusCode}`;
   if (statusCode >= 300 && statusCode < 400)
@@ -144,7 +150,7 @@ function redirectedTo(location: string | undefined, origin: string): string {
 }
 
 function connectionFailure(error: Error): SinkRefusal {
-  if (error instanceof RefusedAddress)
+  if (error instanceof RefusedAddressError)
     return {
       ok: false,
       reason: `the host of the webhook is ${error.message}, which is refused (allow_addresses can allow it)`,

@@ -5,7 +5,7 @@ import type { ResolvedBy } from '../../lib/settings/setting.ts';
 import { isAddressRange } from '../address-policy.ts';
 import { notifierSettings, type Sink, type SinkContext, sinkKind, timeoutSetting } from '../sink.ts';
 import { parseSigningSecret } from '../webhook-signature.ts';
-import { refusedLiteral } from './guarded-lookup.ts';
+import { refusedIpHost } from './guarded-lookup.ts';
 
 const addressRange = text('an address or a CIDR range such as 169.254.0.0/16', 'address range', (value) =>
   isAddressRange(value) ? { ok: true, value } : { ok: false, reason: 'it is neither' },
@@ -59,7 +59,7 @@ export const webhookKind = sinkKind({
  */
 function refusedHost(url: string, allowed: readonly string[]): string | null {
   const verdict = parseWebhookUrl(url);
-  return verdict.ok ? refusedLiteral(new URL(verdict.value).hostname, allowed) : null;
+  return verdict.ok ? refusedIpHost(new URL(verdict.value).hostname, allowed) : null;
 }
 
 async function open(

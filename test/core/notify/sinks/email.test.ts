@@ -4,7 +4,7 @@ import { createServer, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
-import { deliver, type Delivery } from '../../../../src/core/notify/deliver.ts';
+import { deliver, type DeliveryResult } from '../../../../src/core/notify/deliver.ts';
 import { type Event, eventOf, type Occurrence } from '../../../../src/core/notify/event.ts';
 import { newEventId } from '../../../../src/core/notify/event-id.ts';
 import { type EmailOptions, emailSink, reachMailServer } from '../../../../src/core/notify/sinks/email.ts';
@@ -24,7 +24,7 @@ const options = (port: number, more: Partial<EmailOptions> = {}): EmailOptions =
 async function send(
   given: EmailOptions,
   occurrence: Occurrence = testOccurrence('mail'),
-): Promise<Delivery & { event: Event }> {
+): Promise<DeliveryResult & { event: Event }> {
   const clock = impatientClock();
   const sink = emailSink(given);
   const event = eventOf(occurrence, newEventId(), new Date('2026-11-20T02:04:34.334Z'));

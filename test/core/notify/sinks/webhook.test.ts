@@ -6,7 +6,7 @@ import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { parseRetryAfter } from '../../../../src/core/lib/retry.ts';
-import { deliver, type Delivery } from '../../../../src/core/notify/deliver.ts';
+import { deliver, type DeliveryResult } from '../../../../src/core/notify/deliver.ts';
 import { type Event, eventOf } from '../../../../src/core/notify/event.ts';
 import { newEventId } from '../../../../src/core/notify/event-id.ts';
 import { type WebhookOptions, webhookSink } from '../../../../src/core/notify/sinks/post.ts';
@@ -22,7 +22,7 @@ const never = new AbortController().signal;
 async function send(
   url: string,
   settings: Partial<WebhookOptions> = {},
-): Promise<Delivery & { event: Event; pauses: number[] }> {
+): Promise<DeliveryResult & { event: Event; pauses: number[] }> {
   const clock = impatientClock();
   const sink = webhookSink({ url, keys, timeoutMs: 5_000, allowAddresses: [], clock, ...settings });
   const event = eventOf(testOccurrence('hook'), newEventId(), clock.now());
