@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { revisionOf } from '../../core/bundle/source-bundle.ts';
 import { type Digest, digestOf } from '../../core/lib/digest.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
-import { chooseOutputs, namesTaken } from '../../core/outputs/generator.ts';
+import { chooseOutputs, nameConflictError } from '../../core/outputs/generator.ts';
 import { publicResult, type RunResult } from '../../core/publish/results/result.ts';
 import type { RunOrigin } from '../../workers/queue/job.ts';
 import type { AcceptedRun, Admission } from '../../workers/queue/job-queue.ts';
@@ -44,7 +44,7 @@ export async function stageFor(
   const taken = destinations
     .filter(({ releases }) => channel === null || releases?.channels.some(({ name }) => name === channel))
     .flatMap((destination) => chooseOutputs(bundle, destination).taken);
-  if (taken.length > 0) throw namesTaken('the upload', taken);
+  if (taken.length > 0) throw nameConflictError('the upload', taken);
   return staged;
 }
 

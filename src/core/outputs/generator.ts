@@ -63,7 +63,7 @@ export interface GeneratedFile {
    * Whether the content also contains the id of the run, even though that is not one of the inputs. The
    * published file is kept for as long as the inputs stay the same.
    */
-  namesRun?: boolean;
+  includesRunId?: boolean;
   /** Streams the content. It is the same every time. */
   open(): AsyncIterable<Uint8Array>;
 }
@@ -76,7 +76,7 @@ export interface GeneratedFile {
 export interface Generator {
   name: string;
   version: number;
-  switchedBy: keyof GeneratedOutputs;
+  setting: keyof GeneratedOutputs;
   /** Returns the outputs for this bundle, or none if the generator has nothing to do. */
   describe(input: GeneratorInput): Promise<GeneratedFile[]>;
 }
@@ -90,7 +90,7 @@ export function digestInputs(...inputs: readonly unknown[]): Digest {
 }
 
 /** Generates the content when it is first needed and keeps it in memory. Only for small content. */
-export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
+export function lazyBytes(make: () => string): () => AsyncIterable<Uint8Array> {
   let kept: Buffer | undefined;
   return async function* () {
     kept ??= Buffer.from(make());
@@ -173,7 +173,7 @@ export function chooseOutputs(
   const wanted = allOutputs.filter((output) => isWanted(outputs, output));
   const taken: Finding[] = [];
   if (wanted.length === 0) return { chosen, taken };
-  const present = new PresentNames(bundle.files.map(({ path }) => path));
+  const present = new ExistingNames(bundle.files.map(({ path }) => path));
   for (const output of wanted) {
     const names = named[output].names(bundle);
     if (outputs[output] === 'auto' && names.some((name) => present.conflict(name) !== undefined)) continue;
@@ -181,7 +181,7 @@ export function chooseOutputs(
     for (const name of names) {
       const conflict = present.conflict(name);
       if (conflict === undefined) present.add(name, output);
-      else taken.push(takenName(id, name, output, conflict));
+      else taken.push(nameConflict(id, name, output, conflict));
     }
   }
   return { chosen, taken };
@@ -198,7 +198,7 @@ function isWanted(outputs: GeneratedOutputs, output: Output): boolean {
  * Returns a single error for all outputs whose names are taken. `name` is the bundle, as it appears in the
  * message.
  */
-export function namesTaken(name: string, taken: readonly Finding[]): WaybillError {
+export function nameConflictError(name: string, taken: readonly Finding[]): WaybillError {
   return invalidBundle(name, taken, {
     hint: 'change the setting named above, or rename the file in the bundle',
   });
@@ -214,7 +214,7 @@ interface Conflict {
  * Finds paths that get in the way of a name, because they are the same except for case, or because they are
  * below it.
  */
-class PresentNames {
+class ExistingNames {
   readonly #files = new Map<string, Conflict>();
 
   constructor(paths: readonly RelativePath[]) {
@@ -233,7 +233,7 @@ class PresentNames {
   }
 }
 
-function takenName(
+function nameConflict(
   id: string,
   name: RelativePath,
   output: Output,

@@ -17,7 +17,7 @@ import {
   type Generator,
   type GeneratorInput,
   indexName,
-  keptBytes,
+  lazyBytes,
   sceneMapPageName,
 } from './generator.ts';
 import { indexGenerator } from './index-page.ts';
@@ -31,7 +31,7 @@ import { attestationGenerator, signatureGenerator } from './signature.ts';
 const archiveGenerator: Generator = {
   name: 'archive',
   version: 2,
-  switchedBy: 'archive',
+  setting: 'archive',
   describe: async ({ bundle }) => {
     const files = filesOf(bundle);
     return [
@@ -62,19 +62,19 @@ function filesOf({ manifestFile, signatureFile = null, files }: GeneratorInput['
 const checksumsGenerator: Generator = {
   name: 'checksums',
   version: 1,
-  switchedBy: 'checksums',
+  setting: 'checksums',
   describe: async (input) => [
     {
       path: checksumsName,
       kind: 'checksums',
       contentType: 'text/plain; charset=utf-8',
-      inputs: digestInputs(covered(input)),
-      open: keptBytes(() => checksumsText(input)),
+      inputs: digestInputs(checksummedFiles(input)),
+      open: lazyBytes(() => checksumsText(input)),
     },
   ],
 };
 
-function covered({ bundle, siblings }: GeneratorInput): [path: string, hex: string][] {
+function checksummedFiles({ bundle, siblings }: GeneratorInput): [path: string, hex: string][] {
   return [...bundle.files, ...siblings]
     .map(({ path, digest }): [string, string] => [path, hexOf(digest)])
     .sort(([a], [b]) => compareCodeUnits(a, b));
@@ -86,7 +86,7 @@ function covered({ bundle, siblings }: GeneratorInput): [path: string, hex: stri
 const sceneMapPageGenerator: Generator = {
   name: 'scene_map_page',
   version: 5,
-  switchedBy: 'sceneMapPage',
+  setting: 'sceneMapPage',
   describe: async ({ bundle, hasIndex }) =>
     bundle.files.filter(({ kind }) => kind === sceneMapKind).map((file) => pageOf(file, hasIndex)),
 };

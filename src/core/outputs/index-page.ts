@@ -11,7 +11,7 @@ import {
   type Generator,
   type GeneratorInput,
   indexName,
-  keptBytes,
+  lazyBytes,
 } from './generator.ts';
 
 const templates = new URL('../../../templates/', import.meta.url);
@@ -40,7 +40,7 @@ async function readSource(): Promise<Source> {
 export const indexGenerator: Generator = {
   name: 'index',
   version: 4,
-  switchedBy: 'index',
+  setting: 'index',
   describe: async (input) => {
     source ??= readSource();
     const { template, style } = await source;
@@ -52,7 +52,7 @@ export const indexGenerator: Generator = {
         kind: 'index',
         contentType: 'text/html; charset=utf-8',
         inputs: digestInputs(template, style, page),
-        open: keptBytes(() =>
+        open: lazyBytes(() =>
           ejs.render(template, { ...page, style, styleHash }, { strict: true, localsName: 'page' }),
         ),
       },

@@ -35,7 +35,7 @@ export interface ListedBundle {
 export const maxListed = 100;
 
 /** Returns the newest `maxListed` bundles, starting with the newest one. */
-export function newestOf(bundles: readonly ListedBundle[]): ListedBundle[] {
+export function newestBundles(bundles: readonly ListedBundle[]): ListedBundle[] {
   return [...bundles]
     .sort((a, b) => Date.parse(b.published) - Date.parse(a.published) || compareCodeUnits(a.path, b.path))
     .slice(0, maxListed);
@@ -73,10 +73,10 @@ export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): st
     home_page_url: linkTo('index.html', baseUrl),
     feed_url: linkTo('feed.json', baseUrl),
     items: bundles.map((bundle) => ({
-      id: idOf([...identity, bundle.path]),
+      id: feedId([...identity, bundle.path]),
       url: linkTo(bundle.page, baseUrl),
       title: bundle.path,
-      content_text: summaryOf(bundle),
+      content_text: feedSummary(bundle),
       date_modified: bundle.published,
       date_published: bundle.created ?? undefined,
       [ownMember]: bundle,
@@ -110,16 +110,16 @@ function isListedBundle(value: unknown): value is ListedBundle {
   );
 }
 
-export function summaryOf(bundle: ListedBundle): string {
-  return `${countOf(bundle)}, ${formatSize(bundle.bytes)}`;
+export function feedSummary(bundle: ListedBundle): string {
+  return `${outputCountText(bundle)}, ${formatSize(bundle.bytes)}`;
 }
 
-export function countOf({ outputs }: ListedBundle): string {
+export function outputCountText({ outputs }: ListedBundle): string {
   return `${outputs} ${outputs === 1 ? 'file' : 'files'}`;
 }
 
 /** Returns a version 8 UUID (RFC 9562). It is made from a digest of the parts, so it is always the same. */
-export function idOf(parts: readonly string[]): string {
+export function feedId(parts: readonly string[]): string {
   const hex = hexOf(digestOf(JSON.stringify(parts)));
   const variant = ((parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);
   return `urn:uuid:${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;

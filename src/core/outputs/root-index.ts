@@ -8,14 +8,14 @@ import { formatSize } from '../lib/settings/sizes-and-durations.ts';
 import { xmlText } from '../lib/xml.ts';
 import { digestInputs } from './generator.ts';
 import {
-  countOf,
-  idOf,
+  outputCountText,
+  feedId,
   jsonFeed,
   linkTo,
   type ListedBundle,
   maxListed,
   type RootListing,
-  summaryOf,
+  feedSummary,
 } from './json-feed.ts';
 
 /*
@@ -98,18 +98,18 @@ function headOf(bundles: readonly BundleRow[]): { heading: string; names: Bundle
 
 function atomView({ title, identity, baseUrl, bundles }: RootListing): Record<string, unknown> {
   return {
-    id: idOf(identity),
+    id: feedId(identity),
     title: xmlText(title),
     updated: bundles[0]?.published ?? '1970-01-01T00:00:00Z',
     self: linkTo('feed.xml', baseUrl),
     page: linkTo('index.html', baseUrl),
     entries: bundles.map((bundle) => ({
-      id: idOf([...identity, bundle.path]),
+      id: feedId([...identity, bundle.path]),
       title: xmlText(bundle.path),
       updated: bundle.published,
       published: bundle.created,
       href: linkTo(bundle.page, baseUrl),
-      summary: summaryOf(bundle),
+      summary: feedSummary(bundle),
     })),
   };
 }
@@ -131,15 +131,15 @@ function rowOf(bundle: ListedBundle): BundleRow {
   return {
     path,
     published,
-    ...forPeople(published),
+    ...localizedTime(published),
     href: linkTo(page, null),
     sceneMapHref: sceneMap === null ? null : linkTo(sceneMap, null),
-    count: countOf(bundle),
+    count: outputCountText(bundle),
     size: formatSize(bundle.bytes),
   };
 }
 
-function forPeople(time: string): Pick<BundleRow, 'publishedDay' | 'publishedTime'> {
+function localizedTime(time: string): Pick<BundleRow, 'publishedDay' | 'publishedTime'> {
   const verdict = parseInstant(time);
   const text = verdict.ok ? instantForPeople(verdict.value) : time;
   const [day = text] = text.split(',', 1);

@@ -11,7 +11,7 @@ import {
   digestInputs,
   type Generator,
   type GeneratorInput,
-  keptBytes,
+  lazyBytes,
   type PublicationFacts,
 } from './generator.ts';
 
@@ -30,7 +30,7 @@ export const predicateType = 'urn:waybill:publication:1';
 export const signatureGenerator: Generator = {
   name: 'signature',
   version: 1,
-  switchedBy: 'signature',
+  setting: 'signature',
   describe: async (input) => {
     const { secret } = required(input);
     const comment = trustedCommentOf(dateOf(input.bundle.created), checksumsName);
@@ -41,7 +41,7 @@ export const signatureGenerator: Generator = {
         kind: 'signature',
         contentType: 'text/plain; charset=utf-8',
         inputs: digestInputs(sums, comment, secret.publicKey.id),
-        open: keptBytes(() => signatureFile(Buffer.from(sums), secret, comment)),
+        open: lazyBytes(() => signatureFile(Buffer.from(sums), secret, comment)),
       },
     ];
   },
@@ -54,7 +54,7 @@ export const signatureGenerator: Generator = {
 export const attestationGenerator: Generator = {
   name: 'attestation',
   version: 1,
-  switchedBy: 'signature',
+  setting: 'signature',
   describe: async (input) => {
     const { secret, ...facts } = required(input);
     const stable = { subjects: subjectsOf(input), bundle: bundleFacts(input, facts) };
@@ -66,8 +66,8 @@ export const attestationGenerator: Generator = {
         // The run and the publisher are not inputs. A later run that changes nothing therefore keeps the
         // statement, which is from the run that published these outputs.
         inputs: digestInputs(JSON.stringify(stable), secret.publicKey.id),
-        namesRun: true,
-        open: keptBytes(() => envelopeText(statementType, Buffer.from(statementText(stable, facts)), secret)),
+        includesRunId: true,
+        open: lazyBytes(() => envelopeText(statementType, Buffer.from(statementText(stable, facts)), secret)),
       },
     ];
   },
@@ -78,12 +78,12 @@ function required({ signing }: GeneratorInput): NonNullable<GeneratorInput['sign
   return signing;
 }
 
-interface Stable {
+interface StatementInput {
   subjects: { name: string; digest: { sha256: string } }[];
   bundle: object;
 }
 
-function subjectsOf({ bundle, siblings }: GeneratorInput): Stable['subjects'] {
+function subjectsOf({ bundle, siblings }: GeneratorInput): StatementInput['subjects'] {
   return [...bundle.files, ...siblings]
     .map(({ path, digest }: { path: string; digest: Digest }) => ({
       name: path,
@@ -106,7 +106,7 @@ function bundleFacts({ bundle }: GeneratorInput, { owner }: PublicationFacts): o
 }
 
 function statementText(
-  { subjects, bundle }: Stable,
+  { subjects, bundle }: StatementInput,
   { runId, publisher, version }: PublicationFacts,
 ): string {
   const predicate = { ...bundle, publisher, run: { id: runId }, waybill: { version } };

@@ -13,7 +13,7 @@ import {
   type ChosenOutputs,
   type GeneratedFile,
   type Generator,
-  namesTaken,
+  nameConflictError,
   type PublicationFacts,
   type Sibling,
 } from '../outputs/generator.ts';
@@ -55,7 +55,7 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
     id: options.owner.destinationId,
     outputs: options.destination.outputs,
   });
-  if (taken.length > 0) throw namesTaken(`"${bundle.path}"`, taken);
+  if (taken.length > 0) throw nameConflictError(`"${bundle.path}"`, taken);
   const digested = await withDigests(bundle, options.reading);
   const metadata = sharedMetadata(options.destination.cacheControl);
   const planned = digested.files.map((file) => plannedFile(digested, file, metadata, options));
@@ -85,7 +85,7 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
 async function wantedGenerators(chosen: ChosenOutputs): Promise<Generator[]> {
   if (!Object.values(chosen).includes(true)) return [];
   const { generators } = await import('../outputs/generators.ts');
-  return generators.filter(({ switchedBy }) => chosen[switchedBy]);
+  return generators.filter(({ setting }) => chosen[setting]);
 }
 
 /** Returns a function that builds the metadata of listed files, with one shared object per content type. */
@@ -132,7 +132,7 @@ async function plannedGenerated(
     cacheControl,
   });
   const output = plannedFile(bundle, { path, kind, digest, size, body, contentType }, metadata, options);
-  return file.namesRun === true ? { ...output, namesRun: true } : output;
+  return file.includesRunId === true ? { ...output, includesRunId: true } : output;
 }
 
 /**
@@ -143,7 +143,7 @@ async function keptBody(
   record: OutputRecord,
   { published }: OutputsOptions,
 ): Promise<{ digest: Digest; size: number; body: Body | null } | null> {
-  if (file.namesRun !== true) return { ...record, body: null };
+  if (file.includesRunId !== true) return { ...record, body: null };
   const body = (await published?.(record)) ?? null;
   return body === null ? null : { ...record, body };
 }

@@ -17,7 +17,7 @@ export interface PlannedOutput extends Omit<OutputRecord, 'updatedAt'> {
    * Whether the content contains the run's id. If so, every run generates different bytes from the same
    * inputs.
    */
-  namesRun?: boolean;
+  includesRunId?: boolean;
 }
 
 /** The actions in the specification's decision table. `error` is missing, because it is not a decision. */

@@ -280,6 +280,6 @@ async function heldBackAs(
  * Compares an output with its record. Two signed statements count as equal even if they name different runs.
  */
 function isHeldAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
-  if (record === undefined || output.namesRun !== true) return isRecordedAs(record, output);
+  if (record === undefined || output.includesRunId !== true) return isRecordedAs(record, output);
   return isRecordedAs(record, { ...output, digest: record.digest, size: record.size });
 }

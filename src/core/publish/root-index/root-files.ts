@@ -14,7 +14,7 @@ import { digestOf } from '../../lib/digest.ts';
 import { hasCode } from '../../lib/errors.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { pathWithin, type RelativePath } from '../../lib/paths.ts';
-import { bundlesInFeed, linkTo, type ListedBundle, newestOf } from '../../outputs/json-feed.ts';
+import { bundlesInFeed, linkTo, type ListedBundle, newestBundles } from '../../outputs/json-feed.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/describe.ts';
 import { describeLocation } from '../../storage/backends.ts';
 import { bytesBody, readAll } from '../../storage/body.ts';
@@ -93,7 +93,7 @@ export async function everyBundle(
     const bundle = await bundleAt(root, path, listed);
     if (bundle !== null) found.push(bundle);
   });
-  return newestOf(found);
+  return newestBundles(found);
 }
 
 /*

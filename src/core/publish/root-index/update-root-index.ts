@@ -4,7 +4,7 @@ import type { Lease } from '../../catalog/lease/lease.ts';
 import { decideUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import type { CoreContext } from '../../context.ts';
 import { errorRecord, type Finding, finding } from '../../lib/errors.ts';
-import { isSameBundle, type ListedBundle, maxListed, newestOf } from '../../outputs/json-feed.ts';
+import { isSameBundle, type ListedBundle, maxListed, newestBundles } from '../../outputs/json-feed.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -132,7 +132,7 @@ async function withSeen(
 ): Promise<ListedBundle[]> {
   const kept = listed.filter(({ path }) => !seen.has(path));
   const added = [...seen.values()].filter((bundle) => bundle !== null);
-  const bundles = newestOf([...kept, ...added.filter(({ path }) => path !== '.')]);
+  const bundles = newestBundles([...kept, ...added.filter(({ path }) => path !== '.')]);
   const mayLack =
     listed.length >= maxListed && [...seen].some(([path, now]) => isLess(at(listed, path), now));
   if (!mayLack) return bundles;
