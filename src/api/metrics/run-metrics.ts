@@ -1,7 +1,7 @@
 import type { Counter, Gauge, Histogram } from 'prom-client';
 import { systemClock } from '../../core/lib/clock.ts';
 import { isFuture } from '../../core/lib/clock-skew.ts';
-import { futureBundle } from '../../core/publish/results/action-result.ts';
+import { createdInFuture } from '../../core/publish/results/action-result.ts';
 import type { DestinationResult, RunResult } from '../../core/publish/results/result.ts';
 import type { Owner } from '../../core/storage/identity.ts';
 import type { JobResult } from '../../workers/queue/job.ts';
@@ -197,7 +197,7 @@ class PublicationMetrics {
     for (const { pipelineId: pipeline, destinations } of pipelines)
       for (const { destinationId: destination, actions, warnings } of destinations) {
         const place = { pipeline, destination };
-        this.#future.inc(place, warnings.filter(({ code }) => code === futureBundle).length);
+        this.#future.inc(place, warnings.filter(({ code }) => code === createdInFuture).length);
         for (const result of actions) this.#add(place, result);
       }
   }

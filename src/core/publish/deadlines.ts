@@ -3,7 +3,7 @@ import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { onAbort } from '../lib/on-abort.ts';
 import { formatDuration } from '../lib/settings/sizes-and-durations.ts';
-import { asAborted } from './publish-request.ts';
+import { toAbortedError } from './publish-request.ts';
 import type { Progress } from './results/result.ts';
 
 /*
@@ -12,7 +12,7 @@ import type { Progress } from './results/result.ts';
  * scan of a source.
  */
 
-type Stoppable = Pick<CoreContext, 'clock' | 'signal'>;
+type DeadlineContext = Pick<CoreContext, 'clock' | 'signal'>;
 
 /**
  * Runs one attempt of a run. `work` must stop when its signal aborts, which happens when the context's signal
@@ -20,7 +20,7 @@ type Stoppable = Pick<CoreContext, 'clock' | 'signal'>;
  * at.
  */
 export async function withinRunTimeout<T>(
-  context: Stoppable,
+  context: DeadlineContext,
   { runTimeoutMs }: Pick<PipelineConfig, 'runTimeoutMs'>,
   onProgress: (progress: Progress) => void,
   work: (signal: AbortSignal, onProgress: (progress: Progress) => void) => Promise<T>,
@@ -45,7 +45,7 @@ export async function withinRunTimeout<T>(
  * the context's signal aborts first, throws its reason right away, even if a server is not responding.
  */
 export async function withinDiscoveryTimeout<T>(
-  context: Stoppable,
+  context: DeadlineContext,
   { id, discoveryTimeoutMs }: Pick<PipelineConfig, 'id' | 'discoveryTimeoutMs'>,
   look: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
@@ -58,14 +58,14 @@ export async function withinDiscoveryTimeout<T>(
   return withDeadline(context, { ms: discoveryTimeoutMs, late }, async (signal) => {
     let release: () => void = () => undefined;
     const aborted = new Promise<never>((_resolve, reject) => {
-      release = onAbort(signal, () => reject(asAborted(signal.reason)));
+      release = onAbort(signal, () => reject(toAbortedError(signal.reason)));
     });
     return Promise.race([look(signal), aborted]).finally(() => release());
   });
 }
 
 async function withDeadline<T>(
-  { clock, signal }: Stoppable,
+  { clock, signal }: DeadlineContext,
   { ms, late }: { ms: number; late: () => WaybillError },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {

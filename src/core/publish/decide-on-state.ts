@@ -4,10 +4,10 @@ import type { DestinationConfig } from '../config/config.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
-import { dependsOnClaims, respectClaim } from './decision/collisions.ts';
+import { dependsOnClaims, applyClaim } from './decision/collisions.ts';
 import { decide } from './decision/decide.ts';
 import { observe } from './decision/observe.ts';
-import { refuseUnwanted } from './decision/refusals.ts';
+import { enforceLimits } from './decision/refusals.ts';
 import { changesDestination, type DecisionBasis, type Observation, type Plan } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
 
@@ -24,7 +24,7 @@ export type DecideOn = (stored: StoredState) => Promise<Plan>;
  * `bucket_root_protected`, `catalog_too_large`, `stale_bundle`, `too_many_removals`, and any error from
  * `onDecided`.
  */
-export function decider(
+export function createDecider(
   { storage, root }: { storage: Storage; root: Storage },
   destination: Pick<DestinationConfig, 'location' | 'stale' | 'limits'>,
   input: DecisionBasis,
@@ -40,10 +40,10 @@ export function decider(
     const decided = last !== undefined && isAsBefore ? last.decided : decide({ ...input, observed });
     last = { stored, observed, decided };
     const plan = dependsOnClaims(decided)
-      ? respectClaim(decided, await findClaimAbove(root, input.destinationPath))
+      ? applyClaim(decided, await findClaimAbove(root, input.destinationPath))
       : decided;
     refuseBucketRoot(plan, destination.location);
-    refuseUnwanted(plan, stored, destination, { force: input.force, allowRemovals });
+    enforceLimits(plan, stored, destination, { force: input.force, allowRemovals });
     onDecided?.({ plan, planned: input.planned, stored });
     return plan;
   };
@@ -64,7 +64,7 @@ export async function decideOnLatest(
 ): Promise<Plan> {
   for (let look = 1; ; look += 1) {
     const plan = await decideOn(stored);
-    if (!dependsOnStrays(plan) || look === maxLooks) return plan;
+    if (!dependsOnUnrecorded(plan) || look === maxLooks) return plan;
     const latest = await readState(storage);
     if (isSameState(latest, stored)) return plan;
     stored = latest;
@@ -75,7 +75,7 @@ export async function decideOnLatest(
  * Reports whether the plan depends on files that are not in the state, because it would delete them or
  * because they are the reason for refusing to publish.
  */
-export function dependsOnStrays({ action, clears }: Plan): boolean {
+export function dependsOnUnrecorded({ action, clears }: Plan): boolean {
   return clears || !(changesDestination(action) || action === 'skip_same');
 }
 

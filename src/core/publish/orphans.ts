@@ -39,7 +39,7 @@ export interface PublishedFrom {
  * skipped, such as links and dot directories. Since discovery does not look inside skipped paths, there could
  * be bundles in them.
  */
-export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set<string> {
+export function protectedPaths({ candidates, invalid, warnings }: SourceListing): Set<string> {
   return new Set([
     ...[...candidates, ...invalid].map(({ path }) => path),
     ...warnings.flatMap(({ file }) => file ?? []),
@@ -47,7 +47,7 @@ export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set
 }
 
 /** Reports whether `held` contains the path or one of its parent directories. */
-export function isHeld(held: ReadonlySet<string>, path: string): boolean {
+export function isProtected(held: ReadonlySet<string>, path: string): boolean {
   if (held.has('.')) return true;
   for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('/'), 0)))
     if (held.has(at)) return true;
@@ -112,7 +112,7 @@ export async function findOrphans(
 ): Promise<FoundOrphans> {
   const found: FoundOrphans = { orphans: [], counts: { removed: 0, total: 0 } };
   for (const destinationPath of bundlePathsAmong((await surveyDestination(root)).paths)) {
-    const mayGo = !isHeld(held, destinationPath);
+    const mayGo = !isProtected(held, destinationPath);
     if (!mayGo && !counted) continue;
     const storage = subdirectory(root, parseBundlePath(destinationPath));
     const { state, release } = await publishedState(storage, 'in_place');
@@ -184,7 +184,7 @@ async function settleAt(
   { orphans, warnings }: DestinationResult,
 ): Promise<void> {
   const { destination, from, listing, hasFailed } = task;
-  const found = await findOrphans(root, from, heldPaths(listing), {
+  const found = await findOrphans(root, from, protectedPaths(listing), {
     counted: destination.orphans === 'remove' && destination.limits.maxRemoved !== null,
   });
   if (found.orphans.length === 0) return;
@@ -197,10 +197,10 @@ async function settleAt(
   refuseRemoval(task, found, listing, request);
   const latest = request.dryRun ? listing : await task.listAgain();
   if (latest !== listing) refuseRemoval(task, found, latest, request);
-  const held = heldPaths(latest);
+  const held = protectedPaths(latest);
   for (const orphan of found.orphans) {
     if (context.signal?.aborted === true) break;
-    if (isHeld(held, orphan.destinationPath)) continue;
+    if (isProtected(held, orphan.destinationPath)) continue;
     const settled = await remove(context, root, task, orphan, request);
     if (settled !== null) orphans.push(settled);
   }

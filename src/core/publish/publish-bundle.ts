@@ -18,7 +18,7 @@ import {
 import { asLayoutChange } from './layouts/migration.ts';
 import { ReleasesLayout } from './layouts/releases-layout.ts';
 import { planOutputs, signingOf } from './outputs.ts';
-import { abortedIfStopped, type BundlePublication, type PublishRequest } from './publish-request.ts';
+import { abortedOr, type BundlePublication, type PublishRequest } from './publish-request.ts';
 import { failedResult } from './results/action-result.ts';
 import type { ActionResult } from './results/result.ts';
 
@@ -51,7 +51,7 @@ export async function publishBundle(
   const result = await publish().catch((error: unknown) => {
     const { path } = candidate.bundle;
     context.log.error({ err: error, destination: destination.id, bundle: path }, 'publication failed');
-    const failure = abortedIfStopped(error, context.signal);
+    const failure = abortedOr(error, context.signal);
     return failedResult(path, destinationPath, candidate.planned, failure);
   });
   return { ...result, channel: channel?.name ?? null };
@@ -86,15 +86,15 @@ async function publishIn<S extends ObservedState, D extends LayoutDecision>(
     if (round === 1) reportPlan(request, publication, decision);
     const { migration } = decision;
     if (migration !== null && !request.dryRun) {
-      hasMigrated = (await migration.carryOut()) || hasMigrated;
+      hasMigrated = (await migration.execute()) || hasMigrated;
       continue;
     }
     const result = request.dryRun
       ? await layout.preview(decision, candidate)
-      : await layout.carryOut(decision, candidate);
+      : await layout.execute(decision, candidate);
     if (result === null) continue;
     const isChange = hasMigrated || migration !== null;
-    return isChange ? asLayoutChange(result, layout.former, publication, request) : result;
+    return isChange ? asLayoutChange(result, layout.otherLayout, publication, request) : result;
   }
   throw destinationBusy(storage, null);
 }

@@ -9,14 +9,19 @@ import type { Owner } from '../storage/identity.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Span } from '../tracing/span.ts';
 import { publishBundle } from './publish-bundle.ts';
-import { asAborted, type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
+import {
+  toAbortedError,
+  type BundlePublication,
+  type Decided,
+  type PublishRequest,
+} from './publish-request.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
 import { publicUrl } from './results/public-url.ts';
 import type { ActionResult, DestinationResult } from './results/result.ts';
 import { destinationSpan, endSpan } from './results/spans.ts';
 import { createdWarnings, rootWarnings, unkeptWarnings } from './results/warnings.ts';
-import type { PublishedPath } from './root-index/listed-changes.ts';
+import type { PathOutcome } from './root-index/listed-changes.ts';
 import type { BundleSelection, MappedBundle, Selector } from './select-bundles.ts';
 
 /**
@@ -94,7 +99,7 @@ class DestinationPublication {
     await withReleasers(async (onRelease) => {
       const storage = await this.#context.openStorage(location, { readOnly: dryRun, dryRun, maxRate });
       onRelease(() => storage.close());
-      const paths: PublishedPath[] = [];
+      const paths: PathOutcome[] = [];
       for (const [index, selected] of bundles.entries()) {
         const published = await this.#publish(storage, selected);
         this.#report(published);
@@ -102,7 +107,7 @@ class DestinationPublication {
         paths.push({ destinationPath: selected.destinationPath, action, state });
         if (signal?.aborted !== true || index === bundles.length - 1) continue;
         // The remaining bundles are skipped, so make sure that the abort is reported.
-        if (action.error === null) throw asAborted(signal.reason);
+        if (action.error === null) throw toAbortedError(signal.reason);
         return;
       }
       await this.#listAtRoot(storage, paths);
@@ -162,7 +167,7 @@ class DestinationPublication {
   }
 
   /** Updates the root index. The code is only loaded if the destination has one. */
-  async #listAtRoot(storage: Storage, paths: readonly PublishedPath[]): Promise<void> {
+  async #listAtRoot(storage: Storage, paths: readonly PathOutcome[]): Promise<void> {
     const { dryRun, channel } = this.#request;
     const destination = this.#destination;
     // Channels are not listed in the root index.

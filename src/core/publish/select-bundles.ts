@@ -94,7 +94,7 @@ export class BundleLoader {
     const known = this.#loaded.get(candidate.path);
     if (known !== undefined) return known;
     const loading = this.#read(candidate).catch((error: unknown) => {
-      if (isUnfit(error)) return error;
+      if (isBundleError(error)) return error;
       throw error;
     });
     this.#loaded.set(candidate.path, loading);
@@ -118,7 +118,7 @@ export class BundleLoader {
 }
 
 /** Errors that make one bundle unusable but do not affect the others in its source. */
-export const unfitCodes: readonly ErrorCode[] = [
+export const bundleErrorCodes: readonly ErrorCode[] = [
   'invalid_bundle',
   'signature_missing',
   'signature_invalid',
@@ -126,8 +126,8 @@ export const unfitCodes: readonly ErrorCode[] = [
 ];
 
 /** Reports whether this error only affects its own bundle. If so, the others can still be published. */
-export function isUnfit(error: unknown): error is WaybillError {
-  return error instanceof WaybillError && unfitCodes.includes(error.code);
+export function isBundleError(error: unknown): error is WaybillError {
+  return error instanceof WaybillError && bundleErrorCodes.includes(error.code);
 }
 
 export interface MappedBundle<T> {

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { DestinationConfig, PipelineConfig } from '../../../src/core/config/config.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
-import { heldPaths, isHeld } from '../../../src/core/publish/orphans.ts';
+import { protectedPaths, isProtected } from '../../../src/core/publish/orphans.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { DestinationResult, PipelineResult } from '../../../src/core/publish/results/result.ts';
@@ -202,7 +202,7 @@ t.test('a bundle of another source, pipeline or path is not an orphan', async (t
 });
 
 t.test('protects invalid bundles, and directories that discovery skipped or did not search', (t) => {
-  const held = heldPaths({
+  const held = protectedPaths({
     candidates: [{ path: 'a' }],
     invalid: [{ path: 'b/c' }],
     warnings: [
@@ -217,9 +217,9 @@ t.test('protects invalid bundles, and directories that discovery skipped or did 
       },
     ],
   });
-  for (const path of ['a', 'a/b', 'b/c', 'b/c/d/e', 'l', 'l/m']) t.ok(isHeld(held, path), path);
-  for (const path of ['b', 'ab', 'b/cd', '.']) t.notOk(isHeld(held, path), path);
-  t.ok(isHeld(new Set(['.']), 'anything/below'));
+  for (const path of ['a', 'a/b', 'b/c', 'b/c/d/e', 'l', 'l/m']) t.ok(isProtected(held, path), path);
+  for (const path of ['b', 'ab', 'b/cd', '.']) t.notOk(isProtected(held, path), path);
+  t.ok(isProtected(new Set(['.']), 'anything/below'));
   t.end();
 });
 

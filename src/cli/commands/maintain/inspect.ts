@@ -10,7 +10,7 @@ import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { formatRate } from '../../../core/lib/settings/transfer-rate.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { findBundles, openSource, readableSource } from '../../../core/publish/find-bundles.ts';
-import { findOrphans, heldPaths, type PublishedFrom } from '../../../core/publish/orphans.ts';
+import { findOrphans, protectedPaths, type PublishedFrom } from '../../../core/publish/orphans.ts';
 import { mapBundles } from '../../../core/publish/select-bundles.ts';
 import { publishedState } from '../../../core/releases/describe.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
@@ -176,7 +176,7 @@ async function view(
         seen.targets.push({ bundle: bundle.path, destinationPath, release, ...stateView(state) });
       }
       if (mapping === 'fixed') return;
-      const { orphans } = await findOrphans(storage, from, heldPaths(found), { counted: false });
+      const { orphans } = await findOrphans(storage, from, protectedPaths(found), { counted: false });
       for (const { destinationPath, outputs, bytes } of orphans)
         seen.orphans.push({ destinationPath, outputs: outputs.length, bytes });
     });

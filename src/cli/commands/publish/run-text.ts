@@ -12,7 +12,7 @@ import {
   type PipelineResult,
   type RunResult,
 } from '../../../core/publish/results/result.ts';
-import { unfitCodes } from '../../../core/publish/select-bundles.ts';
+import { bundleErrorCodes } from '../../../core/publish/select-bundles.ts';
 import { columns, type Output, reasonText, signOf, tookText } from '../../output/output.ts';
 import type { Io } from '../../setup/command.ts';
 
@@ -80,7 +80,8 @@ function hasOwnResult({ actions }: DestinationResult, { error, invalidBundles }:
   if (error !== null) return false;
   const isUnusable = invalidBundles.some(({ bundle }) => bundle === '.');
   return (
-    !isUnusable || actions.some(({ error: fault }) => fault === null || !unfitCodes.includes(fault.code))
+    !isUnusable ||
+    actions.some(({ error: fault }) => fault === null || !bundleErrorCodes.includes(fault.code))
   );
 }
 

@@ -13,7 +13,7 @@ import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { chooseOutputs } from '../../../core/outputs/generator.ts';
 import { findBundles, openSource, readableSource } from '../../../core/publish/find-bundles.ts';
-import { isUnfit } from '../../../core/publish/select-bundles.ts';
+import { isBundleError } from '../../../core/publish/select-bundles.ts';
 import { localStorage } from '../../../core/storage/local/local-storage.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { type Output } from '../../output/output.ts';
@@ -160,7 +160,7 @@ async function check(
         findings,
       });
     } catch (error) {
-      if (!isUnfit(error)) throw error;
+      if (!isBundleError(error)) throw error;
       reports.push(broken(candidate.path, error));
     }
   }

@@ -29,12 +29,12 @@ interface ApplyOptions extends AttemptOptions {
  * The paths that an attempt wrote, and those that it linked or copied on the server. It did not change any
  * other path.
  */
-export interface Applied {
+export interface AppliedPaths {
   written: ReadonlySet<string>;
   linked: ReadonlySet<string>;
 }
 
-export const nothingApplied: Applied = { written: new Set(), linked: new Set() };
+export const noAppliedPaths: AppliedPaths = { written: new Set(), linked: new Set() };
 
 /**
  * Carries out a plan while holding the lease. The steps are ordered so that the next run can finish the work
@@ -61,7 +61,7 @@ export const nothingApplied: Applied = { written: new Set(), linked: new Set() }
  * `commit_unknown`, `body_mismatch` (the source changed), the abort reason of `signal`, or the storage's
  * error.
  */
-export async function apply(plan: Work, options: ApplyOptions): Promise<Applied> {
+export async function apply(plan: Work, options: ApplyOptions): Promise<AppliedPaths> {
   const { storage, lease, clock } = options;
   const attempt = new Attempt(plan, options);
   try {
@@ -106,7 +106,7 @@ export async function applyUnderLease(
   { clock, log, signal }: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
   work: Work,
   { storage, lease, checked = work, ...options }: LeasedOptions,
-): Promise<Applied> {
+): Promise<AppliedPaths> {
   const stateBytes = lease.found.raw?.size ?? 0;
   await refuseObstructed(storage, checked, { stateBytes, isUnderLease: true });
   return apply(work, { ...options, storage: guardWithLease(storage, lease), lease, clock, log, signal });

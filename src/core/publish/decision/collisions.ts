@@ -143,7 +143,7 @@ export function dependsOnClaims({ clears, action, reason }: Plan): boolean {
  * Adjusts the plan if a parent directory's catalog claims the files, so that the refusal says who owns them.
  * Throws `nested_managed_path` if the plan would delete them.
  */
-export function respectClaim(plan: Plan, claim: ClaimAbove | null): Plan {
+export function applyClaim(plan: Plan, claim: ClaimAbove | null): Plan {
   if (claim === null) return plan;
   const { destinationPath } = plan;
   const catalog =

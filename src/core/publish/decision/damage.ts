@@ -20,23 +20,23 @@ export type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
  * exists with the right size is considered intact. `isRemote` means that every call is a round trip. Throws
  * the storage's error.
  */
-export async function damagedAmong(
+export async function findDamage(
   storage: FileReader,
   outputs: readonly PlannedOutput[],
   isRemote: boolean,
 ): Promise<Map<string, Damage>> {
-  if (!isRemote) return damagedOneByOne(storage, outputs);
+  if (!isRemote) return findDamageByStat(storage, outputs);
   const directories = new Set(outputs.map(({ path }) => parentOf(keyOf(path))));
   const isListed = directories.size * filesPerListing < outputs.length;
-  return isListed ? damagedInListings(storage, outputs, directories) : damagedOneByOne(storage, outputs);
+  return isListed ? findDamageByListing(storage, outputs, directories) : findDamageByStat(storage, outputs);
 }
 
-async function damagedOneByOne(
+async function findDamageByStat(
   storage: FileReader,
   outputs: readonly PlannedOutput[],
 ): Promise<Map<string, Damage>> {
   const damaged = new Map<string, Damage>();
-  const suspects = storage.localFiles === undefined ? outputs : await ofOtherSize(storage, outputs);
+  const suspects = storage.localFiles === undefined ? outputs : await withWrongSize(storage, outputs);
   await inParallel(suspects, maxConcurrentFiles, async ({ path, size }) => {
     const damage = damageOf(await storage.stat(keyOf(path)), size);
     if (damage !== null) damaged.set(path, damage);
@@ -48,7 +48,7 @@ async function damagedOneByOne(
  * Lists each directory once. If that fails, for example because the directory is now a file, falls back to
  * one call per file.
  */
-async function damagedInListings(
+async function findDamageByListing(
   storage: FileReader,
   outputs: readonly PlannedOutput[],
   directories: Iterable<Key | ''>,
@@ -65,7 +65,7 @@ async function damagedInListings(
     } catch {
       const there = outputs.filter(({ path }) => parentOf(keyOf(path)) === directory);
       for (const { path } of there) damaged.delete(path);
-      for (const [path, damage] of await damagedOneByOne(storage, there)) damaged.set(path, damage);
+      for (const [path, damage] of await findDamageByStat(storage, there)) damaged.set(path, damage);
     }
   });
   return damaged;
@@ -75,7 +75,10 @@ async function damagedInListings(
  * Returns the outputs whose size is different in storage. Local sizes are cheap to read, so only these few
  * need a closer look.
  */
-async function ofOtherSize(storage: FileReader, outputs: readonly PlannedOutput[]): Promise<PlannedOutput[]> {
+async function withWrongSize(
+  storage: FileReader,
+  outputs: readonly PlannedOutput[],
+): Promise<PlannedOutput[]> {
   const sizes = await sizesOf(
     storage,
     outputs.map(({ path }) => path),

@@ -5,11 +5,11 @@ import type { Action, DecisionInput, Plan, PlannedChange, PlannedOutput, Reason 
 import { findCollision, findNestedBundle } from './collisions.ts';
 import {
   byPath,
-  isRecordedAs,
+  matchesRecord,
   type KnownOutputs,
   knownRecords,
   type ManagedState,
-  nothingKnown,
+  noKnownOutputs,
   omittedPaths,
   sameGenerator,
   sameHeaders,
@@ -95,7 +95,7 @@ function reasonToPublish(
       message: `attempt ${state.catalog.pending.attemptId} did not finish; its changes are made again`,
     };
   const recorded = byPath(known.records);
-  const differing = planned.filter((output) => !isRecordedAs(recorded.get(output.path), output));
+  const differing = planned.filter((output) => !matchesRecord(recorded.get(output.path), output));
   if (differing.length > 0)
     return {
       code: 'outputs_differ',
@@ -146,7 +146,7 @@ function proceed(
   input: DecisionInput,
   action: Action,
   reason: Reason,
-  known: KnownOutputs = nothingKnown,
+  known: KnownOutputs = noKnownOutputs,
   removes: Key[] = [],
 ): Plan {
   const { changes, ...fates } = fatesOf(input, known);
@@ -155,14 +155,14 @@ function proceed(
     changes.push({ path, fate: 'remove', why: unfinished.has(path) ? 'interrupted' : 'omitted' });
   const touched = new Set<string>(changes.map(({ path }) => path));
   const untouched = known.records.filter(({ path }) => !touched.has(path));
-  const unkept = unkeptAmong(input, known, [...fates.writes.map(({ path }) => path), ...removes]);
+  const unkept = findNotBackedUp(input, known, [...fates.writes.map(({ path }) => path), ...removes]);
   return { ...unchanged(input, action, reason), ...fates, removes, untouched, unkept, changes };
 }
 
 /**
  * Returns the paths whose current files are too large to back up, and so cannot be restored after a failure.
  */
-function unkeptAmong(
+function findNotBackedUp(
   { observed: { maxBackupBytes } }: DecisionInput,
   { records }: KnownOutputs,
   paths: readonly string[],
@@ -209,13 +209,13 @@ function fatesOf(input: DecisionInput, known: KnownOutputs): Fates {
     records: byPath(known.records),
     announced: intentPaths(state.kind === 'valid' ? state.catalog.pending : null),
   };
-  return sorted(input.planned, (output) => fateOf(output, judged));
+  return groupByFate(input.planned, (output) => fateOf(output, judged));
 }
 
 /** Returns the changes made by a forced replacement, which writes every output no matter what is recorded. */
 function forcedFates({ planned, observed }: DecisionInput): Fates {
   const present = new Set<string>(observed.contents);
-  return sorted(planned, ({ path }) =>
+  return groupByFate(planned, ({ path }) =>
     present.has(path) ? { fate: 'change', why: 'forced' } : { fate: 'add', why: 'not_recorded' },
   );
 }
@@ -258,7 +258,7 @@ function recordFate(record: OutputRecord, output: PlannedOutput, isSameHeaders: 
   return { fate: 'keep', why: 'same' };
 }
 
-function sorted(planned: readonly PlannedOutput[], judge: (output: PlannedOutput) => OutputFate): Fates {
+function groupByFate(planned: readonly PlannedOutput[], judge: (output: PlannedOutput) => OutputFate): Fates {
   const fates: Fates = { writes: [], kept: [], changes: [] };
   for (const output of planned) {
     const { fate, why } = judge(output);

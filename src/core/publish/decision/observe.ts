@@ -15,7 +15,7 @@ import { joinKey, type Key, keyOf, listedKey, nameOf, parentOf } from '../../sto
 import type { EntryType, Storage } from '../../storage/storage.ts';
 import { ListingLimit } from '../../storage/untrusted.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
-import { damagedAmong, type FileReader } from './damage.ts';
+import { findDamage, type FileReader } from './damage.ts';
 import { isSettledByState, type PathSet, recordedIn, reusableOutputs } from './records.ts';
 
 /**
@@ -42,9 +42,9 @@ export async function observe(
   damaged?: Observation['damaged'],
 ): Promise<Observation> {
   const { state } = stored ?? (await readState(storage));
-  const nothing = nothingSeen(state, storage);
+  const nothing = emptyObservation(state, storage);
   if (isSettledByState(input, state)) return { ...nothing, isSettled: true };
-  const everything = input.force ? await everythingBelow(storage) : null;
+  const everything = input.force ? await listAll(storage) : null;
   if (state.kind !== 'valid' && state.kind !== 'legacy') {
     if (everything !== null)
       return { ...nothing, ...everything, contentPresent: everything.contents.length > 0 };
@@ -57,15 +57,18 @@ export async function observe(
   const look = isListingCheaper(storage, candidates.length + unseen.length, recorded.size)
     ? await listedView(storage, input.planned)
     : storage;
-  const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
+  const unrecorded = state.kind === 'legacy' ? [] : await findPresent(look, candidates, recorded);
   const isRemote = look === storage && storage.localFiles === undefined;
-  damaged ??= await damagedAmong(look, unseen, isRemote);
-  const obstacles = await obstaclesTo(storage, pathsToWrite(input.planned, reusable, damaged), recorded);
-  const { nested, contents } = everything ?? { nested: await nestedAbove(look, candidates), contents: [] };
+  damaged ??= await findDamage(look, unseen, isRemote);
+  const obstacles = await findObstacles(storage, pathsToWrite(input.planned, reusable, damaged), recorded);
+  const { nested, contents } = everything ?? {
+    nested: await findNestedAbove(look, candidates),
+    contents: [],
+  };
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
 }
 
-export function nothingSeen(
+export function emptyObservation(
   state: CatalogState,
   storage: Pick<Storage, 'facts' | 'maxBackupBytes'>,
 ): Observation {
@@ -123,7 +126,7 @@ function pathsToWrite(
  * Returns the paths that exist in storage. A directory with nothing but recorded files in it does not count,
  * because those files can be removed.
  */
-async function presentAmong(
+async function findPresent(
   storage: FileReader,
   paths: RelativePath[],
   recorded: PathSet,
@@ -142,7 +145,7 @@ async function presentAmong(
 }
 
 /** Returns the parent directories of these paths that are managed bundle paths themselves. */
-async function nestedAbove(storage: FileReader, paths: RelativePath[]): Promise<string[]> {
+async function findNestedAbove(storage: FileReader, paths: RelativePath[]): Promise<string[]> {
   const directories = new Set<string>();
   for (const path of paths) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
   const managed = await pMap(
@@ -180,7 +183,7 @@ async function survey(storage: Storage): Promise<Pick<Observation, 'contentPrese
 }
 
 /** Returns all files that force would delete below the bundle path, and the nested managed bundle paths. */
-async function everythingBelow(storage: Storage): Promise<Pick<Observation, 'contents' | 'nested'>> {
+async function listAll(storage: Storage): Promise<Pick<Observation, 'contents' | 'nested'>> {
   const contents: Key[] = [];
   const nested = new Set<string>();
   for await (const { key } of storage.list('', { recursive: true })) {
@@ -200,7 +203,7 @@ function isStateOrLock(key: Key): boolean {
  * link where a directory is needed, or a directory with unknown content at a `recorded` path. Object stores
  * have no directories, so nothing can be in the way there. Throws the storage's error.
  */
-export async function obstaclesTo(
+export async function findObstacles(
   storage: Pick<Storage, 'rename' | 'stat' | 'list'>,
   paths: readonly RelativePath[],
   recorded: PathSet,
@@ -215,13 +218,14 @@ export async function obstaclesTo(
     if (found !== undefined && found.type !== 'directory') obstacles.set(directory, found.type);
   });
   await inParallel(paths, maxConcurrentStats, async (path) => {
-    if (recorded.has(path) && (await holdsOthers(storage, path, recorded))) obstacles.set(path, 'directory');
+    if (recorded.has(path) && (await hasUnrecordedEntries(storage, path, recorded)))
+      obstacles.set(path, 'directory');
   });
   return obstacles;
 }
 
 /** Reports whether the path is a directory with files in it that are not in the state. */
-async function holdsOthers(
+async function hasUnrecordedEntries(
   storage: Pick<Storage, 'stat' | 'list'>,
   path: RelativePath,
   recorded: PathSet,

@@ -19,7 +19,7 @@ import type { DecisionInput, PlannedOutput } from '../plan.ts';
  */
 
 /** Reports whether the record equals the planned output in every field that `skip_same` requires. */
-export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
+export function matchesRecord(record: OutputRecord | undefined, output: PlannedOutput): boolean {
   return (
     record !== undefined &&
     sameOwner(record.owner, output.owner) &&
@@ -44,7 +44,7 @@ export function isSettledByState(
   if (state.kind !== 'valid' || state.catalog.pending !== null) return false;
   const { outputs } = state.catalog;
   const recorded = byPath(outputs);
-  if (!planned.every((output) => isRecordedAs(recorded.get(output.path), output))) return false;
+  if (!planned.every((output) => matchesRecord(recorded.get(output.path), output))) return false;
   if (workflow === 'additive') return true;
   const wanted = new Set<string>(planned.map(({ path }) => path));
   return outputs.every((record) => wanted.has(record.path) || !sameOwner(record.owner, owner));
@@ -125,11 +125,11 @@ export interface KnownOutputs {
 
 export type ManagedState = Extract<CatalogState, { kind: 'valid' | 'legacy' }>;
 
-export const nothingKnown: KnownOutputs = { records: [], holders: new Map(), unfinished: [] };
+export const noKnownOutputs: KnownOutputs = { records: [], holders: new Map(), unfinished: [] };
 
 export function knownRecords(state: ManagedState, input: DecisionInput): KnownOutputs {
   if (state.kind === 'legacy') {
-    const records = state.records.flatMap((record) => carriedOver(record, input));
+    const records = state.records.flatMap((record) => upgradeLegacyRecord(record, input));
     return { records, holders: new Map(records.map(({ path, owner }) => [path, owner])), unfinished: [] };
   }
   const { outputs, pending } = state.catalog;
@@ -170,7 +170,10 @@ function unfinishedRemoves({ action, removes }: Pending): Key[] {
  * Converts a record from a legacy state. Only version 3 recorded enough to be usable. The fields it lacks
  * never match a plan, so the output is written again.
  */
-function carriedOver({ path, v3 }: LegacyRecord, { owner, destinationPath }: DecisionInput): OutputRecord[] {
+function upgradeLegacyRecord(
+  { path, v3 }: LegacyRecord,
+  { owner, destinationPath }: DecisionInput,
+): OutputRecord[] {
   if (v3 === null || !sameOwner(v3.owner, owner)) return [];
   return [
     {

@@ -19,7 +19,7 @@ import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput 
  * Refuses a plan that the destination's settings do not allow. `state` is what is currently published. Throws
  * `catalog_too_large`, `signature_replayed`, `stale_bundle` or `too_many_removals`.
  */
-export function refuseUnwanted(
+export function enforceLimits(
   plan: Plan,
   { state }: Pick<StoredState, 'state'>,
   { stale, limits: { maxRemoved } }: Pick<DestinationConfig, 'stale' | 'limits'>,
@@ -121,7 +121,7 @@ export function refuseOlder(
  * Reports whether the owner has already published a newer bundle, or a different one with the same creation
  * time. If so, the caller must look at the source again.
  */
-export function isOvertaken(
+export function isOlderThanPublished(
   { created, source }: BundleIdentity,
   published: PublishedBundle | null,
 ): published is PublishedBundle {
@@ -149,7 +149,7 @@ export function refuseLargeCatalog(plan: Plan): void {
   const records = [untouched, writes, kept] as const;
   // This upper bound is a hundred times faster to compute than the real size, and good enough for all but the
   // largest catalogs.
-  if (sum(records, atMost) < maxWholeCatalogBytes) return;
+  if (sum(records, maxRecordBytes) < maxWholeCatalogBytes) return;
   const updatedAt = new Date(0).toISOString();
   let longest = 0;
   const size = sum(records, (output) => {
@@ -172,7 +172,7 @@ function sum(
   return total;
 }
 
-function atMost({ path, kind, url, owner, source, generated }: RecordedOutput): number {
+function maxRecordBytes({ path, kind, url, owner, source, generated }: RecordedOutput): number {
   const units =
     path.length +
     kind.length +

@@ -10,9 +10,9 @@ import { releaseKey } from '../../releases/release.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { joinKey, type Key, keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { type Applied, applyUnderLease, nothingApplied } from '../apply/apply.ts';
-import { damagedAmong } from '../decision/damage.ts';
-import { byPath, isRecordedAs } from '../decision/records.ts';
+import { type AppliedPaths, applyUnderLease, noAppliedPaths } from '../apply/apply.ts';
+import { findDamage } from '../decision/damage.ts';
+import { byPath, matchesRecord } from '../decision/records.ts';
 import type { Plan, PlannedOutput, Work } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import type { PlannedRelease } from './plan-release.ts';
@@ -22,7 +22,7 @@ import type { PlannedRelease } from './plan-release.ts';
  */
 
 /** A release to write, and where to find files that it can share. */
-export interface Filling {
+export interface ReleaseContents {
   release: PlannedRelease;
   plan: Pick<Plan, 'owner' | 'bundle'>;
   /**
@@ -47,23 +47,23 @@ export interface Filling {
 export async function fillRelease(
   context: CoreContext,
   storage: Storage,
-  filling: Filling,
+  filling: ReleaseContents,
   { onProgress }: Pick<PublishRequest, 'onProgress'> = {},
-): Promise<Applied> {
+): Promise<AppliedPaths> {
   const { release, destination } = filling;
   const target = releaseIn(storage, release.id);
-  const fill = async (lease: Lease): Promise<Applied> => {
+  const fill = async (lease: Lease): Promise<AppliedPaths> => {
     const work = await workIn(target, lease.found, filling);
-    if (work === null) return nothingApplied;
+    if (work === null) return noAppliedPaths;
     const { id: destinationId, fileConcurrency } = destination;
     return applyUnderLease(context, work, {
       storage: target,
       lease,
-      checked: unlikeCurrent(release, work),
+      checked: onlyChanged(release, work),
       concurrency: fileConcurrency,
       onBytes: (count) => onProgress?.({ type: 'bytes', destinationId, count }),
       onOutput: (path) => onProgress?.({ type: 'output', destinationId, path }),
-      duplicate: async (output, to) => duplicated(guardWithLease(storage, lease), filling, output, to),
+      duplicate: async (output, to) => duplicateFromBase(guardWithLease(storage, lease), filling, output, to),
     });
   };
   return decideUnderLease(context, target, fill);
@@ -73,16 +73,16 @@ export async function fillRelease(
  * Leaves out the files that are the same in the current release. Only the others need to be checked for valid
  * names and free space: the shared ones already have valid names and take up no space.
  */
-export function unlikeCurrent(
+export function onlyChanged(
   { same }: Pick<PlannedRelease, 'same'>,
   { writes, removes }: Pick<Work, 'writes' | 'removes'>,
 ): Pick<Work, 'writes' | 'removes'> {
   return { writes: writes.filter(({ path }) => !same.has(path)), removes };
 }
 
-async function duplicated(
+async function duplicateFromBase(
   storage: Storage,
-  { release, base }: Filling,
+  { release, base }: ReleaseContents,
   { path }: PlannedOutput,
   to: Key,
 ): Promise<boolean> {
@@ -95,7 +95,7 @@ async function duplicated(
 async function workIn(
   target: Storage,
   { state }: StoredState,
-  { release: { content }, plan: { owner, bundle }, destinationPath }: Filling,
+  { release: { content }, plan: { owner, bundle }, destinationPath }: ReleaseContents,
 ): Promise<Work | null> {
   const work = { owner, bundle, clears: false, untouched: [] };
   if (state.kind === 'absent') {
@@ -106,9 +106,9 @@ async function workIn(
   const records = byPath(outputs);
   const announced = intentPaths(pending);
   const reusable = content.filter(
-    (output) => !announced.has(output.path) && isRecordedAs(records.get(output.path), output),
+    (output) => !announced.has(output.path) && matchesRecord(records.get(output.path), output),
   );
-  const damaged = await damagedAmong(target, reusable, target.localFiles === undefined);
+  const damaged = await findDamage(target, reusable, target.localFiles === undefined);
   const kept = reusable.filter(({ path }) => !damaged.has(path));
   const stays = new Set(kept);
   const writes = content.filter((output) => !stays.has(output));

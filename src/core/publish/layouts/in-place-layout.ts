@@ -4,9 +4,15 @@ import { decideUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease
 import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { versionConflict } from '../../storage/storage-errors.ts';
-import { type Applied, applyUnderLease, nothingApplied, refuseObstructed } from '../apply/apply.ts';
+import { type AppliedPaths, applyUnderLease, noAppliedPaths, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
-import { type DecideOn, decideOnLatest, decider, dependsOnStrays, isSameState } from '../decide-on-state.ts';
+import {
+  type DecideOn,
+  decideOnLatest,
+  createDecider,
+  dependsOnUnrecorded,
+  isSameState,
+} from '../decide-on-state.ts';
 import { changesDestination, type Plan } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { plannedResult } from '../results/action-result.ts';
@@ -40,7 +46,7 @@ interface InPlaceDecision extends LayoutDecision, ObservedInPlace {
 /** Publishes outputs directly at the bundle path. */
 export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlaceDecision> {
   readonly urlPath: string;
-  readonly former = 'releases';
+  readonly otherLayout = 'releases';
   readonly #task: PublicationTask;
 
   constructor(task: PublicationTask) {
@@ -70,7 +76,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     const input = candidate.input(request);
     const migration = release === null ? null : await migrationInPlace(this.#task, release, input);
     const at = release?.storage ?? storage;
-    const decideOn = decider({ storage: at, root }, publication.destination, input, request);
+    const decideOn = createDecider({ storage: at, root }, publication.destination, input, request);
     const plan = await decideOnLatest(at, stored, decideOn);
     const decision = { ...observed, plan, writes: plan.writes, decideOn, migration };
     if (!changesDestination(plan.action) && plan.action !== 'skip_same')
@@ -89,7 +95,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     return plannedResult(candidate.bundle.path, plan, candidate.planned, null);
   }
 
-  async carryOut(decision: InPlaceDecision, candidate: Candidate): Promise<ActionResult | null> {
+  async execute(decision: InPlaceDecision, candidate: Candidate): Promise<ActionResult | null> {
     const { context, storage } = this.#task;
     const { plan, stored } = decision;
     if (plan.action === 'skip_same') {
@@ -102,7 +108,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     if (done === null) return null;
     // Files that were kept were not rewritten, so another process may have changed their modes.
     if (done.plan.kept.length > 0) await this.#healModes(candidate);
-    const applied = done.plan.action === 'skip_same' ? nothingApplied : done.applied;
+    const applied = done.plan.action === 'skip_same' ? noAppliedPaths : done.applied;
     return plannedResult(candidate.bundle.path, done.plan, candidate.planned, applied);
   }
 
@@ -119,21 +125,21 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
   async #decideAndApply(
     { decideOn }: InPlaceDecision,
     candidate: Candidate,
-  ): Promise<{ plan: Plan; applied: Applied | null } | null> {
+  ): Promise<{ plan: Plan; applied: AppliedPaths | null } | null> {
     const { context, storage } = this.#task;
     return decideUnderLease(context, storage, async (lease) => {
       if (candidate.isOutdated(observedState(lease.found))) return null;
       const plan = await decideOn(lease.found);
       lease.check();
       // On an object store, other publishers can keep writing until this attempt has written its intent.
-      if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
+      if (dependsOnUnrecorded(plan) && !isSameState(await readState(storage), lease.found))
         throw versionConflict(storage, stateKey);
       if (!changesDestination(plan.action)) return { plan, applied: null };
       return { plan, applied: await this.#apply(plan, lease) };
     });
   }
 
-  async #apply(plan: Plan, lease: Lease): Promise<Applied> {
+  async #apply(plan: Plan, lease: Lease): Promise<AppliedPaths> {
     const { context, storage, publication, request } = this.#task;
     const { id: destinationId, fileConcurrency } = publication.destination;
     return applyUnderLease(context, plan, {

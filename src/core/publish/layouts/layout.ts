@@ -4,7 +4,7 @@ import type { StoredState } from '../../catalog/catalog-store.ts';
 import type { CoreContext } from '../../context.ts';
 import type { Layout } from '../../releases/release.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { isOvertaken } from '../decision/refusals.ts';
+import { isOlderThanPublished } from '../decision/refusals.ts';
 import type { DecisionBasis, Plan, PlannedOutput } from '../plan.ts';
 import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
@@ -22,7 +22,7 @@ export interface PublicationLayout<S extends ObservedState, D extends LayoutDeci
   /** The path used in output URLs, relative to the destination root. */
   readonly urlPath: string;
   /** The other layout, which a bundle path may have been published in. */
-  readonly former: Layout;
+  readonly otherLayout: Layout;
   /** Reads what is currently published. */
   observe(candidate: Candidate): Promise<S>;
   /**
@@ -36,7 +36,7 @@ export interface PublicationLayout<S extends ObservedState, D extends LayoutDeci
    * Carries out a decision that does not involve a migration. Returns null if the caller has to start over
    * with `observe`.
    */
-  carryOut(decision: D, candidate: Candidate): Promise<ActionResult | null>;
+  execute(decision: D, candidate: Candidate): Promise<ActionResult | null>;
 }
 
 /** The published state that a decision is based on. */
@@ -62,7 +62,7 @@ export interface Migration {
    * Returns false if another process published or switched in the meantime. In that case, readers see no
    * change.
    */
-  carryOut(): Promise<boolean>;
+  execute(): Promise<boolean>;
 }
 
 /** Parameters of a publication: the bundle, the place and the options. */
@@ -106,7 +106,7 @@ export class Candidate {
     const { selectAgain, owner } = this.#publication;
     if (selectAgain === undefined || version === this.#reselectedVersion) return false;
     const { identity: source, created } = this.#bundle;
-    return isOvertaken({ source, created }, publishedBy(stored.state, owner));
+    return isOlderThanPublished({ source, created }, publishedBy(stored.state, owner));
   }
 
   /** Selects the bundle again if it is outdated. */

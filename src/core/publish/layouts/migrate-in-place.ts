@@ -17,7 +17,7 @@ import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { delegate } from '../../storage/wrappers/delegate.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
-import { type DecideOn, decideOnLatest, decider } from '../decide-on-state.ts';
+import { type DecideOn, decideOnLatest, createDecider } from '../decide-on-state.ts';
 import { changesDestination, type DecisionBasis, type Plan, type PlannedOutput } from '../plan.ts';
 import type { Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
@@ -98,14 +98,18 @@ export async function migrationInPlace(
   const { channels, stored } = former;
   const { bundle, content } = await formerContent(former.storage, requireCatalog(stored.state), input);
   refusePointerPaths(input.destinationPath, [...content, ...input.planned], channels);
-  const decideOn = decider({ storage: withoutReleases(storage, channels), root }, publication.destination, {
-    ...input,
-    bundle,
-    workflow: 'replacement',
-    planned: content,
-  });
+  const decideOn = createDecider(
+    { storage: withoutReleases(storage, channels), root },
+    publication.destination,
+    {
+      ...input,
+      bundle,
+      workflow: 'replacement',
+      planned: content,
+    },
+  );
   const plan = await decideOnLatest(storage, await readState(storage), decideOn);
-  return { plan, carryOut: async () => carryOut(task, former, decideOn) };
+  return { plan, execute: async () => carryOut(task, former, decideOn) };
 }
 
 /** Like `refuseObstructed`, but for a migration together with the publication after it. */

@@ -8,7 +8,7 @@ import { resumed } from '../../releases/ledger.ts';
 import { type ReleaseId, releaseIdOf, releaseKey } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/releases-store.ts';
 import { activate } from '../../releases/switch.ts';
-import { type Filling, fillRelease } from './fill-release.ts';
+import { type ReleaseContents, fillRelease } from './fill-release.ts';
 import type { Candidate, Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
 import { isInPlace, type PlannedRelease, type Snapshot } from './plan-release.ts';
@@ -50,7 +50,7 @@ export async function migrationToReleases(
     const id = releaseIdOf(bundle.created, content);
     const same = new Set<string>(content.map(({ path }) => path));
     const release = { id, content, same };
-    const filling: Filling = {
+    const filling: ReleaseContents = {
       release,
       plan: { owner: input.owner, bundle },
       base: '',
@@ -60,8 +60,8 @@ export async function migrationToReleases(
     const there = outputs.filter(({ path }) => same.has(path));
     return {
       release,
-      snapshot: onceCurrent(snapshot, id, { ...settled, outputs: there }),
-      carryOut: async () => carryOut(task, filling, found),
+      snapshot: afterMigration(snapshot, id, { ...settled, outputs: there }),
+      execute: async () => carryOut(task, filling, found),
     };
   };
   if (request.dryRun || requireCatalog(snapshot.stored.state).pending === null) return pick(snapshot.stored);
@@ -69,14 +69,14 @@ export async function migrationToReleases(
 }
 
 /** Returns the snapshot as it will be after the migration, so that the publication can be decided on that. */
-function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): Snapshot {
+function afterMigration(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): Snapshot {
   const { releases, channel, pointer, stored } = snapshot;
   return {
     ...snapshot,
     // Making a release current cancels any rollback.
     releases: { ...releases, ledger: resumed(releases.ledger), current },
     pointer: channel === null ? current : pointer,
-    shown: current,
+    visible: current,
     stored: { ...stored, state: { kind: 'valid', catalog } },
   };
 }
@@ -88,7 +88,7 @@ function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): 
  */
 async function carryOut(
   { context, storage }: PublicationTask,
-  filling: Filling,
+  filling: ReleaseContents,
   found: StoredState,
 ): Promise<boolean> {
   const isStill = async (): Promise<boolean> => isSameBytes((await readState(storage)).raw, found.raw);

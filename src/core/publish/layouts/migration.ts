@@ -6,7 +6,7 @@ import { storedBody } from '../../storage/body.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { damagedAmong } from '../decision/damage.ts';
+import { findDamage } from '../decision/damage.ts';
 import type { BundleIdentity, DecisionInput, PlannedOutput } from '../plan.ts';
 import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
@@ -34,9 +34,9 @@ export async function formerContent(
 ): Promise<FormerContent> {
   const { outputs: records } = catalog;
   const other = records.find((record) => !sameOwner(record.owner, owner))?.owner;
-  if (other !== undefined) throw ofOther(destinationPath, other);
-  const outputs = asPlanned(storage, records);
-  const damaged = await damagedAmong(storage, outputs, storage.localFiles === undefined);
+  if (other !== undefined) throw otherOwnerError(destinationPath, other);
+  const outputs = toPlannedOutputs(storage, records);
+  const damaged = await findDamage(storage, outputs, storage.localFiles === undefined);
   const content = outputs
     .filter(({ path }) => !damaged.has(path))
     .sort((a, b) => compareCodeUnits(a.path, b.path));
@@ -45,14 +45,14 @@ export async function formerContent(
 }
 
 /** Turns records into outputs that read their content from the published files. */
-export function asPlanned(storage: Storage, records: readonly OutputRecord[]): PlannedOutput[] {
+export function toPlannedOutputs(storage: Storage, records: readonly OutputRecord[]): PlannedOutput[] {
   return records.map(({ path, owner, source, kind, digest, size, generated, url }) => {
     const body = storedBody(storage, { key: keyOf(path), size });
     return { path, owner, source, kind, digest, size, generated, url, body };
   });
 }
 
-function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner): WaybillError {
+function otherOwnerError(destinationPath: string, { pipelineId, destinationId }: Owner): WaybillError {
   return new WaybillError(
     'not_owned',
     `${describeBundlePath(destinationPath)} has outputs of ${pipelineId}/${destinationId}, which a change of layout would take over; nothing was changed`,

@@ -10,11 +10,11 @@ import { readReleases } from '../../releases/releases-store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { damagedAmong } from '../decision/damage.ts';
+import { findDamage } from '../decision/damage.ts';
 import { decide } from '../decision/decide.ts';
-import { nothingSeen } from '../decision/observe.ts';
-import { byPath, isRecordedAs, isSettledByState, reusableOutputs } from '../decision/records.ts';
-import { refuseUnwanted } from '../decision/refusals.ts';
+import { emptyObservation } from '../decision/observe.ts';
+import { byPath, matchesRecord, isSettledByState, reusableOutputs } from '../decision/records.ts';
+import { enforceLimits } from '../decision/refusals.ts';
 import {
   changesDestination,
   type Damage,
@@ -25,7 +25,7 @@ import {
   type PlannedOutput,
 } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
-import { asPlanned } from './migration.ts';
+import { toPlannedOutputs } from './migration.ts';
 
 /*
  * Reads what is at a bundle path before publishing a release there.
@@ -42,7 +42,7 @@ export interface Snapshot {
   /** The release that the channel points at or, without a channel, the release that is current. */
   pointer: ReleaseId | null;
   /** The release that readers see: `pointer` or, if the channel has none, the current release. */
-  shown: ReleaseId | null;
+  visible: ReleaseId | null;
   /** The state of `shown`. If there is no release yet, the state of the files in place. */
   stored: StoredState;
   /** Rooted at the files that `stored` records; null if there is no state. */
@@ -50,8 +50,8 @@ export interface Snapshot {
 }
 
 /** Reports whether the bundle path uses the in-place layout. If so, its files have to be migrated first. */
-export function isInPlace({ shown, base }: Snapshot): boolean {
-  return shown === null && base !== null;
+export function isInPlace({ visible, base }: Snapshot): boolean {
+  return visible === null && base !== null;
 }
 
 /**
@@ -67,21 +67,21 @@ export async function readSnapshot(
   const releases = await readReleases(storage);
   const { current, foreignTarget } = releases;
   const pointer = channel === null ? current : (releases.channels.get(channel) ?? null);
-  const shown = pointer ?? current;
+  const visible = pointer ?? current;
   const found = { releases, channel, pointer };
   const where = describeBundlePath(destinationPath);
   if (foreignTarget !== null)
     throw foreignPointer(where, `leads to "${foreignTarget}", which is not a release`);
-  if (shown !== null) {
-    const base = releaseIn(storage, shown);
-    return { ...found, shown, stored: await readState(base), base };
+  if (visible !== null) {
+    const base = releaseIn(storage, visible);
+    return { ...found, visible, stored: await readState(base), base };
   }
   const stored = await readState(storage);
   const inTheWay = storage.rename === undefined ? undefined : await storage.stat(currentLinkKey);
   if (inTheWay !== undefined) throw blocked(where, stored);
-  if (stored.state.kind === 'absent') return { ...found, shown, stored, base: null };
+  if (stored.state.kind === 'absent') return { ...found, visible, stored, base: null };
   if (stored.state.kind !== 'valid') throw unreadableInPlace(where);
-  return { ...found, shown, stored, base: storage };
+  return { ...found, visible, stored, base: storage };
 }
 
 function foreignPointer(where: string, what: string): WaybillError {
@@ -153,10 +153,10 @@ export async function planRelease(
   const { stored } = snapshot;
   const decided = await decideAgainst(storage, snapshot, input);
   const release = changesDestination(decided.action) ? await contentOf(snapshot, decided) : null;
-  const heldBack = release === null ? null : await heldBackAs(storage, snapshot, release.id, input);
+  const heldBack = release === null ? null : await findHeldBack(storage, snapshot, release.id, input);
   const plan = heldBack === null ? decided : unchanged(decided, heldBack);
-  const guards = snapshot.pointer === snapshot.shown ? destination : noGuards;
-  refuseUnwanted(plan, stored, guards, { force: input.force, allowRemovals });
+  const guards = snapshot.pointer === snapshot.visible ? destination : noLimits;
+  enforceLimits(plan, stored, guards, { force: input.force, allowRemovals });
   onDecided?.({ plan, planned: input.planned, stored });
   return { plan, release: heldBack === null ? release : null, heldBack };
 }
@@ -165,16 +165,16 @@ export async function planRelease(
  * Limits for the first publication to a channel. It cannot remove anything or replace a newer bundle, so
  * there is nothing to limit.
  */
-const noGuards = { stale: 'publish', limits: { maxRemoved: null } } as const;
+const noLimits = { stale: 'publish', limits: { maxRemoved: null } } as const;
 
 async function decideAgainst(
   storage: Storage,
   { stored: { state }, base }: Snapshot,
   input: DecisionBasis,
 ): Promise<Plan> {
-  const seen: Observation = { ...nothingSeen(state, storage), maxBackupBytes: null };
+  const seen: Observation = { ...emptyObservation(state, storage), maxBackupBytes: null };
   const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
-  if (other !== null) return takeOver(input, seen, other);
+  if (other !== null) return planTakeover(input, seen, other);
   if (isSettledByState(input, state)) return decide({ ...input, observed: { ...seen, isSettled: true } });
   if (state.kind !== 'valid' || base === null) return decide({ ...input, observed: seen });
   const reusable = reusableOutputs(input.planned, state.catalog, storage.facts);
@@ -195,20 +195,20 @@ function otherOwner(
  * single owner, because a rollback restores all of it. This owner's release becomes current; the other
  * owner's release is kept in case of a rollback.
  */
-function takeOver(input: DecisionBasis, seen: Observation, other: string): Plan {
+function planTakeover(input: DecisionBasis, seen: Observation, other: string): Plan {
   const plan = decide({ ...input, observed: { ...seen, state: { kind: 'absent' } } });
   const message = `the current release was published by ${other}`;
   const reason = { code: 'release_of_other_owner', message } as const;
   if (input.force) return { ...plan, action: 'force_replace', reason };
-  return { ...emptied(plan), action: 'fail_unmanaged', reason };
+  return { ...emptyPlan(plan), action: 'fail_unmanaged', reason };
 }
 
 function unchanged(plan: Plan, heldBack: ReleaseId): Plan {
   const message = `release ${heldBack} was rolled back, and runs do not make it current again`;
-  return { ...emptied(plan), action: 'skip_same', reason: { code: 'rolled_back', message } };
+  return { ...emptyPlan(plan), action: 'skip_same', reason: { code: 'rolled_back', message } };
 }
 
-function emptied(plan: Plan): Plan {
+function emptyPlan(plan: Plan): Plan {
   return {
     ...plan,
     writes: [],
@@ -222,13 +222,13 @@ function emptied(plan: Plan): Plan {
 }
 
 async function contentOf(
-  { shown, stored: { state }, base }: Snapshot,
+  { visible, stored: { state }, base }: Snapshot,
   { bundle, writes, kept, untouched, destinationPath }: Plan,
 ): Promise<PlannedRelease> {
-  const carried = base === null ? [] : asPlanned(base, untouched);
-  if (base !== null && shown !== null) {
+  const carried = base === null ? [] : toPlannedOutputs(base, untouched);
+  if (base !== null && visible !== null) {
     const [missing] = (await damagedIn(base, carried)).keys();
-    if (missing !== undefined) throw notCarried(destinationPath, shown, missing);
+    if (missing !== undefined) throw missingOutputError(destinationPath, visible, missing);
   }
   const content = [...writes, ...kept, ...carried].sort((a, b) => compareCodeUnits(a.path, b.path));
   const announced = intentPaths(state.kind === 'valid' ? state.catalog.pending : null);
@@ -240,10 +240,10 @@ async function damagedIn(
   release: Storage,
   outputs: readonly PlannedOutput[],
 ): Promise<ReadonlyMap<string, Damage>> {
-  return damagedAmong(release, outputs, release.localFiles === undefined);
+  return findDamage(release, outputs, release.localFiles === undefined);
 }
 
-function notCarried(destinationPath: string, shown: ReleaseId, path: string): WaybillError {
+function missingOutputError(destinationPath: string, shown: ReleaseId, path: string): WaybillError {
   const where = destinationPath === '.' ? '' : `${destinationPath}/`;
   return new WaybillError(
     'state_conflict',
@@ -257,7 +257,7 @@ function notCarried(destinationPath: string, shown: ReleaseId, path: string): Wa
  * id is the same. An additive plan may carry over different outputs by now, so the planned outputs are
  * compared as well.
  */
-async function heldBackAs(
+async function findHeldBack(
   storage: Storage,
   { releases, channel }: Snapshot,
   id: ReleaseId,
@@ -270,7 +270,7 @@ async function heldBackAs(
     const published = publishedBy(state, owner);
     if (state.kind !== 'valid' || published === null) continue;
     const records = byPath(state.catalog.outputs);
-    const isSame = planned.every((output) => isHeldAs(records.get(output.path), output));
+    const isSame = planned.every((output) => equalsRecord(records.get(output.path), output));
     if (isSame && compareInstants(published.created, bundle.created) === 0) return held;
   }
   return null;
@@ -279,7 +279,7 @@ async function heldBackAs(
 /**
  * Compares an output with its record. Two signed statements count as equal even if they name different runs.
  */
-function isHeldAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
-  if (record === undefined || output.includesRunId !== true) return isRecordedAs(record, output);
-  return isRecordedAs(record, { ...output, digest: record.digest, size: record.size });
+function equalsRecord(record: OutputRecord | undefined, output: PlannedOutput): boolean {
+  if (record === undefined || output.includesRunId !== true) return matchesRecord(record, output);
+  return matchesRecord(record, { ...output, digest: record.digest, size: record.size });
 }

@@ -7,13 +7,13 @@ import { requireReleases } from '../../releases/releases-store.ts';
 import { isRetirementDue } from '../../releases/retention.ts';
 import { releaseIn, type SwitchRefusal } from '../../releases/stored-releases.ts';
 import { activate, switchRefused } from '../../releases/switch.ts';
-import { nothingApplied, refuseObstructed } from '../apply/apply.ts';
+import { noAppliedPaths, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { releaseResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
-import { retireAfterwards, type Retirement, retireReleases } from '../unpublish/retire-releases.ts';
-import { fillRelease, unlikeCurrent } from './fill-release.ts';
+import { retireAfterCommit, type Retirement, retireReleases } from '../unpublish/retire-releases.ts';
+import { fillRelease, onlyChanged } from './fill-release.ts';
 import type {
   Candidate,
   LayoutDecision,
@@ -47,7 +47,7 @@ interface ReleaseDecision extends ObservedReleases, ReleasePlan, Pick<LayoutDeci
  */
 export class ReleasesLayout implements PublicationLayout<ObservedReleases, ReleaseDecision> {
   readonly urlPath: string;
-  readonly former = 'in_place';
+  readonly otherLayout = 'in_place';
   readonly #task: PublicationTask;
   readonly #channel: ChannelConfig | null;
   readonly #retirement: Retirement;
@@ -66,7 +66,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     const found = await readSnapshot(storage, publication.destinationPath, this.#channel?.name ?? null);
     const migration = await migrationToReleases(this.#task, found, candidate);
     const snapshot = migration?.snapshot ?? found;
-    const { stored, shown: version, base } = snapshot;
+    const { stored, visible: version, base } = snapshot;
     return { stored, version, base, snapshot, migration };
   }
 
@@ -88,7 +88,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     return this.#result(decision, candidate);
   }
 
-  async carryOut(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
+  async execute(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
     const { release } = decision;
     return release === null
       ? this.#leaveAsIs(decision, candidate)
@@ -101,12 +101,14 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
    */
   async #leaveAsIs(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
     const { plan, snapshot } = decision;
-    const { shown } = snapshot;
+    const { visible } = snapshot;
     if (plan.action === 'skip_same') {
       await this.#sweep(snapshot);
-      if (shown !== null) await this.#healModes(shown, candidate);
+      if (visible !== null) await this.#healModes(visible, candidate);
       const isSwitched =
-        this.#channel === null || shown === null || (await this.#switchTo(shown, snapshot)) === 'switched';
+        this.#channel === null ||
+        visible === null ||
+        (await this.#switchTo(visible, snapshot)) === 'switched';
       if (!isSwitched) return null;
     }
     return this.#result(decision, candidate);
@@ -131,7 +133,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     const filling = {
       release,
       plan,
-      base: snapshot.shown === null ? null : releaseKey(snapshot.shown),
+      base: snapshot.visible === null ? null : releaseKey(snapshot.visible),
       destinationPath: pathWithin(destinationPath, releaseKey(release.id)),
       destination,
     };
@@ -140,7 +142,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     // Finish removing the old copy of this release before publishing it again.
     if (outcome === 'being_removed') await retireReleases(context, storage, this.#retirement);
     if (outcome !== 'switched') return null;
-    await retireAfterwards(context, storage, this.#retirement);
+    await retireAfterCommit(context, storage, this.#retirement);
     return releaseResult(bundle.path, plan, planned, applied, release.id);
   }
 
@@ -170,34 +172,34 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
   }
 
   /** Cleans up after killed publishers and removes old releases, in a run with nothing to publish. */
-  async #sweep({ releases, shown, stored }: Snapshot): Promise<void> {
+  async #sweep({ releases, visible, stored }: Snapshot): Promise<void> {
     const { context, storage } = this.#task;
-    if (shown !== null) await sweepAbandoned(context, releaseIn(storage, shown), stored.state);
+    if (visible !== null) await sweepAbandoned(context, releaseIn(storage, visible), stored.state);
     if (isRetirementDue(releases, this.#retirement.rule, context.clock.now()))
-      await retireAfterwards(context, storage, this.#retirement);
+      await retireAfterCommit(context, storage, this.#retirement);
     else await sweepAbandoned(context, storage, { kind: 'absent' });
   }
 
   async #refuseUnmakeable(release: PlannedRelease): Promise<void> {
     const { storage } = this.#task;
     if (storage.rename !== undefined) await requireReleases(storage);
-    const work = unlikeCurrent(release, { writes: [...release.content], removes: [] });
+    const work = onlyChanged(release, { writes: [...release.content], removes: [] });
     await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
   }
 
   /** Returns the result of a dry run, or of a run with nothing to publish. */
   #result(
-    { plan, release, heldBack, snapshot: { pointer, shown } }: ReleaseDecision,
+    { plan, release, heldBack, snapshot: { pointer, visible } }: ReleaseDecision,
     { bundle, planned }: Candidate,
   ): ActionResult {
     const { dryRun } = this.#task.request;
     const isSame = release === null && plan.action === 'skip_same';
-    const applied = isSame && heldBack === null && !dryRun ? nothingApplied : null;
-    const id = release?.id ?? heldBack ?? (isSame ? shown : null);
+    const applied = isSame && heldBack === null && !dryRun ? noAppliedPaths : null;
+    const id = release?.id ?? heldBack ?? (isSame ? visible : null);
     const result = releaseResult(bundle.path, plan, planned, applied, id);
     const channel = this.#channel;
-    if (!isSame || channel === null || shown === null || pointer !== null) return result;
-    const message = `channel "${channel.name}" leads to release ${shown}, which is already current`;
+    if (!isSame || channel === null || visible === null || pointer !== null) return result;
+    const message = `channel "${channel.name}" leads to release ${visible}, which is already current`;
     return { ...result, action: 'replace_catalog', reason: { code: 'channel_set', message } };
   }
 }

@@ -51,7 +51,7 @@ export async function readPublished(root: Storage, from: PromotedContent): Promi
     const { storage } = placeAt(root, destinationPath);
     const { state, release } = await publishedState(storage, from.layout);
     if (state.kind === 'absent') continue;
-    const catalog = finishedCatalog(from, destinationPath, () => requireCatalog(state));
+    const catalog = requireFinished(from, destinationPath, () => requireCatalog(state));
     const files = release === null ? storage : releaseIn(storage, release);
     found.push({ destinationPath, storage: files, catalog });
   }
@@ -66,7 +66,7 @@ async function readRelease(root: Storage, from: PromotedContent, name: string): 
   return {
     destinationPath,
     storage: files,
-    catalog: finishedCatalog(from, destinationPath, () => requireCatalog(state)),
+    catalog: requireFinished(from, destinationPath, () => requireCatalog(state)),
   };
 }
 
@@ -76,7 +76,7 @@ async function pathsToRead(root: Storage, { mapping, path }: PromotedContent): P
 }
 
 /** Returns the catalog. Throws an error if an attempt might be changing the recorded files right now. */
-function finishedCatalog({ name }: PromotedContent, path: string, read: () => Catalog): Catalog {
+function requireFinished({ name }: PromotedContent, path: string, read: () => Catalog): Catalog {
   const where = `${describeBundlePath(path)} of ${name}`;
   let catalog: Catalog;
   try {

@@ -3,7 +3,7 @@ import { type ErrorRecord, errorRecord, WaybillError } from '../../lib/errors.ts
 import { describeBundlePath } from '../../lib/paths.ts';
 import type { ReleaseId } from '../../releases/release.ts';
 import { describeLocation } from '../../storage/backends.ts';
-import type { Applied } from '../apply/apply.ts';
+import type { AppliedPaths } from '../apply/apply.ts';
 import type { Plan, PlannedOutput, Reason } from '../plan.ts';
 import type { ActionResult, DestinationFailure, DestinationResult } from './result.ts';
 
@@ -12,7 +12,7 @@ import type { ActionResult, DestinationFailure, DestinationResult } from './resu
  */
 
 /** The code of the warning about a bundle with a `created` time in the future. */
-export const futureBundle = 'created_in_future';
+export const createdInFuture = 'created_in_future';
 
 /**
  * Returns the result for a plan. Leave out `applied` if the plan was not carried out, either because of a dry
@@ -22,7 +22,7 @@ export function plannedResult(
   bundlePath: string,
   plan: Plan,
   planned: readonly PlannedOutput[],
-  applied: Applied | null,
+  applied: AppliedPaths | null,
 ): ActionResult {
   return {
     bundle: bundlePath,
@@ -45,7 +45,7 @@ export function releaseResult(
   bundlePath: string,
   plan: Plan,
   planned: readonly PlannedOutput[],
-  applied: Applied | null,
+  applied: AppliedPaths | null,
   release: ReleaseId | null,
 ): ActionResult {
   const result = plannedResult(bundlePath, plan, planned, applied);
@@ -121,7 +121,7 @@ const nothingDecided = {
 };
 
 function countsOf(
-  { written, linked }: Applied,
+  { written, linked }: AppliedPaths,
   planned: readonly PlannedOutput[],
   { removes }: Pick<Plan, 'removes'>,
 ): typeof noCounts {

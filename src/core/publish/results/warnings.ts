@@ -4,7 +4,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { isFuture } from '../../lib/clock-skew.ts';
 import { type Finding, finding } from '../../lib/errors.ts';
 import { describeLocation } from '../../storage/backends.ts';
-import { futureBundle } from './action-result.ts';
+import { createdInFuture } from './action-result.ts';
 import type { ActionResult } from './result.ts';
 
 /*
@@ -22,7 +22,7 @@ export function createdWarnings(
 ): Finding[] {
   if (!isFuture(Date.parse(created), clock)) return [];
   const message = `target=${destinationPath}: "created" of the bundle is in the future (${created}): until then, bundles that are made now count as older; correct the clock of the producer and publish again`;
-  return [finding('warning', futureBundle, message)];
+  return [finding('warning', createdInFuture, message)];
 }
 
 /** Warns if the publication changes files that are too large to be restored after a failure. */

@@ -8,10 +8,10 @@ import type { ActionResult } from '../results/result.ts';
 import type { UnpublishReport, UnpublishRequest } from '../unpublish/unpublication.ts';
 import { unpublish } from '../unpublish/unpublish.ts';
 import { bundleAt, listedBundle, type RootIndex } from './root-files.ts';
-import { refreshPaths, refreshRootIndex, withdraw } from './update-root-index.ts';
+import { refreshPaths, refreshRootIndex, removeFromIndex } from './update-root-index.ts';
 
 /** How a run went at one bundle path. */
-export interface PublishedPath {
+export interface PathOutcome {
   destinationPath: string;
   action: Pick<ActionResult, 'action' | 'error'>;
   /** The state on which the last decision was based; null if there was no decision. */
@@ -27,7 +27,7 @@ export async function listPublished(
   context: CoreContext,
   root: Storage,
   index: RootIndex,
-  published: readonly PublishedPath[],
+  published: readonly PathOutcome[],
 ): Promise<Finding | null> {
   const { owner, destination } = index;
   const listed = { owner, releases: destination.releases };
@@ -69,7 +69,7 @@ export async function unpublishListed(
     () => false,
     () => true,
   );
-  const warning = isRefused ? null : await withdraw(context, root, index, destinationPath);
+  const warning = isRefused ? null : await removeFromIndex(context, root, index, destinationPath);
   if (warning !== null) warn(warning);
   const refresh = async (): Promise<void> => {
     if (warning === null) await refreshPaths(context, root, index, [destinationPath]);

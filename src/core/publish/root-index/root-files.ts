@@ -81,7 +81,7 @@ const concurrentReads = 16;
  * Returns the newest bundles, leaving out `without`. Lists the destination once, recursively, and reads every
  * catalog.
  */
-export async function everyBundle(
+export async function listBundles(
   root: Storage,
   listed: ListedDestination,
   without: ReadonlySet<string> = new Set(),

@@ -9,11 +9,11 @@ import { sameOwner } from '../../storage/identity.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { applyUnderLease } from '../apply/apply.ts';
-import { byPath, isRecordedAs } from '../decision/records.ts';
+import { byPath, matchesRecord } from '../decision/records.ts';
 import type { Work } from '../plan.ts';
 import {
   bundleAt,
-  everyBundle,
+  listBundles,
   type ListedDestination,
   plannedFiles,
   rootFileNames,
@@ -31,7 +31,7 @@ import {
  */
 
 /** The bundle that was found at each bundle path; null if there was none. */
-export type Seen = ReadonlyMap<string, ListedBundle | null>;
+export type FoundBundles = ReadonlyMap<string, ListedBundle | null>;
 
 /**
  * Updates the index entries for these bundle paths. Their catalogs are read again under the lease, so that
@@ -43,12 +43,12 @@ export async function refreshRootIndex(
   context: CoreContext,
   root: Storage,
   index: RootIndex,
-  seen: Seen,
+  seen: FoundBundles,
 ): Promise<Finding | null> {
   const found = listedOf(index);
   return settle(context, root, index, async (listed, isUnderLease) => {
-    if (listed === null) return everyBundle(root, found);
-    const differing = [...seen].filter(([path, bundle]) => !isSameBundle(bundle, at(listed, path)));
+    if (listed === null) return listBundles(root, found);
+    const differing = [...seen].filter(([path, bundle]) => !isSameBundle(bundle, entryAt(listed, path)));
     const now = new Map<string, ListedBundle | null>();
     for (const [path, bundle] of differing)
       now.set(path, isUnderLease ? await bundleAt(root, path, found) : bundle);
@@ -90,7 +90,7 @@ export async function refreshIfListed(
 }
 
 /** Removes a bundle path's entry from the index, before the bundle is unpublished. */
-export async function withdraw(
+export async function removeFromIndex(
   context: CoreContext,
   root: Storage,
   index: RootIndex,
@@ -98,7 +98,7 @@ export async function withdraw(
 ): Promise<Finding | null> {
   const found = listedOf(index);
   return settle(context, root, index, async (listed) => {
-    if (listed === null) return everyBundle(root, found, new Set([path]));
+    if (listed === null) return listBundles(root, found, new Set([path]));
     return withSeen(root, found, listed, new Map([[path, null]]));
   });
 }
@@ -109,14 +109,14 @@ export async function rebuildRootIndex(
   root: Storage,
   index: RootIndex,
 ): Promise<Finding | null> {
-  return settle(context, root, index, async () => everyBundle(root, listedOf(index)));
+  return settle(context, root, index, async () => listBundles(root, listedOf(index)));
 }
 
 function listedOf({ owner, destination: { releases } }: RootIndex): ListedDestination {
   return { owner, releases };
 }
 
-function at(listed: readonly ListedBundle[], path: string): ListedBundle | null {
+function entryAt(listed: readonly ListedBundle[], path: string): ListedBundle | null {
   return listed.find((bundle) => bundle.path === path) ?? null;
 }
 
@@ -128,16 +128,16 @@ async function withSeen(
   root: Storage,
   found: ListedDestination,
   listed: readonly ListedBundle[],
-  seen: Seen,
+  seen: FoundBundles,
 ): Promise<ListedBundle[]> {
   const kept = listed.filter(({ path }) => !seen.has(path));
   const added = [...seen.values()].filter((bundle) => bundle !== null);
   const bundles = newestBundles([...kept, ...added.filter(({ path }) => path !== '.')]);
   const mayLack =
-    listed.length >= maxListed && [...seen].some(([path, now]) => isLess(at(listed, path), now));
+    listed.length >= maxListed && [...seen].some(([path, now]) => isLess(entryAt(listed, path), now));
   if (!mayLack) return bundles;
   const withdrawn = new Set([...seen].flatMap(([path, now]) => (now === null ? [path] : [])));
-  return everyBundle(root, found, withdrawn);
+  return listBundles(root, found, withdrawn);
 }
 
 function isLess(before: ListedBundle | null, now: ListedBundle | null): boolean {
@@ -212,7 +212,7 @@ async function workFor(
   }
   const writes = await plannedFiles(index, bundles);
   const recorded = byPath(outputs);
-  if (listed !== null && writes.every((output) => isRecordedAs(recorded.get(output.path), output)))
+  if (listed !== null && writes.every((output) => matchesRecord(recorded.get(output.path), output)))
     return null;
   const planned = new Set<string>(writes.map(({ path }) => path));
   const untouched = outputs.filter(({ path }) => !planned.has(path));

@@ -36,7 +36,7 @@ export interface Retirement {
 }
 
 /** Channel names and release ids, each sorted. Plain data. */
-export interface Retired {
+export interface RetiredReleases {
   channels: string[];
   releases: ReleaseId[];
 }
@@ -53,9 +53,9 @@ export async function retireReleases(
   storage: Storage,
   retirement: Retirement,
   { dryRun }: { dryRun: boolean } = { dryRun: false },
-): Promise<Retired> {
+): Promise<RetiredReleases> {
   const { stored, empty } = await surveyReleases(storage);
-  const { found, channels } = await withoutExpired(context, storage, dryRun);
+  const { found, channels } = await removeExpired(context, storage, dryRun);
   const select = (releases: Releases): ReleaseId[] =>
     retired(releases, stored, retirement.rule, context.clock.now());
   const wanted = announcing(found.ledger, select(found)).removing;
@@ -75,7 +75,7 @@ export async function retireReleases(
 /**
  * Removes the channels that have expired. Returns their names, and the releases and channels that are left.
  */
-async function withoutExpired(
+async function removeExpired(
   context: CoreContext,
   storage: Storage,
   dryRun: boolean,
@@ -108,7 +108,7 @@ async function sweepUnbegun(context: CoreContext, release: Storage): Promise<voi
 /**
  * Calls `retireReleases` after a commit. The commit stands even if this fails, so a failure is only logged.
  */
-export async function retireAfterwards(
+export async function retireAfterCommit(
   context: CoreContext,
   storage: Storage,
   retirement: Retirement,
@@ -126,7 +126,7 @@ export async function retireAfterwards(
 /**
  * The channels and releases that were removed from one bundle path or, in a dry run, would be. Plain data.
  */
-export interface TidiedPath extends Retired {
+export interface TidiedPath extends RetiredReleases {
   destinationPath: string;
 }
 

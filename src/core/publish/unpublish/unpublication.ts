@@ -84,7 +84,8 @@ export function unpublication(catalog: Catalog, owner: Owner, destinationPath: s
   if (isOwnAttempt && pending.action !== 'prune') for (const key of pending.removes) removes.add(key);
   const staying = ownersOf([...untouched, ...(pending?.outputs ?? []).filter((record) => !isOwn(record))]);
   const [other] = pending === null || isOwnAttempt ? staying : [...staying, pending.owner];
-  if (removes.size === 0 && other !== undefined) throw notOwned(describeBundlePath(destinationPath), other);
+  if (removes.size === 0 && other !== undefined)
+    throw notOwnedError(describeBundlePath(destinationPath), other);
   return {
     owner,
     destinationPath,
@@ -106,7 +107,7 @@ function ownersOf(records: readonly OutputRecord[]): Owner[] {
   return owners;
 }
 
-export function notOwned(subject: string, { pipelineId, destinationId }: Owner): WaybillError {
+export function notOwnedError(subject: string, { pipelineId, destinationId }: Owner): WaybillError {
   return new WaybillError(
     'not_owned',
     `${subject} was published by ${pipelineId}/${destinationId}; nothing was removed`,
@@ -115,7 +116,7 @@ export function notOwned(subject: string, { pipelineId, destinationId }: Owner):
 }
 
 /** Returns the error for a bundle that may no longer be an orphan, because its catalog has changed. */
-export function noLongerOrphan(destinationPath: string): WaybillError {
+export function notOrphanError(destinationPath: string): WaybillError {
   return new WaybillError(
     'destination_busy',
     `another publisher changed "${destinationPath}" since it was found to be an orphan; it was not removed`,

@@ -12,8 +12,8 @@ import type { Storage } from '../../storage/storage.ts';
 import { refuseRemovals } from '../decision/refusals.ts';
 import { removeReleases } from './retire-releases.ts';
 import {
-  noLongerOrphan,
-  notOwned,
+  notOrphanError,
+  notOwnedError,
   unpublication,
   type UnpublishReport,
   type UnpublishRequest,
@@ -73,12 +73,12 @@ async function decideOn(
     if (stored.state.kind === 'absent') continue;
     const catalog = requireCatalog(stored.state);
     const other = ownersIn(catalog).find((one) => !sameOwner(one, owner));
-    if (other !== undefined) throw notOwned(`${where}: release ${id}`, other);
+    if (other !== undefined) throw notOwnedError(`${where}: release ${id}`, other);
     if (id === current) shown = stored;
     removed.push(id);
   }
   if (orphan !== undefined && (shown.state.kind !== 'valid' || !orphan.isStill(shown.state.catalog)))
-    throw noLongerOrphan(destinationPath);
+    throw notOrphanError(destinationPath);
   const outputs = shown.state.kind === 'valid' ? shown.state.catalog.outputs : [];
   // Once a removal has started, it has passed this check before.
   if (ledger.removing.length === 0)

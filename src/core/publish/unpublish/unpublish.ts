@@ -16,7 +16,7 @@ import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { plannedRemovals, refuseRemovals } from '../decision/refusals.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
 import {
-  noLongerOrphan,
+  notOrphanError,
   type Unpublication,
   unpublication,
   type UnpublishReport,
@@ -54,7 +54,7 @@ export async function unpublish(
     if (report !== null && !dryRun) context.notify?.(unpublishOccurrence(request.owner, report, why));
     if (report !== null) return report;
   }
-  const decided = await orRefusal(async () => {
+  const decided = await catchRefusal(async () => {
     if (stored.state.kind === 'absent') throw await notPublished(root, request);
     return decideOn(stored, request);
   });
@@ -108,7 +108,7 @@ async function refuseBoth(storage: Storage, destinationPath: string): Promise<vo
   );
 }
 
-async function orRefusal<T>(decide: () => Promise<T>): Promise<T | WaybillError> {
+async function catchRefusal<T>(decide: () => Promise<T>): Promise<T | WaybillError> {
   return decide().catch((error: unknown) => {
     if (error instanceof WaybillError) return error;
     throw error;
@@ -120,7 +120,7 @@ function decideOn(
   { owner, destinationPath, maxRemoved, orphan }: UnpublishRequest,
 ): Unpublication {
   const catalog = requireCatalog(state);
-  if (orphan?.isStill(catalog) === false) throw noLongerOrphan(destinationPath);
+  if (orphan?.isStill(catalog) === false) throw notOrphanError(destinationPath);
   const work = unpublication(catalog, owner, destinationPath);
   refuseRemovals(maxRemoved, plannedRemovals(work, state));
   return work;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { damagedAmong } from '../../../../src/core/publish/decision/damage.ts';
+import { findDamage } from '../../../../src/core/publish/decision/damage.ts';
 import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { put } from '../../../faults/world.ts';
@@ -33,7 +33,7 @@ const damage = [
 ];
 
 async function found(storage: Storage, of: readonly PlannedOutput[], isRemote: boolean): Promise<unknown[]> {
-  return [...(await damagedAmong(storage, of, isRemote))].sort();
+  return [...(await findDamage(storage, of, isRemote))].sort();
 }
 
 t.test('checks single files, and finds missing ones, wrong sizes and non-files', async (t) => {
@@ -77,5 +77,5 @@ t.test('checks each file of a directory that cannot be listed', async (t) => {
 t.test('an output that cannot be checked at all is an error', async (t) => {
   const { storage } = await damagedPlace();
   const broken: Storage = { ...storage, stat: async () => Promise.reject(new Error('gone')) };
-  await t.rejects(damagedAmong(broken, outputs, false), { message: 'gone' });
+  await t.rejects(findDamage(broken, outputs, false), { message: 'gone' });
 });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { RelativePath } from '../../../../src/core/lib/paths.ts';
-import { obstaclesTo } from '../../../../src/core/publish/decision/observe.ts';
+import { findObstacles } from '../../../../src/core/publish/decision/observe.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { put } from '../../../faults/world.ts';
 import { type MemoryOptions, memoryStorage } from '../../../support/memory-storage.ts';
@@ -26,7 +26,7 @@ async function inTheWayOf(
       return storage.list(directory, options);
     },
   };
-  return [...(await obstaclesTo(look, planned as RelativePath[], new Set(recorded)))];
+  return [...(await findObstacles(look, planned as RelativePath[], new Set(recorded)))];
 }
 
 t.test('reports a non-directory as an obstacle of the files in it, unless it is recorded', async (t) => {

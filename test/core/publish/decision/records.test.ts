@@ -3,7 +3,7 @@ import type { OutputRecord } from '../../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import {
-  isRecordedAs,
+  matchesRecord,
   isSettledByState,
   recordedIn,
   reusableOutputs,
@@ -28,12 +28,12 @@ const record: OutputRecord = {
 const planned = { ...record, body: bytesBody('a') };
 
 t.test('an output is recorded as planned only if all of its properties match', async (t) => {
-  t.ok(isRecordedAs(record, planned));
+  t.ok(matchesRecord(record, planned));
   t.ok(
-    isRecordedAs({ ...record, updatedAt: '2026-11-21T00:00:00.000Z' }, planned),
+    matchesRecord({ ...record, updatedAt: '2026-11-21T00:00:00.000Z' }, planned),
     'its time is not compared',
   );
-  t.notOk(isRecordedAs(undefined, planned));
+  t.notOk(matchesRecord(undefined, planned));
   const { source, generated } = record;
   const others: [what: string, differing: Partial<OutputRecord>][] = [
     ['owner', { owner: otherOwner }],
@@ -54,7 +54,7 @@ t.test('an output is recorded as planned only if all of its properties match', a
     ],
     ['URL', { url: null }],
   ];
-  for (const [what, differing] of others) t.notOk(isRecordedAs({ ...record, ...differing }, planned), what);
+  for (const [what, differing] of others) t.notOk(matchesRecord({ ...record, ...differing }, planned), what);
 });
 
 t.test('the state decides if nothing must be written or removed', async (t) => {

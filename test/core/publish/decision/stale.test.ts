@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
-import { isOvertaken, refuseOlder } from '../../../../src/core/publish/decision/refusals.ts';
+import { isOlderThanPublished, refuseOlder } from '../../../../src/core/publish/decision/refusals.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
@@ -98,7 +98,7 @@ t.test('a refusal names the path, and a plan without changes is not rejected', a
 });
 
 t.test('a bundle is overtaken by a newer one, and by another of the same age', async (t) => {
-  const publishedAs = (path: string, created: string): Parameters<typeof isOvertaken>[1] => ({
+  const publishedAs = (path: string, created: string): Parameters<typeof isOlderThanPublished>[1] => ({
     ...{ owner, source: { ...made.source, path }, created: instant(created) },
   });
   const [before, same, after] = ['19T23:59:59Z', '20T00:00:00Z', '20T00:00:01Z'];
@@ -111,6 +111,10 @@ t.test('a bundle is overtaken by a newer one, and by another of the same age', a
     ['other', after, true],
   ];
   for (const [path, created, overtaken] of cases)
-    t.equal(isOvertaken(made, publishedAs(path, `2026-11-${created}`)), overtaken, `${path}, ${created}`);
-  t.equal(isOvertaken(made, null), false);
+    t.equal(
+      isOlderThanPublished(made, publishedAs(path, `2026-11-${created}`)),
+      overtaken,
+      `${path}, ${created}`,
+    );
+  t.equal(isOlderThanPublished(made, null), false);
 });

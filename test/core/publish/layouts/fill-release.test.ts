@@ -3,7 +3,7 @@ import type { Catalog, OutputRecord, Pending } from '../../../../src/core/catalo
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { pathWithin, type RelativePath } from '../../../../src/core/lib/paths.ts';
-import type { Applied } from '../../../../src/core/publish/apply/apply.ts';
+import type { AppliedPaths } from '../../../../src/core/publish/apply/apply.ts';
 import { fillRelease } from '../../../../src/core/publish/layouts/fill-release.ts';
 import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
 import type { PublishRequest } from '../../../../src/core/publish/publish-request.ts';
@@ -47,7 +47,10 @@ interface Filling {
   current?: typeof id;
 }
 
-async function fill(root: Storage, { files = wanted, same = [], ...more }: Filling = {}): Promise<Applied> {
+async function fill(
+  root: Storage,
+  { files = wanted, same = [], ...more }: Filling = {},
+): Promise<AppliedPaths> {
   const { request = {}, signal, current } = more;
   const content = Object.entries(files).map(([path, text]) => output(path, text));
   const filling = {

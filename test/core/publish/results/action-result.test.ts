@@ -1,6 +1,6 @@
 import t from 'tap';
 import { errorRecord, WaybillError } from '../../../../src/core/lib/errors.ts';
-import { nothingApplied } from '../../../../src/core/publish/apply/apply.ts';
+import { noAppliedPaths } from '../../../../src/core/publish/apply/apply.ts';
 import { failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { output, planOf } from '../../../support/decisions.ts';
@@ -74,6 +74,6 @@ t.test('a failed result has no counts of completed work', async (t) => {
 });
 
 t.test('counts all outputs as kept if nothing was applied', async (t) => {
-  const result = plannedResult('src', planOf('skip_same'), planned, nothingApplied);
+  const result = plannedResult('src', planOf('skip_same'), planned, noAppliedPaths);
   t.match(result, { ...nothing, outputsKept: 2, bytesKept: 7 });
 });
