@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { isOfReleases, type ReleaseId } from '../../src/core/releases/release.ts';
+import { isReleaseKey, type ReleaseId } from '../../src/core/releases/release.ts';
 import { activate } from '../../src/core/releases/switch.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
@@ -114,7 +114,7 @@ async function wrongInPlace(world: World, { endsInPlace }: ReleaseScenario): Pro
   const files = Array.from(await world.files()).filter(([name]) => name.startsWith(`${site}/`));
   const found = new Map(files.map(([name, text]) => [name.slice(site.length + 1), text]));
   for (const name of found.keys())
-    if (!name.startsWith('.publisher') && !isOfReleases(name) && !(name in endsInPlace))
+    if (!name.startsWith('.publisher') && !isReleaseKey(name) && !(name in endsInPlace))
       wrong.push(`${name} is in place`);
   for (const [name, text] of Object.entries(endsInPlace))
     if (found.get(name) !== text) wrong.push(`${name} in place is ${String(found.get(name))}`);

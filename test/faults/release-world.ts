@@ -7,10 +7,10 @@ import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { retireReleases } from '../../src/core/publish/unpublish/retire-releases.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
-import { type Releases, rolledBack } from '../../src/core/releases/ledger.ts';
+import { type Releases, rolledBackReleases } from '../../src/core/releases/ledger.ts';
 import { type ReleaseId, releaseIdOf, releaseKey } from '../../src/core/releases/release.ts';
 import { ledgerKey, readReleases } from '../../src/core/releases/releases-store.ts';
-import { surveyReleases, unusable } from '../../src/core/releases/stored-releases.ts';
+import { surveyReleases, unusableReason } from '../../src/core/releases/stored-releases.ts';
 import type { Owner } from '../../src/core/storage/identity.ts';
 import { listedKey, nameOf, parentOf } from '../../src/core/storage/key.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
@@ -136,12 +136,12 @@ export async function lookAtReleases(root: Storage): Promise<ReleasesLook> {
   const { current, ledger, channels } = releases;
   const wrong: string[] = [];
   for (const shown of new Set([...(current === null ? [] : [current]), ...channels.values()])) {
-    const obstacle = await unusable(storage, shown);
+    const obstacle = await unusableReason(storage, shown);
     if (obstacle !== null) wrong.push(`the release of readers is ${JSON.stringify(obstacle)}`);
     if (ledger.removing.includes(shown)) wrong.push('the release of readers is being removed');
   }
   const stored = (await surveyReleases(storage)).stored.map(({ id }) => id);
-  return { ...releases, stored, rolledBack: rolledBack(releases), wrong };
+  return { ...releases, stored, rolledBack: rolledBackReleases(releases), wrong };
 }
 
 /** Names of the publisher that must not remain: all except catalogs and the ledger. */

@@ -2,7 +2,7 @@ import type { OutputRecord } from '../catalog/catalog.ts';
 import { destinationBusy } from '../catalog/lease/lease.ts';
 import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../lib/errors.ts';
-import { releaseAround } from '../releases/release.ts';
+import { enclosingRelease } from '../releases/release.ts';
 import { storedBody } from '../storage/body.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
@@ -104,7 +104,7 @@ async function publishIn<S extends ObservedState, D extends LayoutDecision>(
  * be deleted along with it. Throws `nested_managed_path`.
  */
 function refuseWithinRelease(destinationPath: string): void {
-  const release = releaseAround(destinationPath);
+  const release = enclosingRelease(destinationPath);
   if (release === null) return;
   throw new WaybillError(
     'nested_managed_path',

@@ -62,7 +62,7 @@ export function destinationsWithChannel<T extends Pick<DestinationConfig, 'relea
 }
 
 /** Opens the destination for `work`, and closes it afterwards. */
-export async function atDestination<T>(
+export async function withDestination<T>(
   context: CoreContext,
   { location }: { location: StorageLocation },
   { readOnly }: { readOnly: boolean },
@@ -84,11 +84,11 @@ export async function openBundlePath(
   { id, mapping }: Pick<DestinationConfig, 'id' | 'mapping'>,
   path: string | undefined,
 ): Promise<BundlePlace> {
-  if (path !== undefined) return placeAt(root, path);
-  if (mapping === 'fixed') return placeAt(root, '.');
+  if (path !== undefined) return bundlePlace(root, path);
+  if (mapping === 'fixed') return bundlePlace(root, '.');
   const [only, ...others] = await pathsWithReleases(root);
   if (only === undefined) throw notPublished(id);
-  if (others.length === 0) return placeAt(root, only);
+  if (others.length === 0) return bundlePlace(root, only);
   throw severalPaths([only, ...others]);
 }
 
@@ -144,7 +144,7 @@ export async function listReleases(
   const only = path ?? (mapping === 'fixed' ? '.' : undefined);
   const listed: ListedPath[] = [];
   for (const destinationPath of only === undefined ? await pathsWithReleases(root) : [only])
-    listed.push({ destinationPath, ...(await describeReleases(placeAt(root, destinationPath).storage)) });
+    listed.push({ destinationPath, ...(await describeReleases(bundlePlace(root, destinationPath).storage)) });
   return listed;
 }
 
@@ -155,11 +155,11 @@ export async function pathsWithReleases(root: Storage): Promise<string[]> {
 }
 
 /** Returns the place for a bundle path, without checking that it has any releases. */
-export function placeAt(root: Storage, destinationPath: string): BundlePlace {
+export function bundlePlace(root: Storage, destinationPath: string): BundlePlace {
   return { destinationPath, storage: subdirectory(root, parseBundlePath(destinationPath)) };
 }
 
-const noneYet: Partial<Record<ErrorCode, string>> = {
+const firstUseHints: Partial<Record<ErrorCode, string>> = {
   channel_not_found:
     'add the channel to `releases.channels` of a destination with layout: releases, then publish to it',
 };
@@ -178,7 +178,7 @@ export function unknownName(
   return new WaybillError(code, `there is no ${what} named "${name}"${where === '' ? '' : ` ${where}`}`, {
     hint:
       known.length === 0
-        ? (noneYet[code] ?? 'nothing has been published there: publish first')
+        ? (firstUseHints[code] ?? 'nothing has been published there: publish first')
         : suggestion(name, known),
   });
 }

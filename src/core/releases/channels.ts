@@ -1,9 +1,9 @@
 import type { LeaseContext } from '../catalog/lease/with-lease.ts';
 import type { Storage } from '../storage/storage.ts';
 import { expiredChannels, type Releases, withChannel, withoutChannels } from './ledger.ts';
-import { channelLinkKey, releaseAt, type ReleaseId } from './release.ts';
+import { channelLinkKey, parsePointerTarget, type ReleaseId } from './release.ts';
 import { changeReleases } from './releases-store.ts';
-import { type SwitchRefusal, unusable } from './stored-releases.ts';
+import { type SwitchRefusal, unusableReason } from './stored-releases.ts';
 
 /*
  * Channels are named pointers that exist next to the current pointer and expire after a while. A release is
@@ -52,7 +52,7 @@ async function refusalOf(
   const found = releases.channels.get(name) ?? null;
   if (found !== from && found !== to) return { why: 'overtaken', id: to };
   if (releases.ledger.removing.includes(to)) return { why: 'being_removed', id: to };
-  const obstacle = await unusable(storage, to);
+  const obstacle = await unusableReason(storage, to);
   if (obstacle !== null) return { ...obstacle, id: to };
   const isTaken = found === null && !(await isFree(storage, name));
   return isTaken ? { why: 'name_taken', name } : null;
@@ -66,7 +66,7 @@ async function isFree(storage: Storage, name: string): Promise<boolean> {
   if (storage.readLink === undefined) return true;
   const key = channelLinkKey(name);
   const target = await storage.readLink(key);
-  if (target !== null) return releaseAt(target) !== null;
+  if (target !== null) return parsePointerTarget(target) !== null;
   return (await storage.stat(key)) === undefined;
 }
 

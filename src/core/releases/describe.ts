@@ -4,17 +4,17 @@ import { displayPath } from '../catalog/managed-paths.ts';
 import { type Key, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { subdirectory } from '../storage/wrappers/within.ts';
-import { channelTargets, lastGood, type Releases, rolledBack } from './ledger.ts';
+import { channelTargets, lastGoodRelease, type Releases, rolledBackReleases } from './ledger.ts';
 import { type Layout, type ReleaseId, releasePathOf } from './release.ts';
 import { readReleases } from './releases-store.ts';
-import { removableFrom } from './retention.ts';
+import { removableSince } from './retention.ts';
 import {
   eachRelease,
-  releaseIn,
+  releaseStorage,
   releaseState,
   type StoredRelease,
-  type Unusable,
-  unusable,
+  type UnusableReason,
+  unusableReason,
 } from './stored-releases.ts';
 
 /*
@@ -91,8 +91,8 @@ function viewOf(release: StoredRelease, catalog: Catalog | null, found: Releases
   return {
     ...release,
     isCurrent: found.current === id,
-    isLastGood: lastGood(found) === id,
-    isRolledBack: rolledBack(found).includes(id),
+    isLastGood: lastGoodRelease(found) === id,
+    isRolledBack: rolledBackReleases(found).includes(id),
     isBeingRemoved: found.ledger.removing.includes(id),
     channels: [...found.channels].filter(([, target]) => target === id).map(([name]) => name),
     bundle: bundle === undefined ? null : { path: bundle.source.path, created: bundle.created },
@@ -108,7 +108,7 @@ export interface ReleaseDetails {
   /**
    * The reason why it cannot become current; null if it can. Only the names and sizes of files are checked.
    */
-  unusable: Unusable | null;
+  unusable: UnusableReason | null;
 }
 
 /**
@@ -119,7 +119,7 @@ export async function releaseDetails(storage: Storage, id: ReleaseId): Promise<R
   const { outputs } = await catalogOf(storage, id);
   return {
     outputs: outputs.map(({ path, kind, digest, size, url }) => ({ path, kind, digest, size, url })),
-    unusable: await unusable(storage, id),
+    unusable: await unusableReason(storage, id),
   };
 }
 
@@ -176,7 +176,7 @@ function isSame(a: ComparedOutput, b: ComparedOutput): boolean {
 
 /** Returns a release's catalog. Throws a `state_conflict` error if it is invalid. */
 export async function catalogOf(storage: Storage, id: ReleaseId): Promise<Catalog> {
-  return requireCatalog((await readState(releaseIn(storage, id))).state);
+  return requireCatalog((await readState(releaseStorage(storage, id))).state);
 }
 
 /**
@@ -199,7 +199,9 @@ export async function publishedState(
   const inPlace = { ...(await readState(storage)), release: null };
   if (preferred === 'in_place' && inPlace.state.kind !== 'absent') return inPlace;
   const { current } = await readReleases(storage);
-  return current === null ? inPlace : { ...(await readState(releaseIn(storage, current))), release: current };
+  return current === null
+    ? inPlace
+    : { ...(await readState(releaseStorage(storage, current))), release: current };
 }
 
 /** A release that was not finished and has no pointer. Plain data. */
@@ -234,6 +236,6 @@ export async function unfinishedRelease(
   return {
     state: release.state === 'abandoned' ? 'abandoned' : 'writing',
     startedAt: pending.startedAt,
-    removedAfter: lingerMs === null ? null : removableFrom(releases, release, { lingerMs }),
+    removedAfter: lingerMs === null ? null : removableSince(releases, release, { lingerMs }),
   };
 }

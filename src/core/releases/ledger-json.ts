@@ -2,7 +2,7 @@ import { asArrayOf, asInstant, asInteger, asObject, asString, Malformed } from '
 import { WaybillError } from '../lib/errors.ts';
 import { compareCodeUnits, isChannelName } from '../lib/paths.ts';
 import { type Channel, emptyLedger, type Ledger, type Releases } from './ledger.ts';
-import { parseReleaseId, releaseAt, type ReleaseId, releaseKey } from './release.ts';
+import { parseReleaseId, parsePointerTarget, type ReleaseId, releaseKey } from './release.ts';
 
 /*
  * Reads and writes the ledger in its JSON form. On an object store, the same document is the pointer, too.
@@ -54,7 +54,7 @@ export function parseReleases(bytes: Uint8Array, place: string): Releases {
       throw new Malformed('schema_version', `is ${version}, but this version supports ${ledgerVersion}`);
     const target = document['current'] ?? null;
     const pointer = target === null ? null : asString(target, 'current');
-    const current = pointer === null ? null : releaseAt(pointer);
+    const current = pointer === null ? null : parsePointerTarget(pointer);
     const ledger = parseLedger(document);
     const channels = new Map(ledger.channels.map(({ name, id }) => [name, id]));
     return { ledger, current, foreignTarget: current === null ? pointer : null, channels };
@@ -102,7 +102,7 @@ function parseChannels(channels: Record<string, unknown>): Channel[] {
       const at = `channels.${name}`;
       if (!isChannelName(name)) throw new Malformed(at, 'is not the name of a channel');
       const channel = asObject(value, at);
-      const id = releaseAt(asString(channel['release'], `${at}.release`));
+      const id = parsePointerTarget(asString(channel['release'], `${at}.release`));
       if (id === null) throw new Malformed(`${at}.release`, 'is not a release');
       const setAt = asInstant(channel['set_at'], `${at}.set_at`);
       return { name, id, setAt, expiresAt: asInstant(channel['expires_at'], `${at}.expires_at`) };

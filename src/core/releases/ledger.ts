@@ -83,17 +83,17 @@ export const noReleases: Releases = {
 };
 
 /** Returns the releases that have been rolled back and that runs must not make current again. */
-export function rolledBack({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): ReleaseId[] {
-  return effective({ ledger, current }).flatMap(({ from }) => [...from]);
+export function rolledBackReleases({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): ReleaseId[] {
+  return effectiveRollbacks({ ledger, current }).flatMap(({ from }) => [...from]);
 }
 
 /**
  * Returns the release to roll back to by default, or null if there is none. It is the last one that was
  * current before, leaving out releases that were ever rolled back or are being removed.
  */
-export function lastGood(releases: Releases): ReleaseId | null {
+export function lastGoodRelease(releases: Releases): ReleaseId | null {
   const { ledger, current } = releases;
-  const excluded = new Set<ReleaseId | null>([current, ...rolledBack(releases), ...ledger.removing]);
+  const excluded = new Set<ReleaseId | null>([current, ...rolledBackReleases(releases), ...ledger.removing]);
   let last: { id: ReleaseId; leftAt: string } | null = null;
   for (const { id, leftAt, wasRolledBack } of ledger.history)
     if (leftAt !== null && !wasRolledBack && !excluded.has(id) && (last === null || leftAt >= last.leftAt))
@@ -106,7 +106,7 @@ export function lastGood(releases: Releases): ReleaseId | null {
  * them, but if it never happens, they must remain in effect. `rollback` is null unless this is a rollback
  * itself.
  */
-export function beforeSwitch(
+export function withActivation(
   { ledger, current }: Releases,
   to: ReleaseId,
   now: string,
@@ -125,7 +125,7 @@ export function beforeSwitch(
     history.push({ id: current, activatedAt, leftAt: now, wasRolledBack: isRollback });
   }
   history.push({ id: to, activatedAt: now, leftAt: known.get(to)?.leftAt ?? null, wasRolledBack: false });
-  const rollbacks = effective({ ledger, current });
+  const rollbacks = effectiveRollbacks({ ledger, current });
   return { ...ledger, history, rollbacks: rollback === null ? rollbacks : [...rollbacks, rollback] };
 }
 
@@ -133,26 +133,26 @@ export function beforeSwitch(
  * Returns the ledger for a bundle path that has been unpublished, so that nothing points at a release
  * anymore.
  */
-export function leaving({ ledger, current }: Releases, now: string): Ledger {
+export function withNoCurrent({ ledger, current }: Releases, now: string): Ledger {
   const history = ledger.history.map((one) => (one.id === current ? { ...one, leftAt: now } : one));
   return { ...ledger, history, rollbacks: [], channels: [] };
 }
 
 /** Returns a rollback from the current release to `to`. */
-export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
+export function createRollback(releases: Releases, to: ReleaseId): Rollback {
   const { current } = releases;
-  const from = new Set([...rolledBack(releases), ...(current === null ? [] : [current])]);
+  const from = new Set([...rolledBackReleases(releases), ...(current === null ? [] : [current])]);
   from.delete(to);
   return { to, from: [...from] };
 }
 
 /** Returns the ledger with all rollbacks ended. */
-export function resumed(ledger: Ledger): Ledger {
+export function withoutRollbacks(ledger: Ledger): Ledger {
   return { ...ledger, rollbacks: [] };
 }
 
 /** Returns the ledger with these releases added to those that are being removed. */
-export function announcing(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
+export function withRemoving(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   return { ...ledger, removing: [...new Set([...ledger.removing, ...ids])].sort() };
 }
 
@@ -160,7 +160,7 @@ export function announcing(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
  * Returns the ledger once these releases are gone. If one of them is not being removed anymore, it may have
  * been published again, so it stays.
  */
-export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
+export function withoutReleases(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   const gone = new Set(ids.filter((id) => ledger.removing.includes(id)));
   return {
     ...ledger,
@@ -176,14 +176,18 @@ export function withChannel(releases: Releases, channel: Channel): Ledger {
   const others = ledger.channels.filter(({ name }) => name !== channel.name);
   const channels = [...others, channel].sort((a, b) => compareCodeUnits(a.name, b.name));
   const left = channelTargets(releases, [channel.name]).filter((id) => id !== channel.id);
-  return { ...ledger, channels, leftByChannels: leftSince(ledger, left, channel.setAt) };
+  return { ...ledger, channels, leftByChannels: withLeftByChannels(ledger, left, channel.setAt) };
 }
 
 /** Returns the ledger without these channels, which have been removed. */
 export function withoutChannels(releases: Releases, names: readonly string[], now: string): Ledger {
   const { ledger } = releases;
   const channels = ledger.channels.filter(({ name }) => !names.includes(name));
-  return { ...ledger, channels, leftByChannels: leftSince(ledger, channelTargets(releases, names), now) };
+  return {
+    ...ledger,
+    channels,
+    leftByChannels: withLeftByChannels(ledger, channelTargets(releases, names), now),
+  };
 }
 
 export function expiredChannels({ ledger }: Pick<Releases, 'ledger'>, now: Date): string[] {
@@ -199,7 +203,7 @@ export function channelTargets({ ledger, channels }: Releases, names?: readonly 
   return [...new Set([...pointedAt, ...announced])];
 }
 
-function leftSince(
+function withLeftByChannels(
   { leftByChannels }: Ledger,
   ids: readonly ReleaseId[],
   leftAt: string,
@@ -208,6 +212,6 @@ function leftSince(
   return [...others, ...ids.map((id) => ({ id, leftAt }))];
 }
 
-function effective({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): Rollback[] {
+function effectiveRollbacks({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): Rollback[] {
   return ledger.rollbacks.filter(({ to }) => to === current);
 }

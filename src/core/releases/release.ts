@@ -78,12 +78,12 @@ export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId
  * Returns the release directory that contains this path, or the path itself if it is one. Returns null if it
  * is neither. Ignores case, because some file systems do.
  */
-export function releaseAround(path: string): string | null {
+export function enclosingRelease(path: string): string | null {
   return withinRelease.exec(path)?.[0] ?? null;
 }
 
 /** Reports whether a key in a bundle path is a pointer, a release, or a file that belongs to a release. */
-export function isOfReleases(key: string, channels: readonly string[] = []): boolean {
+export function isReleaseKey(key: string, channels: readonly string[] = []): boolean {
   const [first = '', second = ''] = key.split('/');
   if (first !== releasesKey)
     return first === currentLinkKey || key === currentObjectKey || channels.includes(first);
@@ -91,7 +91,7 @@ export function isOfReleases(key: string, channels: readonly string[] = []): boo
 }
 
 /** Returns the release that a pointer's target refers to, or null if the target is something else. */
-export function releaseAt(target: string): ReleaseId | null {
+export function parsePointerTarget(target: string): ReleaseId | null {
   const prefix = `${releasesKey}/`;
   const name = listedKey(target);
   return name.startsWith(prefix) ? (parseReleaseId(name.slice(prefix.length)) ?? null) : null;

@@ -13,7 +13,7 @@ import {
   channelLinkKey,
   currentLinkKey,
   currentObjectKey,
-  releaseAt,
+  parsePointerTarget,
   type ReleaseId,
   releaseKey,
 } from './release.ts';
@@ -76,12 +76,12 @@ export async function requireReleases(storage: Storage): Promise<void> {
 export async function readReleases(storage: Storage): Promise<Releases> {
   if (storage.readLink === undefined) return (await readObject(storage)).releases;
   const target = await storage.readLink(currentLinkKey);
-  const bytes = await readIfThere(storage, ledgerKey);
+  const bytes = await readIfPresent(storage, ledgerKey);
   const { ledger } = bytes === null ? noReleases : parseReleases(bytes, quotedKey(storage, ledgerKey));
-  const current = target === null ? null : releaseAt(target);
+  const current = target === null ? null : parsePointerTarget(target);
   const channels = new Map<string, ReleaseId>();
   for (const { name } of ledger.channels) {
-    const id = releaseAt((await storage.readLink(channelLinkKey(name))) ?? '');
+    const id = parsePointerTarget((await storage.readLink(channelLinkKey(name))) ?? '');
     if (id !== null) channels.set(name, id);
   }
   return { ledger, current, foreignTarget: current === null ? target : null, channels };
@@ -199,12 +199,12 @@ async function changeObject<T>(
  */
 async function readObject(storage: Storage): Promise<{ releases: Releases; version: string | null }> {
   const version = (await storage.stat(currentObjectKey))?.version ?? null;
-  const bytes = version === null ? null : await readIfThere(storage, currentObjectKey);
+  const bytes = version === null ? null : await readIfPresent(storage, currentObjectKey);
   if (bytes === null) return { releases: noReleases, version: null };
   return { releases: parseReleases(bytes, quotedKey(storage, currentObjectKey)), version };
 }
 
-async function readIfThere(storage: Storage, key: Key): Promise<Buffer | null> {
+async function readIfPresent(storage: Storage, key: Key): Promise<Buffer | null> {
   try {
     return await readAll(storage, key, maxLedgerBytes);
   } catch (error) {
@@ -214,7 +214,7 @@ async function readIfThere(storage: Storage, key: Key): Promise<Buffer | null> {
 }
 
 async function isStored(storage: Storage, key: Key, bytes: Buffer): Promise<boolean> {
-  return (await readIfThere(storage, key))?.equals(bytes) === true;
+  return (await readIfPresent(storage, key))?.equals(bytes) === true;
 }
 
 function quotedKey({ label }: Storage, key: Key): string {

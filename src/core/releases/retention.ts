@@ -1,4 +1,4 @@
-import { channelTargets, expiredChannels, lastGood, type Releases } from './ledger.ts';
+import { channelTargets, expiredChannels, lastGoodRelease, type Releases } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 import type { StoredRelease } from './stored-releases.ts';
 
@@ -22,7 +22,7 @@ export interface RetentionRule {
  * channel does not count as one of the `keep`. If the pointer does not point at a release, nothing is
  * removed, because any of the files could be in use.
  */
-export function retired(
+export function selectRetired(
   releases: Releases,
   stored: readonly StoredRelease[],
   { keep, lingerMs }: RetentionRule,
@@ -31,7 +31,7 @@ export function retired(
   if (releases.foreignTarget !== null) return [];
   const { leftAt, channelLeftAt, lastUse } = uses(releases);
   const inUse = [releases.current, ...channelTargets(releases)];
-  const protectedIds = new Set<ReleaseId | null>([...inUse, lastGood(releases)]);
+  const protectedIds = new Set<ReleaseId | null>([...inUse, lastGoodRelease(releases)]);
   const wasPreview = (id: ReleaseId): boolean => channelLeftAt.has(id) && !leftAt.has(id);
   const complete = stored
     .filter(({ id, state }) => state === 'complete' && !inUse.includes(id) && !wasPreview(id))
@@ -51,7 +51,7 @@ export function retired(
  * Returns the time when a run may remove an unfinished release that has no pointer (RFC 3339, UTC). Returns
  * null if an attempt may still be working on it.
  */
-export function removableFrom(
+export function removableSince(
   releases: Releases,
   release: StoredRelease,
   { lingerMs }: Pick<RetentionRule, 'lingerMs'>,
@@ -87,7 +87,7 @@ export function isRetirementDue(releases: Releases, rule: RetentionRule, now: Da
     state: 'complete',
     writtenAt: at,
   }));
-  return retired(releases, known, rule, now).length > 0;
+  return selectRetired(releases, known, rule, now).length > 0;
 }
 
 function compare(a: string, b: string): number {

@@ -64,11 +64,11 @@ export async function surveyReleases(
 
 async function* eachDirectory(storage: Storage): AsyncIterable<{ id: ReleaseId; state: CatalogState }> {
   for (const id of await releaseIds(storage))
-    yield { id, state: (await readState(releaseIn(storage, id))).state };
+    yield { id, state: (await readState(releaseStorage(storage, id))).state };
 }
 
 /** The reason why a release cannot become current. */
-export type Unusable =
+export type UnusableReason =
   | { why: 'not_found' }
   | { why: 'unfinished' }
   | { why: 'unreadable' }
@@ -84,14 +84,14 @@ export type SwitchRefusal =
   | { why: 'overtaken'; id: ReleaseId }
   /** There is a foreign file with the same name as the channel's pointer. */
   | { why: 'name_taken'; name: string }
-  | (Unusable & { id: ReleaseId });
+  | (UnusableReason & { id: ReleaseId });
 
 /**
  * Returns the reason why a release is not complete, or null if it is. Only names and sizes are checked, so a
  * rollback does not have to read any files. Throws the storage's error.
  */
-export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusable | null> {
-  const release = releaseIn(storage, id);
+export async function unusableReason(storage: Storage, id: ReleaseId): Promise<UnusableReason | null> {
+  const release = releaseStorage(storage, id);
   const { state } = await readState(release);
   if (state.kind === 'absent') return { why: 'not_found' };
   if (state.kind !== 'valid') return { why: 'unreadable' };
@@ -100,7 +100,7 @@ export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusabl
   return path === undefined ? null : { why: 'damaged', path, others: others.length };
 }
 
-export function releaseIn(storage: Storage, id: ReleaseId): Storage {
+export function releaseStorage(storage: Storage, id: ReleaseId): Storage {
   return subdirectory(storage, releaseKey(id));
 }
 

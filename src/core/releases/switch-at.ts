@@ -25,7 +25,7 @@ export type SwitchRequest = Switch & SwitchOptions;
  * The release that was current before the switch, and the one that is current now or, in a dry run, would be.
  * Plain data.
  */
-export interface Switched {
+export interface AppliedSwitch {
   from: ReleaseId | null;
   to: ReleaseId | null;
   /** Only after a resume: the releases that were rolled back, and that a run may publish again. */
@@ -42,7 +42,7 @@ export async function switchAt(
   owner: Owner,
   place: BundlePlace,
   request: SwitchRequest,
-): Promise<Switched> {
+): Promise<AppliedSwitch> {
   const { destinationPath } = place;
   if (request.verb === 'drop') return dropChannel(context, place, request);
   const done = await performSwitch(context, place, request);
@@ -58,7 +58,7 @@ async function dropChannel(
   context: CoreContext,
   { storage, destinationPath }: BundlePlace,
   { channel: name, dryRun }: SwitchRequest & { verb: 'drop' },
-): Promise<Switched> {
+): Promise<AppliedSwitch> {
   const { channels, ledger } = await readReleases(storage);
   const known = ledger.channels.map((channel) => channel.name);
   if (!known.includes(name)) {

@@ -2,18 +2,18 @@ import type { LeaseContext } from '../catalog/lease/with-lease.ts';
 import { WaybillError } from '../lib/errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import {
-  beforeSwitch,
+  withActivation,
   emptyLedger,
-  lastGood,
+  lastGoodRelease,
   type Releases,
-  resumed,
+  withoutRollbacks,
   type Rollback,
-  rollbackTo,
-  rolledBack,
+  createRollback,
+  rolledBackReleases,
 } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 import { changeReleases, readReleases, type ReleasesChange } from './releases-store.ts';
-import { type SwitchRefusal, unusable } from './stored-releases.ts';
+import { type SwitchRefusal, unusableReason } from './stored-releases.ts';
 
 /*
  * Makes a release current, either after publishing it or because of a rollback or promotion. All functions
@@ -48,8 +48,8 @@ export async function activate(
   to: ReleaseId,
   { from, isStill, ...options }: ActivationOptions,
 ): Promise<SwitchResult> {
-  return deciding(context, storage, options, async (releases) => {
-    if (rolledBack(releases).includes(to)) return refused({ why: 'rolled_back', id: to });
+  return decideUnderLock(context, storage, options, async (releases) => {
+    if (rolledBackReleases(releases).includes(to)) return refused({ why: 'rolled_back', id: to });
     const { current } = releases;
     const isOvertaken = from !== undefined && current !== from && current !== to;
     if (isOvertaken || (await isStill?.()) === false) return refused({ why: 'overtaken', id: to });
@@ -67,11 +67,11 @@ export async function rollBack(
   target: ReleaseId | null,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
-  return decidingIfAny(context, storage, options, async (releases) => {
-    const to = target ?? lastGood(releases);
+  return decideIfPresent(context, storage, options, async (releases) => {
+    const to = target ?? lastGoodRelease(releases);
     if (to === null)
       return refused({ why: releases.current === null ? 'no_release' : 'nothing_to_go_back_to' });
-    return switchTo(context, storage, releases, { to, rollback: rollbackTo(releases, to) });
+    return switchTo(context, storage, releases, { to, rollback: createRollback(releases, to) });
   });
 }
 
@@ -82,7 +82,7 @@ export async function promote(
   to: ReleaseId,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
-  return deciding(context, storage, options, async (releases) =>
+  return decideUnderLock(context, storage, options, async (releases) =>
     releases.current === to ? withoutRollback(releases) : switchTo(context, storage, releases, { to }),
   );
 }
@@ -93,15 +93,15 @@ export async function resume(
   storage: Storage,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
-  return decidingIfAny(context, storage, options, async (releases) => {
+  return decideIfPresent(context, storage, options, async (releases) => {
     const { result, next } = withoutRollback(releases);
-    return { result: { ...result, resumed: rolledBack(releases) }, next };
+    return { result: { ...result, resumed: rolledBackReleases(releases) }, next };
   });
 }
 
 type SwitchDecision = ReleasesChange<SwitchResult>;
 
-async function deciding(
+async function decideUnderLock(
   context: LeaseContext,
   storage: Storage,
   { dryRun }: SwitchOptions,
@@ -115,7 +115,7 @@ async function deciding(
  * Like `deciding`, for a bundle path that may not exist. Takes no lease if there is no ledger and nothing to
  * change, because the lease would create the directory.
  */
-async function decidingIfAny(
+async function decideIfPresent(
   context: LeaseContext,
   storage: Storage,
   options: SwitchOptions,
@@ -126,7 +126,7 @@ async function decidingIfAny(
     const { result, next } = await decide(found);
     if (next === null) return result;
   }
-  return deciding(context, storage, options, decide);
+  return decideUnderLock(context, storage, options, decide);
 }
 
 async function switchTo(
@@ -139,18 +139,21 @@ async function switchTo(
   if (foreignTarget !== null) return refused({ why: 'foreign_pointer', target: foreignTarget });
   if (current === to) return { result: { outcome: 'unchanged', current }, next: null };
   if (ledger.removing.includes(to)) return refused({ why: 'being_removed', id: to });
-  const obstacle = await unusable(storage, to);
+  const obstacle = await unusableReason(storage, to);
   if (obstacle !== null) return refused({ ...obstacle, id: to });
   const now = clock.now().toISOString();
   return {
     result: { outcome: 'switched', from: current, to },
-    next: { ledger: beforeSwitch(releases, to, now, rollback ?? null), current: to },
+    next: { ledger: withActivation(releases, to, now, rollback ?? null), current: to },
   };
 }
 
 function withoutRollback({ ledger, current }: Releases): SwitchDecision {
   const result = { outcome: 'unchanged', current } as const;
-  return { result, next: ledger.rollbacks.length === 0 ? null : { ledger: resumed(ledger), current } };
+  return {
+    result,
+    next: ledger.rollbacks.length === 0 ? null : { ledger: withoutRollbacks(ledger), current },
+  };
 }
 
 function refused(refusal: SwitchRefusal): SwitchDecision {

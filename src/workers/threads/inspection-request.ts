@@ -5,7 +5,12 @@ import type { Config } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { verify, type VerifyReport } from '../../core/maintain/verify.ts';
-import { atDestination, destinationNamed, placeAt, releaseNamed } from '../../core/releases/bundle-place.ts';
+import {
+  withDestination,
+  destinationNamed,
+  bundlePlace,
+  releaseNamed,
+} from '../../core/releases/bundle-place.ts';
 import {
   bundlePathsAmong,
   catalogOf,
@@ -125,9 +130,9 @@ export async function answerInspection(
     );
   const destination = destinationNamed(pipeline, request.destinationId);
   const layout = destination.releases === null ? 'in_place' : 'releases';
-  return atDestination(context, destination, { readOnly: true }, async (root) => {
+  return withDestination(context, destination, { readOnly: true }, async (root) => {
     if (request.kind === 'catalog') return catalogPage(root, request, layout);
-    const place = placeAt(root, request.path ?? '.');
+    const place = bundlePlace(root, request.path ?? '.');
     if (request.kind === 'compare') {
       const [from, to] = [await releaseNamed(place, request.from), await releaseNamed(place, request.to)];
       const before = await catalogOf(place.storage, from);
@@ -156,7 +161,7 @@ async function catalogPage(
     throw new WaybillError('not_published', `nothing is published at the bundle path "${asked}"`, {
       hint: 'choose one of the list',
     });
-  const place = placeAt(root, asked);
+  const place = bundlePlace(root, asked);
   const published = await publishedState(place.storage, layout);
   const chosen = question.release == null ? null : await releaseNamed(place, question.release);
   const isPublished = chosen === null || chosen === published.release;

@@ -5,7 +5,7 @@ import { jsonDocument } from '../../core/lib/json-document.ts';
 import type { RootIndex } from '../../core/publish/root-index/root-files.ts';
 import type { TidiedPath } from '../../core/publish/unpublish/retire-releases.ts';
 import {
-  atDestination,
+  withDestination,
   type BundlePlace,
   destinationNamed,
   type ListedPath,
@@ -14,7 +14,7 @@ import {
   requireReleasesLayout,
 } from '../../core/releases/bundle-place.ts';
 import { compareNamed, type PlaceChoice, showRelease } from '../../core/releases/details.ts';
-import { switchAt, type Switched } from '../../core/releases/switch-at.ts';
+import { switchAt, type AppliedSwitch } from '../../core/releases/switch-at.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
@@ -51,7 +51,7 @@ export type ReleasesAnswer =
   | { kind: 'list'; paths: ListedPath[] }
   | { kind: 'document'; text: string }
   | { kind: 'tidy'; paths: TidiedPath[] }
-  | ({ kind: 'activate'; destinationPath: string } & Switched);
+  | ({ kind: 'activate'; destinationPath: string } & AppliedSwitch);
 
 /**
  * Lists, compares or changes a destination's releases, in the same way as the command line does. Throws
@@ -73,7 +73,7 @@ export async function answerReleases(
   const named = path ?? undefined;
   const readOnly = request.kind !== 'tidy' && (request.kind !== 'activate' || request.dryRun);
   try {
-    return await atDestination(context, destination, { readOnly }, async (root) => {
+    return await withDestination(context, destination, { readOnly }, async (root) => {
       if (request.kind === 'list')
         return { kind: 'list', paths: await listReleases(root, destination, named) };
       if (request.kind === 'show' || request.kind === 'diff')

@@ -6,7 +6,7 @@ import { verify } from '../../../src/core/maintain/verify.ts';
 import { bundlesInFeed, type ListedBundle, maxListed } from '../../../src/core/outputs/json-feed.ts';
 import { unpublishListed } from '../../../src/core/publish/root-index/listed-changes.ts';
 import { rebuildRootIndex, refreshIfListed } from '../../../src/core/publish/root-index/update-root-index.ts';
-import { placeAt } from '../../../src/core/releases/bundle-place.ts';
+import { bundlePlace } from '../../../src/core/releases/bundle-place.ts';
 import { switchAt } from '../../../src/core/releases/switch-at.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
@@ -317,7 +317,7 @@ t.test('with releases, links lead to the current one and follow a rollback', asy
   await stand.run(more);
   t.match(listedIn(await snapshot(web)), [{ outputs: 3, created: '2026-11-22T00:00:00.000Z' }]);
   const context = contextWith(testClock());
-  await switchAt(context, owner, placeAt(web, 'one'), { verb: 'rollback', dryRun: false });
+  await switchAt(context, owner, bundlePlace(web, 'one'), { verb: 'rollback', dryRun: false });
   const index = { owner, destination: destination({ releases }) };
   await refreshIfListed(context, web, index, ['one'], { dryRun: false });
   t.match(listedIn(await snapshot(web)), [{ outputs: 2, created: '2026-11-20T00:00:00.000Z' }]);

@@ -1,24 +1,24 @@
 import fc from 'fast-check';
 import t from 'tap';
 import {
-  announcing,
-  beforeSwitch,
+  withRemoving,
+  withActivation,
   channelTargets,
-  forgetting,
-  lastGood,
-  leaving,
+  withoutReleases,
+  lastGoodRelease,
+  withNoCurrent,
   type Ledger,
   noReleases,
   type Releases,
-  resumed,
-  rollbackTo,
-  rolledBack,
+  withoutRollbacks,
+  createRollback,
+  rolledBackReleases,
   withChannel,
   withoutChannels,
 } from '../../../src/core/releases/ledger.ts';
 import { parseReleases, serialiseReleases } from '../../../src/core/releases/ledger-json.ts';
 import type { ReleaseId } from '../../../src/core/releases/release.ts';
-import { isRetirementDue, retired } from '../../../src/core/releases/retention.ts';
+import { isRetirementDue, selectRetired } from '../../../src/core/releases/retention.ts';
 import type { StoredRelease } from '../../../src/core/releases/stored-releases.ts';
 import { seed } from '../../support/sampling.ts';
 
@@ -28,28 +28,28 @@ const start = noReleases;
 const at = (minute: number): string => new Date(Date.UTC(2026, 10, 20, 0, minute)).toISOString();
 
 function switched(releases: Releases, to: ReleaseId, minute: number): Releases {
-  return { ...releases, ledger: beforeSwitch(releases, to, at(minute), null), current: to };
+  return { ...releases, ledger: withActivation(releases, to, at(minute), null), current: to };
 }
 
 function wentBack(releases: Releases, to: ReleaseId, minute: number): Releases {
-  const rollback = rollbackTo(releases, to);
-  return { ...releases, ledger: beforeSwitch(releases, to, at(minute), rollback), current: to };
+  const rollback = createRollback(releases, to);
+  return { ...releases, ledger: withActivation(releases, to, at(minute), rollback), current: to };
 }
 
 t.test('a rollback goes to the last good release and skips rolled back ones', async (t) => {
-  t.equal(lastGood(start), null);
+  t.equal(lastGoodRelease(start), null);
   const third = switched(switched(switched(start, a, 1), b, 2), c, 3);
-  t.equal(lastGood(switched(start, a, 1)), null);
-  t.equal(lastGood(third), b);
+  t.equal(lastGoodRelease(switched(start, a, 1)), null);
+  t.equal(lastGoodRelease(third), b);
   const back = wentBack(third, b, 4);
-  t.same(rolledBack(back), [c]);
-  t.equal(lastGood(back), a);
+  t.same(rolledBackReleases(back), [c]);
+  t.equal(lastGoodRelease(back), a);
   const further = wentBack(back, a, 5);
-  t.same(new Set(rolledBack(further)), new Set([b, c]));
-  t.equal(lastGood(further), null);
-  t.same(rolledBack({ ...further, ledger: resumed(further.ledger) }), []);
+  t.same(new Set(rolledBackReleases(further)), new Set([b, c]));
+  t.equal(lastGoodRelease(further), null);
+  t.same(rolledBackReleases({ ...further, ledger: withoutRollbacks(further.ledger) }), []);
   t.equal(
-    lastGood({ ...third, ledger: announcing(third.ledger, [b]) }),
+    lastGoodRelease({ ...third, ledger: withRemoving(third.ledger, [b]) }),
     a,
     'not a release that is being removed',
   );
@@ -60,38 +60,42 @@ t.test(
   async (t) => {
     const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
     const again = wentBack(switched(back, c, 4), a, 5);
-    t.equal(lastGood(again), null, 'b was rolled back before c was published');
+    t.equal(lastGoodRelease(again), null, 'b was rolled back before c was published');
     const passed = wentBack(switched(switched(switched(start, a, 1), b, 2), c, 3), a, 4);
-    t.equal(lastGood({ ...passed, ledger: resumed(passed.ledger) }), null, 'b became current after a');
-    t.equal(lastGood(switched(passed, d, 5)), a);
+    t.equal(
+      lastGoodRelease({ ...passed, ledger: withoutRollbacks(passed.ledger) }),
+      null,
+      'b became current after a',
+    );
+    t.equal(lastGoodRelease(switched(passed, d, 5)), a);
     const promoted = switched(switched(back, b, 4), c, 5);
-    t.equal(lastGood(promoted), b, 'a promotion makes a release good again');
+    t.equal(lastGoodRelease(promoted), b, 'a promotion makes a release good again');
     const first = switched(switched(start, a, 1), b, 2);
-    const killed = { ...first, ledger: beforeSwitch(first, a, at(3), rollbackTo(first, a)) };
-    t.equal(lastGood(switched(killed, c, 4)), b, 'a rollback killed before its switch leaves b good');
+    const killed = { ...first, ledger: withActivation(first, a, at(3), createRollback(first, a)) };
+    t.equal(lastGoodRelease(switched(killed, c, 4)), b, 'a rollback killed before its switch leaves b good');
   },
 );
 
 t.test('a release that was never current is not a target of a rollback', async (t) => {
   const first = switched(start, a, 1);
-  const killed = { ...first, ledger: beforeSwitch(first, b, at(2), null) };
-  t.equal(lastGood(killed), null, 'killed between ledger and pointer');
-  t.equal(lastGood(switched(killed, c, 3)), a);
+  const killed = { ...first, ledger: withActivation(first, b, at(2), null) };
+  t.equal(lastGoodRelease(killed), null, 'killed between ledger and pointer');
+  t.equal(lastGoodRelease(switched(killed, c, 3)), a);
 });
 
 t.test('a rollback ends when another release becomes current', async (t) => {
   const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
-  t.same(rolledBack(back), [b]);
+  t.same(rolledBackReleases(back), [b]);
   const on = switched(back, c, 4);
-  t.same(rolledBack(on), []);
-  t.same(rolledBack(switched(on, a, 5)), [], 'nor if the target of the rollback is promoted');
+  t.same(rolledBackReleases(on), []);
+  t.same(rolledBackReleases(switched(on, a, 5)), [], 'nor if the target of the rollback is promoted');
 });
 
 t.test('a rollback killed before its switch leaves the earlier one effective', async (t) => {
   const back = wentBack(switched(switched(switched(start, a, 1), b, 2), c, 3), b, 4);
-  const killed = { ...back, ledger: beforeSwitch(back, a, at(5), rollbackTo(back, a)) };
-  t.same(rolledBack(killed), [c]);
-  t.same(new Set(rolledBack({ ...killed, current: a })), new Set([b, c]));
+  const killed = { ...back, ledger: withActivation(back, a, at(5), createRollback(back, a)) };
+  t.same(rolledBackReleases(killed), [c]);
+  t.same(new Set(rolledBackReleases({ ...killed, current: a })), new Set([b, c]));
 });
 
 const releaseIds = Array.from({ length: 8 }, (_, n) => idOf(n));
@@ -113,7 +117,7 @@ function after(steps: readonly Step[]): Releases {
         ...{ ...releases, ledger: withoutChannels(releases, [name], at(minute)) },
         channels: new Map([...releases.channels].filter(([other]) => other !== name)),
       };
-    else if (kind === 'resume') releases = { ...releases, ledger: resumed(ledger) };
+    else if (kind === 'resume') releases = { ...releases, ledger: withoutRollbacks(ledger) };
     else if (id === current || ledger.removing.includes(id)) continue;
     else if (kind.startsWith('lead')) {
       const channel = { name, id, setAt: at(minute), expiresAt: at(minute + 5) };
@@ -121,11 +125,11 @@ function after(steps: readonly Step[]): Releases {
       if (kind === 'lead') channels.set(name, id);
       releases = { ...releases, ledger: withChannel(releases, channel), channels };
     } else if (kind === 'announce') {
-      if (lastGood(releases) !== id && !channelTargets(releases).includes(id))
-        releases = { ...releases, ledger: announcing(ledger, [id]) };
+      if (lastGoodRelease(releases) !== id && !channelTargets(releases).includes(id))
+        releases = { ...releases, ledger: withRemoving(ledger, [id]) };
     } else if (kind === 'switch') releases = switched(releases, id, minute);
     else if (kind === 'back') releases = wentBack(releases, id, minute);
-    else releases = { ...releases, ledger: beforeSwitch(releases, id, at(minute), null) };
+    else releases = { ...releases, ledger: withActivation(releases, id, at(minute), null) };
   }
   return releases;
 }
@@ -162,7 +166,7 @@ t.test('retention keeps current, last good, unfinished and unreadable releases',
         const releases = after(steps);
         const unique = [...new Map(some.map((each) => [each.id, each])).values()];
         const now = new Date(at(20));
-        const retiredNow = retired(releases, unique, { keep, lingerMs }, now);
+        const retiredNow = selectRetired(releases, unique, { keep, lingerMs }, now);
         removed += retiredNow.length;
         const byId = new Map(unique.map((each) => [each.id, each]));
         const left = new Map(releases.ledger.history.map((each) => [each.id, each.leftAt]));
@@ -170,7 +174,7 @@ t.test('retention keeps current, last good, unfinished and unreadable releases',
         const inUse = new Set<ReleaseId | null>([releases.current, ...channelTargets(releases)]);
         for (const id of retiredNow) {
           t.not(id, releases.current);
-          t.not(id, lastGood(releases));
+          t.not(id, lastGoodRelease(releases));
           t.notOk(channelTargets(releases).includes(id), 'no channel points to it');
           t.ok(['complete', 'abandoned'].includes(byId.get(id)?.state ?? ''));
           for (const used of [byId.get(id)?.writtenAt, left.get(id), leftByChannels.get(id)])
@@ -199,25 +203,25 @@ t.test('retention removes old releases, and none if the pointer is foreign', asy
     writtenAt: at(n),
   }));
   const rule = { keep: 1, lingerMs: 60_000 };
-  t.same(retired(releases, stored, rule, new Date(at(60))), [a, b]);
+  t.same(selectRetired(releases, stored, rule, new Date(at(60))), [a, b]);
   t.same(
-    retired(releases, stored, { ...rule, keep: 0 }, new Date(at(60))),
+    selectRetired(releases, stored, { ...rule, keep: 0 }, new Date(at(60))),
     [a, b],
     'the last good one stays',
   );
-  t.same(retired(releases, stored, rule, new Date(at(3))), [a, b]);
+  t.same(selectRetired(releases, stored, rule, new Date(at(3))), [a, b]);
   t.same(
-    retired(releases, stored, { ...rule, lingerMs: 120_000 }, new Date(at(3))),
+    selectRetired(releases, stored, { ...rule, lingerMs: 120_000 }, new Date(at(3))),
     [a],
     'b was just replaced',
   );
   const foreign = { ...releases, current: null, foreignTarget: '/srv/other' };
-  t.same(retired(foreign, stored, rule, new Date(at(60))), []);
+  t.same(selectRetired(foreign, stored, rule, new Date(at(60))), []);
 });
 
 t.test('removed releases are dropped from the ledger', async (t) => {
   const { ledger } = switched(switched(start, a, 1), b, 2);
-  const gone: Ledger = forgetting(announcing(ledger, [a]), [a]);
+  const gone: Ledger = withoutReleases(withRemoving(ledger, [a]), [a]);
   t.same(gone.removing, []);
   t.same(
     gone.history.map(({ id }) => id),
@@ -250,15 +254,15 @@ t.test('the ledger alone shows whether a removal is due', async (t) => {
     false,
     'they linger',
   );
-  const announced = { ...releases, ledger: announcing(releases.ledger, [a]) };
+  const announced = { ...releases, ledger: withRemoving(releases.ledger, [a]) };
   t.equal(isRetirementDue(announced, { ...rule, keep: 3 }, new Date(at(60))), true, 'a removal continues');
   t.equal(isRetirementDue(start, rule, new Date(at(60))), false);
 });
 
 t.test('after unpublishing, no release is current or held back', async (t) => {
   const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
-  const left: Releases = { ...back, ledger: leaving(back, at(4)), current: null };
-  t.same(rolledBack(left), []);
-  t.equal(lastGood(left), a, 'the release that was current last');
+  const left: Releases = { ...back, ledger: withNoCurrent(back, at(4)), current: null };
+  t.same(rolledBackReleases(left), []);
+  t.equal(lastGoodRelease(left), a, 'the release that was current last');
   t.equal(left.ledger.history.find(({ id }) => id === a)?.leftAt, at(4));
 });

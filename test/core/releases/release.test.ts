@@ -3,7 +3,7 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import {
   parseReleaseId,
-  releaseAt,
+  parsePointerTarget,
   type ReleasedOutput,
   type ReleaseId,
   releaseIdOf,
@@ -29,7 +29,7 @@ t.test('an id starts with the creation time and is equal for equal plans', async
   t.match(id, /^20261121T101500Z-[0-9a-f]{8}$/);
   t.equal(releaseIdOf(created, [{ ...output }]), id);
   t.equal(parseReleaseId(id), id);
-  t.equal(releaseAt(releaseKey(id)), id);
+  t.equal(parsePointerTarget(releaseKey(id)), id);
 });
 
 t.test('every recorded field of an output except its time changes the id', async (t) => {
@@ -69,8 +69,8 @@ t.test('rejects other texts as an id', async (t) => {
     `releases/../releases/${id}`,
     'releases/',
   ])
-    t.equal(releaseAt(target), null, target);
-  t.equal(releaseAt(`releases/${id}`), id as ReleaseId);
+    t.equal(parsePointerTarget(target), null, target);
+  t.equal(parsePointerTarget(`releases/${id}`), id as ReleaseId);
 });
 
 t.test('recognizes a managed path as a release of its bundle path', async (t) => {

@@ -5,7 +5,7 @@ import t from 'tap';
 import { retireReleases } from '../../../src/core/publish/unpublish/retire-releases.ts';
 import { currentObjectKey, type ReleaseId, releaseKey } from '../../../src/core/releases/release.ts';
 import { ledgerKey, readReleases, requireReleases } from '../../../src/core/releases/releases-store.ts';
-import { releaseIn, surveyReleases } from '../../../src/core/releases/stored-releases.ts';
+import { releaseStorage, surveyReleases } from '../../../src/core/releases/stored-releases.ts';
 import { activate, promote, resume, rollBack } from '../../../src/core/releases/switch.ts';
 import { bytesBody, readAll } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
@@ -63,7 +63,7 @@ for (const [name, open] of Object.entries(worlds)) {
     const refusal = async (id: ReleaseId): Promise<unknown> => rollBack(context, storage, id, how);
     const unknown = '20200101T000000Z-00000000' as ReleaseId;
     t.match(await refusal(unknown), { refusal: { why: 'not_found', id: unknown } });
-    const release = releaseIn(storage, first);
+    const release = releaseStorage(storage, first);
     await release.remove(key('index.html'));
     t.match(await refusal(first), { refusal: { why: 'damaged', id: first, path: 'index.html', others: 0 } });
     await release.write(key('index.html'), bytesBody('of another size'), { mode: 'replace' });

@@ -2,7 +2,7 @@ import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/update-root-index.ts';
-import { atDestination } from '../../../core/releases/bundle-place.ts';
+import { withDestination } from '../../../core/releases/bundle-place.ts';
 import { columns, type Output } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
@@ -36,7 +36,7 @@ export async function pruneDestination(
     prepared,
     act,
     async (context) =>
-      atDestination(context, destination, { readOnly: dryRun }, async (storage) => {
+      withDestination(context, destination, { readOnly: dryRun }, async (storage) => {
         const pruned = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
         const paths = new Set(pruned.removed.map(({ destinationPath }) => destinationPath));
         const index = { owner, destination };

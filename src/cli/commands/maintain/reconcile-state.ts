@@ -3,7 +3,7 @@ import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
 import { rebuildRootIndex } from '../../../core/publish/root-index/update-root-index.ts';
-import { atDestination } from '../../../core/releases/bundle-place.ts';
+import { withDestination } from '../../../core/releases/bundle-place.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
 import { type Output } from '../../output/output.ts';
 import { audited } from '../../setup/audited.ts';
@@ -21,7 +21,7 @@ export async function reconcileState(
   const owner = { pipelineId: pipeline.id, destinationId: destination.id };
   const act = { act: 'catalog.reconcile', dryRun, ...owner, detail: { all_owners: allOwners } } as const;
   const change = async (context: CoreContext): Promise<ReconcileReport[]> =>
-    atDestination(context, destination, { readOnly: dryRun }, async (storage) => {
+    withDestination(context, destination, { readOnly: dryRun }, async (storage) => {
       const reports = await reconcile(context, storage, { owner, dryRun, allOwners });
       if (!destination.rootIndex || dryRun) return reports;
       const warning = await rebuildRootIndex(context, storage, { owner, destination });

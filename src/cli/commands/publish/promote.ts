@@ -11,7 +11,7 @@ import {
   readPublished,
 } from '../../../core/publish/promote/read-published.ts';
 import { countActions, type PipelineResult, type RunResult } from '../../../core/publish/results/result.ts';
-import { atDestination } from '../../../core/releases/bundle-place.ts';
+import { withDestination } from '../../../core/releases/bundle-place.ts';
 import type { StorageRoot } from '../../../core/storage/backend.ts';
 import { backendOf, type SourceLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import type { Owner } from '../../../core/storage/identity.ts';
@@ -117,7 +117,7 @@ async function carryOut(
   { pipelineNamed, location, from, owner, to }: Prepared,
   { dryRun, force, allowRemovals, channel, config, pipeline: named, format }: PromoteOptions,
 ): Promise<PipelineResult> {
-  return atDestination(context, { location }, { readOnly: true }, async (root) => {
+  return withDestination(context, { location }, { readOnly: true }, async (root) => {
     const published = await readPublished(root, from);
     const found = owner ?? onlyOwner(from.name, ownersOf(published), named);
     const pipeline = await pipelineNamed(found.pipelineId);

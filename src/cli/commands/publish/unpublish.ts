@@ -4,7 +4,7 @@ import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';
-import { atDestination } from '../../../core/releases/bundle-place.ts';
+import { withDestination } from '../../../core/releases/bundle-place.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { type Output } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';
@@ -56,7 +56,7 @@ async function attempt(
     prepared,
     act,
     async (context) =>
-      atDestination(context, destination, { readOnly: dryRun }, async (root) =>
+      withDestination(context, destination, { readOnly: dryRun }, async (root) =>
         unpublishListed(context, root, destination, request, (warning) => void found.push(warning)),
       ).catch((error: unknown) => {
         if (error instanceof WaybillError && exitCodes[error.code] === 1) return error;

@@ -7,7 +7,7 @@ import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, isReservedPath } from '../../lib/paths.ts';
 import { releaseKey } from '../../releases/release.ts';
-import { releaseIn } from '../../releases/stored-releases.ts';
+import { releaseStorage } from '../../releases/stored-releases.ts';
 import { joinKey, type Key, keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { type AppliedPaths, applyUnderLease, noAppliedPaths } from '../apply/apply.ts';
@@ -51,7 +51,7 @@ export async function fillRelease(
   { onProgress }: Pick<PublishRequest, 'onProgress'> = {},
 ): Promise<AppliedPaths> {
   const { release, destination } = filling;
-  const target = releaseIn(storage, release.id);
+  const target = releaseStorage(storage, release.id);
   const fill = async (lease: Lease): Promise<AppliedPaths> => {
     const work = await workIn(target, lease.found, filling);
     if (work === null) return noAppliedPaths;

@@ -7,12 +7,12 @@ import type { Releases } from '../../releases/ledger.ts';
 import {
   currentLinkKey,
   currentObjectKey,
-  isOfReleases,
+  isReleaseKey,
   type ReleaseId,
   releaseKey,
 } from '../../releases/release.ts';
 import { readReleases } from '../../releases/releases-store.ts';
-import { releaseIn } from '../../releases/stored-releases.ts';
+import { releaseStorage } from '../../releases/stored-releases.ts';
 import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { delegate } from '../../storage/wrappers/delegate.ts';
@@ -50,7 +50,7 @@ export async function formerRelease(
   if (found?.current == null) return null;
   const { current } = found;
   const channels = found.ledger.channels.map(({ name }) => name);
-  const release = releaseIn(storage, current);
+  const release = releaseStorage(storage, current);
   const stored = await readState(release);
   if (stored.state.kind === 'valid') return { current, channels, storage: release, stored };
   throw new WaybillError(
@@ -171,7 +171,7 @@ function withoutReleases(storage: Storage, channels: readonly string[]): Storage
   return delegate(storage, {
     async *list(directory, options) {
       for await (const entry of storage.list(directory, options))
-        if (!isOfReleases(entry.key, channels)) yield entry;
+        if (!isReleaseKey(entry.key, channels)) yield entry;
     },
   });
 }
@@ -181,7 +181,7 @@ function refusePointerPaths(
   outputs: readonly PlannedOutput[],
   channels: readonly string[],
 ): void {
-  const taken = outputs.find(({ path }) => isOfReleases(path, channels));
+  const taken = outputs.find(({ path }) => isReleaseKey(path, channels));
   if (taken === undefined) return;
   throw new WaybillError(
     'state_conflict',

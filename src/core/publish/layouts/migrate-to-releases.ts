@@ -4,7 +4,7 @@ import { isContention } from '../../catalog/lease/lease.ts';
 import { withLease } from '../../catalog/lease/with-lease.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
 import { pathWithin } from '../../lib/paths.ts';
-import { resumed } from '../../releases/ledger.ts';
+import { withoutRollbacks } from '../../releases/ledger.ts';
 import { type ReleaseId, releaseIdOf, releaseKey } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/releases-store.ts';
 import { activate } from '../../releases/switch.ts';
@@ -74,7 +74,7 @@ function afterMigration(snapshot: Snapshot, current: ReleaseId, catalog: Catalog
   return {
     ...snapshot,
     // Making a release current cancels any rollback.
-    releases: { ...releases, ledger: resumed(releases.ledger), current },
+    releases: { ...releases, ledger: withoutRollbacks(releases.ledger), current },
     pointer: channel === null ? current : pointer,
     visible: current,
     stored: { ...stored, state: { kind: 'valid', catalog } },

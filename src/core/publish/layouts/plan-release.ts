@@ -4,10 +4,10 @@ import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';
 import { compareCodeUnits, describeBundlePath } from '../../lib/paths.ts';
-import { type Releases, rolledBack } from '../../releases/ledger.ts';
+import { type Releases, rolledBackReleases } from '../../releases/ledger.ts';
 import { currentLinkKey, type ReleaseId, releaseIdOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/releases-store.ts';
-import { releaseIn } from '../../releases/stored-releases.ts';
+import { releaseStorage } from '../../releases/stored-releases.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { findDamage } from '../decision/damage.ts';
@@ -73,7 +73,7 @@ export async function readSnapshot(
   if (foreignTarget !== null)
     throw foreignPointer(where, `leads to "${foreignTarget}", which is not a release`);
   if (visible !== null) {
-    const base = releaseIn(storage, visible);
+    const base = releaseStorage(storage, visible);
     return { ...found, visible, stored: await readState(base), base };
   }
   const stored = await readState(storage);
@@ -264,9 +264,9 @@ async function findHeldBack(
   { owner, bundle, planned }: DecisionBasis,
 ): Promise<ReleaseId | null> {
   if (channel !== null) return null;
-  for (const held of rolledBack(releases)) {
+  for (const held of rolledBackReleases(releases)) {
     if (held === id) return held;
-    const { state } = await readState(releaseIn(storage, held));
+    const { state } = await readState(releaseStorage(storage, held));
     const published = publishedBy(state, owner);
     if (state.kind !== 'valid' || published === null) continue;
     const records = byPath(state.catalog.outputs);

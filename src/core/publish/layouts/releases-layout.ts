@@ -5,7 +5,7 @@ import { setChannel } from '../../releases/channels.ts';
 import { type ReleaseId, releaseKey } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/releases-store.ts';
 import { isRetirementDue } from '../../releases/retention.ts';
-import { releaseIn, type SwitchRefusal } from '../../releases/stored-releases.ts';
+import { releaseStorage, type SwitchRefusal } from '../../releases/stored-releases.ts';
 import { activate, switchRefused } from '../../releases/switch.ts';
 import { noAppliedPaths, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
@@ -116,7 +116,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
 
   async #healModes(shown: ReleaseId, { planned }: Candidate): Promise<void> {
     const { context, storage, publication, request } = this.#task;
-    const warning = await healModes(context, releaseIn(storage, shown), { planned }, request);
+    const warning = await healModes(context, releaseStorage(storage, shown), { planned }, request);
     if (warning !== null) publication.warn?.(warning);
   }
 
@@ -174,7 +174,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
   /** Cleans up after killed publishers and removes old releases, in a run with nothing to publish. */
   async #sweep({ releases, visible, stored }: Snapshot): Promise<void> {
     const { context, storage } = this.#task;
-    if (visible !== null) await sweepAbandoned(context, releaseIn(storage, visible), stored.state);
+    if (visible !== null) await sweepAbandoned(context, releaseStorage(storage, visible), stored.state);
     if (isRetirementDue(releases, this.#retirement.rule, context.clock.now()))
       await retireAfterCommit(context, storage, this.#retirement);
     else await sweepAbandoned(context, storage, { kind: 'absent' });
@@ -184,7 +184,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     const { storage } = this.#task;
     if (storage.rename !== undefined) await requireReleases(storage);
     const work = onlyChanged(release, { writes: [...release.content], removes: [] });
-    await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
+    await refuseObstructed(releaseStorage(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
   }
 
   /** Returns the result of a dry run, or of a run with nothing to publish. */

@@ -5,10 +5,10 @@ import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError, withDetails } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { describeBundlePath, parseRelativePath } from '../../lib/paths.ts';
-import { openBundlePath, placeAt, releaseNamed } from '../../releases/bundle-place.ts';
+import { openBundlePath, bundlePlace, releaseNamed } from '../../releases/bundle-place.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/describe.ts';
 import type { Layout } from '../../releases/release.ts';
-import { releaseIn } from '../../releases/stored-releases.ts';
+import { releaseStorage } from '../../releases/stored-releases.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { BundleIdentity } from '../plan.ts';
@@ -48,11 +48,11 @@ export async function readPublished(root: Storage, from: PromotedContent): Promi
   if (from.release !== undefined) return [await readRelease(root, from, from.release)];
   const found: PublishedContent[] = [];
   for (const destinationPath of await pathsToRead(root, from)) {
-    const { storage } = placeAt(root, destinationPath);
+    const { storage } = bundlePlace(root, destinationPath);
     const { state, release } = await publishedState(storage, from.layout);
     if (state.kind === 'absent') continue;
     const catalog = requireFinished(from, destinationPath, () => requireCatalog(state));
-    const files = release === null ? storage : releaseIn(storage, release);
+    const files = release === null ? storage : releaseStorage(storage, release);
     found.push({ destinationPath, storage: files, catalog });
   }
   return found;
@@ -61,7 +61,7 @@ export async function readPublished(root: Storage, from: PromotedContent): Promi
 async function readRelease(root: Storage, from: PromotedContent, name: string): Promise<PublishedContent> {
   const mapping = from.mapping ?? 'preserve_relative';
   const { destinationPath, storage } = await openBundlePath(root, { id: from.name, mapping }, from.path);
-  const files = releaseIn(storage, await releaseNamed({ destinationPath, storage }, name));
+  const files = releaseStorage(storage, await releaseNamed({ destinationPath, storage }, name));
   const { state } = await readState(files);
   return {
     destinationPath,

@@ -5,19 +5,19 @@ import { decideUnderLease, sweepAbandoned, withLease } from '../../catalog/lease
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
-import { pathsWithReleases, placeAt } from '../../releases/bundle-place.ts';
+import { pathsWithReleases, bundlePlace } from '../../releases/bundle-place.ts';
 import { removeExpiredChannels } from '../../releases/channels.ts';
 import {
-  announcing,
+  withRemoving,
   expiredChannels,
-  forgetting,
+  withoutReleases,
   type Releases,
   withoutChannels,
 } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';
 import { changeReleases, readReleases } from '../../releases/releases-store.ts';
-import { isRetirementDue, type RetentionRule, retired } from '../../releases/retention.ts';
-import { releaseIn, surveyReleases } from '../../releases/stored-releases.ts';
+import { isRetirementDue, type RetentionRule, selectRetired } from '../../releases/retention.ts';
+import { releaseStorage, surveyReleases } from '../../releases/stored-releases.ts';
 import type { Owner } from '../../storage/identity.ts';
 import { type Key, keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -57,12 +57,12 @@ export async function retireReleases(
   const { stored, empty } = await surveyReleases(storage);
   const { found, channels } = await removeExpired(context, storage, dryRun);
   const select = (releases: Releases): ReleaseId[] =>
-    retired(releases, stored, retirement.rule, context.clock.now());
-  const wanted = announcing(found.ledger, select(found)).removing;
+    selectRetired(releases, stored, retirement.rule, context.clock.now());
+  const wanted = withRemoving(found.ledger, select(found)).removing;
   if (dryRun) return { channels, releases: [...wanted] };
-  for (const id of empty) await sweepUnbegun(context, releaseIn(storage, id));
+  for (const id of empty) await sweepUnbegun(context, releaseStorage(storage, id));
   // A publisher that was killed between committing a release and switching to it has left its lock behind.
-  for (const { id } of stored) await sweepAbandoned(context, releaseIn(storage, id), { kind: 'absent' });
+  for (const { id } of stored) await sweepAbandoned(context, releaseStorage(storage, id), { kind: 'absent' });
   if (wanted.length === 0) {
     // An earlier call may have been killed after its last change, leaving the bundle path's lock behind.
     await sweepAbandoned(context, storage, { kind: 'absent' });
@@ -146,7 +146,7 @@ export async function tidyDestination(
   const only = path ?? (mapping === 'fixed' ? '.' : null);
   const tidied: TidiedPath[] = [];
   for (const destinationPath of only === null ? await pathsWithReleases(root) : [only]) {
-    const { storage } = placeAt(root, destinationPath);
+    const { storage } = bundlePlace(root, destinationPath);
     if (!isRetirementDue(await readReleases(storage), rule, context.clock.now())) continue;
     const removed = await retireReleases(context, storage, { rule, concurrency }, { dryRun });
     if (removed.channels.length + removed.releases.length > 0) tidied.push({ destinationPath, ...removed });
@@ -182,7 +182,7 @@ async function removeSelected(
   options: Pick<Retirement, 'concurrency'>,
 ): Promise<ReleaseId[]> {
   const announced = await changeReleases(context, storage, async (releases) => {
-    const ledger = announcing(releases.ledger, select(releases));
+    const ledger = withRemoving(releases.ledger, select(releases));
     const isNew = ledger.removing.length > releases.ledger.removing.length;
     return { result: ledger.removing, next: isNew ? { ledger, current: releases.current } : null };
   });
@@ -192,11 +192,11 @@ async function removeSelected(
       const { ledger, current } = await readReleases(storage);
       return current !== id && ledger.removing.includes(id);
     };
-    await removeRelease(context, releaseIn(storage, id), { concurrency: options.concurrency, isStill });
+    await removeRelease(context, releaseStorage(storage, id), { concurrency: options.concurrency, isStill });
   }
   await changeReleases(context, storage, async ({ ledger, current }) => ({
     result: null,
-    next: { ledger: forgetting(ledger, announced), current },
+    next: { ledger: withoutReleases(ledger, announced), current },
   }));
   return [...announced];
 }

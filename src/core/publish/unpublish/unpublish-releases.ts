@@ -3,10 +3,10 @@ import { readState, requireCatalog, type StoredState } from '../../catalog/catal
 import { destinationBusy } from '../../catalog/lease/lease.ts';
 import type { CoreContext } from '../../context.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { leaving, type Releases } from '../../releases/ledger.ts';
+import { withNoCurrent, type Releases } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';
 import { changeReleases, forgetReleases, readReleases } from '../../releases/releases-store.ts';
-import { releaseIds, releaseIn } from '../../releases/stored-releases.ts';
+import { releaseIds, releaseStorage } from '../../releases/stored-releases.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { refuseRemovals } from '../decision/refusals.ts';
@@ -46,7 +46,7 @@ export async function unpublishReleases(
     if (found.current !== current) throw destinationBusy(storage, null);
     const names = found.ledger.channels.map(({ name }) => name);
     if (current === null && names.length === 0) return { result: null, next: null };
-    const ledger = leaving(found, context.clock.now().toISOString());
+    const ledger = withNoCurrent(found, context.clock.now().toISOString());
     const pointers = new Map(names.map((name) => [name, null]));
     return { result: null, next: { ledger, current: null, channels: pointers } };
   });
@@ -69,7 +69,7 @@ async function decideOn(
   let shown: StoredState = { state: { kind: 'absent' }, raw: null };
   const removed: ReleaseId[] = [];
   for (const id of ids) {
-    const stored = await readState(releaseIn(storage, id));
+    const stored = await readState(releaseStorage(storage, id));
     if (stored.state.kind === 'absent') continue;
     const catalog = requireCatalog(stored.state);
     const other = ownersIn(catalog).find((one) => !sameOwner(one, owner));

@@ -1,9 +1,9 @@
 import t from 'tap';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { removeChannel } from '../../../../src/core/releases/channels.ts';
-import { lastGood } from '../../../../src/core/releases/ledger.ts';
+import { lastGoodRelease } from '../../../../src/core/releases/ledger.ts';
 import { type ReleaseId, releaseKey } from '../../../../src/core/releases/release.ts';
-import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
+import { releaseStorage } from '../../../../src/core/releases/stored-releases.ts';
 import { promote, rollBack } from '../../../../src/core/releases/switch.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
@@ -50,7 +50,7 @@ async function previewOf(root: Storage): Promise<ReleaseId | null> {
 
 async function filesIn(root: Storage, id: ReleaseId | null): Promise<Record<string, string> | null> {
   if (id === null) return null;
-  const files = [...(await snapshot(releaseIn(siteOf(root), id)))];
+  const files = [...(await snapshot(releaseStorage(siteOf(root), id)))];
   return Object.fromEntries(files.filter(([name]) => !name.includes('.publisher')));
 }
 
@@ -120,7 +120,7 @@ for (const flavour of flavours) {
     const { action, error } = await toPreview(root, 0);
     t.same([action, error], ['publish_new', null]);
     const look = await lookAtReleases(root);
-    t.same([look.current, await previewOf(root), lastGood(look)], [null, await releaseIdFor(0), null]);
+    t.same([look.current, await previewOf(root), lastGoodRelease(look)], [null, await releaseIdFor(0), null]);
     const first = await publishAsRelease(root, 1);
     t.same([first.action, first.error], ['publish_new', null], 'the others had none');
     t.equal(await previewOf(root), await releaseIdFor(0));
@@ -161,7 +161,7 @@ for (const flavour of flavours) {
     t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6), 'its previous target is removed');
     await retire(root, 0);
     t.same((await lookAtReleases(root)).stored, await ids(2, 3, 6));
-    t.equal(lastGood(await lookAtReleases(root)), (await ids(2))[0]);
+    t.equal(lastGoodRelease(await lookAtReleases(root)), (await ids(2))[0]);
   });
 
   t.test(`${flavour}: keeps a former channel release for the linger time`, async (t) => {

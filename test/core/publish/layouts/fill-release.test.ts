@@ -9,7 +9,7 @@ import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
 import type { PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import type { Progress } from '../../../../src/core/publish/results/result.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';
-import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
+import { releaseStorage } from '../../../../src/core/releases/stored-releases.ts';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Change, Storage } from '../../../../src/core/storage/storage.ts';
@@ -114,7 +114,7 @@ function watched(inner: Storage): { root: Storage; seen: Seen } {
 }
 
 async function filesIn(root: Storage): Promise<Record<string, string>> {
-  const files = await snapshot(releaseIn(root, id));
+  const files = await snapshot(releaseStorage(root, id));
   return Object.fromEntries([...files].filter(([name]) => !name.includes('.publisher')).sort());
 }
 

@@ -7,7 +7,7 @@ import { type Finding, WaybillError } from '../../../../src/core/lib/errors.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';
-import { isOfReleases, releaseKey } from '../../../../src/core/releases/release.ts';
+import { isReleaseKey, releaseKey } from '../../../../src/core/releases/release.ts';
 import { ledgerKey } from '../../../../src/core/releases/releases-store.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
 import type { Owner } from '../../../../src/core/storage/identity.ts';
@@ -80,13 +80,13 @@ async function published(flavour: 'files' | 'objects', ...releases: number[]): P
 async function inPlaceNow(root: Storage): Promise<Record<string, string>> {
   const files = [...(await snapshot(siteOf(root)))];
   return Object.fromEntries(
-    files.filter(([name]) => !isOfReleases(name) && !name.startsWith('.publisher')).sort(),
+    files.filter(([name]) => !isReleaseKey(name) && !name.startsWith('.publisher')).sort(),
   );
 }
 
 async function releasesNow(root: Storage): Promise<[string, string][]> {
   const files = [...(await snapshot(siteOf(root)))];
-  return files.filter(([name]) => isOfReleases(name) || name === ledgerKey);
+  return files.filter(([name]) => isReleaseKey(name) || name === ledgerKey);
 }
 
 function sorted(files: Readonly<Record<string, string>>): Record<string, string> {

@@ -11,10 +11,10 @@ import { type Finding, WaybillError } from '../../../../src/core/lib/errors.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
-import { lastGood } from '../../../../src/core/releases/ledger.ts';
+import { lastGoodRelease } from '../../../../src/core/releases/ledger.ts';
 import { type ReleaseId, releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/releases-store.ts';
-import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
+import { releaseStorage } from '../../../../src/core/releases/stored-releases.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
 import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
@@ -92,7 +92,7 @@ async function release(root: Storage, n: number, asked: Asked = {}): Promise<Log
 }
 
 async function filesIn(root: Storage, id: ReleaseId): Promise<Record<string, string>> {
-  const files = await snapshot(releaseIn(siteOf(root), id));
+  const files = await snapshot(releaseStorage(siteOf(root), id));
   return Object.fromEntries([...files].filter(([name]) => !name.includes('.publisher')));
 }
 
@@ -141,7 +141,7 @@ for (const flavour of flavours) {
     );
     const look = await lookAtReleases(root);
     t.same([look.current, look.stored, look.wrong], [next, [first, next].sort(), []]);
-    t.equal(lastGood(look), first);
+    t.equal(lastGoodRelease(look), first);
     t.same(await filesIn(root, first), filesOf(0));
     t.same(await filesIn(root, next), filesOf(1));
     t.same(await inPlaceNow(root), Object.fromEntries(before), 'the files in place are unchanged');
@@ -278,7 +278,7 @@ for (const flavour of flavours) {
     const done = await release(root, 2, { request: { onDecided: (one) => void decisions.push(one) } });
     t.same([done.error, done.release, done.warnings], [null, await releaseIdFor(2), changed('has changed')]);
     const look = await lookAtReleases(inner);
-    t.equal(lastGood(look), await releaseIdFor(1), 'and adopts the last state that readers saw');
+    t.equal(lastGoodRelease(look), await releaseIdFor(1), 'and adopts the last state that readers saw');
     t.same(
       decisions.map(({ stored: { state } }) => state.kind === 'valid' && state.catalog.generation),
       [1, 2],
@@ -377,7 +377,7 @@ function once(inner: Storage, isDue: () => Promise<boolean>, work: () => Promise
 /** Before any pointer refers to it. */
 function onceWhole(inner: Storage, id: ReleaseId, work: () => Promise<unknown>): Storage {
   const isWhole = async (): Promise<boolean> => {
-    const { state } = await readState(releaseIn(siteOf(inner), id));
+    const { state } = await readState(releaseStorage(siteOf(inner), id));
     const lock = listedKey(`site/${releaseKey(id)}/.publisher.lock`);
     const isHeld = (await inner.stat(lock)) !== undefined;
     return state.kind === 'valid' && state.catalog.pending === null && !isHeld;
@@ -405,7 +405,7 @@ for (const flavour of flavours) {
     const root = onceWhole(inner, await releaseIdFor(0), async () => inPlace(inner, 1));
     const done = await release(root, 2);
     t.same([done.error, done.release, done.warnings], [null, await releaseIdFor(2), changed('has changed')]);
-    t.equal(lastGood(await lookAtReleases(inner)), await releaseIdFor(1));
+    t.equal(lastGoodRelease(await lookAtReleases(inner)), await releaseIdFor(1));
   });
 
   t.test(`${flavour}: another process that switched first reports the change of layout`, async (t) => {
@@ -414,7 +414,7 @@ for (const flavour of flavours) {
     const root = onceWhole(inner, await releaseIdFor(0), async () => release(inner, 7));
     const done = await release(root, 2);
     t.same([done.error, done.release, done.warnings], [null, await releaseIdFor(2), []]);
-    t.equal(lastGood(await lookAtReleases(inner)), await releaseIdFor(7));
+    t.equal(lastGoodRelease(await lookAtReleases(inner)), await releaseIdFor(7));
   });
 
   t.test(`${flavour}: refuses a path taken over by another owner, and reports no change`, async (t) => {

@@ -9,7 +9,7 @@ import { findOrphans } from '../../../../src/core/publish/orphans.ts';
 import { unpublish } from '../../../../src/core/publish/unpublish/unpublish.ts';
 import { currentLinkKey, type ReleaseId, releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/releases-store.ts';
-import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
+import { releaseStorage } from '../../../../src/core/releases/stored-releases.ts';
 import { promote, resume, rollBack } from '../../../../src/core/releases/switch.ts';
 import { joinKey, listedKey } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
@@ -41,7 +41,7 @@ const currentOf = async (root: Storage): Promise<ReleaseId | null> =>
 async function asRead(root: Storage): Promise<Record<string, string>> {
   const current = await currentOf(root);
   if (current === null) return {};
-  const files = await snapshot(releaseIn(siteOf(root), current));
+  const files = await snapshot(releaseStorage(siteOf(root), current));
   return Object.fromEntries([...files].filter(([name]) => !name.includes('.publisher')).sort());
 }
 
@@ -245,7 +245,7 @@ for (const kind of kinds) {
         ]),
         (await Promise.all([0, 1].map(releaseIdFor))).map((id) => [`${site}/${releaseKey(id)}`, 4, 0]),
       );
-      const old = releaseIn(siteOf(root), await releaseIdFor(0));
+      const old = releaseStorage(siteOf(root), await releaseIdFor(0));
       await old.remove(listedKey('index.html'));
       const request = { owner, dryRun: false, allOwners: true };
       const [found] = await reconcile(context, root, request);

@@ -12,7 +12,7 @@ import type { Decided, PublishRequest } from '../../../../src/core/publish/publi
 import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';
 import { currentLinkKey, releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/releases-store.ts';
-import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
+import { releaseStorage } from '../../../../src/core/releases/stored-releases.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
 import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { joinKey, type Key, listedKey } from '../../../../src/core/storage/key.ts';
@@ -223,7 +223,7 @@ for (const flavour of flavours) {
     await publish(root, 0, additive);
     const recordsOf = async (): Promise<readonly Record<string, unknown>[]> => {
       const current = (await readReleases(siteOf(root))).current!;
-      const text = (await snapshot(releaseIn(siteOf(root), current))).get('.publisher.json')!;
+      const text = (await snapshot(releaseStorage(siteOf(root), current))).get('.publisher.json')!;
       return (JSON.parse(text) as { outputs: Record<string, unknown>[] }).outputs;
     };
     const was = (await recordsOf()).find(({ path }) => path === 'only-0.txt');
@@ -272,7 +272,7 @@ for (const flavour of flavours) {
     const { outputsLinked, error } = await publish(watched, 1, additive);
     t.same([outputsLinked, error, duplicated], [0, null, []]);
     const { current } = await readReleases(siteOf(root));
-    const files = await snapshot(releaseIn(siteOf(root), current!));
+    const files = await snapshot(releaseStorage(siteOf(root), current!));
     t.same([files.get('only-0.txt'), files.get('assets/style.css')], ['0', 'the same in each']);
   });
 }

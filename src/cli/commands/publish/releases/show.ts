@@ -6,7 +6,7 @@ import { formatSize } from '../../../../core/lib/settings/sizes-and-durations.ts
 import { plural } from '../../../../core/lib/text.ts';
 import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
 import {
-  atDestination,
+  withDestination,
   type BundlePlace,
   type ListedPath,
   listReleases,
@@ -44,7 +44,7 @@ export async function showReleases(flags: OptionsFor<typeof listCommand>, io: Io
   const options = localFlags(flags);
   const { context, warnings, pipeline } = await setUpPipeline(options, { output });
   const destination = releasesDestination(pipeline, options);
-  const paths = await atDestination(context, destination, { readOnly: true }, async (root) =>
+  const paths = await withDestination(context, destination, { readOnly: true }, async (root) =>
     listReleases(root, destination, pathOf(options)),
   );
   const about = { pipelineId: pipeline.id, destinationId: destination.id };
@@ -105,7 +105,7 @@ export async function showRelease(flags: OptionsFor<typeof showCommand>, io: Io)
   const { context, warnings, pipeline } = await setUpPipeline(options, { output });
   const destination = releasesDestination(pipeline, options);
   const choice = { destination, path: pathOf(options) };
-  const shown = await atDestination(context, destination, { readOnly: true }, async (root) =>
+  const shown = await withDestination(context, destination, { readOnly: true }, async (root) =>
     shownRelease(root, choice, options.release),
   );
   const about = { pipelineId: pipeline.id, destinationId: destination.id };
@@ -143,7 +143,7 @@ export async function diffReleases(flags: DiffOptions, io: Io): Promise<number> 
   const options = { ...flags, ...localFlags(flags) };
   const { context, warnings, pipeline } = await setUpPipeline(options, { output });
   const destination = releasesDestination(pipeline, options);
-  const found = await atDestination(context, destination, { readOnly: true }, async (root) => {
+  const found = await withDestination(context, destination, { readOnly: true }, async (root) => {
     const place = await openBundlePath(root, destination, pathOf(options));
     const before = from === undefined ? await currentOf(place) : await releaseNamed(place, from);
     const about = { destinationPath: place.destinationPath, from: before };

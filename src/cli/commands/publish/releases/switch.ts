@@ -12,7 +12,7 @@ import { plural } from '../../../../core/lib/text.ts';
 import { refreshIfListed } from '../../../../core/publish/root-index/update-root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
 import {
-  atDestination,
+  withDestination,
   notPublished,
   openBundlePath,
   severalPaths,
@@ -21,7 +21,7 @@ import { switchRefused } from '../../../../core/releases/switch.ts';
 import {
   type Switch,
   switchAt,
-  type Switched,
+  type AppliedSwitch,
   type SwitchRequest,
 } from '../../../../core/releases/switch-at.ts';
 import { exitCodes } from '../../../exit-codes.ts';
@@ -114,7 +114,7 @@ export async function dropChannel(options: OptionsFor<typeof dropCommand>, io: I
   return change(options, { verb: 'drop', channel: options.channel }, io);
 }
 
-interface SwitchOutcome extends Switched {
+interface SwitchOutcome extends AppliedSwitch {
   destinationPath: string;
   error: ErrorRecord | null;
 }
@@ -157,7 +157,7 @@ async function carryOut(
     prepared,
     act,
     async (context) =>
-      atDestination(context, destination, { readOnly: dryRun }, async (root) => {
+      withDestination(context, destination, { readOnly: dryRun }, async (root) => {
         const place = await openBundlePath(root, destination, pathOf(options));
         const { destinationPath } = place;
         return outcomeOf(destinationPath, async () => {
@@ -185,7 +185,10 @@ function factsOf(request: Switch): Record<string, string> {
 }
 
 /** Runs `work`. If it is rejected or fails, returns that as an outcome. Throws if the input is wrong. */
-async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<SwitchOutcome> {
+async function outcomeOf(
+  destinationPath: string,
+  work: () => Promise<AppliedSwitch>,
+): Promise<SwitchOutcome> {
   try {
     return { destinationPath, ...(await work()), error: null };
   } catch (error) {
@@ -248,7 +251,7 @@ export async function tidyReleases(options: SwitchFlags, { output, signal }: Io)
     prepared,
     { act: 'release.tidy', dryRun, ...about },
     (context) =>
-      atDestination(context, destination, { readOnly: dryRun }, async (root) =>
+      withDestination(context, destination, { readOnly: dryRun }, async (root) =>
         tidyDestination(context, root, destination, { dryRun, path: pathOf(options) ?? null }),
       ),
     () => null,
