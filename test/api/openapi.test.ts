@@ -762,7 +762,7 @@ const withTrailAt = (directory: string): ApiSettings => ({
     audit: {
       directory,
       trail: {
-        admit: async () => {
+        requireWritable: async () => {
           throw new WaybillError('audit_unavailable', 'full by the will of the test');
         },
         append: async () => undefined,

@@ -3,7 +3,7 @@ import type { Config, LoginConfig } from '../../core/config/config.ts';
 import { type Role, roleScopes } from '../../core/config/schema/console-login.ts';
 import type { Scope } from '../../core/config/schema/schema.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
-import { type ClaimRules, fulfils } from '../../core/publishers/claim-rules.ts';
+import { type ClaimRules, satisfiesRules } from '../../core/publishers/claim-rules.ts';
 import type { Token } from '../http/auth.ts';
 import { rulesDigest } from '../publishers/access-token.ts';
 
@@ -75,7 +75,7 @@ export function personOf(claims: Claims, { issuer, roles }: ConsoleLogin): Perso
     issuer,
     subject,
     name: name.replaceAll(control, ' ').slice(0, 100),
-    roles: roles.filter((role) => fulfils(role.claims, claims)).map(({ id }) => id),
+    roles: roles.filter((role) => satisfiesRules(role.claims, claims)).map(({ id }) => id),
   };
 }
 

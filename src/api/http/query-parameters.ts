@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { type Finding, finding, WaybillError } from '../../core/lib/errors.ts';
-import { asSentence, type ParameterMap, type Rule, type ValuesOf } from '../../core/lib/parameters.ts';
+import { toSentence, type ParameterMap, type Rule, type ValuesOf } from '../../core/lib/parameters.ts';
 import type { OpenApiParameter } from './route.ts';
 
 /** The query parameters of a route. Used both for parsing and for the OpenAPI document. */
@@ -39,7 +39,7 @@ export function queryParameters<P extends ParameterMap>(
       description,
       ...(isRequired === true || isInPath === true ? { required: true } : {}),
       // People read the words, not the pattern.
-      schema: 'pattern' in schema ? { description: asSentence(expected), ...schema } : schema,
+      schema: 'pattern' in schema ? { description: toSentence(expected), ...schema } : schema,
       example,
     })),
     read(url) {

@@ -36,7 +36,7 @@ interface RecordOptions {
 export function recordAct({ audit, act: actOfRoute, via, recordLimiter }: RecordOptions): RequestHandler {
   return async (req, res, next) => {
     const { params } = req;
-    await audit.trail.admit();
+    await audit.trail.requireWritable();
     const context = requestContext(req);
     context.act = actOfRoute;
     beforeEnd(res, async () => {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { brokenRules } from '../../core/publishers/claim-rules.ts';
+import { violatedClaims } from '../../core/publishers/claim-rules.ts';
 import type { RevokedSessions } from '../../workers/queue/revoked-sessions.ts';
 import type { LoginLimit } from '../http/login-limit.ts';
 import type { IssuerKeys, KeySet } from './issuer-keys.ts';
@@ -139,7 +139,7 @@ function matching(candidates: readonly Publisher[], claims: JWTPayload): Publish
   const audiences = [claims.aud].flat();
   const judged = candidates
     .filter(({ audience }) => audiences.includes(audience))
-    .map((publisher) => ({ publisher, broken: brokenRules(publisher.claims, claims) }))
+    .map((publisher) => ({ publisher, broken: violatedClaims(publisher.claims, claims) }))
     .sort((a, b) => a.broken.length - b.broken.length);
   const [best] = judged;
   if (best === undefined) throw refused('the ID token is for another audience');

@@ -14,7 +14,7 @@ export function recordedTriggers(triggers: Triggers, trail: Trail): Triggers {
   return {
     last: (pipelineId, kind) => triggers.last(pipelineId, kind),
     async decide(job, options) {
-      await trail.admit();
+      await trail.requireWritable();
       const decision = await triggers.decide(job, options);
       const { runId, pipelineId, trigger } = job;
       if (decision.outcome === 'started')
@@ -38,7 +38,7 @@ export function recordedReload<T>(reload: () => Promise<T>, trail: Trail): () =>
   const entry: ActEntry = { act: 'reload', result: 'done', actor: { ...programActor, signal: 'SIGHUP' } };
   return async () => {
     try {
-      await trail.admit();
+      await trail.requireWritable();
       const report = await reload();
       await trail.append(entry);
       return report;

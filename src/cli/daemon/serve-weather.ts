@@ -1,5 +1,5 @@
 import { listen } from '../../api/http/listen.ts';
-import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
+import { openOrRelease } from '../../core/lib/lifecycle.ts';
 import { openWeather, requireForDatabases } from '../../weather/api/open-weather.ts';
 import { inContext } from '../../weather/reader.ts';
 import { createReaderApp } from '../../weather/reader-app.ts';
@@ -18,7 +18,7 @@ export interface ServedWeather {
  * nothing is left open.
  */
 export async function serveWeather(options: ProgramOptions): Promise<ServedWeather> {
-  return releasedOnFailure(async (onFailure) => {
+  return openOrRelease(async (onFailure) => {
     const { config, secrets, clock, log, logging } = await inContext('load config', () => bootstrap(options));
     await requireForDatabases(config, secrets);
     const weather = await openWeather({

@@ -1,7 +1,7 @@
 import type { ServerConfig } from '../../core/config/config.ts';
 import type { ReloadReport } from '../../core/config/config-changes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { closeAll, releasedOnFailure } from '../../core/lib/lifecycle.ts';
+import { closeAll, openOrRelease } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { withDirectReads } from '../../weather/api/direct-reads.ts';
 import { openInBrowser } from '../process/open-browser.ts';
@@ -65,7 +65,7 @@ export interface Served {
  */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { workers = true, onListening, onConsole } = options;
-  return releasedOnFailure(async (onFailure) => {
+  return openOrRelease(async (onFailure) => {
     const daemon = await openDaemon(options, onFailure);
     const { foundation, configured, coordinator, server } = daemon;
     const { config, log } = foundation;

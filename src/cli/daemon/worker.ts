@@ -3,7 +3,7 @@ import { createWorkerMetrics } from '../../api/metrics/process-metrics.ts';
 import type { ReloadReport } from '../../core/config/config-changes.ts';
 import type { Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { closeAll, releasedOnFailure, type Releaser } from '../../core/lib/lifecycle.ts';
+import { closeAll, openOrRelease, type Releaser } from '../../core/lib/lifecycle.ts';
 import { parseListen } from '../../core/lib/settings/parse-values.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';
@@ -73,7 +73,7 @@ interface Worker {
  * nothing is left open.
  */
 export async function work(options: WorkerOptions): Promise<Working> {
-  return releasedOnFailure(async (onFailure) => {
+  return openOrRelease(async (onFailure) => {
     const worker = await openWorker(options, onFailure);
     const { foundation, coordinator, listener } = worker;
     const { config, log } = foundation;

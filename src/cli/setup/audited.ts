@@ -49,7 +49,7 @@ export async function audited<T>(
     context.notify?.(occurrence, trace);
   };
   try {
-    await trail.admit();
+    await trail.requireWritable();
     if (failureOf === undefined) await trail.append(entry);
     const result = await work({ ...context, notify });
     const failure = failureOf?.(result) ?? null;

@@ -109,11 +109,7 @@ export interface ChainEnd {
 export const chainStart: ChainEnd = { seq: 0, digest: null };
 
 /** Returns a new record that goes after `end`. */
-export function recordAfter(
-  end: ChainEnd,
-  entry: ActEntry,
-  place: { time: Date; host: string },
-): AuditRecord {
+export function nextRecord(end: ChainEnd, entry: ActEntry, place: { time: Date; host: string }): AuditRecord {
   const { act, result, actor, detail = {} } = entry;
   return {
     seq: end.seq + 1,

@@ -12,7 +12,7 @@ import {
   chainStart,
   digestOfLine,
   lineOf,
-  recordAfter,
+  nextRecord,
 } from './record.ts';
 import {
   type FileEnd,
@@ -93,7 +93,7 @@ export class TrailWriter {
     let end = this.#end;
     const records: AuditRecord[] = [];
     const lines = all.map(({ entry, time }) => {
-      const record = recordAfter(end, entry, { time, host: this.#host });
+      const record = nextRecord(end, entry, { time, host: this.#host });
       records.push(record);
       const line = lineOf(record);
       end = { seq: end.seq + 1, digest: digestOfLine(line) };

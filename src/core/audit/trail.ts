@@ -27,7 +27,7 @@ export interface Trail {
    * Call this before an act. Throws `audit_unavailable` if the trail cannot be written and acts need a
    * record. Otherwise, there is enough space for the record.
    */
-  admit(): Promise<void>;
+  requireWritable(): Promise<void>;
   /** Throws `audit_unavailable` if the trail cannot be written, whether or not acts are refused then. */
   check(): Promise<void>;
   /**
@@ -41,7 +41,7 @@ export interface Trail {
 
 /** Records nothing, for configurations that have no `audit` section. */
 export const noTrail: Trail = {
-  admit: async () => undefined,
+  requireWritable: async () => undefined,
   check: async () => undefined,
   append: async () => undefined,
   close: async () => undefined,
@@ -136,7 +136,7 @@ class QueuedTrail implements Trail {
     }
   }
 
-  async admit(): Promise<void> {
+  async requireWritable(): Promise<void> {
     if (this.#settings.onFull === 'refuse') await this.check();
   }
 

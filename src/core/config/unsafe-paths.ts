@@ -2,7 +2,7 @@ import { readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { KeyPath } from '../lib/settings/check.ts';
-import { type Weakness, weaknessesOf } from '../lib/unsafe-path.ts';
+import { type Weakness, findWeaknesses } from '../lib/unsafe-path.ts';
 import type { PathUse } from '../storage/backend.ts';
 import { backendOf, type StorageLocation } from '../storage/backends.ts';
 import type { Config } from './config.ts';
@@ -70,7 +70,7 @@ function judged({ config, locate }: Pick<LoadedConfig, 'config' | 'locate'>, sco
   const { areDirectoriesNamed: isLenient = false } = scope;
   return usedPaths(config, scope)
     .filter((used) => !isTrusted(used.path, config.trustedDirectories))
-    .flatMap((used) => weaknessesOf(used.path, scope.sudoUser).map((weakness) => ({ used, weakness })))
+    .flatMap((used) => findWeaknesses(used.path, scope.sudoUser).map((weakness) => ({ used, weakness })))
     .map(({ used, weakness }) => {
       const isWarning = used.use === 'content' && (isLenient || weakness.kind === 'group');
       const place = isLenient ? {} : { file: config.file, ...locate(used.setting) };

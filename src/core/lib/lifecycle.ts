@@ -26,7 +26,7 @@ export async function withReleasers<T>(
  * acquired so far is released, last one first, and the error is thrown again. Errors while releasing are
  * ignored. If `open` succeeds, nothing is released, because what it acquired now belongs to the result.
  */
-export async function releasedOnFailure<T>(
+export async function openOrRelease<T>(
   open: (onFailure: (release: Releaser) => void) => Promise<T>,
 ): Promise<T> {
   const releases: Releaser[] = [];

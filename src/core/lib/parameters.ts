@@ -242,7 +242,7 @@ function listOf<T extends string>(
 ): Parameter<readonly T[]> {
   return {
     ...rest,
-    schema: { description: asSentence(rest.expected), type: 'string' },
+    schema: { description: toSentence(rest.expected), type: 'string' },
     absent: [],
     parse: (text) => {
       const items = text.split(',').map((item) => (item.trim() === '' ? undefined : parseItem(item.trim())));
@@ -253,7 +253,7 @@ function listOf<T extends string>(
 }
 
 /** Turns the description of a valid value into a sentence, without the example at its end. */
-export function asSentence(expected: string): string {
+export function toSentence(expected: string): string {
   const words = expected.replace(/, such as \S+$/, '');
   return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }

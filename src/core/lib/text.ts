@@ -12,7 +12,7 @@ export const renameHint = 'rename it, for example with convmv -f latin1 -t utf8 
 export const composeHint = 'rename it, for example with convmv -f utf8 -t utf8 --nfc --notest FILE';
 
 // Characters that JSON does not escape but that would break a line in a terminal or log.
-const others = /[\u007f-\u009f\u2028\u2029]/gu;
+const unescapedControls = /[\u007f-\u009f\u2028\u2029]/gu;
 
 /**
  * Returns a name in a form that can be displayed. Different names are displayed differently: invalid bytes
@@ -42,7 +42,7 @@ function lengthOf(first: number): number {
 function escapedText(text: string): string {
   return JSON.stringify(text)
     .slice(1, -1)
-    .replaceAll(others, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
+    .replaceAll(unescapedControls, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /**

@@ -38,7 +38,7 @@ const maxLinks = 40;
  *
  * @param sudoUser The value of SUDO_UID. Only used if this process runs as root.
  */
-export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
+export function findWeaknesses(target: string, sudoUser?: string): Weakness[] {
   const owners = trustedOwners(sudoUser);
   if (owners === null) return [];
   const found = new Map<Weakness['kind'], Weakness>();

@@ -51,7 +51,7 @@ export async function reconcile(
   const reports: ReconcileReport[] = [];
   // If the root is managed, files that are not in another bundle path belong to it.
   const atRoot = files.get('') ?? new Set<string>();
-  const pointers = await pointersAmong(root, [...strays, ...[...atRoot].map(listedKey)], paths);
+  const pointers = await findPointers(root, [...strays, ...[...atRoot].map(listedKey)], paths);
   for (const pointer of pointers) atRoot.delete(pointer);
   for (const path of paths)
     reports.push(
@@ -67,7 +67,7 @@ export async function reconcile(
  * Returns the pointers at bundle paths with releases. If a ledger is malformed, it counts as having no
  * channels.
  */
-async function pointersAmong(
+async function findPointers(
   root: Storage,
   strays: readonly Key[],
   managed: readonly (Key | '')[],

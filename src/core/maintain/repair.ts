@@ -53,7 +53,7 @@ export async function repair(
 ): Promise<(RepairReport | null)[]> {
   const { pipeline, destination } = target;
   return withReleasers(async (onRelease) => {
-    const find = supplies(context, pipeline, destination, onRelease);
+    const find = repairSources(context, pipeline, destination, onRelease);
     const reports: (RepairReport | null)[] = [];
     for (const report of verified)
       reports.push(report.differing.length === 0 ? null : await repairPath(context, target, report, find));
@@ -76,12 +76,13 @@ async function repairPath(
     const found = new Map<string, { record: OutputRecord; supply: RepairSource }>();
     for (const record of catalog.outputs.filter(({ path }) => damaged.has(path))) {
       const supply = sameOwner(record.owner, owner) ? await find(destinationPath, record) : null;
-      if (supply === null) report.unrepaired.push({ path: record.path, reason: whyNot(record, owner) });
+      if (supply === null)
+        report.unrepaired.push({ path: record.path, reason: refusalReason(record, owner) });
       else found.set(record.path, { record, supply });
     }
     const written = dryRun
       ? new Set(found.keys())
-      : await writeAgain(context, storage, { owner, destination, destinationPath }, found);
+      : await rewriteFiles(context, storage, { owner, destination, destinationPath }, found);
     for (const [path, { supply }] of found)
       if (written.has(path)) report.repaired.push({ path, from: supply.from });
       else report.unrepaired.push({ path, reason: 'it was published again in the meantime' });
@@ -91,14 +92,14 @@ async function repairPath(
   }
 }
 
-function whyNot({ owner }: OutputRecord, own: Owner): string {
+function refusalReason({ owner }: OutputRecord, own: Owner): string {
   return sameOwner(owner, own)
     ? 'neither the source nor another destination of the pipeline has this content'
     : `it belongs to ${owner.pipelineId}/${owner.destinationId}; repair it there`;
 }
 
 /** Writes the files again. Returns their paths. */
-async function writeAgain(
+async function rewriteFiles(
   context: CoreContext,
   storage: Storage,
   place: { owner: Owner; destination: DestinationConfig; destinationPath: string },
@@ -178,7 +179,7 @@ type FindRepairSource = (destinationPath: string, record: OutputRecord) => Promi
  * Looks in the pipeline's source first, and then in its other destinations. If one of them cannot be read, it
  * is skipped with a warning in the log. Storages are opened as needed, and registered with `onRelease`.
  */
-function supplies(
+function repairSources(
   context: CoreContext,
   pipeline: PipelineConfig,
   destination: DestinationConfig,
@@ -190,12 +191,12 @@ function supplies(
     return storage;
   };
   const places = [
-    { from: 'source', find: lazily(() => fromSource(context, onRelease, pipeline, destination)) },
+    { from: 'source', find: memoizeAsync(() => fromSource(context, onRelease, pipeline, destination)) },
     ...pipeline.destinations
       .filter(({ id }) => id !== destination.id)
       .map(({ id, location }) => ({
         from: `destination "${id}"`,
-        find: lazily(async () => fromDestination(await open(location))),
+        find: memoizeAsync(async () => fromDestination(await open(location))),
       })),
   ];
   return async (destinationPath, record) => {
@@ -213,7 +214,7 @@ function supplies(
 
 type FindBody = (destinationPath: string, record: OutputRecord) => Promise<Body | null>;
 
-function lazily<T>(make: () => Promise<T>): () => Promise<T> {
+function memoizeAsync<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => (made ??= make());
 }

@@ -11,7 +11,7 @@ export type ClaimRules = Readonly<Record<string, ClaimRule>>;
  * Returns the claims that break a rule, in the order of the rules. Only a string can match. If a claim is a
  * number, a Boolean or a list, or if there is no such claim, that breaks the rule.
  */
-export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): string[] {
+export function violatedClaims(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(rules)
     .filter(([name, rule]) => !matches(rule, Object.hasOwn(claims, name) ? claims[name] : undefined))
     .map(([name]) => name);
@@ -22,7 +22,7 @@ export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, u
  * least one of them has to match. `email` counts only if the issuer has verified it, because people may be
  * able to enter whatever they want.
  */
-export function fulfils(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): boolean {
+export function satisfiesRules(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): boolean {
   return Object.entries(rules).every(([name, rule]) => {
     if (!Object.hasOwn(claims, name)) return false;
     if (name === 'email' && claims['email_verified'] !== true) return false;
@@ -96,7 +96,7 @@ const sharedIssuers: readonly { form: RegExp; ids: readonly string[] }[] = [
  * Returns the reason why the rules are too weak: they identify a publisher only by names, or do not identify
  * anyone. Returns null if there is no problem. `expected` says how to fix it.
  */
-export function weakRules(issuer: string, rules: ClaimRules): { reason: string; expected: string } | null {
+export function ruleWeakness(issuer: string, rules: ClaimRules): { reason: string; expected: string } | null {
   const isExact = (name: string): boolean => {
     const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
     return rule !== undefined && (typeof rule === 'string' || !('glob' in rule));

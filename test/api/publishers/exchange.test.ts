@@ -62,7 +62,10 @@ function auditOf(): { audit: AuditTarget; entries: ActEntry[] } {
   const append = async (entry: ActEntry): Promise<void> => {
     if (entry.act !== 'token.use') entries.push(entry);
   };
-  return { audit: { trail: { admit: async () => undefined, append }, directory: '/nowhere' }, entries };
+  return {
+    audit: { trail: { requireWritable: async () => undefined, append }, directory: '/nowhere' },
+    entries,
+  };
 }
 
 const now = (): number => Math.floor(Date.now() / 1000);

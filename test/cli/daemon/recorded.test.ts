@@ -15,7 +15,7 @@ import { type Receiver, startReceiver } from '../../core/notify/receiver.ts';
 
 function trailOf(entries: ActEntry[], { isFull = false } = {}): Trail {
   return {
-    admit: async () => {
+    requireWritable: async () => {
       if (isFull) throw new WaybillError('audit_unavailable', 'full by the will of the test');
     },
     check: async () => undefined,

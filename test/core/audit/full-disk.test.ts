@@ -85,7 +85,7 @@ t.test('on_full: refuse: every admitted act has a record, and no other act is ad
   let admitted = 0;
   const act = async (): Promise<boolean> => {
     try {
-      await trail.admit();
+      await trail.requireWritable();
     } catch (error) {
       t.ok(hasCode(error, 'audit_unavailable'));
       return false;
@@ -112,7 +112,7 @@ t.test('on_full: refuse: every admitted act has a record, and no other act is ad
 
 t.test('on_full: refuse: acts in progress when the disk becomes full keep their records', async (t) => {
   const { trail, directory, fill, clear } = await onSmallDisk(t, 'refuse');
-  await Promise.all(upTo(40).map(() => trail.admit()));
+  await Promise.all(upTo(40).map(() => trail.requireWritable()));
   fill();
   await Promise.all(upTo(40).map((n) => trail.append(entry(n))));
   t.same(await recorded(directory), upTo(40), 'they are on disk, in the space of the reserve');
@@ -124,7 +124,7 @@ t.test('on_full: continue: acts go on, and their records are written later', asy
   const { trail, directory, errors, fill, clear } = await onSmallDisk(t, 'continue');
   fill();
   for (const n of upTo(30)) {
-    await trail.admit();
+    await trail.requireWritable();
     await trail.append(entry(n));
   }
   t.ok((await recorded(directory)).length < 30);

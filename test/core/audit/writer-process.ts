@@ -41,7 +41,7 @@ async function act(): Promise<void> {
   while (next < Number(count)) {
     next += 1;
     const requestId = `${prefix}-${next}`;
-    await trail.admit();
+    await trail.requireWritable();
     const detail = { path: 'a/b '.repeat(Math.floor(random() * 20)) };
     await trail.append({ act: pick(acts), result: pick(actResults), actor, requestId, detail });
     process.stdout.write(`${requestId}\n`);

@@ -3,7 +3,7 @@ import { chmodSync, chownSync, lchownSync, mkdirSync, mkdtempSync, rmSync, symli
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { weaknessesOf } from '../../../src/core/lib/unsafe-path.ts';
+import { findWeaknesses } from '../../../src/core/lib/unsafe-path.ts';
 
 /** Owners and modes of real directories, checked for root and for other users. */
 
@@ -29,7 +29,7 @@ function directory(name: string, mode: number, { uid = 0, gid = 0 } = {}): strin
   return name;
 }
 
-const kinds = (target: string): string[] => weaknessesOf(target).map(({ kind }) => kind);
+const kinds = (target: string): string[] => findWeaknesses(target).map(({ kind }) => kind);
 
 function as<T>(uid: number, work: () => T): T {
   process.seteuid?.(uid);
@@ -52,7 +52,7 @@ t.test('names the entry that every user can write to, and the command that fixes
   const made = place(t);
   const open = directory(path.join(made, "it's open"), 0o777);
   directory(path.join(open, 'inside'), 0o700);
-  const [found, ...others] = weaknessesOf(path.join(open, 'inside'));
+  const [found, ...others] = findWeaknesses(path.join(open, 'inside'));
   t.same(others, []);
   t.match(found, { path: open, kind: 'everyone', found: 'can be written by every user (mode 0777)' });
   execFileSync('sh', ['-c', found?.remedy ?? 'false']);
@@ -74,13 +74,13 @@ t.test('checks the target of a link, and who can replace the link', options, (t)
   const open = directory(path.join(made, 'open'), 0o777);
   directory(path.join(open, 'inside'), 0o755);
   symlinkSync('open/../open/inside', path.join(made, 'link'));
-  t.match(weaknessesOf(path.join(made, 'link')), [{ path: open, kind: 'everyone' }]);
+  t.match(findWeaknesses(path.join(made, 'link')), [{ path: open, kind: 'everyone' }]);
   const sticky = directory(path.join(made, 'sticky'), 0o1777);
   const own = directory(path.join(made, 'own'), 0o755);
   symlinkSync(own, path.join(sticky, 'link'));
   t.same(kinds(path.join(sticky, 'link')), []);
   lchownSync(path.join(sticky, 'link'), bob, bob);
-  t.match(weaknessesOf(path.join(sticky, 'link')), [{ path: path.join(sticky, 'link'), kind: 'owner' }]);
+  t.match(findWeaknesses(path.join(sticky, 'link')), [{ path: path.join(sticky, 'link'), kind: 'owner' }]);
   symlinkSync('round', path.join(made, 'round'));
   t.same(kinds(path.join(made, 'round')), [], 'a link to itself');
   t.end();
@@ -90,7 +90,7 @@ t.test('accepts write permission for a group of one user, and for no other group
   const made = place(t);
   t.same(kinds(directory(path.join(made, 'own'), 0o2775, { gid: alice })), []);
   const shared = directory(path.join(made, 'shared'), 0o775, { gid: webServer });
-  const [found] = weaknessesOf(shared);
+  const [found] = findWeaknesses(shared);
   t.match(found, { path: shared, kind: 'group', found: 'can be written by the group www-data (mode 0775)' });
   execFileSync('sh', ['-c', found?.remedy ?? 'false']);
   t.same(kinds(shared), []);
@@ -105,16 +105,16 @@ t.test('trusts root and the user of the process, and no other user', options, (t
     as(alice, () => kinds(path.join(ofAlice, 'inside'))),
     [],
   );
-  const [found] = as(bob, () => weaknessesOf(path.join(ofAlice, 'inside')));
+  const [found] = as(bob, () => findWeaknesses(path.join(ofAlice, 'inside')));
   t.match(found, {
     path: ofAlice,
     found: `belongs to user ${alice}, and waybill runs as user ${bob}`,
     remedy: `sudo chown ${bob} ${ofAlice}`,
   });
-  t.match(weaknessesOf(ofAlice), [{ kind: 'owner', remedy: `chown root ${ofAlice}` }]);
-  t.same(weaknessesOf(ofAlice, String(alice)), [], 'the user who called sudo');
+  t.match(findWeaknesses(ofAlice), [{ kind: 'owner', remedy: `chown root ${ofAlice}` }]);
+  t.same(findWeaknesses(ofAlice, String(alice)), [], 'the user who called sudo');
   t.same(
-    as(bob, () => weaknessesOf(ofAlice, String(alice)).length),
+    as(bob, () => findWeaknesses(ofAlice, String(alice)).length),
     1,
     'only root believes SUDO_UID',
   );

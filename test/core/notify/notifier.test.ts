@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
-import { chainStart, recordAfter } from '../../../src/core/audit/record.ts';
+import { chainStart, nextRecord } from '../../../src/core/audit/record.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { DeliveryOutcome } from '../../../src/core/notify/delivery-queue.ts';
@@ -72,7 +72,7 @@ const failed = { pipelineId: 'maps', status: 'failed' as const, bundles: 0, dest
 const login: Occurrence = {
   type: 'audit.recorded',
   data: {
-    record: recordAfter(
+    record: nextRecord(
       chainStart,
       { act: 'login', result: 'done', actor: { type: 'user', id: 'ada' } },
       { time: new Date(0), host: 'h1' },

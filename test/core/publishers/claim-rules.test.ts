@@ -1,5 +1,5 @@
 import t from 'tap';
-import { brokenRules, matchesGlob, weakRules } from '../../../src/core/publishers/claim-rules.ts';
+import { violatedClaims, matchesGlob, ruleWeakness } from '../../../src/core/publishers/claim-rules.ts';
 import { publishedBy } from '../../../src/core/publishers/published-by.ts';
 import { buildkite, circleci, github, gitlab } from '../../fixtures/id-token-claims.ts';
 
@@ -10,28 +10,28 @@ t.test('documented claim sets match the rules that docs/how-to suggests', (t) =>
     ref: 'refs/heads/main',
     environment: 'prod',
   };
-  t.same(brokenRules(rules, github), []);
-  t.same(brokenRules({ ...rules, repository_id: '75', ref: ['refs/heads/dev'] }, github), [
+  t.same(violatedClaims(rules, github), []);
+  t.same(violatedClaims({ ...rules, repository_id: '75', ref: ['refs/heads/dev'] }, github), [
     'repository_id',
     'ref',
   ]);
-  t.same(brokenRules({ project_id: '20', ref_path: { glob: 'refs/heads/feature-*' } }, gitlab), []);
-  t.same(brokenRules({ runner_id: '1', groups_direct: 'mygroup/mysubgroup' }, gitlab), [
+  t.same(violatedClaims({ project_id: '20', ref_path: { glob: 'refs/heads/feature-*' } }, gitlab), []);
+  t.same(violatedClaims({ runner_id: '1', groups_direct: 'mygroup/mysubgroup' }, gitlab), [
     'runner_id',
     'groups_direct',
   ]);
   t.same(
-    brokenRules({ organization_id: buildkite.organization_id, build_branch: ['main', 'next'] }, buildkite),
+    violatedClaims({ organization_id: buildkite.organization_id, build_branch: ['main', 'next'] }, buildkite),
     [],
   );
-  t.same(brokenRules({ 'oidc.circleci.com/project-id': '77ab' }, circleci), []);
+  t.same(violatedClaims({ 'oidc.circleci.com/project-id': '77ab' }, circleci), []);
   t.end();
 });
 
 t.test('only own claims with a string value match', (t) => {
   for (const value of [1, true, null, ['x'], { glob: 'x' }, undefined, 'X', ' x', 'x ', 'xx', ''])
-    t.same(brokenRules({ claim: 'x' }, { claim: value }), ['claim'], JSON.stringify(value));
-  t.same(brokenRules({ constructor: 'x', toString: { glob: '*' } }, {}), ['constructor', 'toString']);
+    t.same(violatedClaims({ claim: 'x' }, { claim: value }), ['claim'], JSON.stringify(value));
+  t.same(violatedClaims({ constructor: 'x', toString: { glob: '*' } }, {}), ['constructor', 'toString']);
   t.end();
 });
 
@@ -67,14 +67,14 @@ t.test('rules that identify a publisher only by names are weak', (t) => {
     [own, { 'oidc.circleci.com/vcs-origin': 'github.com/acme/site' }, /project-id/],
     [own, {}, /a claim or more/],
   ] as const)
-    t.match(weakRules(issuer, rules)?.expected, remedy, JSON.stringify(rules));
+    t.match(ruleWeakness(issuer, rules)?.expected, remedy, JSON.stringify(rules));
   for (const [issuer, rules] of [
     [hub, { repository_id: '74', repository: 'octo-org/octo-repo' }],
     [hub, { repository_owner_id: ['65', '66'], environment: 'prod' }],
     ['https://gitlab.com', { project_id: '20', project_path: 'my-group/my-project' }],
     [own, { sub: 'job' }],
   ] as const)
-    t.equal(weakRules(issuer, rules), null, JSON.stringify(rules));
+    t.equal(ruleWeakness(issuer, rules), null, JSON.stringify(rules));
   t.end();
 });
 

@@ -1,7 +1,7 @@
 import { choice, duration, id, list, map, mapOf, path, text } from '../../lib/settings/kinds.ts';
 import { type ParsedValue, parseEndpoint } from '../../lib/settings/parse-values.ts';
 import { Setting } from '../../lib/settings/setting.ts';
-import { type ClaimRule, weakRules } from '../../publishers/claim-rules.ts';
+import { type ClaimRule, ruleWeakness } from '../../publishers/claim-rules.ts';
 import { scopes } from './scopes.ts';
 
 const loopback = /^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/i;
@@ -79,5 +79,5 @@ export const trustedPublisher = map(
       .default('15m')
       .description('Lifetime of its access tokens.'),
   },
-  { check: ({ issuer, claims }) => weakRules(issuer, claims) },
+  { check: ({ issuer, claims }) => ruleWeakness(issuer, claims) },
 );

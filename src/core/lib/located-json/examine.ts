@@ -1,7 +1,7 @@
 import { errorMessage } from '../errors.ts';
 import { quoted } from '../text.ts';
 import { type Frame, JsonBuilder, keyOffset, placesOf, valueOffset, type ValueOffsets } from './builder.ts';
-import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokensOf } from './tokens.ts';
+import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokenize } from './tokens.ts';
 
 export interface JsonLimits {
   /** How deep objects and arrays can be nested. */
@@ -69,7 +69,7 @@ class Examiner {
     this.built = new JsonBuilder(root);
     this.#limits = limits;
     this.#end = text.length;
-    this.#tokens = tokensOf(text, (kind, message, offset) => this.#report(kind, message, offset));
+    this.#tokens = tokenize(text, (kind, message, offset) => this.#report(kind, message, offset));
   }
 
   run(): void {

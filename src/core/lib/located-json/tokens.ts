@@ -29,7 +29,7 @@ const errors = { comment: 1, string: 2, number: 3, unicode: 4, escape: 5, charac
  * Returns the tokens of a text, leaving out whitespace and comments. Comments, and errors inside a token, are
  * reported.
  */
-export function tokensOf(text: string, report: ReportSyntax): Tokens {
+export function tokenize(text: string, report: ReportSyntax): Tokens {
   const scanner = createScanner(text);
   const tokens: Tokens = {
     kind: 'end',
@@ -135,6 +135,6 @@ export const problemMessages = {
   controlCharacter: 'a string contains a control character; write it as an escape, for instance \\n',
 } as const;
 
-export function asSentence(clause: string): string {
+export function toSentence(clause: string): string {
   return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.`;
 }

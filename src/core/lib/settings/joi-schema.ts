@@ -11,12 +11,12 @@ import type { MapForm, Setting, SettingDescription, TextForm, ValueForm, ValueRe
  * The schemas built so far, by form. Several settings can have the same form, and some are used both on their
  * own and as part of a larger schema.
  */
-const made = new WeakMap<ValueForm, joi.Schema>();
+const schemaCache = new WeakMap<ValueForm, joi.Schema>();
 
 export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
   const { isRequired, initial } = about;
-  let schema = made.get(form) ?? labelledSchema(form, about);
-  made.set(form, schema);
+  let schema = schemaCache.get(form) ?? labelledSchema(form, about);
+  schemaCache.set(form, schema);
   if (isRequired === true) schema = schema.required();
   if (initial !== undefined)
     schema = initial === 'of its keys' ? schema.default() : schema.default(initial.value as joi.BasicType);

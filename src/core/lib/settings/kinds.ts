@@ -157,14 +157,14 @@ export const proxyRange = shared(() =>
   text(
     'an address, a CIDR range such as 10.0.0.0/8, or loopback, linklocal or uniquelocal',
     'address range',
-    is(isProxyRange, 'it is none of these'),
+    checkText(isProxyRange, 'it is none of these'),
   ),
 );
 export const cacheControl = shared(() =>
   matching(/^[\u0020-\u007e]{1,1024}$/, 'a Cache-Control value such as "public, max-age=60", in ASCII'),
 );
 
-function is(test: (value: string) => boolean, reason: string): (value: string) => ParsedValue<string> {
+function checkText(test: (value: string) => boolean, reason: string): (value: string) => ParsedValue<string> {
   return (value) => (test(value) ? { ok: true, value } : { ok: false, reason });
 }
 
@@ -216,7 +216,7 @@ export const instant = shared(() =>
 
 export const size = shared(({ atLeast }: { atLeast: number }) =>
   expects<string | number, number>(
-    textOrWhole(sizePattern, (value) => (parseSize(value) ?? -1) >= atLeast, { min: atLeast, max: null }),
+    textOrNumber(sizePattern, (value) => (parseSize(value) ?? -1) >= atLeast, { min: atLeast, max: null }),
     'a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
     { title: 'size', isNumeric: true, resolve: resolveSize },
   ),
@@ -239,13 +239,13 @@ export const mode = shared(({ owner }: { owner: readonly number[] }) => {
 
 export const amount = shared(() =>
   expects<string | number, Amount>(
-    textOrWhole(amountPattern, (value) => parseAmount(value) !== undefined, { min: 0, max: 999_999_999 }),
+    textOrNumber(amountPattern, (value) => parseAmount(value) !== undefined, { min: 0, max: 999_999_999 }),
     'a number such as 100, or a share such as 20%',
     { title: 'number or share', isNumeric: true, resolve: resolveAmount },
   ),
 );
 
-export function textOrWhole(
+export function textOrNumber(
   pattern: string,
   isOne: (value: string) => boolean,
   range: Pick<NumberForm, 'min' | 'max'>,

@@ -59,7 +59,7 @@ export function parseAmount(value: string | number): Amount | undefined {
 }
 
 /** Returns how many out of `total` items are allowed. A percentage is rounded down, so `20%` of 9 is 1. */
-export function maxOf(amount: Amount, total: number): number {
+export function resolveShare(amount: Amount, total: number): number {
   return 'count' in amount ? amount.count : Math.floor((total * amount.percent) / 100);
 }
 

@@ -1,4 +1,4 @@
-import { expects, textOrWhole } from './kinds.ts';
+import { expects, textOrNumber } from './kinds.ts';
 import type { Setting } from './setting.ts';
 import { formatSize, parseSize, sizePattern } from './sizes-and-durations.ts';
 
@@ -28,7 +28,7 @@ export function formatRate(bytesPerSecond: number): string {
 export function rate(): Setting<string | number, false, number> {
   const pattern = sizePattern.replace(/\$$/, '(?:/s)?$');
   const isOne = (value: string): boolean => parseRate(value) !== undefined;
-  return expects(textOrWhole(pattern, isOne, { min: minRate, max: null }), rateForm, {
+  return expects(textOrNumber(pattern, isOne, { min: minRate, max: null }), rateForm, {
     title: 'rate',
     isNumeric: true,
     resolve: (value: string | number) => parseRate(value) ?? 0,

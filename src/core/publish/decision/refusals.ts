@@ -11,7 +11,7 @@ import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { type Amount, formatAmount, maxOf } from '../../lib/settings/sizes-and-durations.ts';
+import { type Amount, formatAmount, resolveShare } from '../../lib/settings/sizes-and-durations.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
@@ -78,7 +78,7 @@ function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<stri
 /** Throws a `too_many_removals` error if more outputs would be removed than `limits.max_removed` allows. */
 export function refuseRemovals(limit: Amount | null, { removed, total, where }: Removals): void {
   if (limit === null) return;
-  const maxRemovals = maxOf(limit, total);
+  const maxRemovals = resolveShare(limit, total);
   if (removed <= maxRemovals) return;
   const allowed = 'count' in limit ? `${maxRemovals}` : `${formatAmount(limit)}, which is ${maxRemovals}`;
   throw new WaybillError(

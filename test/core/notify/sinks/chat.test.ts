@@ -1,5 +1,5 @@
 import t from 'tap';
-import { chainStart, recordAfter } from '../../../../src/core/audit/record.ts';
+import { chainStart, nextRecord } from '../../../../src/core/audit/record.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { loadSecrets } from '../../../../src/core/lib/secrets.ts';
 import { deliver } from '../../../../src/core/notify/deliver.ts';
@@ -165,7 +165,7 @@ t.test('every type of event has a message', async (t) => {
       {
         type: 'audit.recorded',
         data: {
-          record: recordAfter(
+          record: nextRecord(
             chainStart,
             {
               ...{ act: 'release.rollback', result: 'refused', code: 'forbidden', address: '203.0.113.7' },
