@@ -246,7 +246,7 @@ t.test('an act that cannot be recorded is refused before it changes anything', a
     throw new WaybillError('audit_unavailable', 'the audit trail cannot be written: ENOSPC');
   };
   const append = async ({ act }: ActEntry): Promise<void> => void t.equal(act, 'token.use');
-  const trail = { admit: refuse, append, check: refuse };
+  const trail = { requireWritable: refuse, append, check: refuse };
   const checks = auditChecks({ onFull: 'refuse' }, { trail, clock: systemClock, admitsActs: true });
   const { origin, ports } = await startApi(t, { checks, ports: { audit: { trail, directory: '/nowhere' } } });
   const response = await upload(origin);

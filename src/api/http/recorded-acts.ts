@@ -17,7 +17,7 @@ export type RouteAct = Act | { none: string };
 
 /** The audit trail to write to. */
 export interface AuditTarget {
-  trail: Pick<Trail, 'admit' | 'append'>;
+  trail: Pick<Trail, 'append' | 'requireWritable'>;
   /** The trail's directory, which is read to list records. */
   directory: string;
 }

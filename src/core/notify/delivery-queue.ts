@@ -85,9 +85,9 @@ export class DeliveryQueue {
     return this.#current.config;
   }
 
-  /** Adds an event to the queue. Calls `ended` when its delivery is over. */
-  add(traced: TracedEvent, ended: OnDeliveryEnd): void {
-    const event = { ...traced, ended };
+  /** Adds an event to the queue. Calls `onEnd` when its delivery is over. */
+  add(traced: TracedEvent, onEnd: OnDeliveryEnd): void {
+    const event = { ...traced, onEnd };
     if (this.#waiting.length >= maxWaiting) {
       this.#end(event, failedDelivery(`${maxWaiting} events were already waiting`));
       return;

@@ -16,9 +16,9 @@ export interface AbandonedEvent extends OutboxEvent {
 
 /**
  * Call this when a delivery has succeeded or failed. A failed event is stored somewhere else, and stays in
- * the outbox until `kept` resolves.
+ * the outbox until `stored` resolves.
  */
-export type OnDeliveryEnd = (kept?: Promise<void>) => void;
+export type OnDeliveryEnd = (stored?: Promise<void>) => void;
 
 /** Stores events until their delivery is over, even if this process exits before that. */
 export interface Outbox {

@@ -20,7 +20,7 @@ export type DecideOn = (stored: StoredState) => Promise<Plan>;
 
 /**
  * Returns the function that makes decisions for one publication. `storage` is rooted at the bundle path and
- * `root` at the destination. Besides the errors of `decide` and `respectClaim`, the function can throw
+ * `root` at the destination. Besides the errors of `decide` and `applyClaim`, the function can throw
  * `bucket_root_protected`, `catalog_too_large`, `stale_bundle`, `too_many_removals`, and any error from
  * `onDecided`.
  */

@@ -112,7 +112,7 @@ async function decideUnderLock(
 }
 
 /**
- * Like `deciding`, for a bundle path that may not exist. Takes no lease if there is no ledger and nothing to
+ * Like `decideUnderLock`, for a bundle path that may not exist. Takes no lease if there is no ledger and nothing to
  * change, because the lease would create the directory.
  */
 async function decideIfPresent(

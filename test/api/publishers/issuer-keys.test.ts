@@ -44,7 +44,7 @@ t.test('an issuer that is unreachable, invalid, oversized or redirects is a temp
     issuer.answer = answer;
     const entries: ActEntry[] = [];
     const append = async (entry: ActEntry): Promise<void> => void entries.push(entry);
-    const audit = { trail: { admit: async () => undefined, append }, directory: '/nowhere' };
+    const audit = { trail: { requireWritable: async () => undefined, append }, directory: '/nowhere' };
     const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)], ports: { audit } });
     const { status, body, headers } = await exchange(origin, await issuer.sign(claims));
     t.match(entries, [{ act: 'token.exchange', result: 'failed', code: 'issuer_unavailable' }], name);
@@ -109,7 +109,7 @@ t.test('weak keys and keys that cannot verify an ID token are omitted', async (t
   issuer.keys = issuer.keys.map((key) => ({ ...key, n: short.n }));
   const entries: ActEntry[] = [];
   const append = async (entry: ActEntry): Promise<void> => void entries.push(entry);
-  const audit = { trail: { admit: async () => undefined, append }, directory: '/nowhere' };
+  const audit = { trail: { requireWritable: async () => undefined, append }, directory: '/nowhere' };
   const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)], ports: { audit } });
   const { status, body } = await exchange(origin, await issuer.sign(claims));
   t.equal(status, 400);

@@ -30,7 +30,7 @@ export interface PublicationLayout<S extends ObservedState, D extends LayoutDeci
    * publishing is refused for a reason that a plan cannot express.
    */
   decide(observed: S, candidate: Candidate, request: PublishRequest): Promise<D>;
-  /** Returns the result for a dry run. Throws any error from `carryOut` that can be predicted. */
+  /** Returns the result for a dry run. Throws any error from `execute` that can be predicted. */
   preview(decision: D, candidate: Candidate): Promise<ActionResult>;
   /**
    * Carries out a decision that does not involve a migration. Returns null if the caller has to start over

@@ -86,7 +86,7 @@ export interface MigrationInPlace extends Migration {
 /**
  * Plans how to publish the current release in place. The releases themselves stay, and do not get in the way.
  * `planned` contains the outputs that will be published next. Throws `not_owned` if the release has another
- * owner, `state_conflict` if an output has the same name as the pointer, any error from `decider`, or the
+ * owner, `state_conflict` if an output has the same name as the pointer, any error from `createDecider`, or the
  * storage's error.
  */
 export async function migrationInPlace(
@@ -126,7 +126,7 @@ export async function refuseObstructedMigration(
 
 /**
  * Takes the bundle path's lease and publishes the release in place. Throws the same errors as `apply` and
- * `decider`.
+ * `createDecider`.
  */
 async function carryOut(
   { context, storage, publication: { destination } }: PublicationTask,

@@ -43,7 +43,7 @@ export interface Snapshot {
   pointer: ReleaseId | null;
   /** The release that readers see: `pointer` or, if the channel has none, the current release. */
   visible: ReleaseId | null;
-  /** The state of `shown`. If there is no release yet, the state of the files in place. */
+  /** The state of `visible`. If there is no release yet, the state of the files in place. */
   stored: StoredState;
   /** Rooted at the files that `stored` records; null if there is no state. */
   base: Storage | null;
@@ -140,7 +140,7 @@ export interface ReleasePlan {
 
 /**
  * Decides whether to publish a release, and what goes into it. `storage` is rooted at the bundle path. Throws
- * any error from `decider` or `onDecided`, `state_conflict` if the current release is missing outputs that an
+ * any error from `createDecider` or `onDecided`, `state_conflict` if the current release is missing outputs that an
  * additive publication needs to carry over, or the storage's error.
  */
 export async function planRelease(
