@@ -70,10 +70,10 @@ export async function* skipBytes(
   chunks: AsyncIterable<Uint8Array>,
   count: number,
 ): AsyncGenerator<Uint8Array> {
-  let left = count;
+  let toSkip = count;
   for await (const chunk of chunks) {
-    if (chunk.byteLength > left) yield chunk.subarray(left);
-    left = Math.max(0, left - chunk.byteLength);
+    if (chunk.byteLength > toSkip) yield chunk.subarray(toSkip);
+    toSkip = Math.max(0, toSkip - chunk.byteLength);
   }
 }
 
@@ -119,12 +119,12 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
   let source: AsyncIterator<Uint8Array> | null = null;
   let read = 0;
   let rest = null as Uint8Array | null;
-  let kept: Chunk | null = null;
+  let lastChunk: Chunk | null = null;
 
   async function close(): Promise<void> {
     const open = source;
-    const of = kept;
-    [source, rest, kept] = [null, null, null];
+    const of = lastChunk;
+    [source, rest, lastChunk] = [null, null, null];
     if (open !== null && of?.isLast !== true) await open.return?.();
   }
 
@@ -143,10 +143,10 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
     while (length < chunkBytes) {
       const piece = rest ?? (await pull(from));
       if (piece === null) break;
-      const taken = Math.min(piece.byteLength, chunkBytes - length);
-      buffer.set(piece.subarray(0, taken), length);
-      rest = taken < piece.byteLength ? piece.subarray(taken) : null;
-      length += taken;
+      const usedBytes = Math.min(piece.byteLength, chunkBytes - length);
+      buffer.set(piece.subarray(0, usedBytes), length);
+      rest = usedBytes < piece.byteLength ? piece.subarray(usedBytes) : null;
+      length += usedBytes;
     }
     // Read one piece more, so that we know whether this chunk is the last one.
     rest ??= await pull(from);
@@ -162,14 +162,15 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
 
   return {
     async at(offset) {
-      if (kept === null || offset < kept.start) {
+      if (lastChunk === null || offset < lastChunk.start) {
         await close();
         read = 0;
         source = open(offset, (bytes) => void (read += bytes))[Symbol.asyncIterator]();
-        kept = await nextChunk(source, offset);
+        lastChunk = await nextChunk(source, offset);
       }
-      while (source !== null && offset >= kept.end && !kept.isLast) kept = await nextChunk(source, kept.end);
-      return offset > kept.end ? null : kept;
+      while (source !== null && offset >= lastChunk.end && !lastChunk.isLast)
+        lastChunk = await nextChunk(source, lastChunk.end);
+      return offset > lastChunk.end ? null : lastChunk;
     },
     close,
   };

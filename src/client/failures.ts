@@ -67,19 +67,19 @@ export async function responseError(answer: HttpResponse, url: URL, now: Date): 
   const patience = { retryAfterSeconds: afterMs && Math.ceil(afterMs / 1000) };
   const problem = problemIn(headers['content-type'], await readBodyText(answer));
   if (problem !== null) return problemError(problem, patience);
-  const said = `${url.origin}${url.pathname} answers ${status}, which is not an answer of waybill`;
+  const message = `${url.origin}${url.pathname} answers ${status}, which is not an answer of waybill`;
   if (transientStatuses.has(status))
-    return new WaybillError('connection_lost', said, {
+    return new WaybillError('connection_lost', message, {
       ...patience,
       hint: 'a proxy in front of the daemon reports that it is unreachable or busy',
     });
   if (status === 413)
-    return new WaybillError('upload_too_large', said, {
+    return new WaybillError('upload_too_large', message, {
       hint: 'a proxy in front of the daemon refuses bodies of this size: ask its administrator to raise the limit',
-      cause: new BodyTooLongError(said),
+      cause: new BodyTooLongError(message),
     });
   const location = headers.location;
-  return new WaybillError('unexpected_answer', said, {
+  return new WaybillError('unexpected_answer', message, {
     hint:
       location === undefined
         ? 'check the URL, including server.http.base_path of the daemon if it is set'
@@ -102,10 +102,10 @@ export interface ProblemFields {
  * one.
  */
 export function problemError(
-  { code, detail, hint: given, retryable, findings = [] }: ProblemFields,
+  { code, detail, hint: rawHint, retryable, findings = [] }: ProblemFields,
   patience: { retryAfterSeconds?: number | undefined } = {},
 ): WaybillError {
-  const hint = typeof given === 'string' ? given : undefined;
+  const hint = typeof rawHint === 'string' ? rawHint : undefined;
   const end = `; ${hint ?? ''}`;
   const message = hint !== undefined && detail.endsWith(end) ? detail.slice(0, -end.length) : detail;
   const known = Object.hasOwn(errorTable, code)

@@ -34,15 +34,15 @@ export async function* listRuns(
     until,
     q,
   };
-  let left = limit;
+  let remaining = limit;
   let next: string | null = null;
   do {
     const answer = await connection.requestJson(next === null ? { path: 'v1/runs', query } : { path: next });
     const body = answer.body as RunSearch;
-    for (const run of body.runs.slice(0, left)) yield parseRunRecord(run);
-    left -= body.runs.length;
+    for (const run of body.runs.slice(0, remaining)) yield parseRunRecord(run);
+    remaining -= body.runs.length;
     next = body.next;
-  } while (next !== null && left > 0);
+  } while (next !== null && remaining > 0);
 }
 
 export async function showRun(connection: Connection, runId: string): Promise<RunRecord> {
@@ -114,8 +114,8 @@ export async function waitForRun(
   // At most half of the response timeout.
   const waitSeconds = Math.min(maxWaitSeconds, Math.floor(connection.answerMs / 2000));
   for (;;) {
-    const asked = clock.monotonic();
-    const wait = Math.max(0, Math.min(waitSeconds, Math.ceil((deadline - asked) / 1000)));
+    const requestedAt = clock.monotonic();
+    const wait = Math.max(0, Math.min(waitSeconds, Math.ceil((deadline - requestedAt) / 1000)));
     const answer = await connection.requestJson({ path: runPath(runId), query: { wait: String(wait) } });
     const run = parseRunRecord(answer.body);
     onRecord?.(run);
@@ -129,7 +129,7 @@ export async function waitForRun(
           hint: 'the run continues; show it later by its id',
         },
       );
-    if (now - asked < minPollMs) await clock.sleep(minPollMs, signal);
+    if (now - requestedAt < minPollMs) await clock.sleep(minPollMs, signal);
   }
 }
 

@@ -80,15 +80,15 @@ export async function sendResumably(
   let wasDamaged = false;
   try {
     for (let starts = 1; ; starts += 1) {
-      const begun = await findOrCreateUpload(connection, place, {
+      const started = await findOrCreateUpload(connection, place, {
         size: upload.size,
         fingerprint,
         isPatient: waitsForSlot,
         partial,
         channel,
       });
-      if ('runId' in begun) return begun;
-      const sending = new ResumableTransfer(connection, place, begun, { reader, onSent });
+      if ('runId' in started) return started;
+      const sending = new ResumableTransfer(connection, place, started, { reader, onSent });
       try {
         return await sending.send();
       } catch (error) {

@@ -43,7 +43,7 @@ export async function stageFor(
   const bundle = { ...staged.manifest, path: staged.bundlePath };
   const taken = destinations
     .filter(({ releases }) => channel === null || releases?.channels.some(({ name }) => name === channel))
-    .flatMap((destination) => chooseOutputs(bundle, destination).taken);
+    .flatMap((destination) => chooseOutputs(bundle, destination).conflicts);
   if (taken.length > 0) throw nameConflictError('the upload', taken);
   return staged;
 }

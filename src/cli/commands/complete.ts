@@ -83,13 +83,13 @@ export async function printCandidates(program: Command, words: readonly string[]
 function candidates(program: Command, words: readonly string[], names: Names): Completion[] {
   const current = words.at(-1) ?? '';
   const place = walk(program, words.slice(0, -1));
-  const [, name, begun] = /^(--[\w-]+)=(.*)$/s.exec(current) ?? [];
-  if (name !== undefined && begun !== undefined) {
+  const [, name, partialValue] = /^(--[\w-]+)=(.*)$/s.exec(current) ?? [];
+  if (name !== undefined && partialValue !== undefined) {
     const option = optionOf(place, name);
     return option === undefined
       ? []
       : valuesOf(option, words, names)
-          .filter(({ word }) => word.startsWith(begun))
+          .filter(({ word }) => word.startsWith(partialValue))
           .map(({ word, about }) => ({ word: `${name}=${word}`, about }));
   }
   const all =

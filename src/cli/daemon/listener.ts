@@ -23,15 +23,15 @@ export interface RequestGate {
  */
 export function newRequestGate(): RequestGate {
   let opened: RequestListener | null = null;
-  const held: [IncomingMessage, ServerResponse][] = [];
+  const pendingRequests: [IncomingMessage, ServerResponse][] = [];
   return {
     listener: (req, res) => {
-      if (opened === null) held.push([req, res]);
+      if (opened === null) pendingRequests.push([req, res]);
       else opened(req, res);
     },
     open: (listener) => {
       opened = listener;
-      for (const [req, res] of held.splice(0)) if (!res.headersSent) listener(req, res);
+      for (const [req, res] of pendingRequests.splice(0)) if (!res.headersSent) listener(req, res);
     },
   };
 }

@@ -107,13 +107,13 @@ function writeAll(
   write: (descriptor: number, bytes: Uint8Array) => number,
   pauses: number,
 ): boolean {
-  let left = pauses;
+  let remainingPauses = pauses;
   for (let done = 0; done < bytes.length;) {
     try {
       done += write(descriptor, bytes.subarray(done));
     } catch (error) {
-      if (!isFullPipe(error) || left === 0) return false;
-      left -= 1;
+      if (!isFullPipe(error) || remainingPauses === 0) return false;
+      remainingPauses -= 1;
       Atomics.wait(pause, 0, 0, pauseMs);
     }
   }

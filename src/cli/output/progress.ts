@@ -46,10 +46,10 @@ function rateText(bytes: number, durationMs: number): string {
 export function barFormat(total: number, width: number): { format: string; barsize: number } {
   if (total === 0) return { format: '{name}{done} read, {duration_formatted}', barsize: 0 };
   // Space for the percentage, "1023.9 MiB of 1023.9 MiB", and "59m 59s left".
-  const taken = 48 + (width < 80 ? 0 : 14) + (width < 100 ? 0 : 22);
+  const reservedColumns = 48 + (width < 80 ? 0 : 14) + (width < 100 ? 0 : 22);
   const rate = width < 80 ? '' : '{rate}  ';
   const format = `${width < 100 ? '' : '{name}'}{bar} {percentage}%  {done} of {all}  ${rate}{left}`;
-  return { format, barsize: Math.max(6, Math.min(30, width - taken)) };
+  return { format, barsize: Math.max(6, Math.min(30, width - reservedColumns)) };
 }
 
 /**

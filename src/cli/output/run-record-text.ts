@@ -59,12 +59,12 @@ export function printRun(
 function deliveryText(failed: RunRecord['failed_deliveries'][number], style: Style): string {
   const { notifier_id: id, event_id: event, event_type: type, status, tries } = failed;
   const what = `${style.cyan(id)}  ${type} ${event}`;
-  const tried = `${tries} ${tries === 1 ? 'try' : 'tries'}`;
+  const triesText = `${tries} ${tries === 1 ? 'try' : 'tries'}`;
   const why = failed.last_error === null ? '' : `: ${failed.last_error}`;
-  if (status === 'delivered') return `${style.green('✓')}  ${what}  delivered after ${tried}${why}`;
+  if (status === 'delivered') return `${style.green('✓')}  ${what}  delivered after ${triesText}${why}`;
   const next = failed.next_try_at === null ? '' : `, next at ${failed.next_try_at}`;
   const state = status === 'given_up' ? 'given up' : 'not delivered yet';
-  return `${style.red('✗')}  ${what}  ${state} after ${tried}${next}${why}`;
+  return `${style.red('✗')}  ${what}  ${state} after ${triesText}${next}${why}`;
 }
 
 /**

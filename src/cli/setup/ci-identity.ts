@@ -28,9 +28,9 @@ const tokenForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
  * has no ID tokens.
  */
 export function ciIdentity(environment: Environment): CiIdentity | null {
-  const given = (name: string): string | null => (environment[name] ?? '').trim() || null;
+  const variable = (name: string): string | null => (environment[name] ?? '').trim() || null;
   const { WAYBILL_ID_TOKEN_FILE: file = '' } = environment;
-  const idToken = given('WAYBILL_ID_TOKEN');
+  const idToken = variable('WAYBILL_ID_TOKEN');
   if (idToken !== null) return fixed('WAYBILL_ID_TOKEN', idToken);
   if (file !== '')
     return {
@@ -38,17 +38,17 @@ export function ciIdentity(environment: Environment): CiIdentity | null {
       isRenewable: true,
       idToken: async () => checked(await contentOf(file), 'WAYBILL_ID_TOKEN_FILE'),
     };
-  const url = given('ACTIONS_ID_TOKEN_REQUEST_URL');
-  const requestToken = given('ACTIONS_ID_TOKEN_REQUEST_TOKEN');
+  const url = variable('ACTIONS_ID_TOKEN_REQUEST_URL');
+  const requestToken = variable('ACTIONS_ID_TOKEN_REQUEST_TOKEN');
   if (url !== null && requestToken !== null)
     return {
       name: 'GitHub Actions',
       isRenewable: true,
       idToken: (audience) => fromGithub(url, requestToken, audience),
     };
-  if (environment['BUILDKITE'] === 'true' && given('BUILDKITE_AGENT_ACCESS_TOKEN') !== null)
+  if (environment['BUILDKITE'] === 'true' && variable('BUILDKITE_AGENT_ACCESS_TOKEN') !== null)
     return { name: 'Buildkite', isRenewable: true, idToken: fromBuildkite };
-  const circle = given('CIRCLE_OIDC_TOKEN_V2');
+  const circle = variable('CIRCLE_OIDC_TOKEN_V2');
   return circle === null ? null : fixed('CircleCI', circle);
 }
 

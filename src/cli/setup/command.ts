@@ -160,8 +160,8 @@ function makeCommand<I>(
       words.push(key);
     }
   if (help !== undefined) made.addHelpText('after', `\n${unbroken(help)}`);
-  return made.action(async (...given: unknown[]) => {
-    const named = Object.fromEntries(words.map((key, index) => [key, given[index]]));
+  return made.action(async (...args: unknown[]) => {
+    const named = Object.fromEntries(words.map((key, index) => [key, args[index]]));
     const options = { ...made.optsWithGlobals(), ...named } as OptionsOf<I> & { format?: string };
     const [handle, { makeOutput }, { endedBySignal, untilStopped }] = await Promise.all([
       load(),

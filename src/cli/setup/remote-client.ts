@@ -84,8 +84,8 @@ function identityOf(
  * `secrets_invalid` if it cannot be valid.
  */
 export async function tokenOf({ tokenFile }: RemoteFlags): Promise<string | undefined> {
-  const given = tokenFile === undefined ? process.env['WAYBILL_TOKEN'] : await readToken(tokenFile);
-  const token = given?.trim();
+  const rawToken = tokenFile === undefined ? process.env['WAYBILL_TOKEN'] : await readToken(tokenFile);
+  const token = rawToken?.trim();
   if (token === undefined || token === '') return undefined;
   const hint = `look at ${tokenFile === undefined ? 'WAYBILL_TOKEN' : `"${tokenFile}"`}`;
   if (isMistyped(token))

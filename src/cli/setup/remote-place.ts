@@ -38,8 +38,8 @@ export async function destinationWithReleases(
   const found = pipelines.find(({ pipeline_id: id }) => id === pipeline);
   if (found === undefined) {
     const known = pipelines.map(({ pipeline_id: id }) => id);
-    const meant = nearest(pipeline, known);
-    const guess = meant === undefined ? '' : `; did you mean "${meant}"?`;
+    const closest = nearest(pipeline, known);
+    const guess = closest === undefined ? '' : `; did you mean "${closest}"?`;
     throw new WaybillError('pipeline_not_found', `the token has no pipeline "${pipeline}"${guess}`, {
       hint: 'list the pipelines of the token',
     });

@@ -67,8 +67,8 @@ export async function passphraseOf(
   confirm?: string,
 ): Promise<string> {
   if (passphraseFile !== undefined) return checked(await readPassphrase(passphraseFile));
-  const given = process.env[passphraseVariable];
-  if (given !== undefined && given !== '') return checked(given);
+  const fromEnvironment = process.env[passphraseVariable];
+  if (fromEnvironment !== undefined && fromEnvironment !== '') return checked(fromEnvironment);
   if (!process.stdin.isTTY)
     throw new WaybillError('secrets_invalid', 'there is no passphrase for the key', {
       hint: `set ${passphraseVariable}, name a file with --passphrase-file, or run the command in a terminal`,

@@ -51,7 +51,7 @@ interface WaitingAct {
   entry: ActEntry;
   time: Date;
   /** Called once, after the first attempt. */
-  tried: () => void;
+  onAttempt: () => void;
 }
 
 /**
@@ -153,10 +153,10 @@ class QueuedTrail implements Trail {
       this.#drop({ entry, time });
       return Promise.resolve();
     }
-    return new Promise((tried) => {
-      this.#waiting.push({ entry, time, tried });
+    return new Promise((onAttempt) => {
+      this.#waiting.push({ entry, time, onAttempt });
       // While writing fails, a timer keeps trying. Acts do not wait for that.
-      if (this.#isFailing) tried();
+      if (this.#isFailing) onAttempt();
       else void this.#drain(false);
     });
   }
@@ -201,7 +201,7 @@ class QueuedTrail implements Trail {
     } catch (error) {
       this.#isFailing = true;
       this.#noteFailure(error);
-      for (const { tried } of this.#waiting) tried();
+      for (const { onAttempt } of this.#waiting) onAttempt();
     }
   }
 
@@ -229,7 +229,7 @@ class QueuedTrail implements Trail {
     }
     this.#lost -= lost;
     this.#waiting.splice(0, batch.length);
-    for (const { tried } of batch) tried();
+    for (const { onAttempt } of batch) onAttempt();
     return this.#reserve().then(
       () => null,
       (error: unknown) => error,

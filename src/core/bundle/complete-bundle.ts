@@ -60,7 +60,7 @@ export async function completeBundle(
   content: BundleContent,
   { directory, maxUploadSize, signal }: { directory: string; maxUploadSize: number; signal: AbortSignal },
 ): Promise<Finding[]> {
-  const lacking: Finding[] = [];
+  const findings: Finding[] = [];
   let looked = 0;
   for (const [index, { path: name, digest }] of manifest.files.entries()) {
     if (extraction.files.has(name) || digest === null) continue;
@@ -69,14 +69,14 @@ export async function completeBundle(
     await extraction.take(name);
     const size = await content.place(digest, path.join(directory, name), signal);
     if (size === null) {
-      lacking.push(missingFileFinding(name, index));
+      findings.push(missingFileFinding(name, index));
       continue;
     }
     extraction.files.set(name, { size, digest });
     extraction.bytes += size;
     if (extraction.bytes > maxUploadSize) throw tooLarge('what the bundle holds', maxUploadSize);
   }
-  return lacking;
+  return findings;
 }
 
 function missingFileFinding(file: RelativePath, index: number): Finding {
@@ -89,10 +89,10 @@ function missingFileFinding(file: RelativePath, index: number): Finding {
 /**
  * Returns the error for an archive that leaves out files that are not stored, with a finding for each one.
  */
-export function filesMissingError(lacking: readonly Finding[]): WaybillError {
+export function filesMissingError(findings: readonly Finding[]): WaybillError {
   return new WaybillError(
     'files_missing',
-    `${lacking.length} ${lacking.length === 1 ? 'file' : 'files'} that the archive leaves out ${lacking.length === 1 ? 'is' : 'are'} not kept here, or no longer`,
-    { findings: lacking, hint: 'send these files, too, or the whole bundle without Waybill-Partial' },
+    `${findings.length} ${findings.length === 1 ? 'file' : 'files'} that the archive leaves out ${findings.length === 1 ? 'is' : 'are'} not kept here, or no longer`,
+    { findings: findings, hint: 'send these files, too, or the whole bundle without Waybill-Partial' },
   );
 }

@@ -116,11 +116,11 @@ async function* limited(input: AsyncIterable<Uint8Array>, maxBytes: number): Asy
  */
 function judgePath({ name, type }: TarEntry): RelativePath | null {
   const withoutDot = name.replace(/^(?:\.\/)+/, '');
-  const bare = type === 'directory' ? withoutDot.replace(/\/$/, '') : withoutDot;
-  if (type === 'directory' && (bare === '' || bare === '.')) return null;
-  const verdict = parseRelativePath(bare);
+  const trimmed = type === 'directory' ? withoutDot.replace(/\/$/, '') : withoutDot;
+  if (type === 'directory' && (trimmed === '' || trimmed === '.')) return null;
+  const verdict = parseRelativePath(trimmed);
   if (!verdict.ok) throw unsafe(name, `has a path that ${verdict.reason}`);
-  if (bare.split('/').length > maxPathSegments)
+  if (trimmed.split('/').length > maxPathSegments)
     throw unsafe(name, `has a path of more than ${maxPathSegments} segments`);
   return verdict.path;
 }

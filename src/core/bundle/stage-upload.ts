@@ -197,18 +197,18 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   const received = new Set(extraction.files.keys());
   const { maxUploadSize } = limits;
   const completing = { directory: files, maxUploadSize, signal };
-  const lacking =
+  const missingFindings =
     partial === null
       ? []
       : await completeBundle(extraction, manifest, content ?? noBundleContent, completing);
-  for (const each of compareWithManifest(manifest, extraction, lacking)) findings.push(each);
+  for (const each of compareWithManifest(manifest, extraction, missingFindings)) findings.push(each);
   const measured = manifest.files.flatMap(({ path: name }) => extraction.files.get(name) ?? []);
-  if (!hasErrors(findings) && lacking.length === 0)
+  if (!hasErrors(findings) && missingFindings.length === 0)
     findings.push(...(await sceneMapFindings(files, manifest, measured, sceneMaps)));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
   // Even if files are missing, store the ones that arrived, so the client does not have to send them again.
   await content?.keep(uploadedFiles(manifest, extraction, received, files));
-  if (lacking.length > 0) throw filesMissingError(lacking);
+  if (missingFindings.length > 0) throw filesMissingError(missingFindings);
   await yieldToEventLoop();
   const signature = readSignature(files);
   const description = serializeDescription({

@@ -59,17 +59,17 @@ async function readFrom(storage: Storage, last: StoredState | undefined): Promis
   const hash = startDigest();
   const reader = new CanonicalReader(sourceBackends);
   /** The chunks read so far; null once they are larger than `heldBytes`. */
-  let held: Uint8Array[] | null = [];
+  let chunks: Uint8Array[] | null = [];
   let size = 0;
   try {
     for await (const chunk of storage.read(stateKey)) {
       size += chunk.byteLength;
       if (size > maxCatalogBytes) throw tooLarge(storage);
       hash.update(chunk);
-      held?.push(chunk);
+      chunks?.push(chunk);
       if (size <= heldBytes) continue;
-      for (const next of held ?? [chunk]) if (!reader.push(next)) return await readWhole(storage);
-      held = null;
+      for (const next of chunks ?? [chunk]) if (!reader.push(next)) return await readWhole(storage);
+      chunks = null;
     }
   } catch (error) {
     if (hasCode(error, 'storage_not_found')) return { state: { kind: 'absent' }, raw: null };
@@ -77,13 +77,13 @@ async function readFrom(storage: Storage, last: StoredState | undefined): Promis
   }
   const found = { size, digest: finishDigest(hash) };
   if (last !== undefined && isSameBytes(found, last.raw)) return last;
-  const isCanonical = held?.every((chunk) => reader.push(chunk)) ?? true;
+  const isCanonical = chunks?.every((chunk) => reader.push(chunk)) ?? true;
   const catalog = isCanonical ? reader.catalog() : null;
   if (catalog !== null) {
     const body: Body = { size, open: () => catalogBody(catalog).open() };
     return { state: { kind: 'valid', catalog }, raw: { ...found, body } };
   }
-  return held === null ? readWhole(storage) : wholeState(Buffer.concat(held), found);
+  return chunks === null ? readWhole(storage) : wholeState(Buffer.concat(chunks), found);
 }
 
 /** Reads a state that is not in canonical form. */

@@ -85,14 +85,14 @@ function faultOf(problem: SettingProblem): Fault {
       const { reason, expected: wanted } = refusal;
       if (isMapWithoutSpace(found, expected)) return fault('invalid_value', path, addSpace(found, expected));
       const why = reason === undefined ? '' : `: ${reason}`;
-      const said =
+      const description =
         wanted === undefined || typeof found === 'string'
           ? `found ${describe(found, { path, isNumeric })}${why}`
           : String(reason);
       return fault(
         'invalid_value',
         path,
-        `${said}; expected ${wanted ?? expected}${didYouMean(found, choices)}`,
+        `${description}; expected ${wanted ?? expected}${didYouMean(found, choices)}`,
       );
     }
     case 'missing':

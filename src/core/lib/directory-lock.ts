@@ -85,7 +85,7 @@ export async function createLockedDirectory(
   directory: string,
   clock: Pick<Clock, 'sleep'>,
 ): Promise<(() => Promise<void>) | null> {
-  for (let left = tries; left > 0; left -= 1) {
+  for (let remainingTries = tries; remainingTries > 0; remainingTries -= 1) {
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       const lock = await lockDirectory(directory);

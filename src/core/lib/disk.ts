@@ -49,10 +49,10 @@ const maxBytes = 1 << 18;
 /** Returns a limiter for a writer with many files, which then waits only if a limit is reached. */
 export function writeBehind(): WriteBehind {
   let pending: Promise<unknown>[] = [];
-  let held = 0;
+  let pendingBytes = 0;
   const done = async (): Promise<void> => {
     const all = pending;
-    [pending, held] = [[], 0];
+    [pending, pendingBytes] = [[], 0];
     // Let all calls finish before throwing.
     const failed = (await Promise.allSettled(all)).find(({ status }) => status === 'rejected');
     if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
@@ -62,8 +62,8 @@ export function writeBehind(): WriteBehind {
       // `done` deals with the error later. Without this, Node.js would report it as unhandled.
       call.catch(() => undefined);
       pending.push(call);
-      held += bytes;
-      return pending.length < maxCalls && held < maxBytes ? undefined : done();
+      pendingBytes += bytes;
+      return pending.length < maxCalls && pendingBytes < maxBytes ? undefined : done();
     },
     done,
   };

@@ -17,12 +17,12 @@ export async function inParallel<T>(
 ): Promise<void> {
   const failures: unknown[] = [];
   const remaining = items[Symbol.iterator]();
-  let begun = 0;
+  let startedCount = 0;
   const runner = async (): Promise<void> => {
     try {
       for (let next = remaining.next(); next.done !== true; next = remaining.next()) {
-        begun += 1;
-        if (begun % itemsPerYield === 0) await nextTurn();
+        startedCount += 1;
+        if (startedCount % itemsPerYield === 0) await nextTurn();
         if (failures.length > 0) return;
         await work(next.value);
       }
@@ -99,19 +99,19 @@ export function createSemaphore(capacity: number): Semaphore {
       const release = signal === undefined ? undefined : onAbort(signal, cancel);
     });
 
-  const tryAcquire: Semaphore['tryAcquire'] = (asked) => {
-    const permits = Math.min(asked, capacity);
+  const tryAcquire: Semaphore['tryAcquire'] = (permits) => {
+    const permits = Math.min(permits, capacity);
     if (queue.size > 0 || permits > free) return null;
     free -= permits;
     return releaseOnce(permits);
   };
   return {
     tryAcquire,
-    async acquire(asked, signal) {
+    async acquire(permits, signal) {
       signal?.throwIfAborted();
-      const release = tryAcquire(asked);
+      const release = tryAcquire(permits);
       if (release !== null) return release;
-      const permits = Math.min(asked, capacity);
+      const permits = Math.min(permits, capacity);
       await enqueue(permits, signal);
       return releaseOnce(permits);
     },

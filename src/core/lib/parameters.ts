@@ -41,14 +41,14 @@ export type ValuesOf<P extends ParameterMap> = {
  * parameter is missing or invalid, its value there is `absent`.
  */
 export type Rule = (
-  given: ReadonlySet<string>,
+  usedNames: ReadonlySet<string>,
   values: Readonly<Record<string, unknown>>,
 ) => { name: string; message: string } | null;
 
 /** No more than one of these parameters may be used. */
 export function atMostOneOf(...names: string[]): Rule {
-  return (given) => {
-    const [first, second] = names.filter((name) => given.has(name));
+  return (usedNames) => {
+    const [first, second] = names.filter((name) => usedNames.has(name));
     if (first === undefined || second === undefined) return null;
     return { name: second, message: `cannot be combined with "${first}": choose one of ${names.join(', ')}` };
   };
@@ -56,7 +56,8 @@ export function atMostOneOf(...names: string[]): Rule {
 
 /** `name` may only be used along with `other`. */
 export function onlyWith(name: string, other: string): Rule {
-  return (given) => (given.has(name) && !given.has(other) ? { name, message: `needs "${other}"` } : null);
+  return (usedNames) =>
+    usedNames.has(name) && !usedNames.has(other) ? { name, message: `needs "${other}"` } : null;
 }
 
 type ParameterText = Pick<Parameter<never>, 'description' | 'example'>;

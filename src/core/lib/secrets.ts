@@ -44,11 +44,11 @@ const fileNameForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
  * with a finding for each bad entry.
  */
 export async function loadSecrets({ directory: configured, env }: SecretsOptions): Promise<Secrets> {
-  const given = configured === null ? credentialsDirectory(env) : null;
-  const directory = configured ?? given;
+  const serviceDirectory = configured === null ? credentialsDirectory(env) : null;
+  const directory = configured ?? serviceDirectory;
   const files =
-    given !== null
-      ? await readCredentials(given)
+    serviceDirectory !== null
+      ? await readCredentials(serviceDirectory)
       : configured === null
         ? new Map<string, string>()
         : await readSecretFiles(configured);

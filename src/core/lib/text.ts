@@ -111,11 +111,11 @@ const maxNamed = 20;
  * empty.
  */
 export function suggestion(name: string, known: readonly string[]): string {
-  const meant = nearest(name, known);
+  const closest = nearest(name, known);
   const more = known.length > maxNamed ? `, and ${known.length - maxNamed} more` : '';
   const all = `known: ${known.slice(0, maxNamed).join(', ')}${more}`;
-  if (meant === undefined) return all;
-  return known.length === 1 ? `did you mean "${meant}"?` : `did you mean "${meant}"? ${all}`;
+  if (closest === undefined) return all;
+  return known.length === 1 ? `did you mean "${closest}"?` : `did you mean "${closest}"? ${all}`;
 }
 
 function plain(word: string): string {

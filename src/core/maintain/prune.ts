@@ -161,16 +161,16 @@ async function prunePath(
     });
     await lease.writeState({ ...catalog, pending });
     await sweepUnfinished(guardWithLease(storage, lease), vanished);
-    const { gone, failure } = await removeAll(storage, lease, removed, signal);
-    for (const path of gone) confirmed(path);
+    const { removedPaths, failure } = await removeAll(storage, lease, removed, signal);
+    for (const path of removedPaths) confirmed(path);
     // Without the lease, the state belongs to another attempt. The next one will sort out the intent.
     if (failure !== null && hasCode(failure.error, 'lease_lost')) throw failure.error;
-    const left = catalog.outputs.filter(({ path }) => !gone.has(path));
+    const remaining = catalog.outputs.filter(({ path }) => !removedPaths.has(path));
     await lease.writeState({
       generation: catalog.generation + 1,
       updatedAt: clock.now().toISOString(),
-      bundles: bundlesOf(catalog.bundles, left),
-      outputs: left,
+      bundles: bundlesOf(catalog.bundles, remaining),
+      outputs: remaining,
       pending: failure?.isUnknown === true ? { ...pending, holder: null } : null,
     });
     if (failure !== null) throw failure.error;
@@ -178,7 +178,7 @@ async function prunePath(
 }
 
 interface Removal {
-  gone: Set<string>;
+  removedPaths: Set<string>;
   /** `isUnknown` means that there is no telling whether the last file still exists. */
   failure: { error: unknown; isUnknown: boolean } | null;
 }
@@ -193,7 +193,7 @@ async function removeAll(
   removed: readonly OutputRecord[],
   signal: AbortSignal | undefined,
 ): Promise<Removal> {
-  const gone = new Set<string>();
+  const removedPaths = new Set<string>();
   for (const { path } of removed) {
     try {
       signal?.throwIfAborted();
@@ -201,10 +201,10 @@ async function removeAll(
       await storage.remove(keyOf(path));
     } catch (error) {
       const present = await storage.stat(keyOf(path)).catch(() => null);
-      if (present === undefined) gone.add(path);
-      return { gone, failure: { error, isUnknown: present === null } };
+      if (present === undefined) removedPaths.add(path);
+      return { removedPaths, failure: { error, isUnknown: present === null } };
     }
-    gone.add(path);
+    removedPaths.add(path);
   }
-  return { gone, failure: null };
+  return { removedPaths, failure: null };
 }

@@ -67,19 +67,19 @@ async function tryOnce(
   { clock, signal, trace }: DeliverOptions,
 ): Promise<SendResult> {
   if (signal.aborted) return { ok: false, reason: 'the notifier was stopping', retry: true };
-  const ended = new AbortController();
+  const attemptAbort = new AbortController();
   let end: (reason: string) => void = () => undefined;
   const tooLate = new Promise<SendResult>((resolve) => {
     end = (reason) => {
       resolve({ ok: false, reason, retry: true });
-      ended.abort();
+      attemptAbort.abort();
     };
   });
   const timer = clock.timeout(sink.timeoutMs, () => end(`no answer within ${sink.timeoutMs} ms`));
   // Not AbortSignal.any: `signal` lives as long as the process and would keep a reference to each attempt.
   const release = onAbort(signal, () => end('the notifier was stopping'));
   try {
-    return await Promise.race([tooLate, sink.send(event, ended.signal, trace)]);
+    return await Promise.race([tooLate, sink.send(event, attemptAbort.signal, trace)]);
   } catch {
     // There is a bug in the sink. Do not repeat its message, because there could be secrets in it.
     return { ok: false, reason: 'the sink failed unexpectedly', retry: false };

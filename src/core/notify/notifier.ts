@@ -73,9 +73,9 @@ export class Notifier {
     this.#outbox.store(
       traced,
       subscribed.map(([id]) => id),
-      (notifierId, ended) => {
+      (notifierId, onEnd) => {
         // The notifier may have been removed in the meantime. This process could also be about to stop.
-        if (!this.#isClosing || !this.#outbox.isDurable) this.#queue({ ...traced, notifierId, ended });
+        if (!this.#isClosing || !this.#outbox.isDurable) this.#queue({ ...traced, notifierId, onEnd: onEnd });
       },
     );
   }
@@ -163,17 +163,17 @@ export class Notifier {
     });
   }
 
-  #queue({ notifierId, ended, ...traced }: AbandonedEvent): void {
+  #queue({ notifierId, onEnd: onEnd, ...traced }: AbandonedEvent): void {
     const queue = this.#queues.get(notifierId);
     if (queue !== undefined) {
-      queue.add(traced, ended);
+      queue.add(traced, onEnd);
       return;
     }
     const { clock, log } = this.#options;
     const { id: event_id, type: event_type } = traced.event;
     const reason = 'its notifier is no longer configured';
     log.warn({ notifier: notifierId, event_id, event_type }, `an event is undelivered: ${reason}`);
-    ended(this.#undelivered.store(notifierId, toUndelivered(traced, failedDelivery(reason), clock)));
+    onEnd(this.#undelivered.store(notifierId, toUndelivered(traced, failedDelivery(reason), clock)));
   }
 }
 

@@ -11,7 +11,7 @@ export interface OutboxEvent extends TracedEvent {
 }
 
 export interface AbandonedEvent extends OutboxEvent {
-  ended: OnDeliveryEnd;
+  onEnd: OnDeliveryEnd;
 }
 
 /**
@@ -28,7 +28,7 @@ export interface Outbox {
    * Call this once. Events that earlier processes left behind are passed to `take`, oldest first. If several
    * processes share the outbox, so are the events of any process that exits later.
    */
-  open(take: (left: AbandonedEvent) => void): void;
+  open(take: (event: AbandonedEvent) => void): void;
   /**
    * Stores an event for these notifiers. As soon as it may be delivered, calls `deliver` for each of them.
    * This is either right away, or when other processes can find the event. If a process that has exited
@@ -37,7 +37,7 @@ export interface Outbox {
   store(
     traced: TracedEvent,
     notifierIds: readonly string[],
-    deliver: (notifierId: string, ended: OnDeliveryEnd) => void,
+    deliver: (notifierId: string, onEnd: OnDeliveryEnd) => void,
   ): void;
 }
 
@@ -127,7 +127,7 @@ interface UndeliveredInMemoryOptions {
   /** Events from earlier processes, in any order; default: none. */
   restored?: readonly StoredUndelivered[];
   /** Called with every change so that it can be saved, or with null if the event was removed. */
-  write?: (key: { notifierId: string; eventId: string }, kept: StoredUndelivered | null) => void;
+  write?: (key: { notifierId: string; eventId: string }, entry: StoredUndelivered | null) => void;
   /** Called when the oldest event of a notifier had to be dropped because there were too many. */
   onDropped?: (notifierId: string, count: number) => void;
 }
@@ -140,12 +140,12 @@ export function undeliveredInMemory(options: UndeliveredInMemoryOptions = {}): U
   const claimed = new Set<string>();
   let lastSeq = 0;
 
-  const put = (kept: StoredUndelivered): Map<string, StoredUndelivered> => {
-    const { notifierId, undelivered } = kept;
+  const put = (entry: StoredUndelivered): Map<string, StoredUndelivered> => {
+    const { notifierId, undelivered } = entry;
     const book = books.get(notifierId) ?? new Map<string, StoredUndelivered>();
     books.set(notifierId, book);
-    book.set(undelivered.event.id, kept);
-    lastSeq = Math.max(lastSeq, kept.seq);
+    book.set(undelivered.event.id, entry);
+    lastSeq = Math.max(lastSeq, entry.seq);
     return book;
   };
   const drop = (notifierId: string, eventId: string): void => {
@@ -154,15 +154,15 @@ export function undeliveredInMemory(options: UndeliveredInMemoryOptions = {}): U
     if (book.size === 0) books.delete(notifierId);
     write({ notifierId, eventId }, null);
   };
-  for (const kept of restored) put(kept);
+  for (const entry of restored) put(entry);
 
   return {
     async store(notifierId, undelivered) {
       const { id: eventId } = undelivered.event;
       const seq = books.get(notifierId)?.get(eventId)?.seq ?? lastSeq + 1;
-      const kept: StoredUndelivered = { notifierId, undelivered, seq };
-      const book = put(kept);
-      write({ notifierId, eventId }, kept);
+      const entry: StoredUndelivered = { notifierId, undelivered, seq };
+      const book = put(entry);
+      write({ notifierId, eventId }, entry);
       if (book.size <= maxUndelivered) return;
       const oldest = [...book.values()].reduce((first, one) =>
         compareEntries(one, first) < 0 ? one : first,

@@ -13,9 +13,9 @@ export function outcomeWarning({
   event,
 }: DeliveryOutcome): Finding | null {
   if (delivered) return null;
-  const tried = tries === 0 ? '' : tries === 1 ? ' in one try' : ` in ${tries} tries`;
+  const triesText = tries === 0 ? '' : tries === 1 ? ' in one try' : ` in ${tries} tries`;
   const hint = gone ? '; remove the notifier, or make the receiver accept events again' : '';
-  const message = `notifier "${notifierId}": the event ${event.type} ${event.id}${about(event)} was not delivered${tried}: ${reason ?? 'unknown'}${hint}`;
+  const message = `notifier "${notifierId}": the event ${event.type} ${event.id}${about(event)} was not delivered${triesText}: ${reason ?? 'unknown'}${hint}`;
   return finding('warning', 'event_not_delivered', message);
 }
 

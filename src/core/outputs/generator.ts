@@ -91,10 +91,10 @@ export function digestInputs(...inputs: readonly unknown[]): Digest {
 
 /** Generates the content when it is first needed and keeps it in memory. Only for small content. */
 export function lazyBytes(make: () => string): () => AsyncIterable<Uint8Array> {
-  let kept: Buffer | undefined;
+  let bytes: Buffer | undefined;
   return async function* () {
-    kept ??= Buffer.from(make());
-    if (kept.byteLength > 0) yield kept;
+    bytes ??= Buffer.from(make());
+    if (bytes.byteLength > 0) yield bytes;
   };
 }
 
@@ -168,11 +168,11 @@ export type ChosenOutputs = Record<Output, boolean>;
 export function chooseOutputs(
   bundle: NamedBundle,
   { id, outputs }: Pick<DestinationConfig, 'id' | 'outputs'>,
-): { chosen: ChosenOutputs; taken: Finding[] } {
+): { chosen: ChosenOutputs; conflicts: Finding[] } {
   const chosen = Object.fromEntries(allOutputs.map((output) => [output, false])) as ChosenOutputs;
   const wanted = allOutputs.filter((output) => isWanted(outputs, output));
-  const taken: Finding[] = [];
-  if (wanted.length === 0) return { chosen, taken };
+  const conflicts: Finding[] = [];
+  if (wanted.length === 0) return { chosen, conflicts };
   const present = new ExistingNames(bundle.files.map(({ path }) => path));
   for (const output of wanted) {
     const names = named[output].names(bundle);
@@ -181,10 +181,10 @@ export function chooseOutputs(
     for (const name of names) {
       const conflict = present.conflict(name);
       if (conflict === undefined) present.add(name, output);
-      else taken.push(nameConflict(id, name, output, conflict));
+      else conflicts.push(nameConflict(id, name, output, conflict));
     }
   }
-  return { chosen, taken };
+  return { chosen, conflicts };
 }
 
 /** Reports whether an output is wanted. The signature signs the checksums, so it requires them as well. */
@@ -198,8 +198,8 @@ function isWanted(outputs: GeneratedOutputs, output: Output): boolean {
  * Returns a single error for all outputs whose names are taken. `name` is the bundle, as it appears in the
  * message.
  */
-export function nameConflictError(name: string, taken: readonly Finding[]): WaybillError {
-  return invalidBundle(name, taken, {
+export function nameConflictError(name: string, conflicts: readonly Finding[]): WaybillError {
+  return invalidBundle(name, conflicts, {
     hint: 'change the setting named above, or rename the file in the bundle',
   });
 }

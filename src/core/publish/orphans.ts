@@ -47,10 +47,10 @@ export function protectedPaths({ candidates, invalid, warnings }: SourceListing)
 }
 
 /** Reports whether `held` contains the path or one of its parent directories. */
-export function isProtected(held: ReadonlySet<string>, path: string): boolean {
-  if (held.has('.')) return true;
+export function isProtected(protectedSet: ReadonlySet<string>, path: string): boolean {
+  if (protectedSet.has('.')) return true;
   for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('/'), 0)))
-    if (held.has(at)) return true;
+    if (protectedSet.has(at)) return true;
   return false;
 }
 
@@ -197,10 +197,10 @@ async function settleAt(
   refuseRemoval(task, found, listing, request);
   const latest = request.dryRun ? listing : await task.listAgain();
   if (latest !== listing) refuseRemoval(task, found, latest, request);
-  const held = protectedPaths(latest);
+  const protectedSet = protectedPaths(latest);
   for (const orphan of found.orphans) {
     if (context.signal?.aborted === true) break;
-    if (isProtected(held, orphan.destinationPath)) continue;
+    if (isProtected(protectedSet, orphan.destinationPath)) continue;
     const settled = await remove(context, root, task, orphan, request);
     if (settled !== null) orphans.push(settled);
   }

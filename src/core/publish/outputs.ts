@@ -51,11 +51,11 @@ export interface OutputsOptions {
  * `body_mismatch` if a file does not match the manifest; or the source's error.
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
-  const { chosen, taken } = chooseOutputs(bundle, {
+  const { chosen, conflicts } = chooseOutputs(bundle, {
     id: options.owner.destinationId,
     outputs: options.destination.outputs,
   });
-  if (taken.length > 0) throw nameConflictError(`"${bundle.path}"`, taken);
+  if (conflicts.length > 0) throw nameConflictError(`"${bundle.path}"`, conflicts);
   const digested = await withDigests(bundle, options.reading);
   const metadata = sharedMetadata(options.destination.cacheControl);
   const planned = digested.files.map((file) => plannedFile(digested, file, metadata, options));
@@ -122,9 +122,9 @@ async function plannedGenerated(
   const { path, kind, contentType, inputs } = file;
   const before = record?.generated.generator ?? null;
   const isRecorded = before?.name === name && before.version === version && before.inputs === inputs;
-  const kept = record !== undefined && isRecorded ? await keptBody(file, record, options) : null;
-  const { digest, size } = kept ?? (await sizeAndDigest(file.open()));
-  const body = kept?.body ?? { size, open: () => file.open() };
+  const reusedBody = record !== undefined && isRecorded ? await keptBody(file, record, options) : null;
+  const { digest, size } = reusedBody ?? (await sizeAndDigest(file.open()));
+  const body = reusedBody?.body ?? { size, open: () => file.open() };
   const { cacheControl } = options.destination;
   const metadata = (): GeneratedMetadata => ({
     contentType,

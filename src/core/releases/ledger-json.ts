@@ -72,11 +72,11 @@ function parseLedger(document: Record<string, unknown>): Ledger {
     ...emptyLedger,
     history: asArrayOf(document['history'], 'history', (item) => {
       const activation = asObject(item, '');
-      const left = activation['left_at'];
+      const leftAtValue = activation['left_at'];
       return {
         id: asReleaseId(activation['id'], 'id'),
         activatedAt: asInstant(activation['activated_at'], 'activated_at'),
-        leftAt: left === null ? null : asInstant(left, 'left_at'),
+        leftAt: leftAtValue === null ? null : asInstant(leftAtValue, 'left_at'),
         wasRolledBack: activation['rolled_back'] === true,
       };
     }),
@@ -90,8 +90,8 @@ function parseLedger(document: Record<string, unknown>): Ledger {
     removing: asArrayOf(document['removing'], 'removing', (id) => asReleaseId(id, '')),
     channels: parseChannels(asObject(document['channels'] ?? {}, 'channels')),
     leftByChannels: asArrayOf(document['left_by_channels'] ?? [], 'left_by_channels', (item) => {
-      const left = asObject(item, '');
-      return { id: asReleaseId(left['id'], 'id'), leftAt: asInstant(left['left_at'], 'left_at') };
+      const entry = asObject(item, '');
+      return { id: asReleaseId(entry['id'], 'id'), leftAt: asInstant(entry['left_at'], 'left_at') };
     }),
   };
 }

@@ -161,12 +161,12 @@ export function withRemoving(ledger: Ledger, ids: readonly ReleaseId[]): Ledger 
  * been published again, so it stays.
  */
 export function withoutReleases(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
-  const gone = new Set(ids.filter((id) => ledger.removing.includes(id)));
+  const removedIds = new Set(ids.filter((id) => ledger.removing.includes(id)));
   return {
     ...ledger,
-    history: ledger.history.filter(({ id }) => !gone.has(id)),
-    removing: ledger.removing.filter((id) => !gone.has(id)),
-    leftByChannels: ledger.leftByChannels.filter(({ id }) => !gone.has(id)),
+    history: ledger.history.filter(({ id }) => !removedIds.has(id)),
+    removing: ledger.removing.filter((id) => !removedIds.has(id)),
+    leftByChannels: ledger.leftByChannels.filter(({ id }) => !removedIds.has(id)),
   };
 }
 
@@ -175,8 +175,8 @@ export function withChannel(releases: Releases, channel: Channel): Ledger {
   const { ledger } = releases;
   const others = ledger.channels.filter(({ name }) => name !== channel.name);
   const channels = [...others, channel].sort((a, b) => compareCodeUnits(a.name, b.name));
-  const left = channelTargets(releases, [channel.name]).filter((id) => id !== channel.id);
-  return { ...ledger, channels, leftByChannels: withLeftByChannels(ledger, left, channel.setAt) };
+  const leftTargets = channelTargets(releases, [channel.name]).filter((id) => id !== channel.id);
+  return { ...ledger, channels, leftByChannels: withLeftByChannels(ledger, leftTargets, channel.setAt) };
 }
 
 /** Returns the ledger without these channels, which have been removed. */

@@ -133,34 +133,35 @@ async function changeFiles(
   { ledger, current, channels = new Map<string, null>() }: NextReleases,
   updatedAt: string,
 ): Promise<void> {
-  const held = guardWithLease(storage, lease);
+  const guarded = guardWithLease(storage, lease);
   // Remove a pointer before its ledger entry. A pointer without an entry would be there forever.
   for (const [name, id] of channels)
-    if (id === null && found.channels.has(name)) await setLink(held, lease, channelLinkKey(name), null);
+    if (id === null && found.channels.has(name)) await setLink(guarded, lease, channelLinkKey(name), null);
   if (ledger !== found.ledger) {
     const bytes = serialiseReleases(ledger, { updatedAt });
     const write = async (): Promise<void> => {
-      await held.write(ledgerKey, bytesBody(bytes), { mode: 'replace' });
+      await guarded.write(ledgerKey, bytesBody(bytes), { mode: 'replace' });
     };
     await verifyWrite(storage, write, async () => isStored(storage, ledgerKey, bytes));
   }
-  if (current !== found.current) await setLink(held, lease, currentLinkKey, current);
+  if (current !== found.current) await setLink(guarded, lease, currentLinkKey, current);
   for (const [name, id] of channels)
-    if (id !== null && found.channels.get(name) !== id) await setLink(held, lease, channelLinkKey(name), id);
+    if (id !== null && found.channels.get(name) !== id)
+      await setLink(guarded, lease, channelLinkKey(name), id);
 }
 
 /** Changes the link atomically. If `id` is null, removes it. */
-async function setLink(held: Storage, lease: Lease, key: Key, id: ReleaseId | null): Promise<void> {
+async function setLink(storage: Storage, lease: Lease, key: Key, id: ReleaseId | null): Promise<void> {
   const target = id === null ? null : releaseKey(id);
   await lease.fence();
   await verifyWrite(
-    held,
+    storage,
     async () => {
-      if (target === null) return held.remove(key);
-      if (!canReplaceLinks(held)) throw noLinks(held);
-      return held.replaceLink(key, target);
+      if (target === null) return storage.remove(key);
+      if (!canReplaceLinks(storage)) throw noLinks(storage);
+      return storage.replaceLink(key, target);
     },
-    async () => ((await held.readLink?.(key)) ?? null) === target,
+    async () => ((await storage.readLink?.(key)) ?? null) === target,
   );
 }
 

@@ -103,7 +103,7 @@ export interface Backups {
    * never changed or is already back, that is fine, too. Throws `storage_not_found` if neither the file nor
    * its copy exists anymore, and `storage_permanent` if it could not be kept in the first place.
    */
-  restore: (kept: BackupFile) => Promise<void>;
+  restore: (backup: BackupFile) => Promise<void>;
 }
 
 /** A file that can be put back. */

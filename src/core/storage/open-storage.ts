@@ -31,8 +31,8 @@ export function storageOpener(
     const { clock, signal } = context;
     const outage: Outage = {};
     // Opening a silent server takes a minute and is not repeated: a run has its own tries.
-    const begun: Outage = { since: clock.monotonic() };
-    const storage = await retry({ policy: opening, outage: begun, clock, signal }, () =>
+    const newOutage: Outage = { since: clock.monotonic() };
+    const storage = await retry({ policy: opening, outage: newOutage, clock, signal }, () =>
       backendOf(location).open(location, { ...context, outage }, options),
     );
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>

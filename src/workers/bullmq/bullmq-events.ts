@@ -98,7 +98,7 @@ class EventOutbox implements Outbox {
     this.#options = options;
   }
 
-  open(take: (left: AbandonedEvent) => void): void {
+  open(take: (event: AbandonedEvent) => void): void {
     this.#polling = this.#poll(take);
   }
 
@@ -126,15 +126,15 @@ class EventOutbox implements Outbox {
   async #store(
     traced: TracedEvent,
     notifierIds: readonly string[],
-    deliver: (notifierId: string, ended: OnDeliveryEnd) => void,
+    deliver: (notifierId: string, onEnd: OnDeliveryEnd) => void,
   ): Promise<void> {
     const { link, closing, hostLifeMs: lifeMs } = this.#options;
     const { event } = traced;
     const runId = 'run_id' in event.data ? (event.data.run_id ?? '') : '';
     const args = { host: this.#host, lifeMs, runId, event: event.id, call: randomUUID() };
     const texts = notifierIds.flatMap((notifierId) => {
-      const kept: OutboxEvent = { notifierId, ...traced };
-      return [notifierId, JSON.stringify(kept)];
+      const event: OutboxEvent = { notifierId, ...traced };
+      return [notifierId, JSON.stringify(event)];
     });
     const fieldOf = (notifierId: string): string => `${notifierId} ${event.id}`;
     for (const notifierId of notifierIds) this.#known.add(fieldOf(notifierId));
@@ -152,9 +152,9 @@ class EventOutbox implements Outbox {
 
   #endOf(field: string): OnDeliveryEnd {
     const { link, closing } = this.#options;
-    return (kept) => {
+    return (stored) => {
       this.#ending = this.#ending.then(async () => {
-        await kept;
+        await stored;
         await link
           .untilAvailable(closing.signal, () => link.run('events/end', { field }))
           .catch((error: unknown) => this.#isDefect(error));
@@ -163,7 +163,7 @@ class EventOutbox implements Outbox {
     };
   }
 
-  async #poll(take: (left: AbandonedEvent) => void): Promise<void> {
+  async #poll(take: (event: AbandonedEvent) => void): Promise<void> {
     const { link, closing, hostLifeMs } = this.#options;
     const pauseMs = Math.min(hostLifeMs / 4, maxPollMs);
     while (!closing.signal.aborted) {
@@ -172,7 +172,7 @@ class EventOutbox implements Outbox {
     }
   }
 
-  async #takeLeft(take: (left: AbandonedEvent) => void): Promise<void> {
+  async #takeLeft(take: (event: AbandonedEvent) => void): Promise<void> {
     const { link, log, hostLifeMs: lifeMs } = this.#options;
     // After an outage that cut off every host, give the live ones time to report in before taking over.
     const limit = link.upForMs() < lifeMs ? 0 : maxTaken;
@@ -183,8 +183,8 @@ class EventOutbox implements Outbox {
     for (const [field, text] of pairsOf(found)) {
       if (this.#known.has(field)) continue;
       this.#known.add(field);
-      const kept = keptEventOf(text);
-      if (kept !== null) take({ ...kept, ended: this.#endOf(field) });
+      const event = keptEventOf(text);
+      if (event !== null) take({ ...event, onEnd: this.#endOf(field) });
       else {
         log.error({ event: field.slice(0, 200) }, 'another program has replaced an event in redis');
         this.#endOf(field)();

@@ -169,8 +169,8 @@ export class FinishPoll {
   async #poll(): Promise<void> {
     const { signal } = this.#closing;
     for (let runIds = this.#waiters.runIds; runIds.length > 0; runIds = this.#waiters.runIds) {
-      const ended = signal.aborted ? runIds : await this.#finishedOf(runIds).catch(() => []);
-      for (const runId of ended) this.#waiters.finished(runId);
+      const finishedIds = signal.aborted ? runIds : await this.#finishedOf(runIds).catch(() => []);
+      for (const runId of finishedIds) this.#waiters.finished(runId);
       if (this.#waiters.runIds.length > 0)
         await this.#clock.sleep(finishPollMs, signal).catch(() => undefined);
     }

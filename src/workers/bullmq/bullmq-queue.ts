@@ -121,10 +121,10 @@ export class BullmqQueue implements JobQueue {
     const { store, clock, retentionMs, discard } = this.#context;
     const found = await store.reads.find(runId);
     if (found === undefined) throw runUnknown();
-    const ended = cancelledRun(found, null, clock.now());
+    const cancelledRecord = cancelledRun(found, null, clock.now());
     const job = await store.admission.jobOf(runId);
-    const rerunnable = job !== null && isRerunnable(job, ended);
-    const done = await store.cancel({ ...ended, rerunnable }, retentionMs);
+    const rerunnable = job !== null && isRerunnable(job, cancelledRecord);
+    const done = await store.cancel({ ...cancelledRecord, rerunnable }, retentionMs);
     if (done === null) throw runUnknown();
     const { outcome, record } = done;
     if (outcome === 'finished') {
@@ -216,8 +216,8 @@ export class BullmqQueue implements JobQueue {
     for (const { job, record } of await store.claims.findRetrying(pipelineId)) {
       const newer = await store.claims.findNewer(job, retries(job.pipelineId));
       if (newer === undefined) continue;
-      const ended = supersededRun(record, newer, clock.now());
-      const next = { ...ended, rerunnable: isRerunnable(job, ended) };
+      const supersededRecord = supersededRun(record, newer, clock.now());
+      const next = { ...supersededRecord, rerunnable: isRerunnable(job, supersededRecord) };
       if (!(await store.claims.supersede(job, next, retentionMs))) continue;
       onOutcome(job, next);
       this.#observer.superseded({ pipelineId: job.pipelineId });

@@ -94,10 +94,10 @@ export class RedisUndelivered implements UndeliveredEvents {
     const args = { notifier, event: id, happened: Date.parse(timestamp), limit: maxUndelivered };
     const text = JSON.stringify(undelivered);
     try {
-      const gone = await link.untilAvailable(signal, () =>
+      const droppedCount = await link.untilAvailable(signal, () =>
         link.run('events/keep', { ...args, undelivered: text }),
       );
-      if (Number(gone) > 0) onDropped(notifier, Number(gone));
+      if (Number(droppedCount) > 0) onDropped(notifier, Number(droppedCount));
     } catch (error) {
       const fields = { notifier, event_id: id, event_type: type, err: error };
       log.error(fields, 'an undelivered event could not be kept');

@@ -39,8 +39,9 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
     open: (text, run) => {
       const [, start, mac = ''] = sealed.exec(text) ?? [];
       const body = start === undefined ? text : `${start}}`;
-      const given = Buffer.from(mac, 'hex');
-      const isAuthentic = (key: string): boolean => mac !== '' && timingSafeEqual(macOf(key, body), given);
+      const receivedMac = Buffer.from(mac, 'hex');
+      const isAuthentic = (key: string): boolean =>
+        mac !== '' && timingSafeEqual(macOf(key, body), receivedMac);
       if (first !== undefined && !keys.some(isAuthentic)) throw unauthentic(mac === '');
       const job = asJob(jsonOf(body));
       if (job === null) throw unreadableError('job');

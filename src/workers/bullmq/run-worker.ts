@@ -59,8 +59,8 @@ export class RunWorker {
    * true if the run went back to the queue because this process is shutting down.
    */
   async run(ticket: Ticket, signal: AbortSignal): Promise<boolean> {
-    const taken = await this.#claim(ticket);
-    switch (taken.outcome) {
+    const claim = await this.#claim(ticket);
+    switch (claim.outcome) {
       // The run has ended, but its worker died before it could end the ticket.
       case 'finished':
         await this.#untilAvailable(() => ticket.end(null));
@@ -75,14 +75,14 @@ export class RunWorker {
         return false;
       // The attempt failed, but its worker died before it could postpone the ticket.
       case 'early':
-        await this.#untilAvailable(() => ticket.postpone(taken));
+        await this.#untilAvailable(() => ticket.postpone(claim));
         return false;
       case 'rejected':
-        if (!(await this.#repeatEnd(ticket))) await this.#rejectRun(ticket, taken.record, taken.error);
+        if (!(await this.#repeatEnd(ticket))) await this.#rejectRun(ticket, claim.record, claim.error);
         return false;
       case 'claimed':
-        if ((await this.#repeatEnd(ticket)) || (await this.#supersede(ticket, taken))) return false;
-        return this.#runAttempt(ticket, taken, signal);
+        if ((await this.#repeatEnd(ticket)) || (await this.#supersede(ticket, claim))) return false;
+        return this.#runAttempt(ticket, claim, signal);
     }
   }
 
@@ -144,36 +144,36 @@ export class RunWorker {
   }
 
   /** Runs one attempt. Resolves with true if the run was returned to the queue. */
-  async #runAttempt(ticket: Ticket, taken: ClaimedRun, signal: AbortSignal): Promise<boolean> {
+  async #runAttempt(ticket: Ticket, claimed: ClaimedRun, signal: AbortSignal): Promise<boolean> {
     const { store, clock, log, observer, process } = this.#options;
-    const { job, claimCount } = taken;
+    const { job, claimCount } = claimed;
     const { runId, pipelineId } = job;
     const save = (record: RunRecord): Promise<boolean> => store.claims.save(ticket.token, record);
     const fields = { run_id: runId, pipeline_id: pipelineId, ...traceFields(job) };
-    log.info({ ...fields, take: claimCount, attempt: taken.record.attempt }, 'run started');
-    const begun = startedRun(taken.record, clock.now());
-    if (claimCount === 1 && begun.attempt === 1)
-      observer.started({ job, pipelineId, waitedSeconds: waitedSeconds(begun) });
+    log.info({ ...fields, take: claimCount, attempt: claimed.record.attempt }, 'run started');
+    const startedRecord = startedRun(claimed.record, clock.now());
+    if (claimCount === 1 && startedRecord.attempt === 1)
+      observer.started({ job, pipelineId, waitedSeconds: waitedSeconds(startedRecord) });
     const since = clock.monotonic();
-    await this.#untilAvailable(() => save(begun));
-    const progress = new ProgressSaver(begun, clock, save);
+    await this.#untilAvailable(() => save(startedRecord));
+    const progress = new ProgressSaver(startedRecord, clock, save);
     const onProgress: ProgressSaver['add'] = (message) => progress.add(message);
-    const outcome = await runAttempt(taken, { clock, log, process, signal, onProgress });
+    const outcome = await runAttempt(claimed, { clock, log, process, signal, onProgress });
     const seconds = (clock.monotonic() - since) / 1000;
     await progress.stop();
     const wasCancelled =
-      taken.isCancelled ||
+      claimed.isCancelled ||
       hasCode(signal.reason, 'cancelled') ||
       (hasFailed(outcome) && (await this.#isCancelled(runId)));
-    const ended = recordAfter(progress.record, outcome, wasCancelled, clock.now());
-    if (this.#isStopping && ended.status !== 'succeeded' && !wasCancelled) {
+    const endRecord = recordAfter(progress.record, outcome, wasCancelled, clock.now());
+    if (this.#isStopping && endRecord.status !== 'succeeded' && !wasCancelled) {
       await this.#keepEvents();
       log.info(fields, 'run returned to the queue');
-      await this.#untilAvailable(() => store.claims.requeue(ticket.token, returnedRun(taken.record)));
+      await this.#untilAvailable(() => store.claims.requeue(ticket.token, returnedRun(claimed.record)));
       await this.#untilAvailable(() => ticket.requeue());
       return true;
     }
-    await this.#recordOutcome(ticket, job, ended, { outcome, seconds, fields });
+    await this.#recordOutcome(ticket, job, endRecord, { outcome, seconds, fields });
     return false;
   }
 
@@ -211,13 +211,13 @@ export class RunWorker {
   }
 
   /** Returns the run's record after an attempt. It is either final, or queued for the next attempt. */
-  async #nextRecord(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
+  async #nextRecord(job: PublishJob, endRecord: RunRecord): Promise<RunRecord> {
     const { clock, retries } = this.#options;
-    if (ended.status !== 'failed') return ended;
-    const next = retryOrFail(ended, clock.now(), retries(job.pipelineId));
-    if (next === ended) return ended;
+    if (endRecord.status !== 'failed') return endRecord;
+    const next = retryOrFail(endRecord, clock.now(), retries(job.pipelineId));
+    if (next === endRecord) return endRecord;
     const newer = await this.#findNewer(job);
-    return newer === undefined ? next : supersededRun(ended, newer, clock.now());
+    return newer === undefined ? next : supersededRun(endRecord, newer, clock.now());
   }
 
   #findNewer(job: PublishJob): Promise<string | undefined> {

@@ -111,8 +111,8 @@ export function defineScripts(redis: RedisClient, root: string): RunScript {
 export function scriptCaller(target: RedisClient | ChainableCommander, root: string): RunScript {
   const commands = target as typeof target & Commands;
   return (name, args, rest = []) => {
-    const given: Readonly<Record<string, string | number>> = args;
-    const ordered = scripts[name].map((arg) => given[arg] as string | number);
+    const named: Readonly<Record<string, string | number>> = args;
+    const ordered = scripts[name].map((arg) => named[arg] as string | number);
     return commands[`waybill:${name}`](`${root}:slot`, `${root}:move`, root, ...ordered, ...rest);
   };
 }

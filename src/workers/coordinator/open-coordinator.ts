@@ -23,16 +23,17 @@ export async function openCoordinator(
     return Coordinator.open(options, (common) => multiHost(options, common));
   }
   const { directory } = config.server.staging;
-  const left = store?.journal.runs ?? [];
-  const kept = stagedDirectoriesOf(
-    left.filter(needsBundle).map(({ job }) => job),
+  const storedRuns = store?.journal.runs ?? [];
+  const directoriesInUse = stagedDirectoriesOf(
+    storedRuns.filter(needsBundle).map(({ job }) => job),
     directory,
   );
-  const { swept } = await prepareStaging(directory, kept);
+  const { swept } = await prepareStaging(directory, directoriesInUse);
   if (swept.length > 0)
     log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
-  const waiting = left.filter(({ record }) => record.finished_at === null).length;
-  if (left.length > 0) log.info({ runs: left.length, waiting }, 'resumed the runs of an earlier process');
+  const waiting = storedRuns.filter(({ record }) => record.finished_at === null).length;
+  if (storedRuns.length > 0)
+    log.info({ runs: storedRuns.length, waiting }, 'resumed the runs of an earlier process');
   return Coordinator.open(options, (common) => singleHost(options, common, store));
 }
 

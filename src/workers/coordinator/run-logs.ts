@@ -29,7 +29,7 @@ const maxChars = 500;
  * from other hosts are not included.
  */
 export function createRunLogs({ log, clock }: { log: Log; clock: Clock }): RunLogs {
-  const kept = new Map<string, RunLogLine[]>();
+  const linesByRun = new Map<string, RunLogLine[]>();
   const keep = (level: RunLogLine['level'], fields: object, message: string): void => {
     const { run_id: runId, destination = null, err } = fields as Record<string, unknown>;
     if (typeof runId !== 'string') return;
@@ -39,13 +39,13 @@ export function createRunLogs({ log, clock }: { log: Log; clock: Clock }): RunLo
       message: withoutPaths(`${message}${causeOf(err)}`).slice(0, maxChars),
       destinationId: typeof destination === 'string' ? destination : null,
     };
-    const lines = [...(kept.get(runId) ?? []), line].slice(-maxLines);
+    const lines = [...(linesByRun.get(runId) ?? []), line].slice(-maxLines);
     // The run becomes the newest one of the map.
-    kept.delete(runId);
-    kept.set(runId, lines);
-    for (const oldest of kept.keys()) {
-      if (kept.size <= maxRuns) break;
-      kept.delete(oldest);
+    linesByRun.delete(runId);
+    linesByRun.set(runId, lines);
+    for (const oldest of linesByRun.keys()) {
+      if (linesByRun.size <= maxRuns) break;
+      linesByRun.delete(oldest);
     }
   };
   const line =
@@ -62,7 +62,7 @@ export function createRunLogs({ log, clock }: { log: Log; clock: Clock }): RunLo
       error: line('error'),
       isLevelEnabled: (level) => log.isLevelEnabled?.(level) ?? true,
     },
-    linesOf: (runId) => kept.get(runId) ?? [],
+    linesOf: (runId) => linesByRun.get(runId) ?? [],
   };
 }
 

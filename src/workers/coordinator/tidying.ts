@@ -43,8 +43,8 @@ export function startTidying({ pipelines, threads, clock, log }: TidyingOptions)
         const request = { kind: 'tidy', runId, pipelineId, destinationId, path: null } as const;
         const answer = await threads.releases(request, stopping.signal);
         if (answer.kind !== 'tidy') continue;
-        for (const { destinationPath, ...gone } of answer.paths)
-          log.info({ ...about, destination_path: destinationPath, ...gone }, 'releases tidied');
+        for (const { destinationPath, ...removed } of answer.paths)
+          log.info({ ...about, destination_path: destinationPath, ...removed }, 'releases tidied');
       } catch (error) {
         if (isStopping()) return;
         log.warn({ ...about, err: error }, 'releases were not tidied; the next tidying removes them');

@@ -101,8 +101,8 @@ class DiskThread {
     this.#isClosed = true;
     this.#timeout?.cancel();
     // Do not wait for a thread that is blocked on the disk, since it cannot be terminated.
-    const ended = this.#worker?.terminate();
-    if (this.#inFlight.length === 0) await ended;
+    const termination = this.#worker?.terminate();
+    if (this.#inFlight.length === 0) await termination;
   }
 
   #send(): void {
@@ -144,7 +144,7 @@ class DiskThread {
   }
 
   /** Completes finished calls and sends the next batch. */
-  #settle(ended: readonly (() => void)[]): void {
+  #settle(callbacks: readonly (() => void)[]): void {
     const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
     this.#timeout?.cancel();
     if (this.#inFlight.length > 0)
@@ -154,7 +154,7 @@ class DiskThread {
       this.#worker?.unref();
       this.#onIdle();
     }
-    for (const end of ended) end();
+    for (const end of callbacks) end();
   }
 
   #failAll(): void {

@@ -179,8 +179,8 @@ function journalOn(
     pauses: new Map(entriesWithPrefix<Pause>(values, pausePrefix)),
     triggers: entriesWithPrefix<StoredTrigger>(values, triggerPrefix).map(([, trigger]) => trigger),
     saveTrigger(pipelineId, trigger) {
-      const kept: StoredTrigger = { pipelineId, trigger };
-      setJson(writes, `${triggerPrefix}${trigger.kind}/${pipelineId}`, kept);
+      const entry: StoredTrigger = { pipelineId, trigger };
+      setJson(writes, `${triggerPrefix}${trigger.kind}/${pipelineId}`, entry);
     },
     savePause: (pipelineId, pause) => setJson(writes, pausePrefix + pipelineId, pause),
     saveAccepted(run) {
@@ -217,13 +217,13 @@ function outboxOn(
     isDurable: true,
     open(take) {
       for (const [name, event] of entriesWithPrefix<OutboxEvent>(values, eventPrefix))
-        take({ ...event, ended: forget(eventPrefix + name) });
+        take({ ...event, onEnd: forget(eventPrefix + name) });
     },
     store(traced, notifierIds, deliver) {
       for (const notifierId of notifierIds) {
         const key = newKey('event');
-        const kept: OutboxEvent = { notifierId, ...traced };
-        setJson(writes, key, kept);
+        const event: OutboxEvent = { notifierId, ...traced };
+        setJson(writes, key, event);
         deliver(notifierId, forget(key));
       }
     },
@@ -240,9 +240,9 @@ function undeliveredOn(
   onDropped: QueueStoreOptions['onDropped'],
 ): UndeliveredEvents {
   return undeliveredInMemory({
-    restored: entriesWithPrefix<StoredUndelivered>(values, undeliveredPrefix).map(([, kept]) => kept),
-    write: ({ notifierId, eventId }, kept) =>
-      setJson(writes, `${undeliveredPrefix}${notifierId}/${eventId}`, kept),
+    restored: entriesWithPrefix<StoredUndelivered>(values, undeliveredPrefix).map(([, entry]) => entry),
+    write: ({ notifierId, eventId }, entry) =>
+      setJson(writes, `${undeliveredPrefix}${notifierId}/${eventId}`, entry),
     onDropped,
   });
 }
@@ -252,10 +252,13 @@ function revokedSessionsOn(
   values: ReadonlyMap<string, string>,
   clock: Clock,
 ): RevokedSessions {
-  const left = [...values].filter(([key]) => key.startsWith(sessionPrefix));
+  const storedSessions = [...values].filter(([key]) => key.startsWith(sessionPrefix));
   return inProcessRevokedSessions({
     clock,
-    restored: left.map(([key, expiresAt]) => [key.slice(sessionPrefix.length), new Date(expiresAt)]),
+    restored: storedSessions.map(([key, expiresAt]) => [
+      key.slice(sessionPrefix.length),
+      new Date(expiresAt),
+    ]),
     write: (id, expiresAt) => {
       const key = sessionPrefix + id;
       if (expiresAt !== null)

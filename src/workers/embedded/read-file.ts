@@ -61,11 +61,11 @@ function damaged(file: string, why: string): WaybillError {
   const { whole, unfinished } = legibleRuns(file);
   const names = unfinished.slice(0, runsNamed).join(', ');
   const more = unfinished.length > runsNamed ? `, and ${unfinished.length - runsNamed} more` : '';
-  const left =
+  const unfinishedNote =
     unfinished.length === 0 ? '' : `, of which ${unfinished.length} had not finished: ${names}${more}`;
   return new WaybillError(
     'queue_unusable',
-    `the file of the queue, ${file}, is damaged: ${why}. ${whole} runs can be read in it${left}`,
+    `the file of the queue, ${file}, is damaged: ${why}. ${whole} runs can be read in it${unfinishedNote}`,
     {
       hint: 'restore a copy of the directory, or move it away and start with an empty one: waiting uploads then have to be uploaded again; its staged bundles are removed at that start',
     },

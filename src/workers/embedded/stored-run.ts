@@ -25,9 +25,9 @@ type LegacyStoredRun = Omit<StoredRun, AddedRunField | 'record' | 'reported'> &
 export function parseStoredRun(text: string): StoredRun | undefined {
   // The checksum has already confirmed that waybill wrote exactly this text.
   if (!text.startsWith('{"job":')) return undefined;
-  const { told: reported, ...kept } = JSON.parse(text) as LegacyStoredRun;
-  const bundle = kept.job.staged === null ? 'none' : 'staged';
-  return { rerunAs: null, bundle, ...kept, reported, record: upgradeRecord(kept.record) };
+  const { told: reported, ...run } = JSON.parse(text) as LegacyStoredRun;
+  const bundle = run.job.staged === null ? 'none' : 'staged';
+  return { rerunAs: null, bundle, ...run, reported, record: upgradeRecord(run.record) };
 }
 
 export function withStagedIn(run: StoredRun, staging: string): StoredRun {

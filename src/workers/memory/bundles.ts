@@ -180,8 +180,8 @@ export class Retention<T> {
   /** Expires whatever is due. Call this before reading items, so that readers do not see any expired ones. */
   expire(): void {
     const now = this.#options.clock.monotonic();
-    const kept = this.#kept.findIndex(({ expiresAt }) => expiresAt > now);
-    for (const { item } of this.#kept.splice(0, kept === -1 ? this.#kept.length : kept)) {
+    const firstRetained = this.#kept.findIndex(({ expiresAt }) => expiresAt > now);
+    for (const { item } of this.#kept.splice(0, firstRetained === -1 ? this.#kept.length : firstRetained)) {
       const work: Promise<void> = this.#options.onExpire(item).finally(() => this.#expiring.delete(work));
       this.#expiring.add(work);
     }

@@ -104,8 +104,8 @@ export class RunRegistry {
     const record = queuedRun(accepted, clock.now());
     const bundle = job.staged === null ? 'none' : 'staged';
     const waits = { job, bundle, record, key, position } as const;
-    const kept: StoredRun = { ...waits, rerunAs: null, begun: 0, begunAt: null, reported: [] };
-    const run: Run = { ...kept, ...fresh };
+    const storedRun: StoredRun = { ...waits, rerunAs: null, begun: 0, begunAt: null, reported: [] };
+    const run: Run = { ...storedRun, ...fresh };
     this.table.add(run);
     this.table.feed.publish(run.record);
     run.kept = journal.saveAccepted(run);
@@ -171,10 +171,10 @@ export class RunRegistry {
 
   /** Ends a cancelled run. `result` is what `cancelledRun` needs. Call `retain` to notify waiters. */
   cancel(run: Run, result: JobResult | null): void {
-    const ended = cancelledRun(run.record, result?.run ?? null, this.#options.clock.now());
+    const endRecord = cancelledRun(run.record, result?.run ?? null, this.#options.clock.now());
     // If the run was waiting, its end is reported by the caller of `JobQueue.cancel`.
-    if (run.record.status === 'running') this.#options.onOutcome(run.job, ended);
-    this.#end(run, ended);
+    if (run.record.status === 'running') this.#options.onOutcome(run.job, endRecord);
+    this.#end(run, endRecord);
   }
 
   /** Makes the next attempt of a waiting run due now. */
@@ -184,9 +184,9 @@ export class RunRegistry {
 
   /** Ends a run that is waiting for its next attempt, because a newer run publishes to the same place. */
   supersede(run: Run, by: Run): void {
-    const ended = supersededRun(run.record, by.job.runId, this.#options.clock.now());
-    this.#options.onOutcome(run.job, ended);
-    this.#end(run, ended);
+    const endRecord = supersededRun(run.record, by.job.runId, this.#options.clock.now());
+    this.#options.onOutcome(run.job, endRecord);
+    this.#end(run, endRecord);
   }
 
   /** Returns the newest later run that publishes to the same place, or undefined if there is not one. */
@@ -224,12 +224,13 @@ export class RunRegistry {
   }
 
   /** Records how an attempt ended. */
-  #recordAttempt(run: Run, ended: RunRecord): void {
+  #recordAttempt(run: Run, endRecord: RunRecord): void {
     if (run.isInterrupted) {
-      this.#end(run, ended);
+      this.#end(run, endRecord);
       return;
     }
-    const next = ended.status === 'failed' && this.#hasRetries ? this.#afterFailure(run, ended) : ended;
+    const next =
+      endRecord.status === 'failed' && this.#hasRetries ? this.#afterFailure(run, endRecord) : endRecord;
     this.#options.onOutcome(run.job, next);
     if (next.status !== 'queued') {
       this.#end(run, next);

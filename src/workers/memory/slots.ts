@@ -69,9 +69,9 @@ export class Slots {
       return;
     }
     this.#all += count;
-    const left = this.lengthOf(pipelineId) + count;
-    if (left === 0) this.#held.delete(pipelineId);
-    else this.#held.set(pipelineId, left);
+    const slotCount = this.lengthOf(pipelineId) + count;
+    if (slotCount === 0) this.#held.delete(pipelineId);
+    else this.#held.set(pipelineId, slotCount);
   }
 }
 

@@ -68,13 +68,13 @@ export function stagedBytes(job: PublishJob): number {
  * it.
  */
 export function rerunJob<Job extends PublishJob>(job: Job, { runId, origin }: Rerun): Job {
-  const again = { ...job, runId, rerunOf: job.runId };
-  delete again.traceparent;
-  delete again.tracestate;
-  delete again.tokenId;
-  Object.assign(again, origin);
-  if (again.staged === null) delete again.trigger;
-  return again;
+  const rerun = { ...job, runId, rerunOf: job.runId };
+  delete rerun.traceparent;
+  delete rerun.tracestate;
+  delete rerun.tokenId;
+  Object.assign(rerun, origin);
+  if (rerun.staged === null) delete rerun.trigger;
+  return rerun;
 }
 
 /** Returns a copy of the job without its bundle, which has been deleted or now belongs to another run. */
@@ -95,13 +95,13 @@ export function selectEvictions<Kept extends RetainedBundle>(
   all: BundleUsage,
   { maxBundles, maxBytes }: Pick<RetentionLimits, 'maxBundles' | 'maxBytes'>,
 ): Kept[] {
-  const gone: Kept[] = [];
+  const evicted: Kept[] = [];
   let { bundles, bytes } = all;
   for (const bundle of kept) {
     if (bundles <= maxBundles && bytes <= maxBytes) break;
     bundles -= 1;
     bytes -= bundle.bytes;
-    gone.push(bundle);
+    evicted.push(bundle);
   }
-  return gone;
+  return evicted;
 }

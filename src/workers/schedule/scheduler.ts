@@ -47,7 +47,7 @@ interface PipelineTriggers {
 
 export function createScheduler(options: SchedulerOptions): Scheduler {
   const { clock, log, queue, observer = noScheduleObserver, tracer = noTracer } = options;
-  const kept = new Map<string, PipelineTriggers>();
+  const active = new Map<string, PipelineTriggers>();
   const ending = new Set<Promise<unknown>>();
   let isClosed = false;
 
@@ -69,29 +69,29 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   }
 
   function end(pipelineId: string, { stop, done }: PipelineTriggers): void {
-    kept.delete(pipelineId);
+    active.delete(pipelineId);
     stop.abort(new Error('this trigger no longer starts runs of the pipeline'));
-    const ended: Promise<unknown> = done.finally(() => ending.delete(ended));
-    ending.add(ended);
+    const stopped: Promise<unknown> = done.finally(() => ending.delete(stopped));
+    ending.add(stopped);
   }
 
   return {
     update(pipelines) {
       if (isClosed) return;
       const wanted = new Map(pipelines.filter(hasTrigger).map((one) => [one.id, one]));
-      for (const [id, one] of [...kept]) if (settingsOf(wanted.get(id)) !== one.settings) end(id, one);
+      for (const [id, one] of [...active]) if (settingsOf(wanted.get(id)) !== one.settings) end(id, one);
       for (const [id, pipeline] of wanted)
-        if (!kept.has(id)) kept.set(id, keep(pipeline, settingsOf(pipeline)));
+        if (!active.has(id)) active.set(id, keep(pipeline, settingsOf(pipeline)));
     },
     nextRun(pipelineId) {
-      const schedule = kept.get(pipelineId)?.pipeline.schedule ?? null;
+      const schedule = active.get(pipelineId)?.pipeline.schedule ?? null;
       if (schedule === null) return null;
       const next = timetable(pipelineId, schedule).next(clock.now().getTime());
       return next === null ? null : new Date(next.at);
     },
     async close() {
       isClosed = true;
-      for (const [id, one] of [...kept]) end(id, one);
+      for (const [id, one] of [...active]) end(id, one);
       await Promise.all(ending);
     },
   };

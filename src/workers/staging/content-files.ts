@@ -188,14 +188,14 @@ export function minRecentlyUsed(): PipelineCache {
     bytes -= files.get(digest)?.room ?? 0;
     files.delete(digest);
   };
-  const dropWhile = (isToGo: (usedAt: number, gone: number) => boolean): Digest[] => {
-    const gone: Digest[] = [];
+  const dropWhile = (isToGo: (usedAt: number, evictedCount: number) => boolean): Digest[] => {
+    const evicted: Digest[] = [];
     for (const [digest, { usedAt }] of files) {
-      if (!isToGo(usedAt, gone.length)) break;
+      if (!isToGo(usedAt, evicted.length)) break;
       drop(digest);
-      gone.push(digest);
+      evicted.push(digest);
     }
-    return gone;
+    return evicted;
   };
 
   return {
@@ -221,16 +221,18 @@ export function minRecentlyUsed(): PipelineCache {
       const room = allocatedBytes(size);
       if (room > maxBytes) return null;
       drop(digest);
-      const gone = dropWhile(() => bytes + room > maxBytes);
+      const evicted = dropWhile(() => bytes + room > maxBytes);
       files.set(digest, { room, usedAt: now });
       bytes += room;
-      return gone;
+      return evicted;
     },
     drop,
     expire: (latest, limits) => {
       const before = bytes;
       const enough = limits.bytes ?? Infinity;
-      return dropWhile((usedAt, gone) => usedAt <= latest && gone < limits.files && before - bytes < enough);
+      return dropWhile(
+        (usedAt, evictedCount) => usedAt <= latest && evictedCount < limits.files && before - bytes < enough,
+      );
     },
   };
 }

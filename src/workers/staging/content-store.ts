@@ -105,8 +105,8 @@ class LinkedContent implements ContentStore {
   }
 
   missing(pipelineId: string, digests: readonly Digest[]): Digest[] {
-    const kept = this.#pipelines.get(pipelineId);
-    return digests.filter((digest) => kept?.use(digest, this.#now()) !== true);
+    const cache = this.#pipelines.get(pipelineId);
+    return digests.filter((digest) => cache?.use(digest, this.#now()) !== true);
   }
 
   forPipeline(pipelineId: string, { keeps } = { keeps: true }): BundleContent {
@@ -125,8 +125,8 @@ class LinkedContent implements ContentStore {
 
   stats(): { files: number; bytes: number } {
     const all = [...this.#pipelines.values()];
-    const sum = (pick: (kept: PipelineCache) => number): number =>
-      all.reduce((total, kept) => total + pick(kept), 0);
+    const sum = (pick: (cache: PipelineCache) => number): number =>
+      all.reduce((total, cache) => total + pick(cache), 0);
     return { files: sum(({ size }) => size), bytes: sum(({ bytes }) => bytes) };
   }
 
@@ -163,8 +163,8 @@ class LinkedContent implements ContentStore {
     try {
       for (const file of await files.read()) {
         const { pipelineId, digest, usedAt } = file;
-        const gone = this.#cacheOf(pipelineId).add(file, usedAt, this.#options.maxBytes(pipelineId));
-        await this.#remove(files, pipelineId, gone ?? [digest]);
+        const evicted = this.#cacheOf(pipelineId).add(file, usedAt, this.#options.maxBytes(pipelineId));
+        await this.#remove(files, pipelineId, evicted ?? [digest]);
       }
       return { ...claimed, files };
     } catch (error) {
@@ -174,9 +174,9 @@ class LinkedContent implements ContentStore {
   }
 
   #cacheOf(pipelineId: string): PipelineCache {
-    let kept = this.#pipelines.get(pipelineId);
-    if (kept === undefined) this.#pipelines.set(pipelineId, (kept = minRecentlyUsed()));
-    return kept;
+    let cache = this.#pipelines.get(pipelineId);
+    if (cache === undefined) this.#pipelines.set(pipelineId, (cache = minRecentlyUsed()));
+    return cache;
   }
 
   async #place(
@@ -209,15 +209,15 @@ class LinkedContent implements ContentStore {
     const links = writeBehind();
     for (const file of added) {
       await pause();
-      const kept = this.#cacheOf(pipelineId);
-      if (kept.use(file.digest, this.#now())) continue;
+      const cache = this.#cacheOf(pipelineId);
+      if (cache.use(file.digest, this.#now())) continue;
       // The disk executes calls in order, so old files are deleted before the new one is added, and the limit
       // is never exceeded.
-      const gone = kept.add(file, this.#now(), this.#options.maxBytes(pipelineId));
-      if (gone === null) continue;
-      void this.#remove(files, pipelineId, gone);
+      const evicted = cache.add(file, this.#now(), this.#options.maxBytes(pipelineId));
+      if (evicted === null) continue;
+      void this.#remove(files, pipelineId, evicted);
       const link = files.link(pipelineId, file.digest, file.file).catch((error: unknown) => {
-        kept.drop(file.digest);
+        cache.drop(file.digest);
         // If the disk did not respond in time, it may still create the link later.
         void this.#remove(files, pipelineId, [file.digest]);
         throw error;
@@ -248,11 +248,11 @@ class LinkedContent implements ContentStore {
   /** Deletes the files that have not been used since `oldest`. */
   async #expire(pipelineId: string, oldest: number): Promise<void> {
     for (;;) {
-      const kept = this.#pipelines.get(pipelineId);
-      if (kept === undefined || this.#opened === null) return;
-      await this.#remove(this.#opened.files, pipelineId, kept.expire(oldest, { files: filesPerYield }));
-      if (kept.size === 0) this.#pipelines.delete(pipelineId);
-      if (kept.oldest > oldest || kept.size === 0) return;
+      const cache = this.#pipelines.get(pipelineId);
+      if (cache === undefined || this.#opened === null) return;
+      await this.#remove(this.#opened.files, pipelineId, cache.expire(oldest, { files: filesPerYield }));
+      if (cache.size === 0) this.#pipelines.delete(pipelineId);
+      if (cache.oldest > oldest || cache.size === 0) return;
       await nextTurn();
     }
   }
@@ -270,15 +270,15 @@ class LinkedContent implements ContentStore {
       const all = [...this.#pipelines].sort(([, a], [, b]) => a.oldest - b.oldest);
       const [first, second] = all;
       if (first === undefined || first[1].size === 0) return;
-      const [pipelineId, kept] = first;
-      const before = kept.bytes;
+      const [pipelineId, cache] = first;
+      const before = cache.bytes;
       const until = second?.[1].oldest ?? Infinity;
       await this.#remove(
         files,
         pipelineId,
-        kept.expire(until, { files: filesPerYield, bytes: missingBytes }),
+        cache.expire(until, { files: filesPerYield, bytes: missingBytes }),
       );
-      missingBytes -= before - kept.bytes;
+      missingBytes -= before - cache.bytes;
       await nextTurn();
     }
   }

@@ -27,12 +27,18 @@ export function stageWithContent(
 ) => Promise<StagedBundle> {
   return async ({ pipelineId, keeps, autoManifest, ...request }) => {
     try {
-      const kept = content.forPipeline(pipelineId, { keeps });
+      const pipelineContent = content.forPipeline(pipelineId, { keeps });
       const makeManifest: StageRequest['makeManifest'] =
         autoManifest === undefined
           ? undefined
           : (extraction, directory) => uploadedManifest(extraction, directory, autoManifest, systemClock);
-      return await stageUpload({ ...request, makeManifest, yieldToEventLoop, disk, content: kept });
+      return await stageUpload({
+        ...request,
+        makeManifest,
+        yieldToEventLoop,
+        disk,
+        content: pipelineContent,
+      });
     } catch (error) {
       if (hasCode(error, 'insufficient_storage')) await content.clear();
       throw error;

@@ -153,15 +153,15 @@ async function catalogPage(
 ): Promise<CatalogPage> {
   const paths = bundlePathsAmong(await managedPaths(root));
   // The root usually contains nothing but the index of the other bundles.
-  const asked = path ?? paths.find((one) => one !== '.') ?? paths[0];
+  const shownPath = path ?? paths.find((one) => one !== '.') ?? paths[0];
   const named = { kind: 'catalog' as const, paths: paths.slice(0, maxPaths) };
   const pathsOmitted = Math.max(0, paths.length - maxPaths);
-  if (asked === undefined) return { ...named, pathsOmitted, catalog: null };
-  if (!paths.includes(asked))
-    throw new WaybillError('not_published', `nothing is published at the bundle path "${asked}"`, {
+  if (shownPath === undefined) return { ...named, pathsOmitted, catalog: null };
+  if (!paths.includes(shownPath))
+    throw new WaybillError('not_published', `nothing is published at the bundle path "${shownPath}"`, {
       hint: 'choose one of the list',
     });
-  const place = bundlePlace(root, asked);
+  const place = bundlePlace(root, shownPath);
   const published = await publishedState(place.storage, layout);
   const chosen = question.release == null ? null : await releaseNamed(place, question.release);
   const isPublished = chosen === null || chosen === published.release;
@@ -171,7 +171,7 @@ async function catalogPage(
     : await readState(subdirectory(place.storage, releaseKey(chosen)));
   const catalog = requireCatalog(state);
   const { generation, updatedAt, pending } = catalog;
-  const about = { destinationPath: asked, release, isPublished, isInterrupted: pending !== null };
+  const about = { destinationPath: shownPath, release, isPublished, isInterrupted: pending !== null };
   return {
     ...named,
     pathsOmitted,

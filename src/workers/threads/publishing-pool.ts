@@ -170,17 +170,17 @@ function answeringPool<Request extends ThreadJob, Answer>(
   about: string,
 ): AnsweringPool<Request, Answer> {
   const pool = new ThreadPool<Request, AnswerOutcome<Answer>>({ ...options, threads }, task);
-  const asked = new Map<string, number>();
-  const askedOf = (pipelineId: string): number => asked.get(pipelineId) ?? 0;
+  const requestCounts = new Map<string, number>();
+  const askedOf = (pipelineId: string): number => requestCounts.get(pipelineId) ?? 0;
   const count = (pipelineId: string, change: 1 | -1): void => {
     const next = askedOf(pipelineId) + change;
-    if (next === 0) asked.delete(pipelineId);
-    else asked.set(pipelineId, next);
+    if (next === 0) requestCounts.delete(pipelineId);
+    else requestCounts.set(pipelineId, next);
   };
   return {
     async ask(request, signal) {
       const { pipelineId } = request;
-      const all = [...asked.values()].reduce((sum, each) => sum + each, 0);
+      const all = [...requestCounts.values()].reduce((sum, each) => sum + each, 0);
       if (all >= maxRequests || askedOf(pipelineId) >= maxRequestsOfPipeline)
         throw new WaybillError('server_busy', `too many requests about ${about} are being answered`, {
           hint: 'ask again later',

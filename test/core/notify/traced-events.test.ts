@@ -49,7 +49,7 @@ function open({ left = [], answer }: { left?: OutboxEvent[]; answer: () => SendR
     undelivered,
     outbox: {
       isDurable: true,
-      open: (take) => left.forEach((one) => take({ ...one, ended: () => undefined })),
+      open: (take) => left.forEach((one) => take({ ...one, onEnd: () => undefined })),
       store: (traced, notifierIds, deliver) => {
         for (const notifierId of notifierIds) {
           kept.push({ ...traced, notifierId });

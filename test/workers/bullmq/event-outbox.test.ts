@@ -49,8 +49,8 @@ async function openHost(t: Test, prefix: string, hostLifeMs = 8_000) {
     sent.push(one);
     for (const look of waiting) look();
   };
-  events.outbox.open(({ notifierId, event, ended, ...trace }) =>
-    take({ notifierId, id: event.id, trace, ended }),
+  events.outbox.open(({ notifierId, event, onEnd, ...trace }) =>
+    take({ notifierId, id: event.id, trace, ended: onEnd }),
   );
   t.teardown(() => {
     bury();

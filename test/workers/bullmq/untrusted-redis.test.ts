@@ -184,9 +184,9 @@ async function problemsOf({ apply }: Damage, prefix: string): Promise<string[]> 
     });
   };
   const sent: string[] = [];
-  events.outbox.open(({ event, ended }) => {
+  events.outbox.open(({ event, onEnd }) => {
     sent.push(event.id);
-    ended();
+    onEnd();
   });
   const watch = queue.watch(() => undefined);
   await queue.start(async () => runResult('ok'));

@@ -525,7 +525,7 @@ t.test('keeps undelivered events in order after a kill', async (t) => {
     })),
     ['msg_1', 'msg_3'].map((id) => ({ notifierId: 'hook', event: eventOf(id), ...trace })),
   );
-  for (const { ended } of left()) ended();
+  for (const { onEnd } of left()) onEnd();
   await daemon.kill();
   await daemon.open();
   t.same(left(), []);

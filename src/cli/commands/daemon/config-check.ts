@@ -98,7 +98,7 @@ async function probesOf(loaded: LoadedConfig, secrets: Secrets): Promise<ProbeOu
   return probeConfiguration(loaded, secrets);
 }
 
-async function report(output: Output, { config, warnings, probes }: Checked, given: string): Promise<void> {
+async function report(output: Output, { config, warnings, probes }: Checked, file: string): Promise<void> {
   const { file } = config;
   if (output.isJson) {
     const pipelines = config.pipelines.map(({ id }) => id);
@@ -109,7 +109,7 @@ async function report(output: Output, { config, warnings, probes }: Checked, giv
   output.data(`${output.style.green('valid')}  ${file}  ${plural(config.pipelines.length, 'pipeline')}`);
   if (probes === null) return;
   const { printTried } = await import('./probe.ts');
-  printTried(probes, given, output);
+  printTried(probes, file, output);
 }
 
 function asFinding({ code, message }: WaybillError, file: string): Finding {

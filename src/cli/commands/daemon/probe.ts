@@ -54,19 +54,19 @@ export async function probeConfiguration(
  * Prints a line for each probe. If it failed, also prints where its setting is in the file, the error, and
  * what to do about it.
  */
-export function printTried(tried: readonly ProbeOutcome[], file: string, output: Output): void {
+export function printTried(outcomes: readonly ProbeOutcome[], file: string, output: Output): void {
   const { style } = output;
-  const failed = tried.filter(({ error }) => error !== null).length;
+  const failed = outcomes.filter(({ error }) => error !== null).length;
   const summary = failed === 0 ? style.green('all well') : style.red(`${failed} of them failed`);
-  output.data(`probe  as ${currentUserName()}  ${plural(tried.length, 'place')}, ${summary}`);
-  const rows = tried.map(({ pointer, subject, found }) => [
+  output.data(`probe  as ${currentUserName()}  ${plural(outcomes.length, 'place')}, ${summary}`);
+  const rows = outcomes.map(({ pointer, subject, found }) => [
     found === null ? style.red('✗') : style.green('✓'),
     pointer,
     style.cyan(subject),
     found ?? '',
   ]);
   const lines = columns(rows, '  ');
-  for (const [index, { line, column, error }] of tried.entries()) {
+  for (const [index, { line, column, error }] of outcomes.entries()) {
     output.data(lines[index] ?? '');
     if (error === null) continue;
     output.data(`    ${file}:${line}:${column}: ${error.message}`);
@@ -205,16 +205,16 @@ async function tryAll(
   trials: readonly ProbeTask[],
   { clock, locate }: { clock: Clock } & Pick<LoadedConfig, 'locate'>,
 ): Promise<ProbeOutcome[]> {
-  const ended: ProbeOutcome[] = [];
+  const outcomes: ProbeOutcome[] = [];
   await inParallel(trials.entries(), maxConcurrentProbes, async ([index, { path, subject, run }]) => {
     const place = { ...locate(path), subject };
     try {
-      ended[index] = { ...place, found: await inTime(run, clock), error: null };
+      outcomes[index] = { ...place, found: await inTime(run, clock), error: null };
     } catch (error) {
-      ended[index] = { ...place, found: null, error: errorRecord(explained(error)) };
+      outcomes[index] = { ...place, found: null, error: errorRecord(explained(error)) };
     }
   });
-  return ended;
+  return outcomes;
 }
 
 async function inTime(run: ProbeTask['run'], clock: Clock): Promise<string> {

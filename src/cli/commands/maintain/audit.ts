@@ -105,9 +105,9 @@ function actOf(text: string | undefined): Act | null {
   if (text === undefined) return null;
   const act = acts.find((known) => known === text);
   if (act !== undefined) return act;
-  const meant = nearest(text, acts);
+  const closest = nearest(text, acts);
   throw new WaybillError('usage', `there is no act "${text}"`, {
-    hint: meant === undefined ? `known: ${acts.join(', ')}` : `did you mean "${meant}"?`,
+    hint: closest === undefined ? `known: ${acts.join(', ')}` : `did you mean "${closest}"?`,
   });
 }
 

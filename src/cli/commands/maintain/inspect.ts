@@ -242,12 +242,12 @@ function print(
       target.interrupted ? style.yellow('interrupted; the next run finishes it') : '',
     ]);
     for (const line of columns(states, '  ')) output.data(line);
-    const left = orphans.map(({ destinationPath, outputs, bytes }) => [
+    const orphanRows = orphans.map(({ destinationPath, outputs, bytes }) => [
       `target=${destinationPath}`,
       style.yellow('orphan'),
       `${plural(outputs, 'output')}, ${formatSize(bytes)}; the source does not hold it any more`,
     ]);
-    for (const line of columns(left, '  ')) output.data(line);
+    for (const line of columns(orphanRows, '  ')) output.data(line);
   }
   if (probes !== null) printProbes(probes, output);
 }

@@ -105,13 +105,13 @@ function cells(
   { latencyMs, clockOffsetMs, rename, conditionalWrites, rights }: Probe,
   { style }: Output,
 ): string[] {
-  const tried = rightNames.filter((right) => rights[right].answer !== 'not_tried');
+  const triedRights = rightNames.filter((right) => rights[right].answer !== 'not_tried');
   return [
     latencyMs === null ? '-' : `${latencyMs.median.toFixed(1)} ms`,
     clockOffsetMs === null ? 'unknown' : signedSeconds(clockOffsetMs),
     inWords[rename],
     conditionalWrites ?? '-',
-    tried
+    triedRights
       .map((right) => (rights[right].answer === 'yes' ? style.green(right) : style.red(`no ${right}`)))
       .join(' '),
   ];

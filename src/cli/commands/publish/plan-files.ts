@@ -32,7 +32,7 @@ export function refuseContradictions(options: RunOptions): void {
       hint: 'leave one of them out',
     });
   if (plan === undefined) return;
-  const given = Object.entries({
+  const conflictingOptions = Object.entries({
     out,
     force,
     'allow-removals': allowRemovals,
@@ -43,10 +43,10 @@ export function refuseContradictions(options: RunOptions): void {
   })
     .filter(([, value]) => value !== undefined && value !== false)
     .map(([name]) => `--${name}`);
-  if (given.length > 0)
+  if (conflictingOptions.length > 0)
     throw new WaybillError(
       'usage',
-      `--plan cannot be combined with ${given.join(', ')}, which would change the plan`,
+      `--plan cannot be combined with ${conflictingOptions.join(', ')}, which would change the plan`,
       {
         hint: 'use it when you make the plan',
       },

@@ -39,8 +39,8 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
   const { verbose, dryRun, force, channel, save: file } = options;
   const setUp = await prepare(loaded, { output, verbose, signal, areDirectoriesNamed: true });
   const chosen = chooseDestinations(setUp.config, {});
-  const asked = { dryRun, force, allowRemovals: false, channel, keepsReleases: true };
-  const result = withOptionHints(await runAll({ chosen, options, setUp }, asked));
+  const request = { dryRun, force, allowRemovals: false, channel, keepsReleases: true };
+  const result = withOptionHints(await runAll({ chosen, options, setUp }, request));
   const code = reportRun(
     result,
     { output, signal },

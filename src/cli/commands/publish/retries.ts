@@ -45,22 +45,22 @@ export async function publishWithRetries(
 ): Promise<PipelineResult> {
   const { notify } = context;
   if (tries.forMs === 0) return publishOnce(context, pipeline, request);
-  let held: [Occurrence, TraceContext | undefined][] = [];
+  let pendingOccurrences: [Occurrence, TraceContext | undefined][] = [];
   const holding =
     notify === undefined
       ? context
       : {
           ...context,
           notify: (occurrence: Occurrence, trace?: TraceContext) => {
-            if (isPassing(occurrence)) held.push([occurrence, trace]);
+            if (isPassing(occurrence)) pendingOccurrences.push([occurrence, trace]);
             else notify(occurrence, trace);
           },
         };
   const result = await untilSettled(request.destinationIds, { ...tries, ...context }, (destinationIds) => {
-    held = [];
+    pendingOccurrences = [];
     return publishOnce(holding, pipeline, { ...request, destinationIds });
   });
-  for (const [occurrence, trace] of held) notify?.(occurrence, trace);
+  for (const [occurrence, trace] of pendingOccurrences) notify?.(occurrence, trace);
   return result;
 }
 

@@ -100,7 +100,7 @@ function printDestination(
     style.dim(reasonText(action.reason, action.error)),
   ]);
   const lines = columns(rows, '    ');
-  let left = verbose ? Infinity : changesShown;
+  let remainingLines = verbose ? Infinity : changesShown;
   let hidden = 0;
   for (const [index, line] of lines.entries()) {
     output.data(line);
@@ -110,9 +110,9 @@ function printDestination(
     if (action.url !== null) output.data(`      ${action.url}`);
     if (!dryRun && !verbose) continue;
     const changes = listed(action.changes, verbose);
-    const shown = changes.slice(0, left);
+    const shown = changes.slice(0, remainingLines);
     printChanges(shown, output);
-    left -= shown.length;
+    remainingLines -= shown.length;
     hidden += changes.length - shown.length;
   }
   if (hidden > 0)
@@ -282,17 +282,20 @@ function orphanSign(action: OrphanResult['action'], style: Output['style']): str
 }
 
 function meaningOf(action: OrphanResult['action'], dryRun: boolean): string {
-  const gone = 'no longer in the source';
-  if (action === 'unpublish') return `${gone}; ${dryRun ? 'it would be removed' : 'it was removed'}`;
-  return action === 'keep' ? `${gone}; it stays published` : gone;
+  const notInSource = 'no longer in the source';
+  if (action === 'unpublish') return `${notInSource}; ${dryRun ? 'it would be removed' : 'it was removed'}`;
+  return action === 'keep' ? `${notInSource}; it stays published` : notInSource;
 }
 
 /** Returns the counters for the last line, such as `orphans=2` and `unpublish=1`. */
 function countedOrphans(pipelines: readonly PipelineResult[]): string[] {
   const orphans = pipelines.flatMap(({ destinations }) => destinations.flatMap((one) => one.orphans));
   const removed = orphans.filter(({ action }) => action === 'unpublish').length;
-  const left = orphans.length - removed;
-  return [...(removed > 0 ? [`unpublish=${removed}`] : []), ...(left > 0 ? [`orphans=${left}`] : [])];
+  const remaining = orphans.length - removed;
+  return [
+    ...(removed > 0 ? [`unpublish=${removed}`] : []),
+    ...(remaining > 0 ? [`orphans=${remaining}`] : []),
+  ];
 }
 
 /** The exit code if everything has been published, but some releases were not made current. */

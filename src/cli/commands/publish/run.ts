@@ -98,10 +98,10 @@ interface Task {
 async function runAsked(task: Task, output: Output): Promise<RunResult> {
   const { chosen, options } = task;
   const { dryRun, force, allowRemovals, channel, out } = options;
-  const asked = { dryRun, force, allowRemovals, channel };
-  if (out === undefined) return runAll(task, asked);
+  const request = { dryRun, force, allowRemovals, channel };
+  if (out === undefined) return runAll(task, request);
   const decisions = new Decisions();
-  const result = await runAll(task, { ...asked, ...recording(decisions) });
+  const result = await runAll(task, { ...request, ...recording(decisions) });
   if (!allSucceeded(result.pipelines) || task.setUp.context.signal?.aborted === true)
     return { ...result, warnings: [...result.warnings, planNotWritten] };
   const { digest } = await writePlan(out, { chosen, decisions, options });
@@ -116,16 +116,16 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
  */
 async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
   const { force, allow_removals: allowRemovals, channel } = plan;
-  const asked = { force, allowRemovals, channel: channel ?? undefined };
+  const request = { force, allowRemovals, channel: channel ?? undefined };
   const made = new Decisions();
-  const checked = await runAll(task, { ...asked, dryRun: true, ...recording(made) });
+  const checked = await runAll(task, { ...request, dryRun: true, ...recording(made) });
   if (task.setUp.context.signal?.aborted === true) return checked;
   const isPartial = !allSucceeded(checked.pipelines);
   refuseStalePlan(plan.decisions, made, { isPartial });
   if (isPartial || task.options.dryRun) return checked;
   const written = new Map(plan.decisions.map((record) => [targetLabel(record), record]));
   return runAll(task, {
-    ...asked,
+    ...request,
     dryRun: false,
     onDecided: (decided) => refuseOtherDecision(written, decisionRecord(decided)),
     onOrphan: (decided) => refuseOtherDecision(written, orphanRecord(decided)),
@@ -157,7 +157,7 @@ export async function runAll(
   }: Omit<Task, 'options'> & {
     options: Pick<RunOptions, 'format'>;
   },
-  asked: RunChoices,
+  request: RunChoices,
 ): Promise<RunResult> {
   const pipelines: PipelineResult[] = [];
   for (const { pipeline, destinations } of chosen) {
@@ -165,17 +165,17 @@ export async function runAll(
     const bar = progressBar(options.format === 'text', pipeline.id);
     try {
       // A dry run would never reach the number of planned writes, so its progress bar must not include them.
-      const onProgress = asked.dryRun ? undefined : bar.onProgress;
+      const onProgress = request.dryRun ? undefined : bar.onProgress;
       const destinationIds = destinations.map(({ id }) => id);
-      const request = { ...asked, onProgress, reading: bar, destinationIds };
+      const request = { ...request, onProgress, reading: bar, destinationIds };
       pipelines.push(await publishWithRetries(context, pipeline, request, tries));
     } finally {
       bar.stop();
     }
   }
   return {
-    dryRun: asked.dryRun,
-    force: asked.force,
+    dryRun: request.dryRun,
+    force: request.force,
     pipelines,
     counters: countActions(pipelines),
     warnings: [...warnings, ...notices(config.pipelines.length)],

@@ -145,7 +145,7 @@ async function check(
       const bundle = await loadBundle(storage, candidate, source);
       const findings = [
         ...bundle.warnings,
-        ...destinations.flatMap((destination) => chooseOutputs(bundle, destination).taken),
+        ...destinations.flatMap((destination) => chooseOutputs(bundle, destination).conflicts),
         ...(await validateBundle(bundle, {
           onBytes,
           contents: filesRead ? 'all' : 'scene_maps',

@@ -90,9 +90,9 @@ export async function cancelRun(flags: RunFlags, io: Io): Promise<number> {
   const { id } = flags;
   return withDaemon(flags, io, async (client) => {
     const run = await client.runs.cancel(id);
-    const ended = run.finished_at === null ? await client.runs.wait(id) : run;
-    printRecord(ended, io.output);
-    return ended.error?.code === 'cancelled' ? 0 : 1;
+    const finalRun = run.finished_at === null ? await client.runs.wait(id) : run;
+    printRecord(finalRun, io.output);
+    return finalRun.error?.code === 'cancelled' ? 0 : 1;
   });
 }
 

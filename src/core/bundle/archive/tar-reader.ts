@@ -259,25 +259,25 @@ interface ByteSource {
 
 export function byteSource(chunks: AsyncIterable<Uint8Array>): ByteSource {
   const iterator = chunks[Symbol.asyncIterator]();
-  let held: Buffer = Buffer.alloc(0);
+  let buffered: Buffer = Buffer.alloc(0);
 
   const refill = async (): Promise<boolean> => {
-    while (held.byteLength === 0) {
+    while (buffered.byteLength === 0) {
       const step = await iterator.next();
       if (step.done === true) return false;
-      held = Buffer.from(step.value.buffer, step.value.byteOffset, step.value.byteLength);
+      buffered = Buffer.from(step.value.buffer, step.value.byteOffset, step.value.byteLength);
     }
     return true;
   };
   const cut = (count: number): Buffer => {
-    const piece = held.subarray(0, count);
-    held = held.subarray(count);
+    const piece = buffered.subarray(0, count);
+    buffered = buffered.subarray(count);
     return piece;
   };
 
   return {
     async take(count) {
-      if (held.byteLength >= count) return cut(count);
+      if (buffered.byteLength >= count) return cut(count);
       const pieces: Buffer[] = [];
       let missing = count;
       while (missing > 0 && (await refill())) {
@@ -299,7 +299,7 @@ export function byteSource(chunks: AsyncIterable<Uint8Array>): ByteSource {
       if (!(await refill())) throw truncatedArchive(false, 0);
       return cut(count).byteLength;
     },
-    next: async () => ((await refill()) ? cut(held.byteLength) : null),
+    next: async () => ((await refill()) ? cut(buffered.byteLength) : null),
     close: async () => {
       await iterator.return?.();
     },

@@ -137,8 +137,9 @@ async function stealLock(
   heartbeat.check();
   try {
     await storage.rename([{ from: lockKey, to: aside }]);
-    const taken = await readLock(storage, aside);
-    if (taken !== null && taken !== stale) await storage.write(lockKey, bytesBody(taken), { mode: 'create' });
+    const stolenLock = await readLock(storage, aside);
+    if (stolenLock !== null && stolenLock !== stale)
+      await storage.write(lockKey, bytesBody(stolenLock), { mode: 'create' });
   } catch (error) {
     // Another contender was faster, and the lock is already gone or has a new owner.
     if (!hasCode(error, 'storage_not_found') && !hasCode(error, 'storage_exists')) throw error;

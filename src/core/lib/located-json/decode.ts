@@ -27,9 +27,9 @@ export function decodeUtf8(bytes: Uint8Array): DecodedText {
 
 function firstBadByte(buffer: Buffer): Omit<DecodedText & { ok: false }, 'ok'> {
   // Decoding replaces invalid bytes. Encode the text again, and the first byte that is different was invalid.
-  const again = Buffer.from(buffer.toString('utf8'), 'utf8');
+  const reencoded = Buffer.from(buffer.toString('utf8'), 'utf8');
   let index = 0;
-  while (again[index] === buffer[index]) index += 1;
+  while (reencoded[index] === buffer[index]) index += 1;
   index = startOfCharacter(buffer, index);
   const before = buffer.toString('utf8', 0, index);
   const lastBreak = before.lastIndexOf('\n');

@@ -62,9 +62,9 @@ function shared<Given extends readonly unknown[], S extends Setting>(
   make: (...given: Given) => S,
 ): (...given: Given) => S {
   const made = new Map<string, S>();
-  return (...given) => {
-    const key = JSON.stringify(given);
-    const setting = made.get(key) ?? make(...given);
+  return (...args) => {
+    const key = JSON.stringify(args);
+    const setting = made.get(key) ?? make(...args);
     made.set(key, setting);
     return setting;
   };

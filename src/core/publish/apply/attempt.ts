@@ -174,8 +174,8 @@ export class Attempt {
     const created = [...this.#written].filter((key) => this.#saved.backupOf(key) === undefined);
     await each(created, async (key) => storage.remove(key));
     await each(new Set([...this.#written, ...this.#removed]), async (key) => {
-      const kept = this.#saved.backupOf(key);
-      if (kept !== undefined) await storage.restore?.(kept);
+      const backup = this.#saved.backupOf(key);
+      if (backup !== undefined) await storage.restore?.(backup);
     });
     if (failures.length > 0) throw failures[0];
   }

@@ -47,12 +47,12 @@ export class SavedFiles {
       lease.check();
       // Stopping here is still safe, and backing up files on remote storage can take minutes.
       signal?.throwIfAborted();
-      const kept = await storage.backUp(key, this.#aside(index)).catch((error: unknown) => {
+      const backup = await storage.backUp(key, this.#aside(index)).catch((error: unknown) => {
         this.#hasCopies = true;
         throw error;
       });
-      if (kept !== null) this.#byKey.set(key, kept);
-      if (kept?.method === 'copy') this.#hasCopies = true;
+      if (backup !== null) this.#byKey.set(key, backup);
+      if (backup?.method === 'copy') this.#hasCopies = true;
     });
   }
 
@@ -66,8 +66,8 @@ export class SavedFiles {
    * move it.
    */
   backupKeyOf(key: Key): Key | undefined {
-    const kept = this.#byKey.get(key);
-    return kept?.method === 'move' ? kept.aside : undefined;
+    const backup = this.#byKey.get(key);
+    return backup?.method === 'move' ? backup.aside : undefined;
   }
 
   /**

@@ -128,10 +128,10 @@ export async function missingDirectories(
   const missing = new Set<string>();
   const parents = new Set<string>();
   for (const { path } of outputs) parents.add(parentOf(keyOf(path)));
-  let left = [...parents].map((parent) => ancestorsOf(`${parent}/`));
-  while (left.length > 0) {
+  let unchecked = [...parents].map((parent) => ancestorsOf(`${parent}/`));
+  while (unchecked.length > 0) {
     const level = new Set<string>();
-    const deeper = left.flatMap((ancestors) => {
+    const deeper = unchecked.flatMap((ancestors) => {
       const { value } = ancestors.next();
       if (value === undefined || value === '') return [];
       level.add(value);
@@ -140,7 +140,7 @@ export async function missingDirectories(
     await inParallel(level, maxConcurrentStats, async (directory) => {
       if ((await storage.stat(listedKey(directory))) === undefined) missing.add(directory);
     });
-    left = deeper.flatMap(({ ancestors, directory }) => (missing.has(directory) ? [] : [ancestors]));
+    unchecked = deeper.flatMap(({ ancestors, directory }) => (missing.has(directory) ? [] : [ancestors]));
   }
   return missing;
 }

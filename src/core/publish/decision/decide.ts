@@ -204,12 +204,12 @@ interface Fates {
  */
 function fatesOf(input: DecisionInput, known: KnownOutputs): Fates {
   const { state } = input.observed;
-  const judged: DecisionContext = {
+  const context: DecisionContext = {
     input,
     records: byPath(known.records),
     announced: intentPaths(state.kind === 'valid' ? state.catalog.pending : null),
   };
-  return groupByFate(input.planned, (output) => fateOf(output, judged));
+  return groupByFate(input.planned, (output) => fateOf(output, context));
 }
 
 /** Returns the changes made by a forced replacement, which writes every output no matter what is recorded. */

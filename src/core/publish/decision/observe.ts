@@ -138,10 +138,10 @@ async function findPresent(
       if (!recorded.has(key)) return true;
     return false;
   };
-  const taken = await pMap(paths, async (path) => ((await isTaken(path)) ? [path] : []), {
+  const present = await pMap(paths, async (path) => ((await isTaken(path)) ? [path] : []), {
     concurrency: maxConcurrentStats,
   });
-  return taken.flat();
+  return present.flat();
 }
 
 /** Returns the parent directories of these paths that are managed bundle paths themselves. */

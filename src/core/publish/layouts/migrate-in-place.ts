@@ -181,11 +181,11 @@ function refusePointerPaths(
   outputs: readonly PlannedOutput[],
   channels: readonly string[],
 ): void {
-  const taken = outputs.find(({ path }) => isReleaseKey(path, channels));
-  if (taken === undefined) return;
+  const conflict = outputs.find(({ path }) => isReleaseKey(path, channels));
+  if (conflict === undefined) return;
   throw new WaybillError(
     'state_conflict',
-    `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the output "${taken.path}" would overwrite its pointer or a release`,
+    `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the output "${conflict.path}" would overwrite its pointer or a release`,
     {
       hint: `remove the releases first with waybill unpublish, or publish in place at another path: readers follow "${currentLinkKey}", "${currentObjectKey}" and the releases`,
     },

@@ -93,7 +93,7 @@ function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): 
     from === 'in_place'
       ? `have it served from "${pathWithin(destinationPath, 'current')}"`
       : `have it served from ${describeBundlePath(destinationPath)} itself`;
-  const left = from === 'in_place' ? 'the files that were published in place' : 'its releases';
-  const message = `target=${destinationPath}: the layout ${dryRun ? 'would change' : 'has changed'}: ${serve}, then remove ${left} with waybill unpublish --layout ${from} ${destinationPath}`;
+  const leftovers = from === 'in_place' ? 'the files that were published in place' : 'its releases';
+  const message = `target=${destinationPath}: the layout ${dryRun ? 'would change' : 'has changed'}: ${serve}, then remove ${leftovers} with waybill unpublish --layout ${from} ${destinationPath}`;
   return finding('warning', 'layout_changed', message);
 }

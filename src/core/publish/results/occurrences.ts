@@ -210,11 +210,11 @@ function bundleFacts({ path, name, created, revision = null }: SourceBundle): Bu
  * left over.
  */
 function fitting<T>(items: Iterable<T>, count: number): { listed: T[]; omitted: number } {
-  let left = maxListBytes;
+  let remainingBytes = maxListBytes;
   const listed: T[] = [];
   for (const item of items) {
-    left -= Buffer.byteLength(JSON.stringify(item)) + 1;
-    if (left < 0) break;
+    remainingBytes -= Buffer.byteLength(JSON.stringify(item)) + 1;
+    if (remainingBytes < 0) break;
     listed.push(item);
   }
   return { listed, omitted: count - listed.length };

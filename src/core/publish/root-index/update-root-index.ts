@@ -130,9 +130,9 @@ async function withSeen(
   listed: readonly ListedBundle[],
   seen: FoundBundles,
 ): Promise<ListedBundle[]> {
-  const kept = listed.filter(({ path }) => !seen.has(path));
+  const others = listed.filter(({ path }) => !seen.has(path));
   const added = [...seen.values()].filter((bundle) => bundle !== null);
-  const bundles = newestBundles([...kept, ...added.filter(({ path }) => path !== '.')]);
+  const bundles = newestBundles([...others, ...added.filter(({ path }) => path !== '.')]);
   const mayLack =
     listed.length >= maxListed && [...seen].some(([path, now]) => isLess(entryAt(listed, path), now));
   if (!mayLack) return bundles;

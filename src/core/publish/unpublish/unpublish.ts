@@ -173,8 +173,8 @@ function suggestion(destinationPath: string, known: readonly string[]): string {
   if (known.length === 0) return 'nothing is published to this destination; check its location';
   const below = known.filter((path) => path.startsWith(`${destinationPath}/`));
   if (below.length > 0) return `unpublish one bundle path at a time: ${listed(below)}`;
-  const meant = nearest(destinationPath, known);
-  return meant === undefined ? `published here: ${listed(known)}` : `did you mean "${meant}"?`;
+  const closest = nearest(destinationPath, known);
+  return closest === undefined ? `published here: ${listed(known)}` : `did you mean "${closest}"?`;
 }
 
 function listed(paths: readonly string[]): string {

@@ -146,8 +146,8 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     });
   }
 
-  async restore(kept: BackupFile): Promise<void> {
-    await this.#changing(kept.key, () => this.#names.restore(kept));
+  async restore(backup: BackupFile): Promise<void> {
+    await this.#changing(backup.key, () => this.#names.restore(backup));
   }
 
   async duplicate(from: Key, to: Key): Promise<'link' | null> {

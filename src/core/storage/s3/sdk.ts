@@ -211,18 +211,18 @@ export class S3Requests {
     { bodyBytes = 0, signal }: { bodyBytes?: number; signal?: AbortSignal | undefined } = {},
   ): Promise<T> {
     signal?.throwIfAborted();
-    const ended = new AbortController();
-    const release = signal && onAbort(signal, () => ended.abort(signal.reason));
+    const requestAbort = new AbortController();
+    const release = signal && onAbort(signal, () => requestAbort.abort(signal.reason));
     const timeoutMs = answerTimeoutMs + bodyBytes / minBytesPerMs;
-    const deadline = this.#clock.timeout(timeoutMs, () => ended.abort(this.#timeout(key, timeoutMs)));
+    const deadline = this.#clock.timeout(timeoutMs, () => requestAbort.abort(this.#timeout(key, timeoutMs)));
     const stopped = new Promise<never>((_, reject) => {
-      onAbort(ended.signal, () => reject(ended.signal.reason as Error));
+      onAbort(requestAbort.signal, () => reject(requestAbort.signal.reason as Error));
     });
     try {
       // The HTTP handler does not reject until the whole body has been sent.
-      return await Promise.race([send(ended.signal), stopped]);
+      return await Promise.race([send(requestAbort.signal), stopped]);
     } catch (error) {
-      throw ended.signal.aborted ? ended.signal.reason : this.#failure(key, error);
+      throw requestAbort.signal.aborted ? requestAbort.signal.reason : this.#failure(key, error);
     } finally {
       deadline.cancel();
       release?.();

@@ -38,13 +38,13 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
     yield first;
     let at = first.byteLength;
     const ahead: Promise<Buffer>[] = [];
-    let asked = at;
+    let nextOffset = at;
     while (at < size) {
-      while (ahead.length < chunksAhead && asked < size) {
-        const chunk = readChunk(session, handle, asked, Math.min(chunkBytes, size - asked));
+      while (ahead.length < chunksAhead && nextOffset < size) {
+        const chunk = readChunk(session, handle, nextOffset, Math.min(chunkBytes, size - nextOffset));
         chunk.catch(() => undefined); // Reported when it's awaited. If it never is, it doesn't matter.
         ahead.push(chunk);
-        asked += chunkBytes;
+        nextOffset += chunkBytes;
       }
       const wanted = Math.min(chunkBytes, size - at);
       let chunk = (await ahead.shift()) as Buffer;

@@ -93,8 +93,8 @@ class FollowedLinks {
     yield* place.storage.read(listedKey(at), expected ?? identity);
   }
 
-  async *list(directory: Key | '', given: ListOptions): AsyncIterable<Entry> {
-    const options = { ...given, limit: given.limit ?? new ListingLimit() };
+  async *list(directory: Key | '', options: ListOptions): AsyncIterable<Entry> {
+    const options = { ...options, limit: options.limit ?? new ListingLimit() };
     if (directory === '') [this.#links, this.#entries] = [0, 0];
     const pending: (Key | '')[] = [directory];
     for (let each = pending.pop(); each !== undefined; each = pending.pop())
@@ -223,10 +223,10 @@ class FollowedLinks {
   /** Finds the target of a link on a remote storage, one path segment at a time. */
   async #walk({ place, key }: FollowedPlace, text: string): Promise<FollowedPlace | UnfollowedReason> {
     let at: Key | '' = '';
-    const left = [...parentOf(listedKey(key)).split('/'), ...text.split('/')];
+    const segments = [...parentOf(listedKey(key)).split('/'), ...text.split('/')];
     let hops = 1;
     if (text.startsWith('/')) return outside;
-    for (let name = left.shift(); name !== undefined; name = left.shift()) {
+    for (let name = segments.shift(); name !== undefined; name = segments.shift()) {
       if (name === '' || name === '.') continue;
       if (name === '..' && at === '') return outside;
       if (name === '..') {
@@ -240,7 +240,7 @@ class FollowedLinks {
       if (further === null) at = next;
       else if (further.startsWith('/')) return outside;
       else if ((hops += 1) > maxHops) return circular;
-      else left.unshift(...further.split('/'));
+      else segments.unshift(...further.split('/'));
     }
     return { place, key: at };
   }

@@ -25,8 +25,8 @@ const maxConcurrentStats = 16;
  * met on a retry, the write itself may be the reason. In this case, the earlier `storage_transient` is
  * thrown, and the caller has to read back what is stored.
  */
-export function withRetry(storage: Storage, given: RetryOptions): Storage {
-  const options: RetryOptions = { outage: {}, ...given };
+export function withRetry(storage: Storage, options: RetryOptions): Storage {
+  const options: RetryOptions = { outage: {}, ...options };
   return intercept(
     storage,
     {
@@ -82,9 +82,9 @@ async function renameAgain(
       } catch (failure) {
         // The connection was lost, and the server may have made one of the moves since.
         if (attempt === 1 || !hasCode(failure, 'storage_not_found')) throw failure;
-        const left = await movesNotDone(storage, remaining);
-        if (left.length === remaining.length) throw failure;
-        remaining = left;
+        const pendingMoves = await movesNotDone(storage, remaining);
+        if (pendingMoves.length === remaining.length) throw failure;
+        remaining = pendingMoves;
       }
     }
   });

@@ -60,10 +60,11 @@ function capabilitiesWithin(whole: Storage, outer: (key: Key) => Key): Partial<S
     backUp:
       backUp &&
       (async (key, aside) => {
-        const kept = await backUp(outer(key), outer(aside));
-        return kept === null ? null : { ...kept, key, aside };
+        const backup = await backUp(outer(key), outer(aside));
+        return backup === null ? null : { ...backup, key, aside };
       }),
-    restore: restore && ((kept) => restore({ ...kept, key: outer(kept.key), aside: outer(kept.aside) })),
+    restore:
+      restore && ((backup) => restore({ ...backup, key: outer(backup.key), aside: outer(backup.aside) })),
     duplicate: duplicate && ((from, to) => duplicate(outer(from), outer(to))),
     readLink: readLink && ((key) => readLink(outer(key))),
     // The target is relative to the link's directory, so it does not need the prefix.

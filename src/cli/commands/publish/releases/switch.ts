@@ -264,13 +264,13 @@ export async function tidyReleases(options: SwitchFlags, { output, signal }: Io)
 
 function printTidied(paths: readonly TidiedPath[], dryRun: boolean, { data, note, style }: Output): void {
   for (const { destinationPath, channels, releases } of paths) {
-    const gone = [
+    const removedNames = [
       ...channels.map((name) => `channel ${name}`),
       ...(releases.length === 0 ? [] : [`${plural(releases.length, 'release')} (${releases.join(', ')})`]),
     ];
     const end = dryRun ? '; nothing was changed' : '';
     data(
-      `${style.green(dryRun ? 'dry run' : 'removed')}  target=${destinationPath}: ${gone.join(', ')}${end}`,
+      `${style.green(dryRun ? 'dry run' : 'removed')}  target=${destinationPath}: ${removedNames.join(', ')}${end}`,
     );
   }
   if (paths.length === 0) note('there is nothing to remove');
