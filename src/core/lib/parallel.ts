@@ -99,19 +99,19 @@ export function createSemaphore(capacity: number): Semaphore {
       const release = signal === undefined ? undefined : onAbort(signal, cancel);
     });
 
-  const tryAcquire: Semaphore['tryAcquire'] = (permits) => {
-    const permits = Math.min(permits, capacity);
+  const tryAcquire: Semaphore['tryAcquire'] = (requested) => {
+    const permits = Math.min(requested, capacity);
     if (queue.size > 0 || permits > free) return null;
     free -= permits;
     return releaseOnce(permits);
   };
   return {
     tryAcquire,
-    async acquire(permits, signal) {
+    async acquire(requested, signal) {
       signal?.throwIfAborted();
-      const release = tryAcquire(permits);
+      const release = tryAcquire(requested);
       if (release !== null) return release;
-      const permits = Math.min(permits, capacity);
+      const permits = Math.min(requested, capacity);
       await enqueue(permits, signal);
       return releaseOnce(permits);
     },

@@ -133,8 +133,8 @@ class EventOutbox implements Outbox {
     const runId = 'run_id' in event.data ? (event.data.run_id ?? '') : '';
     const args = { host: this.#host, lifeMs, runId, event: event.id, call: randomUUID() };
     const texts = notifierIds.flatMap((notifierId) => {
-      const event: OutboxEvent = { notifierId, ...traced };
-      return [notifierId, JSON.stringify(event)];
+      const outboxEvent: OutboxEvent = { notifierId, ...traced };
+      return [notifierId, JSON.stringify(outboxEvent)];
     });
     const fieldOf = (notifierId: string): string => `${notifierId} ${event.id}`;
     for (const notifierId of notifierIds) this.#known.add(fieldOf(notifierId));

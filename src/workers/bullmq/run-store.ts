@@ -74,8 +74,8 @@ export class RunStore {
    * that it should stop from a message on the channel `cancel` and from `RunClaims.findCancelled`. Resolves with
    * null if the run is unknown.
    */
-  async cancel(record: RunRecord, retentionMs: number): Promise<Cancelled | null> {
-    const args = { runId: record.run_id, record: JSON.stringify(record), retentionMs };
+  async cancel(cancelled: RunRecord, retentionMs: number): Promise<Cancelled | null> {
+    const args = { runId: cancelled.run_id, record: JSON.stringify(cancelled), retentionMs };
     const answer = await this.#link.run('runs/cancel', args);
     const [outcome, text = '', job = ''] = answer as [Cancelled['outcome']?, ...string[]];
     if (outcome === undefined) return null;

@@ -362,7 +362,7 @@ function outboxWith(...left: [notifierId: string, id: string][]) {
   };
   const before = left.map(([notifierId, id]) => {
     const event = eventOf(published, id, new Date());
-    return { notifierId, event, ended: put(notifierId, id) };
+    return { notifierId, event, onEnd: put(notifierId, id) };
   });
   const outbox: Outbox = {
     isDurable: true,

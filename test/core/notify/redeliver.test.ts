@@ -194,7 +194,7 @@ t.test('keeps events of a removed notifier until it is configured again', async 
 t.test('a waiting event of a removed notifier is undelivered', async (t) => {
   let isEnded = false;
   const event = eventOf(occurrence, 'msg_1', new Date());
-  const left = [{ notifierId: 'removed', event, ended: () => void (isEnded = true) }];
+  const left = [{ notifierId: 'removed', event, onEnd: () => void (isEnded = true) }];
   const outbox: Outbox = { isDurable: true, open: (take) => left.forEach(take), store: () => undefined };
   const opened = open({ outbox });
   close(t, opened);

@@ -98,7 +98,11 @@ async function probesOf(loaded: LoadedConfig, secrets: Secrets): Promise<ProbeOu
   return probeConfiguration(loaded, secrets);
 }
 
-async function report(output: Output, { config, warnings, probes }: Checked, file: string): Promise<void> {
+async function report(
+  output: Output,
+  { config, warnings, probes }: Checked,
+  configFile: string,
+): Promise<void> {
   const { file } = config;
   if (output.isJson) {
     const pipelines = config.pipelines.map(({ id }) => id);
@@ -109,7 +113,7 @@ async function report(output: Output, { config, warnings, probes }: Checked, fil
   output.data(`${output.style.green('valid')}  ${file}  ${plural(config.pipelines.length, 'pipeline')}`);
   if (probes === null) return;
   const { printTried } = await import('./probe.ts');
-  printTried(probes, file, output);
+  printTried(probes, configFile, output);
 }
 
 function asFinding({ code, message }: WaybillError, file: string): Finding {

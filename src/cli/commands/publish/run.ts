@@ -157,7 +157,7 @@ export async function runAll(
   }: Omit<Task, 'options'> & {
     options: Pick<RunOptions, 'format'>;
   },
-  request: RunChoices,
+  choices: RunChoices,
 ): Promise<RunResult> {
   const pipelines: PipelineResult[] = [];
   for (const { pipeline, destinations } of chosen) {
@@ -165,17 +165,17 @@ export async function runAll(
     const bar = progressBar(options.format === 'text', pipeline.id);
     try {
       // A dry run would never reach the number of planned writes, so its progress bar must not include them.
-      const onProgress = request.dryRun ? undefined : bar.onProgress;
+      const onProgress = choices.dryRun ? undefined : bar.onProgress;
       const destinationIds = destinations.map(({ id }) => id);
-      const request = { ...request, onProgress, reading: bar, destinationIds };
+      const request = { ...choices, onProgress, reading: bar, destinationIds };
       pipelines.push(await publishWithRetries(context, pipeline, request, tries));
     } finally {
       bar.stop();
     }
   }
   return {
-    dryRun: request.dryRun,
-    force: request.force,
+    dryRun: choices.dryRun,
+    force: choices.force,
     pipelines,
     counters: countActions(pipelines),
     warnings: [...warnings, ...notices(config.pipelines.length)],

@@ -93,8 +93,8 @@ class FollowedLinks {
     yield* place.storage.read(listedKey(at), expected ?? identity);
   }
 
-  async *list(directory: Key | '', options: ListOptions): AsyncIterable<Entry> {
-    const options = { ...options, limit: options.limit ?? new ListingLimit() };
+  async *list(directory: Key | '', listOptions: ListOptions): AsyncIterable<Entry> {
+    const options = { ...listOptions, limit: listOptions.limit ?? new ListingLimit() };
     if (directory === '') [this.#links, this.#entries] = [0, 0];
     const pending: (Key | '')[] = [directory];
     for (let each = pending.pop(); each !== undefined; each = pending.pop())

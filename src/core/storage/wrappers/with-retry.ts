@@ -25,8 +25,8 @@ const maxConcurrentStats = 16;
  * met on a retry, the write itself may be the reason. In this case, the earlier `storage_transient` is
  * thrown, and the caller has to read back what is stored.
  */
-export function withRetry(storage: Storage, options: RetryOptions): Storage {
-  const options: RetryOptions = { outage: {}, ...options };
+export function withRetry(storage: Storage, retryOptions: RetryOptions): Storage {
+  const options: RetryOptions = { outage: {}, ...retryOptions };
   return intercept(
     storage,
     {
