@@ -1,5 +1,5 @@
 import type { Command, Help, Option } from 'commander';
-import { wrapped } from '../src/cli/output/terminal.ts';
+import { wrapLines } from '../src/cli/output/terminal.ts';
 import { makeProgram, textAfterHelp } from '../src/cli/program.ts';
 
 /** Options with the same text in at least this many commands are described once, above all commands. */
@@ -98,7 +98,7 @@ function isEvident(text: string, names: readonly string[]): boolean {
 /** Returns the text below the options, without the exit codes: the page has a table of them. */
 function helpTextOf(command: Command): string {
   const text = textAfterHelp(command).replace(/(^|\n\n)Exit codes:.*?(?=\n\n|$)/s, '');
-  return wrapped(text.trim(), 80);
+  return wrapLines(text.trim(), 80);
 }
 
 function sentence(text: string): string {

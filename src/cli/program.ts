@@ -3,7 +3,13 @@ import { readFileSync } from 'node:fs';
 import { Command, type OutputConfiguration } from 'commander';
 import { completionCommand } from './commands/completion.ts';
 import { commandTable } from './commands/table.ts';
-import { belowLabel, columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
+import {
+  continuationIndent,
+  columnsOf,
+  tolerateBrokenPipes,
+  wrapLines,
+  writeNow,
+} from './output/terminal.ts';
 import { usageError } from './usage-error.ts';
 
 /**
@@ -74,14 +80,14 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
 function outputOf(program: Command, argv: readonly string[]): OutputConfiguration {
   const isJson = asksForJson(argv);
   return {
-    writeOut: (text) => writeNow(1, wrapped(text, columnsOf(1))),
+    writeOut: (text) => writeNow(1, wrapLines(text, columnsOf(1))),
     writeErr: (text) => writeNow(2, text),
     // In that case, `main.ts` prints the usage error as a document.
     outputError(text, write) {
       if (isJson) return;
       const { message, hint } = usageError(text, program, argv);
       const width = columnsOf(2, Infinity);
-      write(wrapped(`error  ${message}\nnext   ${hint}\n`, width, belowLabel(width)));
+      write(wrapLines(`error  ${message}\nnext   ${hint}\n`, width, continuationIndent(width)));
     },
     getOutHelpWidth: () => columnsOf(1),
     getErrHelpWidth: () => columnsOf(2),

@@ -53,8 +53,8 @@ const explanations: readonly [RegExp, Explain][] = [
         message: `missing argument <${name}>: ${oneOf(argument) ?? argument?.description ?? ''}`,
         hint:
           name === 'run_id'
-            ? synopsis(about, `${about.words.replace(/\w+$/, 'list')} lists the ids`)
-            : synopsis(about),
+            ? commandSynopsis(about, `${about.words.replace(/\w+$/, 'list')} lists the ids`)
+            : commandSynopsis(about),
       };
     },
   ],
@@ -64,7 +64,7 @@ const explanations: readonly [RegExp, Explain][] = [
       const option = optionOf(about.command, flags);
       return {
         message: `missing option ${longOf(flags)}: ${option?.description ?? ''}`,
-        hint: option?.long === '--config' ? withConfig(about) : synopsis(about),
+        hint: option?.long === '--config' ? withConfig(about) : commandSynopsis(about),
       };
     },
   ],
@@ -93,7 +93,7 @@ const explanations: readonly [RegExp, Explain][] = [
   [
     /^unknown option '(.+)'$/,
     (about, name) => ({
-      message: `unknown option ${name}${meant(about.guess)}`,
+      message: `unknown option ${name}${didYouMeanText(about.guess)}`,
       ...(name === '--delete' ? { hint: withoutDelete } : {}),
       ...optionBeforeCommand(about, name),
     }),
@@ -101,7 +101,7 @@ const explanations: readonly [RegExp, Explain][] = [
   [
     /^unknown command '(.+)'$/,
     ({ command, program, guess }, name) => ({
-      message: `unknown command "${name}"${meant(guess ?? (command === program ? commandFor(name, program) : undefined))}`,
+      message: `unknown command "${name}"${didYouMeanText(guess ?? (command === program ? commandFor(name, program) : undefined))}`,
     }),
   ],
   [
@@ -119,7 +119,7 @@ const explanations: readonly [RegExp, Explain][] = [
 const withoutDelete =
   'leave it out: publish removes its own files that the directory no longer has, and never other files';
 
-function meant(guess: string | undefined): string {
+function didYouMeanText(guess: string | undefined): string {
   return guess === undefined ? '' : `; did you mean ${guess}?`;
 }
 
@@ -134,7 +134,7 @@ function invalid(
   const form =
     choices === undefined
       ? `not valid; ${expected.replace(/^./, (letter) => letter.toLowerCase()).replace(/\.$/, '')}`
-      : `not ${choices}${meant(nearest(value, input?.argChoices ?? []))}`;
+      : `not ${choices}${didYouMeanText(nearest(value, input?.argChoices ?? []))}`;
   return { message: `${name}: "${value}" is ${form}` };
 }
 
@@ -157,7 +157,7 @@ function withConfig(about: UsageContext): string {
   const { command, words } = about;
   const [file] = command.args;
   if (command.registeredArguments.length === 0 && file !== undefined) return `${words} --config ${file}`;
-  return synopsis(about, 'waybill init --out FILE writes a configuration');
+  return commandSynopsis(about, 'waybill init --out FILE writes a configuration');
 }
 
 /** Suggests `waybill run -c c.yml` for `waybill -c c.yml run`. */
@@ -211,7 +211,7 @@ function namedCommand(program: Command, argv: readonly string[]): { words: strin
  * Returns the shortest complete command line, such as `waybill runs show <run_id> --to <url>`. Arguments that
  * were given are in it.
  */
-function synopsis(
+function commandSynopsis(
   { command, words }: UsageContext,
   more = `${words} --help has examples and all options`,
 ): string {

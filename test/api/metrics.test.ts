@@ -8,7 +8,7 @@ import { definer } from '../../src/api/metrics/definer.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import { RunMetrics } from '../../src/api/metrics/run-metrics.ts';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
-import { serve, type Served } from '../../src/cli/daemon/serve.ts';
+import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
 import { errorTable } from '../../src/core/lib/error-codes.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
@@ -73,7 +73,7 @@ pipelines:
       - {id: gone, backend: local, path: ./waybill.yaml}
 `,
   );
-  const start = async (): Promise<Served> => {
+  const start = async (): Promise<RunningServer> => {
     const served = await serve({
       configFile,
       log: silentLog,
@@ -89,7 +89,7 @@ pipelines:
   return { served, start, root, origin: served.url.replace(/\/$/, ''), archive: Buffer.concat(archive) };
 }
 
-async function publish(served: Served, archive: Buffer, headers = {}): Promise<RunRecord> {
+async function publish(served: RunningServer, archive: Buffer, headers = {}): Promise<RunRecord> {
   const response = await fetch(`${served.url}v1/pipelines/maps/upload`, {
     method: 'POST',
     headers: { authorization: `Bearer ${tokens.maps}`, 'content-type': 'application/x-tar', ...headers },

@@ -15,7 +15,7 @@ import { pipeline } from 'node:stream/promises';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import * as tar from 'tar';
-import { serve, type Served } from '../../src/cli/daemon/serve.ts';
+import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { document, waybill } from '../cli/process.ts';
@@ -53,7 +53,7 @@ pipelines:
   return { root, configFile };
 }
 
-async function start(t: Test, http?: string): Promise<{ served: Served; root: string }> {
+async function start(t: Test, http?: string): Promise<{ served: RunningServer; root: string }> {
   const { root, configFile } = configure(t, http);
   const served = await serve({ configFile, log: silentLog, env: { TOKEN_CI: token, HOME: root } });
   t.teardown(() => served.close());
@@ -61,7 +61,7 @@ async function start(t: Test, http?: string): Promise<{ served: Served; root: st
 }
 
 function upload(
-  served: Served,
+  served: RunningServer,
   body: Uint8Array<ArrayBuffer>,
   headers: Record<string, string> = {},
   query = '',
@@ -73,7 +73,7 @@ function upload(
   });
 }
 
-async function follow(served: Served, response: Response): Promise<RunRecord> {
+async function follow(served: RunningServer, response: Response): Promise<RunRecord> {
   const url = new URL(response.headers.get('location') ?? '', served.url);
   for (;;) {
     const run = (await (await fetch(url)).json()) as RunRecord;

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import t from 'tap';
 import * as tar from 'tar';
-import { wrapped } from '../../src/cli/output/terminal.ts';
+import { wrapLines } from '../../src/cli/output/terminal.ts';
 import { makeProgram } from '../../src/cli/program.ts';
 import { ensureInstalled } from '../services/debian.ts';
 import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
@@ -26,7 +26,7 @@ t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks 
   const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)];
   const helpOf = (command: Command, width: number): string => {
     let help = '';
-    command.configureOutput({ writeOut: (text) => (help += wrapped(text, width)) });
+    command.configureOutput({ writeOut: (text) => (help += wrapLines(text, width)) });
     for (const each of all(command)) each.configureOutput({ getOutHelpWidth: () => width });
     command.outputHelp();
     return help;

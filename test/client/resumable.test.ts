@@ -4,7 +4,7 @@ import http from 'node:http';
 import type net from 'node:net';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { serve, type Served } from '../../src/cli/daemon/serve.ts';
+import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
 import { type Client, connect, type ConnectionOptions, type RunRecord } from '../../src/client/client.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts';
@@ -32,7 +32,7 @@ interface Place {
   root: string;
   port: number;
   site: string;
-  start: () => Promise<Served>;
+  start: () => Promise<RunningServer>;
 }
 
 async function layOut(t: Test, server = ''): Promise<Place> {
@@ -57,7 +57,7 @@ pipelines:
   };
 }
 
-async function started(t: Test, place: Place): Promise<Served> {
+async function started(t: Test, place: Place): Promise<RunningServer> {
   const daemon = await place.start();
   t.teardown(() => daemon.close());
   return daemon;

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import * as tar from 'tar';
-import { serve, type Served } from '../../src/cli/daemon/serve.ts';
+import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { tokens } from '../api/harness.ts';
@@ -45,8 +45,12 @@ pipelines:
   );
   const { accessKeyId: KEY, secretAccessKey: SECRET } = server.user;
   const env = { TOKEN: tokens.maps, HOME: root, KEY, SECRET };
-  const start = (): Promise<Served> => serve({ configFile, log: silentLog, env });
-  const until = async (served: Served, id: string, is: (run: RunRecord) => boolean): Promise<RunRecord> => {
+  const start = (): Promise<RunningServer> => serve({ configFile, log: silentLog, env });
+  const until = async (
+    served: RunningServer,
+    id: string,
+    is: (run: RunRecord) => boolean,
+  ): Promise<RunRecord> => {
     for (;;) {
       const run = (await (await fetch(`${served.url}runs/${id}`)).json()) as RunRecord;
       if (is(run)) return run;

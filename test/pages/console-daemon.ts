@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Page } from 'playwright-core';
 import * as tar from 'tar';
-import { serve, type Served } from '../../src/cli/daemon/serve.ts';
-import { work } from '../../src/cli/daemon/worker.ts';
+import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
+import { startWorker } from '../../src/cli/daemon/worker.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import type { Lifetime } from './page-sets.ts';
@@ -17,7 +17,7 @@ export const consoleTokens = {
 };
 
 export interface ConsoleDaemon {
-  served: Served;
+  served: RunningServer;
   /** The base URL, which ends with `/`. */
   base: string;
   /** The directory of the daemon. */
@@ -131,7 +131,7 @@ export async function startConsole(
   };
   return {
     ...{ served, base, root, accept, follow },
-    work: () => work({ configFile, log: silentLog, env }),
+    work: () => startWorker({ configFile, log: silentLog, env }),
     publish: async (files, options) => follow(await accept(files, options)),
     archive: (files, created) => packed(root, files, { name: 'session-1', created }),
     pause: async (pipelineId, reason) => {

@@ -82,7 +82,7 @@ export async function printCandidates(program: Command, words: readonly string[]
 /** Returns completions for the last word after `waybill`. */
 function candidates(program: Command, words: readonly string[], names: Names): Completion[] {
   const current = words.at(-1) ?? '';
-  const place = walk(program, words.slice(0, -1));
+  const place = parseCommandLine(program, words.slice(0, -1));
   const [, name, partialValue] = /^(--[\w-]+)=(.*)$/s.exec(current) ?? [];
   if (name !== undefined && partialValue !== undefined) {
     const option = optionOf(place, name);
@@ -93,8 +93,8 @@ function candidates(program: Command, words: readonly string[], names: Names): C
           .map(({ word, about }) => ({ word: `${name}=${word}`, about }));
   }
   const all =
-    place.waiting !== null
-      ? valuesOf(place.waiting, words, names)
+    place.pendingOption !== null
+      ? valuesOf(place.pendingOption, words, names)
       : current.startsWith('-')
         ? optionsOf(place)
         : [...commandsOf(place), ...argumentsOf(place)];
@@ -109,34 +109,37 @@ interface CommandLineState {
   /** The commands from the top level to the current one. */
   path: readonly [Command, ...Command[]];
   /** The option that the last word is a value for; null if it is not a value. */
-  waiting: Option | null;
+  pendingOption: Option | null;
   /** The number of the command's arguments that have been typed. */
-  given: number;
+  usedFlags: number;
 }
 
-function walk(program: Command, words: readonly string[]): CommandLineState {
-  let place: CommandLineState = { path: [program], waiting: null, given: 0 };
+function parseCommandLine(program: Command, words: readonly string[]): CommandLineState {
+  let place: CommandLineState = { path: [program], pendingOption: null, usedFlags: 0 };
   for (const word of words) {
-    if (place.waiting !== null) place = { ...place, waiting: null };
+    if (place.pendingOption !== null) place = { ...place, pendingOption: null };
     else if (word.startsWith('-') && word !== '-') {
       const option = word.includes('=') ? undefined : optionOf(place, word);
-      place = { ...place, waiting: option !== undefined && !option.isBoolean() ? option : null };
+      place = { ...place, pendingOption: option !== undefined && !option.isBoolean() ? option : null };
     } else {
-      const below = place.given === 0 ? shown(last(place)).find((each) => each.name() === word) : undefined;
+      const below =
+        place.usedFlags === 0
+          ? visibleSubcommands(lastCommand(place)).find((each) => each.name() === word)
+          : undefined;
       place =
         below === undefined
-          ? { ...place, given: place.given + 1 }
-          : { path: [...place.path, below], waiting: null, given: 0 };
+          ? { ...place, usedFlags: place.usedFlags + 1 }
+          : { path: [...place.path, below], pendingOption: null, usedFlags: 0 };
     }
   }
   return place;
 }
 
-function last({ path }: CommandLineState): Command {
+function lastCommand({ path }: CommandLineState): Command {
   return path.at(-1) ?? path[0];
 }
 
-function shown(command: Command): readonly Command[] {
+function visibleSubcommands(command: Command): readonly Command[] {
   return command
     .createHelp()
     .visibleCommands(command)
@@ -144,13 +147,16 @@ function shown(command: Command): readonly Command[] {
 }
 
 function commandsOf(place: CommandLineState): Completion[] {
-  if (place.given > 0) return [];
-  return shown(last(place)).map((each) => ({ word: each.name(), about: each.description() }));
+  if (place.usedFlags > 0) return [];
+  return visibleSubcommands(lastCommand(place)).map((each) => ({
+    word: each.name(),
+    about: each.description(),
+  }));
 }
 
 function argumentsOf(place: CommandLineState): Completion[] {
-  const expected = last(place).registeredArguments;
-  const argument = expected[place.given] ?? expected.findLast(({ variadic }) => variadic);
+  const expected = lastCommand(place).registeredArguments;
+  const argument = expected[place.usedFlags] ?? expected.findLast(({ variadic }) => variadic);
   return (argument?.argChoices ?? []).map((word) => ({ word, about: argument?.description ?? '' }));
 }
 

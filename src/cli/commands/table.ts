@@ -88,8 +88,8 @@ export const commandTable: Readonly<Record<string, readonly CommandEntry[]>> = {
     command(remote.pipelinesCommand, async () => (await import('./remote/runs.ts')).showPipelines),
   ],
   'Daemon:': [
-    command(daemon.serveCommand, async () => (await import('../daemon/serve.ts')).serveForever),
-    command(daemon.workerCommand, async () => (await import('../daemon/worker.ts')).workForever),
+    command(daemon.serveCommand, async () => (await import('../daemon/serve.ts')).runServerProcess),
+    command(daemon.workerCommand, async () => (await import('../daemon/worker.ts')).runWorkerProcess),
     command(daemon.reloadCommand, async () => (await import('./daemon/reload.ts')).reloadDaemon),
     commandGroup(heading('token', 'create an upload token'), [
       command(daemon.newTokenCommand, async () => (await import('./daemon/token-new.ts')).printNewToken),

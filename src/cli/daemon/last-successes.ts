@@ -14,12 +14,12 @@ export interface SuccessSearch {
   /** Resolves when the search has ended or was aborted. Never rejects. */
   readonly done: Promise<void>;
   /** Also searches for destinations that are new in this configuration. */
-  extend(next: Configured): void;
+  extend(next: ConfiguredPipelines): void;
   close(): Promise<void>;
 }
 
 /** The parts of the program that change on reload. */
-export type Configured = Pick<ProgramContext, 'config' | 'secrets'>;
+export type ConfiguredPipelines = Pick<ProgramContext, 'config' | 'secrets'>;
 
 /** The maximum number of run records to read for each pipeline. */
 const maxRecords = 50;
@@ -47,8 +47,8 @@ export function findLastSuccesses(
     looked.add(key);
     return true;
   };
-  const look = (configured: Configured): Promise<void> =>
-    lookAtAll({ ...foundation, ...configured }, { queue, found, isNew, signal: stopping.signal }).catch(
+  const look = (configured: ConfiguredPipelines): Promise<void> =>
+    searchPipelines({ ...foundation, ...configured }, { queue, found, isNew, signal: stopping.signal }).catch(
       (error: unknown) =>
         foundation.log.debug(
           { err: error },
@@ -68,7 +68,7 @@ export function findLastSuccesses(
   };
 }
 
-interface Looking {
+interface SearchContext {
   queue: Pick<RunReader, 'list' | 'overview'>;
   found: Pick<RunMetrics, 'succeededAt'>;
   /** Returns true the first time it is called for a destination. */
@@ -76,9 +76,9 @@ interface Looking {
   signal: AbortSignal;
 }
 
-async function lookAtAll(
+async function searchPipelines(
   foundation: ProgramContext,
-  { queue, found, isNew, signal }: Looking,
+  { queue, found, isNew, signal }: SearchContext,
 ): Promise<void> {
   const { config, log } = foundation;
   for (const { id: pipelineId, destinations } of config.pipelines) {
@@ -135,7 +135,7 @@ function succeededDestinations({ destinations, finished_at }: RunRecord): Set<st
  * Returns a log that turns everything into debug messages. The search is only best effort, so a failure does
  * not deserve a warning.
  */
-function quiet(log: Log): Log {
+function debugOnlyLog(log: Log): Log {
   const debug: Log['debug'] = (fields, message) => log.debug(fields, message);
   return { debug, info: debug, warn: debug, error: debug };
 }
@@ -147,7 +147,7 @@ async function fromCatalogs(
   signal: AbortSignal,
 ): Promise<Date | null> {
   const look = async (): Promise<Date | null> => {
-    const storage = await storageOpener({ clock, log: quiet(log), secrets })(location, {
+    const storage = await storageOpener({ clock, log: debugOnlyLog(log), secrets })(location, {
       readOnly: true,
       mustExist: true,
     });

@@ -26,8 +26,14 @@ import { bootstrap, type ProgramContext, type ProgramOptions } from './bootstrap
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { newRequestGate, type RequestGate } from './listener.ts';
-import { openPublishing, openReporting, type Own, ownedBy, type Reporting } from './publishing.ts';
-import { recordedTriggers } from './recorded.ts';
+import {
+  openPublishing,
+  openReporting,
+  type CloseOnFailure,
+  closeOnFailure,
+  type Reporting,
+} from './publishing.ts';
+import { auditTriggers } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
 export interface DaemonOptions extends ProgramOptions {
@@ -67,7 +73,7 @@ export async function openDaemon(
   { workers = true, ...options }: DaemonOptions,
   onFailure: (release: Releaser) => void,
 ): Promise<Daemon> {
-  const own = ownedBy(onFailure);
+  const own = closeOnFailure(onFailure);
   const foundation = await bootstrap(options, (config) => {
     if (!workers) requireBullmq(config, 'an API without workers');
   });
@@ -92,7 +98,7 @@ export async function openDaemon(
   const uploads = await openUploads(foundation, configured, stagingDisk, own);
   const { tracer } = reporting.tracing;
   const { queue } = coordinator;
-  const triggers = recordedTriggers(queue.triggers, reporting.audit);
+  const triggers = auditTriggers(queue.triggers, reporting.audit);
   const starting = { queue: { triggers }, tracer, observer: metrics?.schedules };
   const scheduler = own(createScheduler({ ...foundation, ...starting }));
   const background = startBackground(foundation, { metrics, coordinator, workers }, own);
@@ -144,7 +150,7 @@ async function openUploads(
   foundation: ProgramContext,
   configured: Replaceable<ApiAccess>,
   stagingDisk: OpenedDisk,
-  own: Own,
+  own: CloseOnFailure,
 ): Promise<Uploads> {
   const { config } = foundation;
   const { resumable, staging } = config.server;
@@ -176,7 +182,7 @@ interface Background {
 function startBackground(
   foundation: ProgramContext,
   { metrics, coordinator, workers }: { metrics: Metrics | null; coordinator: Coordinator; workers: boolean },
-  own: Own,
+  own: CloseOnFailure,
 ): Background {
   const { pipelines } = foundation.config;
   const isSearched = metrics !== null && workers;

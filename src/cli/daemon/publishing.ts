@@ -28,9 +28,9 @@ import { logWarnings, type ProgramContext, type ReadConfig } from './bootstrap.t
  */
 
 /** Remembers a part, so that it is closed if startup fails later on. Returns the part. */
-export type Own = <Part extends { close(withinMs: number): unknown } | null>(part: Part) => Part;
+export type CloseOnFailure = <Part extends { close(withinMs: number): unknown } | null>(part: Part) => Part;
 
-export function ownedBy(onFailure: (release: Releaser) => void): Own {
+export function closeOnFailure(onFailure: (release: Releaser) => void): CloseOnFailure {
   return (part) => {
     if (part !== null)
       onFailure(async () => {
@@ -59,7 +59,7 @@ type ProgramTracing = Tracing & { close: () => Promise<void> };
 export async function openReporting(
   foundation: ProgramContext,
   metrics: ProcessMetrics | null,
-  own: Own,
+  own: CloseOnFailure,
 ): Promise<Reporting> {
   const { log } = foundation;
   const onDropped = (notifier: string, count: number): void => {
@@ -152,7 +152,7 @@ export async function openPublishing(
   foundation: ProgramContext,
   { audit, tracing, store, events, notifier }: Reporting,
   { metrics, stagingDisk }: { metrics: ProcessMetrics | null; stagingDisk?: OpenedDisk },
-  own: Own,
+  own: CloseOnFailure,
 ): Promise<Coordinator> {
   const coordinator = await openCoordinator({
     ...foundation,

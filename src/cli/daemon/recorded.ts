@@ -10,7 +10,7 @@ import type { Triggers } from '../../workers/queue/trigger.ts';
  * Wraps `triggers` to record the runs that they start. Throws `audit_unavailable` before deciding anything if
  * the audit trail cannot be written to.
  */
-export function recordedTriggers(triggers: Triggers, trail: Trail): Triggers {
+export function auditTriggers(triggers: Triggers, trail: Trail): Triggers {
   return {
     last: (pipelineId, kind) => triggers.last(pipelineId, kind),
     async decide(job, options) {
@@ -34,7 +34,7 @@ export function recordedTriggers(triggers: Triggers, trail: Trail): Triggers {
  * Wraps a reload that was requested by a signal, to record it. If the reload is rejected, `reload` itself
  * logs that, even if the record cannot be written.
  */
-export function recordedReload<T>(reload: () => Promise<T>, trail: Trail): () => Promise<T> {
+export function auditReload<T>(reload: () => Promise<T>, trail: Trail): () => Promise<T> {
   const entry: ActEntry = { act: 'reload', result: 'done', actor: { ...programActor, signal: 'SIGHUP' } };
   return async () => {
     try {

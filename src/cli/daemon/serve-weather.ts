@@ -6,7 +6,7 @@ import { createReaderApp } from '../../weather/reader-app.ts';
 import { inheritedSocket } from '../process/systemd.ts';
 import { bootstrap, type ProgramOptions, runOnce } from './bootstrap.ts';
 
-export interface ServedWeather {
+export interface RunningWeather {
   /** The URL, including the base path. Ends with `/`. */
   url: string;
   /** Finishes requests in progress and closes the databases. If that fails, the error is only logged. */
@@ -17,7 +17,7 @@ export interface ServedWeather {
  * Starts the standalone weather reader. If it throws, the message begins with the step that failed, and
  * nothing is left open.
  */
-export async function serveWeather(options: ProgramOptions): Promise<ServedWeather> {
+export async function serveWeather(options: ProgramOptions): Promise<RunningWeather> {
   return openOrRelease(async (onFailure) => {
     const { config, secrets, clock, log, logging } = await inContext('load config', () => bootstrap(options));
     await requireForDatabases(config, secrets);

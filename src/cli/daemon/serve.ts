@@ -10,9 +10,9 @@ import { createDaemonApp } from './daemon-app.ts';
 import { daemonServices } from './daemon-services.ts';
 import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
-import { recordedReload } from './recorded.ts';
+import { auditReload } from './recorded.ts';
 
-export async function serveForever(
+export async function runServerProcess(
   flags: ProgramFlags & { workers: boolean; open: boolean },
 ): Promise<number> {
   const { workers, open } = flags;
@@ -47,7 +47,7 @@ export interface ServeOptions extends DaemonOptions {
   onConsole?: (url: string) => Promise<void>;
 }
 
-export interface Served {
+export interface RunningServer {
   /** The URL, including the base path. Ends with `/`. */
   url: string;
   /** Reloads the configuration; see `Reloader.reload`. */
@@ -63,7 +63,7 @@ export interface Served {
  * Starts the daemon, which runs until it is closed. Throws `config_invalid`, `secrets_invalid`, and the
  * errors of the databases and the queue. If it throws, nothing is left open.
  */
-export async function serve(options: ServeOptions): Promise<Served> {
+export async function serve(options: ServeOptions): Promise<RunningServer> {
   const { workers = true, onListening, onConsole } = options;
   return openOrRelease(async (onFailure) => {
     const daemon = await openDaemon(options, onFailure);
@@ -79,7 +79,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     log.info({ url, ...pages, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');
     onListening?.(url);
     void onConsole?.(pages.console ?? pages.docs);
-    const signalled = recordedReload(reload, daemon.reporting.audit);
+    const signalled = auditReload(reload, daemon.reporting.audit);
     return { url, reload: signalled, close: runOnce(() => stop(daemon)) };
   });
 }

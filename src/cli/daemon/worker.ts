@@ -20,13 +20,19 @@ import {
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { openWorkerListener, type WorkerListener } from './listener.ts';
-import { closeReporting, openPublishing, openReporting, ownedBy, type Reporting } from './publishing.ts';
-import { recordedReload } from './recorded.ts';
+import {
+  closeReporting,
+  openPublishing,
+  openReporting,
+  closeOnFailure,
+  type Reporting,
+} from './publishing.ts';
+import { auditReload } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
-export async function workForever(flags: ProgramFlags & { listen?: string }): Promise<number> {
+export async function runWorkerProcess(flags: ProgramFlags & { listen?: string }): Promise<number> {
   const listen = flags.listen === undefined ? undefined : addressOf(flags.listen);
-  return runUntilStopped(flags, (options) => work({ ...options, listen }));
+  return runUntilStopped(flags, (options) => startWorker({ ...options, listen }));
 }
 
 function addressOf(text: string): { host: string; port: number } {
@@ -42,7 +48,7 @@ export interface WorkerOptions extends ProgramOptions {
   listen?: { host: string; port: number };
 }
 
-export interface Working {
+export interface RunningWorker {
   /** The URL for health checks and metrics, which ends with `/`. null if they are not served. */
   url: string | null;
   /** Reloads the configuration; see `Reloader.reload`. */
@@ -72,7 +78,7 @@ interface Worker {
  * `config_invalid`, `secrets_invalid`, or the errors of Redis and the staging directories. If it throws,
  * nothing is left open.
  */
-export async function work(options: WorkerOptions): Promise<Working> {
+export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
   return openOrRelease(async (onFailure) => {
     const worker = await openWorker(options, onFailure);
     const { foundation, coordinator, listener } = worker;
@@ -82,7 +88,7 @@ export async function work(options: WorkerOptions): Promise<Working> {
     const url = listener?.url ?? null;
     if (url !== null) log.info({ url }, 'listening');
     log.info({ max_concurrency: config.server.http.maxConcurrency }, 'working');
-    const reload = recordedReload(() => worker.reloader.reload(), worker.reporting.audit);
+    const reload = auditReload(() => worker.reloader.reload(), worker.reporting.audit);
     return { url, reload, close: runOnce(() => stop(worker)) };
   });
 }
@@ -92,7 +98,7 @@ async function openWorker(
   { listen, ...options }: WorkerOptions,
   onFailure: (release: Releaser) => void,
 ): Promise<Worker> {
-  const own = ownedBy(onFailure);
+  const own = closeOnFailure(onFailure);
   const foundation = await bootstrap(options, (config) => requireBullmq(config, 'a worker'));
   const { config, clock } = foundation;
   const address = listen ?? config.server.worker.listen;

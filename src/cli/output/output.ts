@@ -4,7 +4,7 @@ import { describeFinding, type ErrorRecord, type Finding, type WaybillError } fr
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import { type Log, silentLog } from '../../core/lib/log.ts';
 import { formatDuration } from '../../core/lib/settings/sizes-and-durations.ts';
-import { belowLabel, widthOf, wrapped } from './terminal.ts';
+import { continuationIndent, widthOf, wrapLines } from './terminal.ts';
 
 /**
  * Prints the output of a command. Data goes to stdout and everything else to stderr. Colors are only used on
@@ -143,7 +143,8 @@ function lineWriter(
   const width = stream.isTTY && stream.columns > 0 ? stream.columns : Infinity;
   return {
     style: pc.createColors(isColoured),
-    line: (text) => void stream.write(`${wrapped(printable(text, isColoured), width, belowLabel(width))}\n`),
+    line: (text) =>
+      void stream.write(`${wrapLines(printable(text, isColoured), width, continuationIndent(width))}\n`),
   };
 }
 

@@ -167,7 +167,7 @@ export interface Bars {
   stop: () => void;
 }
 
-export function newBars(output: Pick<Output, 'isJson'>): Bars {
+export function createBars(output: Pick<Output, 'isJson'>): Bars {
   let bar = progressBar(!output.isJson);
   let total = 0;
   let done = 0;

@@ -23,7 +23,7 @@ export function printRun(
   if (revision !== '') output.data(`  ${revision}`);
   const publisher = publisherText(run.published_by ?? null);
   if (publisher !== null) output.data(`  ${publisher}`);
-  const tries = triesText(run);
+  const tries = attemptsText(run);
   if (tries !== null) output.data(`  ${tries}`);
   for (const { destination_id: id, code, message } of run.warnings)
     output.warn({
@@ -94,7 +94,7 @@ export function publisherText(publishedBy: RunRecord['published_by'] | null): st
 }
 
 /** Describes how often a run was attempted. Returns null if there was only one attempt. */
-function triesText({
+function attemptsText({
   attempt,
   next_try_at: next,
   retry_until: until,

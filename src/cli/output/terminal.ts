@@ -62,7 +62,7 @@ function mayBeTerminal(descriptor: StandardStream): boolean {
  * are indented like the first line, or by the result of `continued`. A word that is wider than the terminal
  * is not split. Color codes have no width.
  */
-export function wrapped(
+export function wrapLines(
   text: string,
   width: number,
   continued: (line: string) => number = (line) => /^ */.exec(line)?.[0].length ?? 0,
@@ -102,7 +102,7 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
  * Returns the indent for lines that have been wrapped. The text continues below the text after the sign (`+
  * path`) or the label (`error text`).
  */
-export function belowLabel(width: number): (line: string) => number {
+export function continuationIndent(width: number): (line: string) => number {
   return (line) => {
     const plain = stripVTControlCharacters(line);
     const indent = /^ */.exec(plain)?.[0].length ?? 0;

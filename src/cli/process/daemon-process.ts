@@ -72,7 +72,7 @@ export function daemonProcess(log: Log): DaemonProcess {
       const { unfinished } = await daemon.close();
       await manager.close();
       if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were interrupted');
-      systemClock.timeout(exitGraceMs, () => void exitAnyway(log, threads), { unref: true });
+      systemClock.timeout(exitGraceMs, () => void forceExit(log, threads), { unref: true });
       return 0;
     },
   };
@@ -109,7 +109,7 @@ function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): voi
  * the weather reader and feeder, which read their configuration only once and have no threads. `onHangUp`
  * should log that nothing was reloaded.
  */
-export function outliveOtherSignals(onHangUp: () => void): void {
+export function ignoreOtherSignals(onHangUp: () => void): void {
   process.on('SIGHUP', onHangUp);
   process.on('SIGUSR2', () => undefined);
 }
@@ -118,7 +118,7 @@ export function outliveOtherSignals(onHangUp: () => void): void {
  * Ends the process even if a thread hangs, for example because a disk does not respond. `process.exit` waits
  * for all threads, so in that case the process can only be killed.
  */
-async function exitAnyway(log: Log, threads: ReadonlySet<Worker>): Promise<void> {
+async function forceExit(log: Log, threads: ReadonlySet<Worker>): Promise<void> {
   const ends = Promise.all([...threads].map((thread) => thread.terminate()));
   await Promise.race([ends, systemClock.sleep(threadGraceMs)]);
   if (threads.size === 0) process.exit();

@@ -10,20 +10,20 @@ interface Platform {
 
 /** Keep in sync with `engines` in package.json. */
 const oldest = { major: 20, minor: 19 };
-const of32Bits = new Set<NodeJS.Architecture>(['arm', 'ia32', 'mips', 'mipsel']);
+const architectures32Bit = new Set<NodeJS.Architecture>(['arm', 'ia32', 'mips', 'mipsel']);
 
 /**
  * Returns null if waybill supports the platform. Otherwise, returns two lines with the reason and what to do
  * about it.
  */
-export function refusalOf({ node, platform, arch }: Platform): string | null {
+export function unsupportedReason({ node, platform, arch }: Platform): string | null {
   const [major = 0, minor = 0] = node.split('.').map(Number);
   if (platform === 'win32')
     return unsupported(
       'waybill does not run on Windows, whose files cannot be replaced while they are read',
       'run it on Linux: in WSL 2, a container or a machine of its own',
     );
-  if (of32Bits.has(arch))
+  if (architectures32Bit.has(arch))
     return unsupported(
       `waybill needs a 64-bit system, and this Node.js is made for ${arch}`,
       'install Node.js for x64 or arm64',
@@ -44,7 +44,7 @@ function unsupported(what: string, next: string): string {
  * Every program has to import this first. On a platform that is not supported, other modules may fail to load
  * with errors that do not explain why.
  */
-const refusal = refusalOf({
+const refusal = unsupportedReason({
   node: process.versions.node,
   platform: process.platform,
   arch: process.arch,

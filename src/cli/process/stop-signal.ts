@@ -42,12 +42,12 @@ export function listenForStop(onFirst: (signal: StopSignal) => void): StopReques
  * not rethrown. If the work takes longer than `graceMs` to stop, the process exits anyway, and the next run
  * will clean up.
  */
-export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
+export async function abortOnSignal(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
   const controller = new AbortController();
   const stopped: { exitCode: number | null; deadline: Timer | null } = { exitCode: null, deadline: null };
   const request = listenForStop((signal) => {
     stopped.exitCode = exitCodeOf[signal];
-    stopped.deadline = systemClock.timeout(graceMs, () => giveUp(signal), { unref: true });
+    stopped.deadline = systemClock.timeout(graceMs, () => forceExit(signal), { unref: true });
     process.stderr.write(`${signal}: stopping and cleaning up; a second signal ends it immediately\n`);
     controller.abort(new WaybillError('aborted', `stopped by ${signal}`, { hint: 'run again to finish' }));
   });
@@ -66,13 +66,13 @@ export async function untilStopped(work: (signal: AbortSignal) => Promise<number
   }
 }
 
-function giveUp(signal: StopSignal): never {
+function forceExit(signal: StopSignal): never {
   process.stderr.write(`not stopped within ${graceMs / 1000} s, ended; the next run cleans up\n`);
   process.exit(exitCodeOf[signal]);
 }
 
 /** Runs work that only reads and can be interrupted at any time. `exit` listeners restore the terminal. */
-export async function endedBySignal(work: () => Promise<number>): Promise<number> {
+export async function exitOnSignal(work: () => Promise<number>): Promise<number> {
   const release = onSignal((signal) => process.exit(exitCodeOf[signal]));
   try {
     return await work();

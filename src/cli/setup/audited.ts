@@ -28,7 +28,7 @@ export interface CommandAct {
  * @param failureOf Returns the error if the result is a failure, and null if it is a success. If this is
  *   omitted, the record is written before the command runs, and says that it was started.
  */
-export async function audited<T>(
+export async function withAudit<T>(
   { config, context }: Pick<CommandContext, 'config' | 'context'>,
   { dryRun, pipelineIds, ...about }: CommandAct,
   work: (context: CoreContext) => Promise<T>,
@@ -53,10 +53,10 @@ export async function audited<T>(
     if (failureOf === undefined) await trail.append(entry);
     const result = await work({ ...context, notify });
     const failure = failureOf?.(result) ?? null;
-    if (failureOf !== undefined) await trail.append(failure === null ? entry : failed(entry, failure));
+    if (failureOf !== undefined) await trail.append(failure === null ? entry : failedEntry(entry, failure));
     return result;
   } catch (thrown) {
-    if (failureOf !== undefined) await trail.append(failed(entry, asWaybillError(thrown)));
+    if (failureOf !== undefined) await trail.append(failedEntry(entry, asWaybillError(thrown)));
     throw thrown;
   } finally {
     await trail.close();
@@ -96,14 +96,14 @@ async function openFollowers(
  * Like `audited`, but also sends events to the pipeline's notifiers. Returns the result with the warnings of
  * the notifiers.
  */
-export function auditedAndNotified<T>(
+export function withAuditAndNotifiers<T>(
   prepared: Pick<CommandContext, 'config' | 'context'>,
   act: CommandAct & { pipelineId: string },
   work: (context: CoreContext) => Promise<T>,
   failureOf: (result: T) => Pick<ErrorRecord, 'code'> | null,
 ): Promise<{ result: T; warnings: Finding[] }> {
   const { dryRun, pipelineId } = act;
-  return audited(
+  return withAudit(
     prepared,
     act,
     (context) => withNotifier({ ...prepared, context }, { dryRun, pipelineIds: [pipelineId] }, work),
@@ -111,7 +111,7 @@ export function auditedAndNotified<T>(
   );
 }
 
-function failed(entry: ActEntry, { code }: Pick<ErrorRecord, 'code'>): ActEntry {
+function failedEntry(entry: ActEntry, { code }: Pick<ErrorRecord, 'code'>): ActEntry {
   return { ...entry, result: exitCodes[code] === 2 ? 'refused' : 'failed', code };
 }
 

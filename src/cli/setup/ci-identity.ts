@@ -31,12 +31,12 @@ export function ciIdentity(environment: Environment): CiIdentity | null {
   const variable = (name: string): string | null => (environment[name] ?? '').trim() || null;
   const { WAYBILL_ID_TOKEN_FILE: file = '' } = environment;
   const idToken = variable('WAYBILL_ID_TOKEN');
-  if (idToken !== null) return fixed('WAYBILL_ID_TOKEN', idToken);
+  if (idToken !== null) return fixedIdentity('WAYBILL_ID_TOKEN', idToken);
   if (file !== '')
     return {
       name: 'WAYBILL_ID_TOKEN_FILE',
       isRenewable: true,
-      idToken: async () => checked(await contentOf(file), 'WAYBILL_ID_TOKEN_FILE'),
+      idToken: async () => requireToken(await contentOf(file), 'WAYBILL_ID_TOKEN_FILE'),
     };
   const url = variable('ACTIONS_ID_TOKEN_REQUEST_URL');
   const requestToken = variable('ACTIONS_ID_TOKEN_REQUEST_TOKEN');
@@ -49,7 +49,7 @@ export function ciIdentity(environment: Environment): CiIdentity | null {
   if (environment['BUILDKITE'] === 'true' && variable('BUILDKITE_AGENT_ACCESS_TOKEN') !== null)
     return { name: 'Buildkite', isRenewable: true, idToken: fromBuildkite };
   const circle = variable('CIRCLE_OIDC_TOKEN_V2');
-  return circle === null ? null : fixed('CircleCI', circle);
+  return circle === null ? null : fixedIdentity('CircleCI', circle);
 }
 
 /** Explains how to give a CI job access to ID tokens. Returns undefined for an unknown CI system. */
@@ -59,8 +59,8 @@ export function ciAdvice(environment: Environment): string | undefined {
   return undefined;
 }
 
-function fixed(name: string, token: string): CiIdentity {
-  return { name, isRenewable: false, idToken: async () => checked(token, name) };
+function fixedIdentity(name: string, token: string): CiIdentity {
+  return { name, isRenewable: false, idToken: async () => requireToken(token, name) };
 }
 
 async function contentOf(file: string): Promise<string> {
@@ -79,7 +79,7 @@ async function contentOf(file: string): Promise<string> {
 
 async function fromGithub(base: string, requestToken: string, audience: string): Promise<string> {
   const url = URL.canParse(base) ? new URL(base) : null;
-  if (url === null) throw noToken('GitHub Actions', 'ACTIONS_ID_TOKEN_REQUEST_URL is not a URL');
+  if (url === null) throw noTokenError('GitHub Actions', 'ACTIONS_ID_TOKEN_REQUEST_URL is not a URL');
   url.searchParams.set('audience', audience);
   try {
     const response = await fetch(url, {
@@ -87,12 +87,12 @@ async function fromGithub(base: string, requestToken: string, audience: string):
       redirect: 'error',
       signal: AbortSignal.timeout(withinMs),
     });
-    if (!response.ok) throw noToken('GitHub Actions', `it answered ${response.status}`);
+    if (!response.ok) throw noTokenError('GitHub Actions', `it answered ${response.status}`);
     const { value } = (await response.json()) as { value?: unknown };
-    return checked(value, 'GitHub Actions');
+    return requireToken(value, 'GitHub Actions');
   } catch (error) {
     if (error instanceof WaybillError) throw error;
-    throw noToken('GitHub Actions', 'it cannot be reached, or did not answer as expected');
+    throw noTokenError('GitHub Actions', 'it cannot be reached, or did not answer as expected');
   }
 }
 
@@ -103,20 +103,20 @@ async function fromBuildkite(audience: string): Promise<string> {
   try {
     const limit = { timeout: withinMs, killSignal: 'SIGKILL' } as const;
     const { stdout } = await promisify(execFile)('buildkite-agent', args, limit);
-    return checked(stdout, 'Buildkite');
+    return requireToken(stdout, 'Buildkite');
   } catch (error) {
     if (error instanceof WaybillError) throw error;
-    throw noToken('Buildkite', '`buildkite-agent oidc request-token` failed');
+    throw noTokenError('Buildkite', '`buildkite-agent oidc request-token` failed');
   }
 }
 
-function checked(value: unknown, from: string): string {
+function requireToken(value: unknown, from: string): string {
   const token = typeof value === 'string' ? value.trim() : '';
   if (tokenForm.test(token)) return token;
-  throw noToken(from, 'the value is not a signed JWT');
+  throw noTokenError(from, 'the value is not a signed JWT');
 }
 
-function noToken(from: string, reason: string): WaybillError {
+function noTokenError(from: string, reason: string): WaybillError {
   return new WaybillError('secrets_invalid', `no ID token from ${from}: ${reason}`, {
     hint: 'see docs/how-to/ci-without-secrets.md, or set WAYBILL_TOKEN',
   });

@@ -163,7 +163,7 @@ function makeCommand<I>(
   return made.action(async (...args: unknown[]) => {
     const named = Object.fromEntries(words.map((key, index) => [key, args[index]]));
     const options = { ...made.optsWithGlobals(), ...named } as OptionsOf<I> & { format?: string };
-    const [handle, { makeOutput }, { endedBySignal, untilStopped }] = await Promise.all([
+    const [handle, { makeOutput }, { exitOnSignal, abortOnSignal }] = await Promise.all([
       load(),
       import('../output/output.ts'),
       import('../process/stop-signal.ts'),
@@ -174,9 +174,9 @@ function makeCommand<I>(
     const reaction = typeof signals === 'function' ? signals(options) : signals;
     await exitWith(
       reaction === 'abort'
-        ? untilStopped(work)
+        ? abortOnSignal(work)
         : reaction === 'exit'
-          ? endedBySignal(() => work(never))
+          ? exitOnSignal(() => work(never))
           : work(never),
     );
   });

@@ -8,7 +8,7 @@ import type { BundleFlags } from './command-options.ts';
  * Uses the name of the directory as the name of the bundle, so that uploading it again replaces what has been
  * published.
  */
-export function namedAfter(directory: string): Pick<PackSettings, 'nameByDefault'> {
+export function defaultNameFor(directory: string): Pick<PackSettings, 'nameByDefault'> {
   return { nameByDefault: path.basename(path.resolve(directory)) };
 }
 

@@ -121,7 +121,7 @@ type Remedy = (url: string) => string;
  * Used instead of the daemon's hint, which is about HTTP, or if there is no hint because the error comes from
  * the client.
  */
-const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
+const replacementHints: Partial<Record<ErrorCode, Remedy>> = {
   unauthorized: () => 'the daemon does not know this token: check WAYBILL_TOKEN, or the file of --token-file',
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   run_not_found: (url) => `waybill runs list --to ${url} shows the runs that the daemon retains`,
@@ -133,7 +133,7 @@ const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
 };
 
 /** Added to the daemon's hint, which is about the settings of the daemon. */
-const afterHint: Partial<Record<ErrorCode, Remedy>> = {
+const additionalHints: Partial<Record<ErrorCode, Remedy>> = {
   forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   insufficient_scope: () => 'ask the administrator of the daemon for a token with that scope',
   bundle_gone: (url) => `send it again: waybill push --to ${url}`,
@@ -141,7 +141,7 @@ const afterHint: Partial<Record<ErrorCode, Remedy>> = {
 };
 
 /** Used if there is no hint. */
-const forWantOfHint: Partial<Record<ErrorCode, Remedy>> = {
+const fallbackHints: Partial<Record<ErrorCode, Remedy>> = {
   run_unfinished: (url) => `waybill runs list --to ${url} shows its result`,
   connection_lost: () => 'run the same command again: an accepted upload is not published twice',
 };
@@ -159,9 +159,9 @@ export async function withRemedies<T>({ to }: RemoteFlags, work: () => Promise<T
 }
 
 function remedyFor({ code, hint }: WaybillError, url: string): string | undefined {
-  const after = afterHint[code]?.(url);
+  const after = additionalHints[code]?.(url);
   if (after !== undefined) return hint === undefined ? after : `${hint}; ${after}`;
-  return insteadOfHint[code]?.(url) ?? hint ?? forWantOfHint[code]?.(url);
+  return replacementHints[code]?.(url) ?? hint ?? fallbackHints[code]?.(url);
 }
 
 /**

@@ -110,7 +110,7 @@ function userCache(): Pick<CoreContext, 'cacheDirectory'> {
 }
 
 export function pipelineOf(config: Pick<Config, 'pipelines'>, id: string): PipelineConfig {
-  return named(config.pipelines, id, 'pipeline');
+  return findById(config.pipelines, id, 'pipeline');
 }
 
 /**
@@ -178,7 +178,7 @@ function chooseByName(
 }
 
 export function destinationOf(pipeline: PipelineConfig, id: string): DestinationConfig {
-  return named(pipeline.destinations, id, `destination of pipeline "${pipeline.id}"`);
+  return findById(pipeline.destinations, id, `destination of pipeline "${pipeline.id}"`);
 }
 
 /**
@@ -194,7 +194,7 @@ export function onlyDestination(pipeline: PipelineConfig, named: string | undefi
   });
 }
 
-function named<T extends { id: string }>(items: readonly T[], id: string, what: string): T {
+function findById<T extends { id: string }>(items: readonly T[], id: string, what: string): T {
   const found = items.find((item) => item.id === id);
   if (found !== undefined) return found;
   throw unknownName(
@@ -275,7 +275,7 @@ export async function withNotifier<T>(
  * Parses a bundle path from the command line. A slash at the end is ignored, because shells add one when they
  * complete directories. Throws a `usage` error if the path is invalid.
  */
-export function givenBundlePath(given: string): string {
+export function bundlePathArgument(given: string): string {
   const path = given.replace(/^\.\/(?=.)/, '').replace(/(?<=[^/])\/+$/, '');
   const verdict = path === '.' ? { ok: true as const } : parseRelativePath(path);
   if (verdict.ok) return path;

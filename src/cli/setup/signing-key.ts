@@ -66,19 +66,19 @@ export async function passphraseOf(
   prompt: string,
   confirm?: string,
 ): Promise<string> {
-  if (passphraseFile !== undefined) return checked(await readPassphrase(passphraseFile));
+  if (passphraseFile !== undefined) return requireValidPassphrase(await readPassphrase(passphraseFile));
   const fromEnvironment = process.env[passphraseVariable];
-  if (fromEnvironment !== undefined && fromEnvironment !== '') return checked(fromEnvironment);
+  if (fromEnvironment !== undefined && fromEnvironment !== '') return requireValidPassphrase(fromEnvironment);
   if (!process.stdin.isTTY)
     throw new WaybillError('secrets_invalid', 'there is no passphrase for the key', {
       hint: `set ${passphraseVariable}, name a file with --passphrase-file, or run the command in a terminal`,
     });
-  const typed = checked(await askAtTerminal(prompt));
+  const typed = requireValidPassphrase(await askAtTerminal(prompt));
   if (confirm === undefined || typed === (await askAtTerminal(confirm))) return typed;
   throw new WaybillError('usage', 'the two passphrases differ', { hint: 'run the command again' });
 }
 
-function checked(passphrase: string): string {
+function requireValidPassphrase(passphrase: string): string {
   const bytes = Buffer.byteLength(passphrase);
   if (bytes > 0 && bytes <= maxPassphraseBytes) return passphrase;
   const reason = bytes === 0 ? 'is empty' : `has more than ${maxPassphraseBytes} bytes`;

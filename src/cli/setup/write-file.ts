@@ -14,7 +14,7 @@ type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 export async function writeFile(file: string, bytes: Bytes): Promise<{ size: number; digest: Digest }> {
   const scratch = path.join(path.dirname(file), `.${path.basename(file)}.${randomUUID().slice(0, 8)}`);
   const handle = await open(scratch, 'wx').catch((error: unknown) => {
-    throw unwritable(file, error);
+    throw writeError(file, error);
   });
   // This also works if a signal ends the process, because signals call `exit`.
   const remove = (): void => rmSync(scratch, { force: true });
@@ -29,7 +29,7 @@ export async function writeFile(file: string, bytes: Bytes): Promise<{ size: num
         for (let done = 0; done < chunk.byteLength;)
           done += (
             await handle.write(chunk, done).catch((error: unknown) => {
-              throw unwritable(file, error);
+              throw writeError(file, error);
             })
           ).bytesWritten;
       }
@@ -37,7 +37,7 @@ export async function writeFile(file: string, bytes: Bytes): Promise<{ size: num
       await handle.close();
     }
     await rename(scratch, file).catch((error: unknown) => {
-      throw unwritable(file, error);
+      throw writeError(file, error);
     });
   } finally {
     remove();
@@ -46,7 +46,7 @@ export async function writeFile(file: string, bytes: Bytes): Promise<{ size: num
   return { size, digest: finishDigest(hash) };
 }
 
-export function unwritable(file: string, error: unknown): WaybillError {
+export function writeError(file: string, error: unknown): WaybillError {
   const reason = errorMessage(error);
   return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, {
     hint: 'name a writable file in an existing directory',

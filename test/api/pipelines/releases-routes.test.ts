@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'no
 import path from 'node:path';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import t, { type Test } from 'tap';
-import { serve, type Served } from '../../../src/cli/daemon/serve.ts';
+import { serve, type RunningServer } from '../../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { manifest } from '../../cli/process.ts';
@@ -128,7 +128,7 @@ pipelines:
 `,
   );
   const env = { ALL: tokens.all, READS: tokens.reads, OTHER: tokens.other, ADMIN: tokens.admin };
-  const served: Served = await serve({
+  const served: RunningServer = await serve({
     configFile: at('c.yml'),
     log: silentLog,
     env: {

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import * as tar from 'tar';
-import { serve, type Served } from '../../../src/cli/daemon/serve.ts';
+import { serve, type RunningServer } from '../../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { runResult } from '../../contract/queue.ts';
@@ -32,7 +32,7 @@ function startRun(base: string, pipeline: string, init: RequestInit = {}): Promi
 async function startDaemon(
   t: Test,
   settings = 'max_waiting: 100%',
-): Promise<{ served: Served; root: string }> {
+): Promise<{ served: RunningServer; root: string }> {
   const root = t.testdir({ incoming: { one: {}, two: {} }, public: {} });
   for (const name of ['one', 'two']) addBundle(root, name);
   const configFile = path.join(root, 'waybill.yaml');
@@ -61,7 +61,7 @@ function addBundle(root: string, name: string): void {
   );
 }
 
-async function follow(served: Served, response: Response): Promise<RunRecord> {
+async function follow(served: RunningServer, response: Response): Promise<RunRecord> {
   const url = new URL(response.headers.get('location') ?? '', served.url);
   for (;;) {
     const run = (await (await fetch(url)).json()) as RunRecord;

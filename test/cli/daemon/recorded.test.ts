@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
-import { recordedReload, recordedTriggers } from '../../../src/cli/daemon/recorded.ts';
+import { auditReload, auditTriggers } from '../../../src/cli/daemon/recorded.ts';
 import { serve } from '../../../src/cli/daemon/serve.ts';
 import { type ActEntry, canonicalJson } from '../../../src/core/audit/record.ts';
 import type { Trail } from '../../../src/core/audit/trail.ts';
@@ -41,26 +41,26 @@ function triggersThat(outcome: 'started' | 'known', decided: string[] = []): Tri
 
 t.test('a run started by a schedule is recorded, other decisions are not', async (t) => {
   const entries: ActEntry[] = [];
-  await recordedTriggers(triggersThat('known'), trailOf(entries)).decide(job);
+  await auditTriggers(triggersThat('known'), trailOf(entries)).decide(job);
   t.same(entries, []);
-  await recordedTriggers(triggersThat('started'), trailOf(entries)).decide(job);
+  await auditTriggers(triggersThat('started'), trailOf(entries)).decide(job);
   t.match(entries, [{ act: 'run.start', runId: 'library.1', actor: { type: 'schedule', id: 'library' } }]);
 });
 
 t.test('a schedule starts no run if it cannot be recorded', async (t) => {
   const decided: string[] = [];
-  const triggers = recordedTriggers(triggersThat('started', decided), trailOf([], { isFull: true }));
+  const triggers = auditTriggers(triggersThat('started', decided), trailOf([], { isFull: true }));
   await t.rejects(triggers.decide(job), { code: 'audit_unavailable' });
   t.same(decided, []);
 });
 
 t.test('a reload by a signal is recorded, and so is a rejected one', async (t) => {
   const entries: ActEntry[] = [];
-  await recordedReload(async () => undefined, trailOf(entries))();
+  await auditReload(async () => undefined, trailOf(entries))();
   const refuse = async (): Promise<never> => {
     throw new WaybillError('reload_refused', 'invalid');
   };
-  await t.rejects(recordedReload(refuse, trailOf(entries))(), { code: 'reload_refused' });
+  await t.rejects(auditReload(refuse, trailOf(entries))(), { code: 'reload_refused' });
   t.match(entries, [
     { act: 'reload', result: 'done', actor: { type: 'daemon', signal: 'SIGHUP' } },
     { act: 'reload', result: 'refused', code: 'reload_refused' },

@@ -7,8 +7,8 @@ import path from 'node:path';
 import { json, text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { reloadDaemon } from '../../../src/cli/commands/daemon/reload.ts';
-import { serve, type Served } from '../../../src/cli/daemon/serve.ts';
-import { work } from '../../../src/cli/daemon/worker.ts';
+import { serve, type RunningServer } from '../../../src/cli/daemon/serve.ts';
+import { startWorker } from '../../../src/cli/daemon/worker.ts';
 import { makeOutput } from '../../../src/cli/output/output.ts';
 import { urlOf } from '../../../src/cli/setup/operator.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
@@ -61,7 +61,7 @@ interface Line {
 }
 
 interface Daemon {
-  served: Served;
+  served: RunningServer;
   root: string;
   config: string;
   write: (settings: Settings) => void;
@@ -88,17 +88,17 @@ async function start(t: Test, settings: Settings, env: Record<string, string> = 
   return { served, root, config, write, lines, logging };
 }
 
-function post(served: Served, route: string, token = adminToken): Promise<Response> {
+function post(served: RunningServer, route: string, token = adminToken): Promise<Response> {
   return fetch(`${served.url}v1/${route}`, { method: 'POST', headers: { authorization: `Bearer ${token}` } });
 }
 
-async function reload(served: Served): Promise<{ status: number; body: Record<string, unknown> }> {
+async function reload(served: RunningServer): Promise<{ status: number; body: Record<string, unknown> }> {
   const response = await post(served, 'reload');
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
 
 function upload(
-  served: Served,
+  served: RunningServer,
   pipeline: string,
   name: string,
   token = 'the-token-of-ci-on-this-host',
@@ -110,11 +110,16 @@ function upload(
   });
 }
 
-async function published(served: Served, pipeline: string, name: string, token?: string): Promise<RunRecord> {
+async function published(
+  served: RunningServer,
+  pipeline: string,
+  name: string,
+  token?: string,
+): Promise<RunRecord> {
   return follow(served.url, await acceptedId(await upload(served, pipeline, name, token)));
 }
 
-async function metric(served: Served, name: string): Promise<number> {
+async function metric(served: RunningServer, name: string): Promise<number> {
   const text = await (await fetch(`${served.url}metrics`)).text();
   return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1]);
 }
@@ -505,7 +510,12 @@ t.test(
     const phases: string[] = [];
     const listen = { host: '127.0.0.1', port: 0 };
     const logging = logControl();
-    const worker = await work({ ...options, logging, listen, onReload: (phase) => void phases.push(phase) });
+    const worker = await startWorker({
+      ...options,
+      logging,
+      listen,
+      onReload: (phase) => void phases.push(phase),
+    });
     t.teardown(() => worker.close());
     const yaml = readFileSync(place.config, 'utf8').replace('[p1]', '[p1, p2]');
     const more = `  - {id: p2, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./public/p2}]}\n`;

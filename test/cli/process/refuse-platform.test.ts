@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import t from 'tap';
-import { refusalOf } from '../../../src/cli/process/refuse-platform.ts';
+import { unsupportedReason } from '../../../src/cli/process/refuse-platform.ts';
 import { nodeProgram } from '../../services/node-releases.ts';
 import { configuration, program, web } from '../process.ts';
 
@@ -9,17 +9,17 @@ const here = { node: '20.19.0', platform: 'linux', arch: 'x64' } as const;
 
 t.test('reports an unsupported platform and what to do', async (t) => {
   for (const node of ['20.19.0', '20.20.2', '22.0.0', '26.9.0'])
-    t.equal(refusalOf({ ...here, node }), null, node);
+    t.equal(unsupportedReason({ ...here, node }), null, node);
   for (const node of ['20.18.3', '18.20.8', '0.12.18'])
     t.match(
-      refusalOf({ ...here, node }),
+      unsupportedReason({ ...here, node }),
       `waybill needs Node.js 20.19 or newer, and this is ${node}\nnext   `,
     );
-  t.equal(refusalOf({ ...here, platform: 'darwin', arch: 'arm64' }), null);
-  t.match(refusalOf({ ...here, platform: 'win32' }), /does not run on Windows.*\nnext {3}.*WSL 2/);
+  t.equal(unsupportedReason({ ...here, platform: 'darwin', arch: 'arm64' }), null);
+  t.match(unsupportedReason({ ...here, platform: 'win32' }), /does not run on Windows.*\nnext {3}.*WSL 2/);
   for (const arch of ['arm', 'ia32'] as const)
     t.match(
-      refusalOf({ ...here, arch }),
+      unsupportedReason({ ...here, arch }),
       `waybill needs a 64-bit system, and this Node.js is made for ${arch}`,
     );
 });
@@ -30,7 +30,7 @@ t.test('both programs reject an old Node.js before anything else', async (t) => 
     for (const args of [['--version'], ['serve', '--config', 'missing.yml']]) {
       const { status, stdout, stderr } = spawnSync(node, [path.resolve(file), ...args], { encoding: 'utf8' });
       t.same({ status, stdout }, { status: 2, stdout: '' }, file);
-      t.equal(stderr, refusalOf({ ...here, node: '18.20.8' }), file);
+      t.equal(stderr, unsupportedReason({ ...here, node: '18.20.8' }), file);
     }
 });
 

@@ -70,7 +70,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   const probes = probe ? await probesOf(loaded, secrets) : null;
   const isReported = (name: string): boolean =>
     probes?.some(({ error }) => error?.message.includes(` ${name}`) === true) === true;
-  const missing = referencedSecrets(config, everything)
+  const missing = referencedSecrets(config, allSecrets)
     .filter(({ name }) => secrets.get(name) === undefined && !isReported(name))
     .map(({ name, neededBy }) =>
       finding(
@@ -112,15 +112,15 @@ async function report(
   for (const warning of warnings) output.warn(warning);
   output.data(`${output.style.green('valid')}  ${file}  ${plural(config.pipelines.length, 'pipeline')}`);
   if (probes === null) return;
-  const { printTried } = await import('./probe.ts');
-  printTried(probes, configFile, output);
+  const { printProbeOutcomes } = await import('./probe.ts');
+  printProbeOutcomes(probes, configFile, output);
 }
 
 function asFinding({ code, message }: WaybillError, file: string): Finding {
   return finding('error', code, message, { file });
 }
 
-const everything = {
+const allSecrets = {
   uploadTokens: true,
   queue: true,
   notifiers: true,

@@ -28,7 +28,7 @@ export async function notifyTest(
   { output, signal }: Io,
 ): Promise<number> {
   const prepared = await setUp({ ...options, output, signal, pipelineIds: [] });
-  const configs = chosen(prepared, options.notifier);
+  const configs = selectNotifiers(prepared, options.notifier);
   const { notifiers, warnings } = await openNotifiers(configs, prepared.context);
   const tested = await Promise.all(notifiers.map(async (notifier) => test(notifier, prepared, signal)));
   const all = [...prepared.warnings, ...warnings];
@@ -54,7 +54,7 @@ export async function notifyTest(
   return delivered ? 0 : 1;
 }
 
-function chosen({ config }: CommandContext, ids: readonly string[] | undefined): NotifierConfig[] {
+function selectNotifiers({ config }: CommandContext, ids: readonly string[] | undefined): NotifierConfig[] {
   const known = config.notifiers.map(({ id }) => id);
   const unknown = ids?.find((id) => !known.includes(id));
   if (unknown !== undefined) throw unknownName('notifier', unknown, known);
@@ -127,7 +127,7 @@ export async function listUndelivered(options: UndeliveredOptions, { output }: I
         event.timestamp,
         event.event_id,
         event.type,
-        aboutOf(event),
+        subjectText(event),
         `${event.tries} tries: ${event.reason}`,
       ]);
       for (const row of columns(rows, '  ')) output.data(row);
@@ -198,7 +198,7 @@ function reasonText(ended: Redelivered['ended'], failed: Redelivered['failed']):
   return reasons[ended] + (last === undefined ? '' : ` (${last.event_id}: ${last.reason})`);
 }
 
-function aboutOf({
+function subjectText({
   pipeline_id: pipeline,
   destination_id: destination,
 }: UndeliveredAnswer['events'][number]): string {

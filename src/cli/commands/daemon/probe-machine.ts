@@ -20,7 +20,7 @@ export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): s
     requireCreatableRoot(directory, { makes: true });
     if (there === directory) accessSync(directory, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw ofWhom(denied(error, directory), there);
+    throw withOwner(denied(error, directory), there);
   }
   const { bavail, bsize, type } = statfsSync(there);
   const free = bavail * bsize;
@@ -53,7 +53,7 @@ export function tryReadableDirectory(directory: string): string {
     accessSync(directory, constants.R_OK | constants.X_OK);
   } catch (cause) {
     const what = `${directory} may not be read by ${currentUserName()}`;
-    throw ofWhom(
+    throw withOwner(
       new WaybillError('storage_denied', what, {
         hint: `let ${currentUserName()}, or the user of the daemon, read it`,
         cause,
@@ -84,7 +84,7 @@ function denied(error: unknown, place: string): unknown {
 }
 
 /** Adds the owner of the path to a permission error. */
-function ofWhom(error: unknown, there: string): unknown {
+function withOwner(error: unknown, there: string): unknown {
   if (!(error instanceof WaybillError)) return error;
   const { code, hint = 'correct the path' } = error;
   const isDenied = error.cause !== undefined && ['storage_denied', 'storage_unavailable'].includes(code);

@@ -97,7 +97,7 @@ export async function trySource(
     return readdirSync(location.path).length === 0 ? `${found}; empty` : found;
   }
   const options = { readOnly: true, mustExist: true, dryRun: true };
-  return opened(context, location, options, signal, async (storage) => {
+  return openAndProbe(context, location, options, signal, async (storage) => {
     const { latencyMs, rights } = await probeStorage(storage, context.clock, { write: false });
     if (rights.list.error !== null) throw recordedError(rights.list.error);
     return `reached and listed; ${milliseconds(latencyMs)}`;
@@ -117,7 +117,7 @@ export async function tryDestination(
   if (location.backend === 'local') return tryWritableDirectory(location.path);
   const options = { readOnly: false, dryRun: true };
   try {
-    return await opened(context, location, { ...options, mustExist: true }, signal, async (storage) => {
+    return await openAndProbe(context, location, { ...options, mustExist: true }, signal, async (storage) => {
       const probe = await probeStorage(storage, context.clock, { write: true });
       const refusal = firstRefusal(probe);
       if (refusal !== null) throw recordedError(refusal);
@@ -131,7 +131,7 @@ export async function tryDestination(
     // A missing directory is fine, because it is created when something is published. Buckets are never
     // created.
     if (location.backend === 's3' || !hasCode(error, 'storage_not_found')) throw error;
-    return opened(
+    return openAndProbe(
       context,
       location,
       options,
@@ -141,7 +141,7 @@ export async function tryDestination(
   }
 }
 
-async function opened(
+async function openAndProbe(
   context: CoreContext,
   location: StorageLocation,
   options: OpenOptions,

@@ -47,14 +47,14 @@ export async function probeConfiguration(
       { opening: noRetries, calls: noRetries },
     ),
   };
-  return tryAll(trialsOf(config, context), { clock: systemClock, locate });
+  return runProbes(probeTasks(config, context), { clock: systemClock, locate });
 }
 
 /**
  * Prints a line for each probe. If it failed, also prints where its setting is in the file, the error, and
  * what to do about it.
  */
-export function printTried(outcomes: readonly ProbeOutcome[], file: string, output: Output): void {
+export function printProbeOutcomes(outcomes: readonly ProbeOutcome[], file: string, output: Output): void {
   const { style } = output;
   const failed = outcomes.filter(({ error }) => error !== null).length;
   const summary = failed === 0 ? style.green('all well') : style.red(`${failed} of them failed`);
@@ -78,11 +78,11 @@ export function printTried(outcomes: readonly ProbeOutcome[], file: string, outp
  * Returns a probe for everything in the configuration that is not part of the file itself. They are in the
  * order of the configuration reference.
  */
-function trialsOf(config: Config, context: CoreContext): ProbeTask[] {
+function probeTasks(config: Config, context: CoreContext): ProbeTask[] {
   return [
-    ...ofServer(config, context),
-    ...ofTracing(config),
-    ...config.pipelines.flatMap((pipeline, index) => ofPipeline(pipeline, ['pipelines', index], context)),
+    ...serverProbes(config, context),
+    ...tracingProbes(config),
+    ...config.pipelines.flatMap((pipeline, index) => pipelineProbes(pipeline, ['pipelines', index], context)),
     ...config.notifiers.map((notifier, index) => ({
       path: ['notifiers', index],
       subject: `notifier "${notifier.id}" (${notifier.kind})`,
@@ -93,7 +93,7 @@ function trialsOf(config: Config, context: CoreContext): ProbeTask[] {
       subject: `database "${database.name}" (${database.driver})`,
       run: () => tryDatabase(context, database),
     })),
-    ...ofTemplates(config),
+    ...templateProbes(config),
   ];
 }
 
@@ -105,7 +105,7 @@ const inStaging = ['staging', 'directory'] as const;
  * Returns probes for what only the daemon needs: the secrets directory, the queue, and the staging directory
  * if any pipeline receives uploads.
  */
-function ofServer({ pipelines, server, secrets }: Config, context: CoreContext): ProbeTask[] {
+function serverProbes({ pipelines, server, secrets }: Config, context: CoreContext): ProbeTask[] {
   const { staging, queue } = server;
   const trials: ProbeTask[] = [];
   if (secrets.directory !== null) {
@@ -135,14 +135,14 @@ function ofServer({ pipelines, server, secrets }: Config, context: CoreContext):
   return trials;
 }
 
-function ofTracing({ tracing }: Config): ProbeTask[] {
+function tracingProbes({ tracing }: Config): ProbeTask[] {
   const endpoint = tracing?.endpoint ?? null;
   if (endpoint === null) return [];
   const run = (signal: AbortSignal): Promise<string> => tryCollector(endpoint, signal);
   return [{ path: ['tracing', 'endpoint'], subject: endpoint, run }];
 }
 
-function ofPipeline(
+function pipelineProbes(
   { source, destinations }: PipelineConfig,
   at: KeyPath,
   context: CoreContext,
@@ -164,7 +164,7 @@ function destinationAt(at: KeyPath, location: StorageLocation, context: CoreCont
   };
 }
 
-function ofTemplates({ templates: { baseDir } }: Config): ProbeTask[] {
+function templateProbes({ templates: { baseDir } }: Config): ProbeTask[] {
   if (baseDir === null) return [];
   return [{ path: ['templates', 'base_dir'], subject: baseDir, run: () => tryTemplates(baseDir) }];
 }
@@ -201,7 +201,7 @@ const maxConcurrentProbes = 8;
 const deadlineMs = 15_000;
 
 /** Runs all probes, and returns their results in the same order. Never throws. */
-async function tryAll(
+async function runProbes(
   trials: readonly ProbeTask[],
   { clock, locate }: { clock: Clock } & Pick<LoadedConfig, 'locate'>,
 ): Promise<ProbeOutcome[]> {
@@ -209,15 +209,15 @@ async function tryAll(
   await inParallel(trials.entries(), maxConcurrentProbes, async ([index, { path, subject, run }]) => {
     const place = { ...locate(path), subject };
     try {
-      outcomes[index] = { ...place, found: await inTime(run, clock), error: null };
+      outcomes[index] = { ...place, found: await withDeadline(run, clock), error: null };
     } catch (error) {
-      outcomes[index] = { ...place, found: null, error: errorRecord(explained(error)) };
+      outcomes[index] = { ...place, found: null, error: errorRecord(withHint(error)) };
     }
   });
   return outcomes;
 }
 
-async function inTime(run: ProbeTask['run'], clock: Clock): Promise<string> {
+async function withDeadline(run: ProbeTask['run'], clock: Clock): Promise<string> {
   const ending = new AbortController();
   return new Promise<string>((resolve, reject) => {
     const timer = clock.timeout(deadlineMs, () => {
@@ -234,7 +234,7 @@ async function inTime(run: ProbeTask['run'], clock: Clock): Promise<string> {
 }
 
 /** Adds a general hint if the error does not have one. */
-function explained(thrown: unknown): WaybillError {
+function withHint(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
   if (error.hint !== undefined) return error;
   return withDetails(error, { hint: 'correct this setting, or what it names' });

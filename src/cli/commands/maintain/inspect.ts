@@ -73,7 +73,7 @@ export async function inspect(options: InspectOptions, { output }: Io): Promise<
     const destinations: DestinationView[] = [];
     for (const destination of pipeline.destinations)
       destinations.push(
-        await view(context, destination, found, {
+        await viewDestination(context, destination, found, {
           owner: { pipelineId: pipeline.id, destinationId: destination.id },
           source: { backend: source.backend, id: pipeline.sourceId },
         }),
@@ -148,7 +148,7 @@ function unreadable(path: string, created: Instant | null, error: unknown): Bund
   };
 }
 
-async function view(
+async function viewDestination(
   context: CoreContext,
   destination: DestinationConfig,
   found: Discovery,

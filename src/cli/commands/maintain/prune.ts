@@ -4,7 +4,7 @@ import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/update-root-index.ts';
 import { withDestination } from '../../../core/releases/bundle-place.ts';
 import { columns, type Output } from '../../output/output.ts';
-import { auditedAndNotified } from '../../setup/audited.ts';
+import { withAuditAndNotifiers } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { pruneCommand } from './commands.ts';
@@ -32,7 +32,7 @@ export async function pruneDestination(
   const owner = { pipelineId: pipeline.id, destinationId: destination.id };
   const found: Finding[] = [];
   const act = { act: 'prune', dryRun, ...owner, detail: { allow_removals: maxRemoved === null } } as const;
-  const notified = await auditedAndNotified(
+  const notified = await withAuditAndNotifiers(
     prepared,
     act,
     async (context) =>

@@ -6,7 +6,7 @@ import { rebuildRootIndex } from '../../../core/publish/root-index/update-root-i
 import { withDestination } from '../../../core/releases/bundle-place.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
 import { type Output } from '../../output/output.ts';
-import { audited } from '../../setup/audited.ts';
+import { withAudit } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { reconcileStateCommand } from './commands.ts';
@@ -30,7 +30,7 @@ export async function reconcileState(
     });
   const failureOf = (reports: readonly ReconcileReport[]): ErrorRecord | null =>
     reports.find(({ error }) => error !== null)?.error ?? null;
-  const paths = await audited({ config, ...prepared }, act, change, failureOf);
+  const paths = await withAudit({ config, ...prepared }, act, change, failureOf);
   output.result('reconcile-state', { dryRun, ...owner, paths, warnings }, () => print(paths, dryRun, output));
   return paths.every(({ error }) => error === null) ? 0 : 1;
 }

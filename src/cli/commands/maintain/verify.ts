@@ -10,7 +10,7 @@ import type { UnfinishedRelease } from '../../../core/releases/describe.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
 import { columns, type Output, type Style, tookText } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { audited } from '../../setup/audited.ts';
+import { withAudit } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { chooseDestinations, type CommandContext, setUp } from '../../setup/set-up.ts';
 import type { verifyCommand } from './commands.ts';
@@ -88,7 +88,7 @@ async function verifyOne(
       const lingerMs = releases?.lingerMs ?? null;
       const reports = await verify(root, { concurrency, onBytes, lingerMs, subset });
       const done = repairs
-        ? await audited(
+        ? await withAudit(
             setUp,
             { act: 'catalog.repair', dryRun, ...owner },
             (context) => repair(context, { pipeline, destination, root, dryRun }, reports),

@@ -26,20 +26,20 @@ export function parseDestination(text: string, defaults: DestinationDefaults): D
   if (scheme === 'sftp') return sftp(text, defaults);
   if (scheme === 's3') return s3(text);
   if (scheme === 'file')
-    throw notUnderstood(text, 'a directory has no "file://"', text.replace(/^file:\/\/[^/]*/i, ''));
+    throw invalidDestination(text, 'a directory has no "file://"', text.replace(/^file:\/\/[^/]*/i, ''));
   if (scheme === 'http' || scheme === 'https') throw webAddress(text, scheme);
-  if (scheme !== undefined) throw notUnderstood(text, `"${scheme}:" is not supported`);
-  if (text.trim() === '') throw notUnderstood(text, 'it is empty');
+  if (scheme !== undefined) throw invalidDestination(text, `"${scheme}:" is not supported`);
+  if (text.trim() === '') throw invalidDestination(text, 'it is empty');
   const remote = /^([^/\s]+@[^/:\s]+):(.*)$/.exec(text);
   if (remote !== null)
-    throw notUnderstood(
+    throw invalidDestination(
       text,
       'it is an scp address',
       `sftp://${remote[1] ?? ''}/${remotePath(remote[2] ?? '')}`,
     );
   const slip = /^(sftp|s3):\/*(.*)$/i.exec(text);
   if (slip !== null)
-    throw notUnderstood(
+    throw invalidDestination(
       text,
       'there must be two slashes after the colon',
       `${slip[1]?.toLowerCase() ?? ''}://${slip[2] ?? ''}`,
@@ -51,9 +51,9 @@ export function parseDestination(text: string, defaults: DestinationDefaults): D
     const isModule = colons === '::';
     const form = `sftp://${host}/${isModule ? 'path/on/the/server' : remotePath(directory)}`;
     const kind = isModule ? 'an rsync address' : 'the address of a host';
-    throw notUnderstood(text, `it looks like ${kind}`, `${form}, or ./${text} for a directory`);
+    throw invalidDestination(text, `it looks like ${kind}`, `${form}, or ./${text} for a directory`);
   }
-  return named('local', { path: path.resolve(defaults.workingDirectory, text) });
+  return withId('local', { path: path.resolve(defaults.workingDirectory, text) });
 }
 
 /** Converts the path of an scp address. A relative one begins at the login directory. */
@@ -63,17 +63,17 @@ function remotePath(directory: string): string {
 
 function sftp(text: string, { userName, sshKeyFile }: DestinationDefaults): DestinationSettings {
   const url = parseUrl(text);
-  if (url.search !== '' || url.hash !== '') throw notUnderstood(text, 'SFTP takes no "?" and no "#"');
+  if (url.search !== '' || url.hash !== '') throw invalidDestination(text, 'SFTP takes no "?" and no "#"');
   const directory = decoded(text, url.pathname)
     .replace(/^\/~\//, '')
     .replace(/(?<=.)\/+$/, '');
   if (directory === '' || directory === '/' || directory === '/~')
-    throw notUnderstood(
+    throw invalidDestination(
       text,
       'the path of the directory on the server is missing',
       `${text.replace(/\/+$/, '')}/srv/www, with the path of your directory`,
     );
-  return named(
+  return withId(
     'sftp',
     {
       host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -94,24 +94,24 @@ function s3(text: string): DestinationSettings {
   // lowercase.
   const bucket = /^s3:\/\/([^/?#]*)/i.exec(text)?.[1] ?? '';
   if (url.username !== '')
-    throw notUnderstood(text, 'S3 takes no user name; credentials come from the environment');
+    throw invalidDestination(text, 'S3 takes no user name; credentials come from the environment');
   const names = [...url.searchParams.keys()];
   const unknown = names.find((name) => !s3Parameters.includes(name));
   if (unknown !== undefined)
-    throw notUnderstood(
+    throw invalidDestination(
       text,
       `"${unknown}" is not a parameter; S3 takes ${s3Parameters.join(', ')}`,
       s3Example,
     );
   const repeated = names.find((name, index) => names.indexOf(name) < index);
-  if (repeated !== undefined) throw notUnderstood(text, `it has "${repeated}" twice`);
+  if (repeated !== undefined) throw invalidDestination(text, `it has "${repeated}" twice`);
   const pathStyle = url.searchParams.get('path_style');
   if (pathStyle !== null && pathStyle !== 'true' && pathStyle !== 'false')
-    throw notUnderstood(text, 'path_style is true or false');
+    throw invalidDestination(text, 'path_style is true or false');
   const endpoint = url.searchParams.get('endpoint');
   const region = url.searchParams.get('region');
   const prefix = decoded(text, url.pathname).replace(/^\/+/, '');
-  return named(
+  return withId(
     's3',
     { bucket, prefix: prefix === '' ? undefined : prefix, endpoint: endpoint ?? undefined },
     { region: region ?? undefined, path_style: pathStyle === null ? undefined : pathStyle === 'true' },
@@ -121,8 +121,8 @@ function s3(text: string): DestinationSettings {
 function parseUrl(text: string): URL {
   if (!URL.canParse(text)) {
     const port = /^\w+:\/\/(?:[^/@]*@)?[^/:[\]]*:([^/]+)/.exec(text)?.[1];
-    if (port === undefined) throw notUnderstood(text, 'it is not a URL');
-    throw notUnderstood(text, `"${port}" is not a port number`, text.replace(`:${port}`, ':22'));
+    if (port === undefined) throw invalidDestination(text, 'it is not a URL');
+    throw invalidDestination(text, `"${port}" is not a port number`, text.replace(`:${port}`, ':22'));
   }
   const url = new URL(text);
   if (url.password !== '')
@@ -133,8 +133,8 @@ function parseUrl(text: string): URL {
     );
   if (url.hostname === '')
     throw url.protocol === 's3:'
-      ? notUnderstood(text, 'the bucket is missing', s3Example)
-      : notUnderstood(text, 'the host is missing', 'sftp://deploy@web1/srv/www');
+      ? invalidDestination(text, 'the bucket is missing', s3Example)
+      : invalidDestination(text, 'the host is missing', 'sftp://deploy@web1/srv/www');
   return url;
 }
 
@@ -148,12 +148,12 @@ function decoded(text: string, part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    throw notUnderstood(text, 'it has a "%" that is not an escape; write %25');
+    throw invalidDestination(text, 'it has a "%" that is not an escape; write %25');
   }
 }
 
 /** Returns the settings with an id that depends on `place` but not on `access`. */
-function named(
+function withId(
   backend: string,
   place: DestinationSettings['settings'],
   access: DestinationSettings['settings'] = {},
@@ -163,7 +163,7 @@ function named(
 }
 
 /** `form` is what to write instead. By default, the hint lists all forms. */
-function notUnderstood(
+function invalidDestination(
   text: string,
   reason: string,
   form = `a path like /srv/www, sftp://deploy@web1/srv/www, or ${s3Example}`,

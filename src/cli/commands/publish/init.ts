@@ -10,9 +10,9 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { initCommand } from './commands.ts';
 import {
   metricsToken,
-  placesBeside,
-  placesOfService,
-  placesOfSite,
+  relativePlaces,
+  servicePlaces,
+  sitePlaces,
   type Situation,
   situations,
 } from './situations.ts';
@@ -40,7 +40,7 @@ interface NewFile {
  * be written, neither is. Throws a `usage` error if a file already exists or cannot be written.
  */
 export async function init(options: InitOptions, { output }: Io): Promise<number> {
-  const site = options.situation === undefined ? builtSite(path.dirname(options.out)) : undefined;
+  const site = options.situation === undefined ? detectBuiltSite(path.dirname(options.out)) : undefined;
   const name = options.situation ?? (site === undefined ? 'uploads' : 'directory');
   const situation = situations.find((one) => one.name === name);
   if (situation === undefined) throw new WaybillError('usage', `there is no situation "${name}"`);
@@ -52,7 +52,7 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
     `waybill config check --config ${options.out}`,
     ...(options.systemd === undefined
       ? situation.next(options.out, site)
-      : installing(situation, secrets, options.out, options.systemd)),
+      : installSteps(situation, secrets, options.out, options.systemd)),
   ];
   const written = files.map(({ path: file, is }) => ({ path: path.resolve(file), is }));
   const document = { situation: name, files: written, secrets, warnings, next };
@@ -69,7 +69,7 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
 const siteNames = ['dist', 'build', 'out', 'public', '_site', 'site'];
 
 /** Returns the name of a directory next to the configuration that holds a site, if there is one. */
-function builtSite(place: string): string | undefined {
+function detectBuiltSite(place: string): string | undefined {
   return siteNames.find((name) => existsSync(path.join(place, name, 'index.html')));
 }
 
@@ -85,8 +85,8 @@ function filesFor(
   site: string | undefined,
 ): NewFile[] {
   const isService = systemd !== undefined;
-  const beside = site === undefined ? placesBeside : placesOfSite(site);
-  const text = situation.text(isService ? placesOfService : beside);
+  const beside = site === undefined ? relativePlaces : sitePlaces(site);
+  const text = situation.text(isService ? servicePlaces : beside);
   const files: NewFile[] = [{ path: out, is: 'configuration', text }];
   if (!isService) return files;
   if (path.resolve(out) === path.resolve(systemd))
@@ -109,7 +109,7 @@ function unsafeDirectories(file: NewFile | undefined): Finding[] {
 }
 
 /** Returns the steps from the two files to a running service. */
-function installing(
+function installSteps(
   { program, credentials }: Situation,
   secrets: readonly string[],
   out: string,
@@ -137,19 +137,19 @@ function installing(
 }
 
 async function writeAll(files: readonly NewFile[]): Promise<void> {
-  for (const file of files) if (await isThere(file.path)) throw taken(file.path);
+  for (const file of files) if (await fileExists(file.path)) throw fileExistsError(file.path);
   const written: string[] = [];
   try {
     for (const file of files) {
       const handle = await open(file.path, 'wx', readableByAll).catch((error: unknown) => {
-        throw unwritable(file.path, error);
+        throw createError(file.path, error);
       });
       written.push(file.path);
       try {
         await handle.chmod(readableByAll);
         await handle.writeFile(file.text);
       } catch (error) {
-        throw unwritable(file.path, error);
+        throw createError(file.path, error);
       } finally {
         await handle.close();
       }
@@ -161,22 +161,22 @@ async function writeAll(files: readonly NewFile[]): Promise<void> {
 }
 
 /** Reports whether a file exists. A dangling link counts as one. */
-async function isThere(file: string): Promise<boolean> {
+async function fileExists(file: string): Promise<boolean> {
   return lstat(file).then(
     () => true,
     () => false,
   );
 }
 
-function taken(file: string): WaybillError {
+function fileExistsError(file: string): WaybillError {
   return new WaybillError('usage', `"${file}" already exists; nothing was written`, {
     hint: 'choose another file with --out, or remove this one',
   });
 }
 
-function unwritable(file: string, error: unknown): WaybillError {
+function createError(file: string, error: unknown): WaybillError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  if (code === 'EEXIST') return taken(file);
+  if (code === 'EEXIST') return fileExistsError(file);
   const directory = path.dirname(path.resolve(file));
   const reasons: Readonly<Record<string, [string, string]>> = {
     ENOENT: [`the directory ${directory} does not exist`, `mkdir -p ${directory}`],

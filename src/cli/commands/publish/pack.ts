@@ -11,7 +11,7 @@ import { plural } from '../../../core/lib/text.ts';
 import { type Output } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { namedAfter, packSettings } from '../../setup/pack-flags.ts';
+import { defaultNameFor, packSettings } from '../../setup/pack-flags.ts';
 import { signingOptions } from '../../setup/signing-key.ts';
 import { writeFile } from '../../setup/write-file.ts';
 import type { packCommand } from './commands.ts';
@@ -28,7 +28,7 @@ interface PackedFiles {
 export async function pack(flags: PackFlags, { output }: Io): Promise<number> {
   const { directory, manifestOnly } = flags;
   const target = manifestOnly ? null : targetOf(flags);
-  const naming = manifestOnly ? {} : namedAfter(directory);
+  const naming = manifestOnly ? {} : defaultNameFor(directory);
   const options = parsePackSettings({ ...packSettings(flags), ...naming });
   const bar = progressBar(!output.isJson);
   try {

@@ -107,7 +107,7 @@ export async function chosenByPlan(
   config: Config,
   { targets, configuration }: PlanFile,
 ): Promise<ChosenPipeline[]> {
-  const chosen = await orPlanStale(
+  const chosen = await catchStalePlan(
     (async () =>
       targets.map(({ pipeline_id, destination_ids }) => {
         const pipeline = pipelineOf(config, pipeline_id);
@@ -120,7 +120,7 @@ export async function chosenByPlan(
 }
 
 /** Throws `plan_stale` if a pipeline or destination in the plan is no longer configured. */
-export async function orPlanStale<T>(look: Promise<T>): Promise<T> {
+export async function catchStalePlan<T>(look: Promise<T>): Promise<T> {
   try {
     return await look;
   } catch (error) {

@@ -16,12 +16,12 @@ import type { StorageRoot } from '../../../core/storage/backend.ts';
 import { backendOf, type SourceLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import type { Owner } from '../../../core/storage/identity.ts';
 import { progressBar } from '../../output/progress.ts';
-import { audited, type CommandAct } from '../../setup/audited.ts';
+import { withAudit, type CommandAct } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import {
   type CommandContext,
   destinationOf,
-  givenBundlePath,
+  bundlePathArgument,
   onlyPipeline,
   prepare,
   setUp,
@@ -32,8 +32,8 @@ import type { promoteCommand } from './commands.ts';
 import { type DestinationSettings, promotionText } from './given-destination.ts';
 import {
   confirmForce,
-  givenDestination,
-  load,
+  parseDestinationArgument,
+  loadFromText,
   realPath,
   requireReleases,
   withOptionHints,
@@ -69,7 +69,7 @@ export async function promoteContent(options: PromoteOptions, { output, signal }
       : await prepareConfigured({ ...options, config }, about);
   if (force && !dryRun && !options.yes) await confirmForce(1);
   const notifying = { dryRun, pipelineIds: [prepared.pipeline.id] };
-  const notified = await audited(prepared.setUp, actOf(options, prepared), async (recorded) =>
+  const notified = await withAudit(prepared.setUp, actOf(options, prepared), async (recorded) =>
     withTracing({ ...prepared.setUp, context: recorded }, async (traced) =>
       withNotifier({ ...prepared.setUp, context: traced }, notifying, async (context) =>
         carryOut(context, prepared, options),
@@ -86,7 +86,7 @@ export async function promoteContent(options: PromoteOptions, { output, signal }
     {
       verbose,
       begunMs,
-      shown: shown(result),
+      shown: withoutSelectionWarning(result),
       configured: `--config ${config ?? 'FILE'}`,
     },
   );
@@ -108,7 +108,7 @@ function actOf(
 }
 
 /** Removes the warning about selected bundles if there was only one bundle. */
-function shown(result: RunResult): RunResult {
+function withoutSelectionWarning(result: RunResult): RunResult {
   return result.pipelines.every(({ bundles }) => bundles === 1) ? withoutSelection(result) : result;
 }
 
@@ -192,8 +192,8 @@ function pipelineNameOf(name: string): string | undefined {
 async function preparePlaces(options: PromoteOptions, about: SetUpContext): Promise<Prepared> {
   const { from, to: toName } = options;
   requireReleases(options);
-  const source = givenDestination(from, options);
-  const target = givenDestination(toName, options);
+  const source = parseDestinationArgument(from, options);
+  const target = parseDestinationArgument(toName, options);
   if (source.id === target.id) throw samePlace(from, toName);
   const load = (pipelineId: string): Promise<LoadedConfig> => loadPlaces(source, target, pipelineId, options);
   // Use a temporary id for now. The pipeline's id is in the catalog, which has not been read yet.
@@ -225,11 +225,11 @@ async function loadPlaces(
   pipelineId: string,
   { index = 'auto', ...options }: PromoteOptions,
 ): Promise<LoadedConfig> {
-  return load(promotionText(from, to, { ...options, pipelineId, index }), 'promote');
+  return loadFromText(promotionText(from, to, { ...options, pipelineId, index }), 'promote');
 }
 
 function chosenOf({ path, release }: PromoteOptions): Pick<PromotedContent, 'path' | 'release'> {
-  return { path: path === undefined ? undefined : givenBundlePath(path), release };
+  return { path: path === undefined ? undefined : bundlePathArgument(path), release };
 }
 
 /** Returns the only owner, or the only one that belongs to `pipeline`. Throws `not_published` or `usage`. */

@@ -32,9 +32,10 @@ type PublishOptions = OptionsFor<typeof publishCommand>;
 export async function publish(options: PublishOptions, { output, signal }: Io): Promise<number> {
   const settings = settingsOf(options);
   const text = configurationText(settings);
-  const loaded = await load(text);
+  const loaded = await loadFromText(text);
   if (options.force && !options.dryRun && !options.yes) await confirmForce(options.destinations.length);
-  if (options.save !== undefined && save(options.save, text)) output.note(`wrote ${options.save}`);
+  if (options.save !== undefined && saveConfiguration(options.save, text))
+    output.note(`wrote ${options.save}`);
   const begunMs = systemClock.monotonic();
   const { verbose, dryRun, force, channel, save: file } = options;
   const setUp = await prepare(loaded, { output, verbose, signal, areDirectoriesNamed: true });
@@ -53,12 +54,13 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
   );
   if (code === heldBackExitCode && file === undefined)
     output.note('to write waybill.yml first, repeat your command with --save waybill.yml');
-  if (options.open && !signal.aborted) await openPublished(urlsIn(result), output, missingUrl(options));
+  if (options.open && !signal.aborted)
+    await openPublished(publishedUrls(result), output, missingUrl(options));
   return code;
 }
 
 /** Returns the URLs of everything that was published. */
-function urlsIn({ pipelines }: RunResult): (string | null)[] {
+function publishedUrls({ pipelines }: RunResult): (string | null)[] {
   const destinations = pipelines.flatMap((pipeline) => pipeline.destinations);
   return destinations.flatMap(({ actions }) => actions.map(({ url }) => url));
 }
@@ -72,7 +74,7 @@ function missingUrl({ channel }: PublishOptions): string {
  * Loads a configuration that exists only in memory. If a value is invalid, throws a `usage` error with the
  * option that it came from. `command` is the command whose help has examples.
  */
-export async function load(text: string, command = 'publish'): Promise<LoadedConfig> {
+export async function loadFromText(text: string, command = 'publish'): Promise<LoadedConfig> {
   try {
     return parseConfig(Buffer.from(text), path.resolve('waybill.yml'), { home: homedir() });
   } catch (error) {
@@ -110,7 +112,7 @@ function settingsOf(options: PublishOptions): PublishSettings {
   if (channelUrl !== undefined && channel === undefined)
     throw new WaybillError('usage', '--channel-url needs a channel', { hint: 'add --channel NAME' });
   const source = requireDirectory(directory);
-  const parsed = destinations.map((text) => givenDestination(text, options));
+  const parsed = destinations.map((text) => parseDestinationArgument(text, options));
   refuseOverlaps(source, parsed, destinations);
   const pipelineId = options.pipeline ?? slugOf(source);
   return { ...others, include, exclude, links, pipelineId, directory: source, destinations: parsed };
@@ -123,11 +125,11 @@ export function requireReleases({ channel, releases }: { channel?: string; relea
 }
 
 /** Parses a destination from the command line. Throws a `usage` error if it is invalid. */
-export function givenDestination(text: string, { sshKey }: { sshKey?: string }): DestinationSettings {
+export function parseDestinationArgument(text: string, { sshKey }: { sshKey?: string }): DestinationSettings {
   return parseDestination(text, {
     workingDirectory: process.cwd(),
     userName: currentUserName(),
-    sshKeyFile: sshKey === undefined ? usualKeyFile() : path.resolve(sshKey),
+    sshKeyFile: sshKey === undefined ? defaultKeyFile() : path.resolve(sshKey),
   });
 }
 
@@ -216,7 +218,7 @@ function slugOf(directory: string): string {
 }
 
 /** Returns one of the private keys that OpenSSH tries by default. Not needed if there is an SSH agent. */
-function usualKeyFile(): string | undefined {
+function defaultKeyFile(): string | undefined {
   if ((process.env['SSH_AUTH_SOCK'] ?? '') !== '') return undefined;
   return ['id_ed25519', 'id_ecdsa', 'id_rsa']
     .map((name) => path.join(homedir(), '.ssh', name))
@@ -250,7 +252,7 @@ async function ask(question: string): Promise<string> {
 }
 
 /** Writes the configuration. Returns false if the file has exactly this text already. */
-function save(file: string, text: string): boolean {
+function saveConfiguration(file: string, text: string): boolean {
   try {
     writeFileSync(file, text, { flag: 'wx', mode: 0o644 });
     return true;
@@ -291,17 +293,17 @@ const hints: readonly [RegExp, string][] = [
 export function withOptionHints(result: RunResult): RunResult {
   const pipelines = result.pipelines.map((pipeline) => ({
     ...pipeline,
-    error: hinted(pipeline.error),
+    error: withOptionHint(pipeline.error),
     destinations: pipeline.destinations.map((destination) => ({
       ...destination,
-      error: hinted(destination.error),
-      actions: destination.actions.map((action) => ({ ...action, error: hinted(action.error) })),
+      error: withOptionHint(destination.error),
+      actions: destination.actions.map((action) => ({ ...action, error: withOptionHint(action.error) })),
     })),
   }));
   return { ...result, pipelines };
 }
 
-function hinted(error: ErrorRecord | null): ErrorRecord | null {
+function withOptionHint(error: ErrorRecord | null): ErrorRecord | null {
   if (error?.hint == null) return error;
   const hint = hints.reduce((text, [setting, option]) => text.replace(setting, option), error.hint);
   return { ...error, hint };

@@ -11,7 +11,7 @@ import type { DestinationResult, PipelineResult } from '../../../core/publish/re
 import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 import { publishTraced } from '../../setup/with-tracing.ts';
 
-export interface Tries {
+export interface RetryLimits {
   /** How long to keep retrying after the first failure, in milliseconds. 0 to try only once. */
   forMs: number;
   /** Prints the reason for a retry and when it is due. */
@@ -41,7 +41,7 @@ export async function publishWithRetries(
   context: CoreContext,
   pipeline: PipelineConfig,
   request: PublishRequest & { destinationIds: readonly string[] },
-  tries: Tries,
+  tries: RetryLimits,
 ): Promise<PipelineResult> {
   const { notify } = context;
   if (tries.forMs === 0) return publishOnce(context, pipeline, request);
@@ -56,10 +56,14 @@ export async function publishWithRetries(
             else notify(occurrence, trace);
           },
         };
-  const result = await untilSettled(request.destinationIds, { ...tries, ...context }, (destinationIds) => {
-    pendingOccurrences = [];
-    return publishOnce(holding, pipeline, { ...request, destinationIds });
-  });
+  const result = await retryTemporaryErrors(
+    request.destinationIds,
+    { ...tries, ...context },
+    (destinationIds) => {
+      pendingOccurrences = [];
+      return publishOnce(holding, pipeline, { ...request, destinationIds });
+    },
+  );
   for (const [occurrence, trace] of pendingOccurrences) notify?.(occurrence, trace);
   return result;
 }
@@ -77,9 +81,9 @@ async function publishOnce(
 }
 
 /** Publishes to these destinations until no temporary errors are left, or until the time is up. */
-export async function untilSettled(
+export async function retryTemporaryErrors(
   destinationIds: readonly string[],
-  { forMs, note, clock, signal, random }: Tries & { clock: Clock; signal?: AbortSignal },
+  { forMs, note, clock, signal, random }: RetryLimits & { clock: Clock; signal?: AbortSignal },
   publish: (destinationIds: readonly string[]) => Promise<PipelineResult>,
 ): Promise<PipelineResult> {
   let startedAt = clock.monotonic();
@@ -101,7 +105,7 @@ export async function untilSettled(
     }
     const failed = [first, ...others].map(({ id }) => id);
     startedAt = clock.monotonic();
-    result = merged(result, await publish(failed));
+    result = mergeResults(result, await publish(failed));
   }
 }
 
@@ -112,7 +116,7 @@ function causeOf({ destinationId, error, actions }: DestinationResult): { id: st
 }
 
 /** Returns the latest result for each destination. */
-function merged(before: PipelineResult, last: PipelineResult): PipelineResult {
+function mergeResults(before: PipelineResult, last: PipelineResult): PipelineResult {
   const latest = new Map(last.destinations.map((one) => [one.destinationId, one]));
   const destinations = before.destinations.map((one) => latest.get(one.destinationId) ?? one);
   const hasFailed = destinations.some(({ status }) => status === 'failed') || last.invalidBundles.length > 0;

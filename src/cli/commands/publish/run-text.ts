@@ -109,7 +109,7 @@ function printDestination(
     if (action.error !== null) printFailure('', action.error, output, '      ');
     if (action.url !== null) output.data(`      ${action.url}`);
     if (!dryRun && !verbose) continue;
-    const changes = listed(action.changes, verbose);
+    const changes = selectChanges(action.changes, verbose);
     const shown = changes.slice(0, remainingLines);
     printChanges(shown, output);
     remainingLines -= shown.length;
@@ -123,7 +123,7 @@ function printDestination(
 /** The order in which to list changes. Unchanged files are last, and only listed if requested. */
 const fateOrder = ['remove', 'change', 'add', 'refresh', 'keep'] as const satisfies Fate[];
 
-function listed(changes: ActionResult['changes'], verbose: boolean): ActionResult['changes'] {
+function selectChanges(changes: ActionResult['changes'], verbose: boolean): ActionResult['changes'] {
   const fates = verbose ? fateOrder : fateOrder.filter((fate) => fate !== 'keep');
   return fates.flatMap((fate) => changes.filter((change) => change.fate === fate));
 }
@@ -156,7 +156,7 @@ function amount(result: DestinationAction, dryRun: boolean): string {
   const { action, outputs, changes, release } = result;
   if (action === 'skip_same') return '';
   const { written, linked, kept, removed, bytes } = dryRun
-    ? predicted(changes, outputs, release !== null)
+    ? predictedCounts(changes, outputs, release !== null)
     : {
         written: result.outputsWritten,
         linked: result.outputsLinked,
@@ -174,7 +174,7 @@ function amount(result: DestinationAction, dryRun: boolean): string {
   return parts.join(', ');
 }
 
-function predicted(
+function predictedCounts(
   changes: ActionResult['changes'],
   outputs: ActionResult['outputs'],
   isRelease: boolean,
@@ -207,7 +207,7 @@ function summary(result: RunResult, { style }: Output, { stopped, durationMs }: 
   if (invalid > 0) counted.push(`invalid_bundles=${invalid}`);
   counted.push(...countedOrphans(pipelines));
   const nothing = stopped ? 'nothing was started' : 'nothing to do';
-  const text = counted.length > 0 ? happened(result, { style }, invalid, durationMs) : nothing;
+  const text = counted.length > 0 ? outcomeText(result, { style }, invalid, durationMs) : nothing;
   const end = dryRun ? '; dry run, nothing was written' : '';
   const failed = pipelines.some(({ status }) => status === 'failed');
   const line = [`${text}${end}${stopped ? '; run again to finish' : ''}`, counted.join(' ')];
@@ -216,7 +216,7 @@ function summary(result: RunResult, { style }: Output, { stopped, durationMs }: 
   return failed ? `${style.red('failed')}  ${shown}` : shown;
 }
 
-function happened(
+function outcomeText(
   { counters, dryRun, pipelines }: RunResult,
   { style }: Pick<Output, 'style'>,
   invalid: number,
@@ -243,7 +243,7 @@ function happened(
 }
 
 function bytesOf({ changes, outputs, release, bytesWritten }: DestinationAction, dryRun: boolean): number {
-  return dryRun ? predicted(changes, outputs, release !== null).bytes : bytesWritten;
+  return dryRun ? predictedCounts(changes, outputs, release !== null).bytes : bytesWritten;
 }
 
 /** The number of outputs to list for each orphan without --verbose. */

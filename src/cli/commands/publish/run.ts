@@ -18,7 +18,7 @@ import {
 } from '../../../core/publish/results/result.ts';
 import { type Output } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { audited, type CommandAct } from '../../setup/audited.ts';
+import { withAudit, type CommandAct } from '../../setup/audited.ts';
 import type { Io } from '../../setup/command.ts';
 import { maxRateOf, withMaxRate } from '../../setup/max-rate.ts';
 import {
@@ -31,13 +31,13 @@ import {
 import { withTracing } from '../../setup/with-tracing.ts';
 import {
   chosenByPlan,
-  orPlanStale,
+  catchStalePlan,
   readPlan,
   refuseContradictions,
   type RunOptions,
   writePlan,
 } from './plan-files.ts';
-import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
+import { publishWithRetries, retryForOf, type RetryLimits } from './retries.ts';
 import { reportRun } from './run-text.ts';
 
 /**
@@ -53,16 +53,16 @@ export async function run(options: RunOptions, { output, signal }: Io): Promise<
   const pipelineIds = plan?.targets.map(({ pipeline_id }) => pipeline_id) ?? options.pipeline;
   const { config, verbose, dryRun } = options;
   const about = { config, output, verbose, signal, pipelineIds, notifies: true, traces: true };
-  const prepared = await (plan === null ? setUp(about) : orPlanStale(setUp(about)));
+  const prepared = await (plan === null ? setUp(about) : catchStalePlan(setUp(about)));
   const named =
     plan === null ? chooseDestinations(prepared.config, options) : await chosenByPlan(prepared.config, plan);
   const chosen = withMaxRate(named, maxRate);
   const tries = { forMs: retryForMs, note: output.note };
-  const notified = await audited(prepared, actOf(options, pipelineIds), async (recorded) =>
+  const notified = await withAudit(prepared, actOf(options, pipelineIds), async (recorded) =>
     withTracing({ ...prepared, context: recorded }, async (traced) =>
       withNotifier({ ...prepared, context: traced }, { dryRun, pipelineIds }, async (context) => {
         const task = { chosen, options, tries, setUp: { ...prepared, context } };
-        return plan === null ? runAsked(task, output) : runPlanned(task, plan);
+        return plan === null ? runRequested(task, output) : runPlanned(task, plan);
       }),
     ),
   );
@@ -88,20 +88,20 @@ function actOf(
 interface Task {
   chosen: readonly ChosenPipeline[];
   options: RunOptions;
-  tries?: Tries;
+  tries?: RetryLimits;
   setUp: CommandContext;
 }
 
 /**
  * Runs the requested pipelines. If this is a dry run, its plan is only written if all of it can be executed.
  */
-async function runAsked(task: Task, output: Output): Promise<RunResult> {
+async function runRequested(task: Task, output: Output): Promise<RunResult> {
   const { chosen, options } = task;
   const { dryRun, force, allowRemovals, channel, out } = options;
   const request = { dryRun, force, allowRemovals, channel };
   if (out === undefined) return runAll(task, request);
   const decisions = new Decisions();
-  const result = await runAll(task, { ...request, ...recording(decisions) });
+  const result = await runAll(task, { ...request, ...recordDecisions(decisions) });
   if (!allSucceeded(result.pipelines) || task.setUp.context.signal?.aborted === true)
     return { ...result, warnings: [...result.warnings, planNotWritten] };
   const { digest } = await writePlan(out, { chosen, decisions, options });
@@ -118,7 +118,7 @@ async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
   const { force, allow_removals: allowRemovals, channel } = plan;
   const request = { force, allowRemovals, channel: channel ?? undefined };
   const made = new Decisions();
-  const checked = await runAll(task, { ...request, dryRun: true, ...recording(made) });
+  const checked = await runAll(task, { ...request, dryRun: true, ...recordDecisions(made) });
   if (task.setUp.context.signal?.aborted === true) return checked;
   const isPartial = !allSucceeded(checked.pipelines);
   refuseStalePlan(plan.decisions, made, { isPartial });
@@ -134,7 +134,7 @@ async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
 
 type OnDecision = Pick<PublishRequest, 'onDecided' | 'onOrphan'>;
 
-function recording(decisions: Decisions): OnDecision {
+function recordDecisions(decisions: Decisions): OnDecision {
   return {
     onDecided: (decided) => decisions.add(decisionRecord(decided)),
     onOrphan: (decided) => decisions.add(orphanRecord(decided)),
@@ -178,7 +178,7 @@ export async function runAll(
     force: choices.force,
     pipelines,
     counters: countActions(pipelines),
-    warnings: [...warnings, ...notices(config.pipelines.length)],
+    warnings: [...warnings, ...runNotices(config.pipelines.length)],
   };
 }
 
@@ -188,6 +188,6 @@ const planNotWritten = finding(
   'the plan was not written, because not all of it could be carried out',
 );
 
-function notices(pipelines: number): Finding[] {
+function runNotices(pipelines: number): Finding[] {
   return pipelines === 0 ? [finding('warning', 'nothing_to_run', 'the configuration has no pipeline')] : [];
 }

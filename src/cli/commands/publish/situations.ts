@@ -41,7 +41,7 @@ export interface Situation {
 }
 
 /** Paths relative to the configuration, for trying waybill out or running it as an ordinary user. */
-export const placesBeside: Places = {
+export const relativePlaces: Places = {
   incoming: './incoming',
   published: './public',
   state: './state',
@@ -50,14 +50,14 @@ export const placesBeside: Places = {
 };
 
 /** The same paths, with a site that exists already as the source. */
-export const placesOfSite = (site: string): Places => ({
-  ...placesBeside,
+export const sitePlaces = (site: string): Places => ({
+  ...relativePlaces,
   incoming: `./${site}`,
   published: site === 'public' ? './www' : './public',
 });
 
 /** The paths that the systemd unit creates. */
-export const placesOfService: Places = {
+export const servicePlaces: Places = {
   incoming: '/var/lib/waybill/incoming',
   published: '/var/lib/waybill/public',
   state: '/var/lib/waybill',
@@ -111,13 +111,13 @@ const uploading = (config: string): string[] => [
 ];
 
 const running = (config: string, site?: string): string[] => [
-  ...(site === undefined ? [`cp -r DIRECTORY ${beside(config, 'incoming')}`] : []),
+  ...(site === undefined ? [`cp -r DIRECTORY ${siblingPath(config, 'incoming')}`] : []),
   `waybill run --config ${config} --dry-run`,
   `waybill run --config ${config}`,
   `waybill serve --config ${config}`,
 ];
 
-function beside(config: string, name: string): string {
+function siblingPath(config: string, name: string): string {
   return path.join(path.dirname(config), name);
 }
 

@@ -7,20 +7,25 @@ import type { UnpublishReport } from '../../../core/publish/unpublish/unpublicat
 import { withDestination } from '../../../core/releases/bundle-place.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { type Output } from '../../output/output.ts';
-import { auditedAndNotified } from '../../setup/audited.ts';
+import { withAuditAndNotifiers } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { type CommandContext, givenBundlePath, onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
+import {
+  type CommandContext,
+  bundlePathArgument,
+  onlyDestination,
+  setUpPipeline,
+} from '../../setup/set-up.ts';
 import type { unpublishCommand } from './commands.ts';
 
 type UnpublishOptions = OptionsFor<typeof unpublishCommand>;
 
 export async function unpublish(options: UnpublishOptions, { output, signal }: Io): Promise<number> {
   const { dryRun } = options;
-  const destinationPath = givenBundlePath(options.path);
+  const destinationPath = bundlePathArgument(options.path);
   const prepared = await setUpPipeline(options, { output, signal, notifies: true });
   const pipelineId = prepared.pipeline.id;
   const destination = onlyDestination(prepared.pipeline, options.destination);
-  const { outcome, warnings } = await attempt(prepared, destinationPath, destination, options);
+  const { outcome, warnings } = await unpublishOrReport(prepared, destinationPath, destination, options);
   const report = outcome instanceof WaybillError ? null : outcome;
   const error = outcome instanceof WaybillError ? errorRecord(outcome) : null;
   const about = { dryRun, pipelineId, destinationId: destination.id, destinationPath };
@@ -35,7 +40,7 @@ export async function unpublish(options: UnpublishOptions, { output, signal }: I
  * Unpublishes a bundle path. If it fails, returns the error as the outcome, unless the input is wrong, in
  * which case it throws. A path where nothing has been published counts as wrong input.
  */
-async function attempt(
+async function unpublishOrReport(
   prepared: CommandContext & { pipeline: PipelineConfig },
   destinationPath: string,
   destination: DestinationConfig,
@@ -52,7 +57,7 @@ async function attempt(
     detail: { path: destinationPath, allow_removals: allowRemovals },
   } as const;
   const request = { owner, destinationPath, maxRemoved, dryRun, concurrency, layout };
-  const { result, warnings } = await auditedAndNotified(
+  const { result, warnings } = await withAuditAndNotifiers(
     prepared,
     act,
     async (context) =>

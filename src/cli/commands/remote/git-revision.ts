@@ -41,7 +41,7 @@ function checkedMessage(message: string): string {
  */
 export function revisionOfCi(environment: Environment): Record<string, string> | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true')
-    return given({
+    return definedValues({
       commit: environment['GITHUB_SHA'],
       // For pull requests, `GITHUB_REF_NAME` is `12/merge`, so prefer this variable, which is only set for
       // them.
@@ -51,7 +51,7 @@ export function revisionOfCi(environment: Environment): Record<string, string> |
       author: environment['GITHUB_ACTOR'],
     });
   if (environment['GITLAB_CI'] === 'true')
-    return given({
+    return definedValues({
       commit: environment['CI_COMMIT_SHA'],
       branch: environment['CI_COMMIT_REF_NAME'],
       author: environment['CI_COMMIT_AUTHOR']?.replace(/\s*<[^<>]*>$/, ''),
@@ -67,7 +67,7 @@ async function revisionOfGit(directory: string, environment: Environment): Promi
   const [commit = '', author = ''] = (await git(directory, environment, logArguments)).split('\0');
   if (commit === '') return {};
   const branch = await git(directory, environment, ['symbolic-ref', '--quiet', '--short', 'HEAD']);
-  return given({ commit, branch, author });
+  return definedValues({ commit, branch, author });
 }
 
 const logArguments = ['log', '-1', '--no-show-signature', '--no-color', '--format=%H%x00%an'];
@@ -93,7 +93,7 @@ function git(directory: string, environment: Environment, args: readonly string[
   });
 }
 
-function given(values: Record<string, string | undefined>): Record<string, string> {
+function definedValues(values: Record<string, string | undefined>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(values).filter((entry): entry is [string, string] => (entry[1] ?? '') !== ''),
   );

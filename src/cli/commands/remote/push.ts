@@ -9,12 +9,12 @@ import { describeFinding, type Finding, WaybillError, withDetails } from '../../
 import { formatSize, parseSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { columns, type Output, reasonText, signOf } from '../../output/output.ts';
-import { type Bars, newBars, withBars } from '../../output/progress.ts';
+import { type Bars, createBars, withBars } from '../../output/progress.ts';
 import { printRun, retryNotes } from '../../output/run-record-text.ts';
 import { openPublished } from '../../process/open-browser.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { maxRateOf } from '../../setup/max-rate.ts';
-import { namedAfter, packSettings } from '../../setup/pack-flags.ts';
+import { defaultNameFor, packSettings } from '../../setup/pack-flags.ts';
 import { openClient, timeoutOf, withRemedies } from '../../setup/remote-client.ts';
 import { pipelineOfToken } from '../../setup/remote-place.ts';
 import { signingOptions } from '../../setup/signing-key.ts';
@@ -32,18 +32,18 @@ export async function push(flags: PushFlags, { output, signal }: Io): Promise<nu
   const limits = { timeoutMs: timeoutOf(flags), chunkBytes: chunkBytesOf(flags) };
   const maxRate = maxRateOf(flags);
   refuseOpening(flags);
-  const bars = newBars(output);
+  const bars = createBars(output);
   return withRemedies(flags, async () => {
     try {
       const { pipeline: named } = flags;
       const about = { output, signal, maxRate, beforeNote: bars.pause, pipeline: named };
       const client = await openClient(flags, about);
       const pipeline = await pipelineOfToken(client, named);
-      const upload = await prepared(flags, bars);
+      const upload = await prepareFromFlags(flags, bars);
       for (const warning of upload.warnings) output.warn(warning);
       const locate = locator(upload.directory);
-      return await located(locate, async () => {
-        if (dryRun) return await planned(client, upload, { ...flags, pipeline }, output);
+      return await withLocatedFindings(locate, async () => {
+        if (dryRun) return await requestPlan(client, upload, { ...flags, pipeline }, output);
         const options = { ...pushOptions(flags, output, bars), ...limits };
         const outcome = await client.push(pipeline, upload, options);
         const code = printResult(outcome, { ...flags, pipeline }, output, locate);
@@ -98,13 +98,13 @@ function refuseOpening({ open, dryRun, wait }: PushFlags): void {
   });
 }
 
-async function prepared(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
+async function prepareFromFlags(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
   const { bundle } = flags;
   const settings = packSettings(flags);
   const upload = await prepareUpload(bundle, {
     ...settings,
-    ...(await revised(flags, settings)),
-    ...namedAfter(bundle),
+    ...(await withRevision(flags, settings)),
+    ...defaultNameFor(bundle),
     ...(await signingOptions(flags)),
     salt: flags.again ? randomUUID() : undefined,
     onMeasured: bars.onBytes,
@@ -120,7 +120,7 @@ async function prepared(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
 }
 
 /** Adds the revision to the manifest's metadata. A manifest that already exists is left alone. */
-async function revised(
+async function withRevision(
   flags: PushFlags,
   { metadata, renew }: PackSettings,
 ): Promise<Pick<PackSettings, 'metadata'>> {
@@ -157,7 +157,7 @@ function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
   });
 }
 
-async function planned(
+async function requestPlan(
   client: Client,
   upload: PreparedUpload,
   flags: PushFlags & { pipeline: string },
@@ -166,7 +166,7 @@ async function planned(
   const plan = await client.plan(flags.pipeline, upload, { channel: flags.channel });
   if (output.isJson) process.stdout.write(`${JSON.stringify(plan, null, 2)}\n`);
   else printPlan(plan, output);
-  return planFails(plan) ? 1 : 0;
+  return hasPlanErrors(plan) ? 1 : 0;
 }
 
 function printResult(
@@ -196,7 +196,10 @@ function locator(directory: string | null): (finding: Finding) => Finding {
   };
 }
 
-async function located<T>(locate: (finding: Finding) => Finding, work: () => Promise<T>): Promise<T> {
+async function withLocatedFindings<T>(
+  locate: (finding: Finding) => Finding,
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -233,7 +236,7 @@ function countsText({ pipelines }: Plan): string {
 }
 
 /** Reports whether publishing would fail at one of the destinations. */
-function planFails({ pipelines }: Plan): boolean {
+function hasPlanErrors({ pipelines }: Plan): boolean {
   return pipelines.some(({ status }) => status === 'failed');
 }
 

@@ -139,14 +139,14 @@ export async function rerun(flags: OptionsFor<typeof rerunCommand>, io: Io): Pro
     if (isReplayed) output.note(`${id} was repeated before, as ${runId}`);
     if (!wait) return printRerun(id, accepted, null, output);
     output.note(`accepted as ${runId}; waiting for the result`);
-    const code = printRerun(id, accepted, await ended(client, runId, timeoutMs), output);
+    const code = printRerun(id, accepted, await waitForEnd(client, runId, timeoutMs), output);
     if (code !== 0 && isReplayed)
       output.note(`it failed, too; waybill runs rerun ${runId} --to ${to} repeats that one`);
     return code;
   });
 }
 
-async function ended(client: Client, runId: string, timeoutMs: number | undefined): Promise<RunRecord> {
+async function waitForEnd(client: Client, runId: string, timeoutMs: number | undefined): Promise<RunRecord> {
   try {
     return await client.runs.wait(runId, { timeoutMs });
   } catch (error) {

@@ -5,7 +5,7 @@ import { publicKeyFile, publicKeyLine } from '../../../core/signing/public-key.t
 import { newSecretKey, secretKeyFile } from '../../../core/signing/secret-key.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { passphraseOf } from '../../setup/signing-key.ts';
-import { unwritable } from '../../setup/write-file.ts';
+import { writeError } from '../../setup/write-file.ts';
 import type { newKeyCommand } from './commands.ts';
 
 type KeyFlags = OptionsFor<typeof newKeyCommand>;
@@ -52,7 +52,7 @@ async function createFiles(...files: [string, number][]): Promise<FileHandle[]> 
         await handle.close();
         await rm(files[index]?.[0] ?? '', { force: true });
       }
-      if (errnoOf(error) !== 'EEXIST') throw unwritable(name, error);
+      if (errnoOf(error) !== 'EEXIST') throw writeError(name, error);
       throw new WaybillError('usage', `"${name}" exists, and no key is overwritten`, {
         hint: 'give another name, or move the file away',
         cause: error,

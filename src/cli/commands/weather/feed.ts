@@ -6,18 +6,18 @@ import { feedForever, feedOnce } from '../../../weather/feed/feed-sources.ts';
 import { decoded, feedFile, filesAt, maxFileBytes } from '../../../weather/feed/sources/document-files.ts';
 import type { WritableDatabase } from '../../../weather/feed/tables/upsert.ts';
 import { columns, type Output } from '../../output/output.ts';
-import { outliveOtherSignals } from '../../process/daemon-process.ts';
+import { ignoreOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop } from '../../process/stop-signal.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { type CommandContext, setUp } from '../../setup/set-up.ts';
 import type { feedCommand } from './commands.ts';
 import { configFileOf } from './config-file.ts';
-import { openFedDatabase } from './open-target.ts';
+import { openFeedDatabase } from './open-target.ts';
 
 type FeedFlags = OptionsFor<typeof feedCommand>;
 
 /** The context for loading weather data, whether it comes from files or from the configured sources. */
-interface Feeding {
+interface FeedSession {
   prepared: CommandContext;
   target: WritableDatabase;
   report: FeedReport;
@@ -37,7 +37,7 @@ export async function feedWeather(options: FeedFlags, { output, signal }: Io): P
       feedPaths(feeding, paths, name),
     );
   if (once) return withDatabase({ output, options, signal, kind: 'once' }, feedConfiguredOnce);
-  outliveOtherSignals(() =>
+  ignoreOtherSignals(() =>
     output.note('SIGHUP: the configuration is not read again; restart the feeder to apply it'),
   );
   const stopping = new AbortController();
@@ -70,7 +70,7 @@ function intervalOf({ interval, once, paths }: FeedFlags): number | null {
 
 async function withDatabase(
   how: { output: Output; options: FeedFlags; signal: AbortSignal; kind: 'files' | 'once' | 'endless' },
-  work: (feeding: Feeding) => Promise<void>,
+  work: (feeding: FeedSession) => Promise<void>,
 ): Promise<number> {
   const { output, options, signal, kind } = how;
   const { verbose, createTables: create } = options;
@@ -78,7 +78,7 @@ async function withDatabase(
   const prepared = await setUp({ config, output, verbose, signal, pipelineIds: [] });
   if (!output.isJson) for (const warning of prepared.warnings) output.warn(warning);
   if (kind !== 'files') sourcesOf(prepared);
-  const target = await openFedDatabase(prepared.config, prepared.context.secrets, { create });
+  const target = await openFeedDatabase(prepared.config, prepared.context.secrets, { create });
   try {
     const report = feedReport(output, { isEndless: kind === 'endless', verbose });
     await work({ prepared, target, report, signal });
@@ -89,7 +89,7 @@ async function withDatabase(
 }
 
 async function feedPaths(
-  { target, report, signal }: Feeding,
+  { target, report, signal }: FeedSession,
   paths: readonly string[],
   name: string,
 ): Promise<void> {
@@ -120,14 +120,14 @@ async function feedStandardInput(target: WritableDatabase, name: string): Promis
   }
 }
 
-async function feedConfiguredOnce({ prepared, target, report, signal }: Feeding): Promise<void> {
+async function feedConfiguredOnce({ prepared, target, report, signal }: FeedSession): Promise<void> {
   const { clock } = prepared.context;
   const config = sourcesOf(prepared);
   await feedOnce({ target, config, clock, signal, onResult: (fed) => report.add(fed) });
 }
 
 async function feedUntilStopped(
-  { prepared, target, report, signal }: Feeding,
+  { prepared, target, report, signal }: FeedSession,
   intervalMs: number | null,
   output: Output,
 ): Promise<void> {

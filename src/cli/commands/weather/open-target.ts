@@ -12,18 +12,18 @@ import type { WritableDatabase } from '../../../weather/feed/tables/upsert.ts';
  * Opens the database to load weather data into. If requested, creates its tables; otherwise they have to
  * exist. Throws `usage`, `package_missing`, `secrets_invalid`, `database_unavailable` or `schema_mismatch`.
  */
-export async function openFedDatabase(
+export async function openFeedDatabase(
   config: Config,
   secrets: Secrets,
   { create }: { create: boolean },
 ): Promise<WritableDatabase> {
   const database = databaseOf(config);
-  const target = await opened(database, config, secrets, create);
+  const target = await openDatabase(database, config, secrets, create);
   try {
     if (create) {
       await createTables(target, database.schema);
       await createRequestTable(target);
-    } else await mustHaveTables(target, database);
+    } else await requireTables(target, database);
     return target;
   } catch (error) {
     await target.close();
@@ -31,7 +31,7 @@ export async function openFedDatabase(
   }
 }
 
-async function opened(
+async function openDatabase(
   database: DatabaseConfig,
   { weather }: Config,
   secrets: Secrets,
@@ -69,7 +69,7 @@ function databaseOf({ databases, weather }: Config): DatabaseConfig {
   });
 }
 
-async function mustHaveTables(target: WritableDatabase, { name, schema }: DatabaseConfig): Promise<void> {
+async function requireTables(target: WritableDatabase, { name, schema }: DatabaseConfig): Promise<void> {
   const [found] = await target.query("select to_regclass('stations') is not null as there", []);
   if (found?.['there'] === true) return;
   throw new WaybillError('schema_mismatch', `the database "${name}" has no weather tables in "${schema}"`, {

@@ -8,7 +8,7 @@ import {
 } from '../../../core/lib/log.ts';
 import { serveWeather } from '../../daemon/serve-weather.ts';
 import { isoMicroseconds, logLines } from '../../output/logger.ts';
-import { outliveOtherSignals } from '../../process/daemon-process.ts';
+import { ignoreOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop } from '../../process/stop-signal.ts';
 import { configFileOf } from './config-file.ts';
 
@@ -26,7 +26,7 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
   const redaction = newRedaction();
   const logging = logControl({ verbose });
   const log = weatherLog(redaction, logging);
-  outliveOtherSignals(() =>
+  ignoreOtherSignals(() =>
     log.warn({ signal: 'SIGHUP' }, 'the configuration is not read again; restart the daemon to apply it'),
   );
   const stop = listenForStop((signal) =>
@@ -113,11 +113,11 @@ function weatherLine(text: string): string {
   return `${stamp} weather: ${isOneLine ? text : text.replaceAll(/\s*[\r\n]+\s*/g, '; ')}`;
 }
 
-let today = { iso: '', slashed: '' };
+let currentDay = { iso: '', slashed: '' };
 
 function dayOf(iso: string): string {
-  if (today.iso !== iso) today = { iso, slashed: iso.replaceAll('-', '/') };
-  return today.slashed;
+  if (currentDay.iso !== iso) currentDay = { iso, slashed: iso.replaceAll('-', '/') };
+  return currentDay.slashed;
 }
 
 function describe(fields: object): string {

@@ -15,8 +15,8 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import {
   metricsToken,
-  placesBeside,
-  placesOfService,
+  relativePlaces,
+  servicePlaces,
   situations,
 } from '../../../../src/cli/commands/publish/situations.ts';
 import { parseConfig } from '../../../../src/core/config/load-config.ts';
@@ -53,7 +53,7 @@ async function push(t: Test, place: string, more: Record<string, string> = {}): 
 
 t.test('serves metrics on the loopback interface, and requires a token for a service', (t) => {
   for (const { name, text } of situations)
-    for (const places of [placesBeside, placesOfService]) {
+    for (const places of [relativePlaces, servicePlaces]) {
       const { config } = parseConfig(Buffer.from(text(places)), '/etc/waybill/waybill.yml', { home: '/' });
       const { http, metrics } = config.server;
       t.equal(http.host, '127.0.0.1', name);

@@ -4,7 +4,7 @@ import type { Io } from '../../../setup/command.ts';
 import { type RemoteFlags, urlVariable } from '../../../setup/command-options.ts';
 import { openClient, withRemedies } from '../../../setup/remote-client.ts';
 import { destinationWithReleases, pipelineOfToken } from '../../../setup/remote-place.ts';
-import { givenBundlePath } from '../../../setup/set-up.ts';
+import { bundlePathArgument } from '../../../setup/set-up.ts';
 import type { EitherFlags } from './commands.ts';
 
 /*
@@ -52,7 +52,7 @@ export async function atDaemon(
   io: Io,
   work: (at: DaemonPlace) => Promise<number>,
 ): Promise<number> {
-  const path = flags.path === undefined ? undefined : givenBundlePath(flags.path);
+  const path = flags.path === undefined ? undefined : bundlePathArgument(flags.path);
   return withRemedies(flags, async () => {
     const { pipeline: named } = flags;
     const client = await openClient(flags, { ...io, pipeline: named });

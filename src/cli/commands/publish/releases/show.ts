@@ -24,7 +24,7 @@ import type { ReleaseId } from '../../../../core/releases/release.ts';
 import { readReleases } from '../../../../core/releases/releases-store.ts';
 import { columns, localTime, type Output } from '../../../output/output.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
-import { givenBundlePath, onlyDestination, setUpPipeline } from '../../../setup/set-up.ts';
+import { bundlePathArgument, onlyDestination, setUpPipeline } from '../../../setup/set-up.ts';
 import type { diffCommand, EitherFlags, listCommand, showCommand } from './commands.ts';
 import { atDaemon, daemonOf, localFlags } from './place-flags.ts';
 
@@ -214,5 +214,5 @@ export function releasesDestination(
 
 /** Returns the bundle path from the options, if there is one. Throws a `usage` error if it is invalid. */
 export function pathOf({ path }: Pick<EitherFlags, 'path'>): string | undefined {
-  return path === undefined ? undefined : givenBundlePath(path);
+  return path === undefined ? undefined : bundlePathArgument(path);
 }

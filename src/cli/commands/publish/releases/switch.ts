@@ -26,7 +26,7 @@ import {
 } from '../../../../core/releases/switch-at.ts';
 import { exitCodes } from '../../../exit-codes.ts';
 import { type Output } from '../../../output/output.ts';
-import { audited, auditedAndNotified } from '../../../setup/audited.ts';
+import { withAudit, withAuditAndNotifiers } from '../../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import { type CommandContext, setUpPipeline } from '../../../setup/set-up.ts';
 import type {
@@ -153,7 +153,7 @@ async function carryOut(
   const owner = { pipelineId: prepared.pipeline.id, destinationId: destination.id };
   const found: Finding[] = [];
   const act = { act: actOf[request.verb], dryRun, ...owner, detail: factsOf(request) };
-  const { result, warnings } = await auditedAndNotified(
+  const { result, warnings } = await withAuditAndNotifiers(
     prepared,
     act,
     async (context) =>
@@ -197,7 +197,12 @@ async function outcomeOf(
   }
 }
 
-const done = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed', drop: 'dropped' } as const;
+const doneText = {
+  rollback: 'rolled back',
+  promote: 'promoted',
+  resume: 'resumed',
+  drop: 'dropped',
+} as const;
 
 interface PrintedSwitch extends SwitchOutcome {
   request: SwitchRequest;
@@ -216,7 +221,7 @@ function printSwitch(
   }
   const { verb, dryRun } = request;
   const where = `target=${destinationPath}`;
-  const head = dryRun ? 'dry run' : done[verb];
+  const head = dryRun ? 'dry run' : doneText[verb];
   const end = dryRun ? '; nothing was changed' : '';
   if (verb === 'resume') {
     if (resumed.length === 0) data(`${style.green('done')}  ${where}: no release was rolled back`);
@@ -247,7 +252,7 @@ export async function tidyReleases(options: SwitchFlags, { output, signal }: Io)
   const destination = releasesDestination(pipeline, options);
   const { dryRun } = options;
   const about = { pipelineId: pipeline.id, destinationId: destination.id };
-  const paths = await audited(
+  const paths = await withAudit(
     prepared,
     { act: 'release.tidy', dryRun, ...about },
     (context) =>
