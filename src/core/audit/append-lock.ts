@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, type Stats } from 'node:fs';
 import { type FileHandle, lchown, lstat, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
+import type { Server } from 'node:net';
 import path from 'node:path';
 import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
@@ -19,7 +20,7 @@ const pauseMs = 3;
 export interface AppendLock {
   /**
    * Runs `work` while no other process can append. Throws an `audit_unavailable` error if it cannot get the
-   * lock.
+   * lock. Must not be called again before it has ended.
    */
   hold<T>(work: () => Promise<T>): Promise<T>;
   close(): Promise<void>;
@@ -30,14 +31,29 @@ export async function openAppendLock(
   directory: string,
   clock: Pick<Clock, 'sleep' | 'monotonic' | 'now'>,
 ): Promise<AppendLock> {
-  const opened = openSync(directory, 'r');
+  let opened = openSync(directory, 'r');
   const owner = randomBytes(8).toString('hex');
   const pathOf = (name: string): string => path.join(directory, name);
   const addressOf = (id: string): string => socketAddress(directory, opened, socketName(id));
   const isAlive = (id: string): Promise<boolean> => hasListener(addressOf(id));
-  const server = await listenAt(addressOf(owner));
-  await shareWithOwner(directory, entryAt(pathOf(socketName(owner))));
+  const listen = async (): Promise<Server> => {
+    const listening = await listenAt(addressOf(owner));
+    await shareWithOwner(directory, entryAt(pathOf(socketName(owner))));
+    return listening;
+  };
+  let server = await listen();
   await removeSockets(directory, { clock, isAlive });
+
+  /** If the directory was replaced, listens in the new one. Others would otherwise take this owner for dead. */
+  async function stayAlive(): Promise<void> {
+    if (await lstat(pathOf(socketName(owner))).catch(() => null)) return;
+    const found = openSync(directory, 'r');
+    // Closing a server removes its socket by name, so this comes first.
+    await closed(server);
+    closeSync(opened);
+    opened = found;
+    server = await listen();
+  }
 
   /**
    * Takes the lock `name`. If its owner is dead, removes it first; no two processes can do that at the same
@@ -52,6 +68,8 @@ export async function openAppendLock(
         if (errnoOf(error) !== 'EEXIST') throw error;
       }
       const holder = await holderOf(pathOf(name));
+      // An earlier removal failed, for example because the directory was away. `hold` is called once at a time.
+      if (holder === owner) return;
       if (holder !== null && !(await isAlive(holder))) await breakLock(name, holder, end);
       else if (clock.monotonic() > end) throw lockTaken();
       else if (holder !== null) await clock.sleep(pauseMs);
@@ -73,6 +91,7 @@ export async function openAppendLock(
 
   return {
     hold: async (work) => {
+      await stayAlive();
       await take('lock', clock.monotonic() + maxWaitMs);
       try {
         return await work();
@@ -81,11 +100,13 @@ export async function openAppendLock(
       }
     },
     close: async () => {
-      await new Promise((resolve) => server.close(resolve));
+      await closed(server);
       closeSync(opened);
     },
   };
 }
+
+const closed = (server: Server): Promise<unknown> => new Promise((resolve) => server.close(resolve));
 
 const socketName = (id: string): string => `writer-${id}.sock`;
 const socketForm = /^writer-([0-9a-f]{16})\.sock$/;
