@@ -153,6 +153,7 @@ function storeOn(
     endedSessions: endedSessionsOn(writes, values, clock),
     check() {
       if (writes.failure !== null) throw writes.failure;
+      file.requireInPlace();
     },
     close: () => (closing ??= close()),
   };
