@@ -26,34 +26,52 @@ export interface AppendLock {
   close(): Promise<void>;
 }
 
+/** A socket in the directory that shows that its owner is alive. */
+interface Presence {
+  isAlive: (id: string) => Promise<boolean>;
+  /** If the directory was replaced, listens in the new one, where other processes look for the socket. */
+  renew: () => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** Listens in a directory, which must exist. Throws system errors. */
+async function openPresence(directory: string, owner: string): Promise<Presence> {
+  let opened = openSync(directory, 'r');
+  const socket = path.join(directory, socketName(owner));
+  const addressOf = (id: string): string => socketAddress(directory, opened, socketName(id));
+  const listen = async (): Promise<Server> => {
+    const listening = await listenAt(addressOf(owner));
+    await shareWithOwner(directory, entryAt(socket));
+    return listening;
+  };
+  let server = await listen();
+  const close = async (): Promise<void> => {
+    await new Promise((resolve) => server.close(resolve));
+    closeSync(opened);
+  };
+  return {
+    isAlive: (id) => hasListener(addressOf(id)),
+    renew: async () => {
+      if ((await lstat(socket).catch(() => null)) !== null) return;
+      const found = openSync(directory, 'r');
+      // Closing a server removes its socket by name, so this comes first.
+      await close();
+      opened = found;
+      server = await listen();
+    },
+    close,
+  };
+}
+
 /** Prepares the lock for a directory, which must exist. Throws system errors. */
 export async function openAppendLock(
   directory: string,
   clock: Pick<Clock, 'sleep' | 'monotonic' | 'now'>,
 ): Promise<AppendLock> {
-  let opened = openSync(directory, 'r');
   const owner = randomBytes(8).toString('hex');
   const pathOf = (name: string): string => path.join(directory, name);
-  const addressOf = (id: string): string => socketAddress(directory, opened, socketName(id));
-  const isAlive = (id: string): Promise<boolean> => hasListener(addressOf(id));
-  const listen = async (): Promise<Server> => {
-    const listening = await listenAt(addressOf(owner));
-    await shareWithOwner(directory, entryAt(pathOf(socketName(owner))));
-    return listening;
-  };
-  let server = await listen();
+  const { isAlive, renew, close } = await openPresence(directory, owner);
   await removeSockets(directory, { clock, isAlive });
-
-  /** If the directory was replaced, listens in the new one. Others would otherwise take this owner for dead. */
-  async function stayAlive(): Promise<void> {
-    if (await lstat(pathOf(socketName(owner))).catch(() => null)) return;
-    const found = openSync(directory, 'r');
-    // Closing a server removes its socket by name, so this comes first.
-    await closed(server);
-    closeSync(opened);
-    opened = found;
-    server = await listen();
-  }
 
   /**
    * Takes the lock `name`. If its owner is dead, removes it first; no two processes can do that at the same
@@ -68,7 +86,7 @@ export async function openAppendLock(
         if (errnoOf(error) !== 'EEXIST') throw error;
       }
       const holder = await holderOf(pathOf(name));
-      // An earlier removal failed, for example because the directory was away. `hold` is called once at a time.
+      // Its removal failed, for example because the directory was away. `hold` is called once at a time.
       if (holder === owner) return;
       if (holder !== null && !(await isAlive(holder))) await breakLock(name, holder, end);
       else if (clock.monotonic() > end) throw lockTaken();
@@ -91,7 +109,7 @@ export async function openAppendLock(
 
   return {
     hold: async (work) => {
-      await stayAlive();
+      await renew();
       await take('lock', clock.monotonic() + maxWaitMs);
       try {
         return await work();
@@ -99,14 +117,9 @@ export async function openAppendLock(
         await rm(pathOf('lock'), { force: true });
       }
     },
-    close: async () => {
-      await closed(server);
-      closeSync(opened);
-    },
+    close,
   };
 }
-
-const closed = (server: Server): Promise<unknown> => new Promise((resolve) => server.close(resolve));
 
 const socketName = (id: string): string => `writer-${id}.sock`;
 const socketForm = /^writer-([0-9a-f]{16})\.sock$/;

@@ -166,7 +166,7 @@ export class TrailWriter {
 
   /**
    * Closes files whose names are gone or lead to other files, for example because the directory was moved.
-   * Records would otherwise be written where nobody finds them. Returns whether `head` was one of them.
+   * Records in them would not be part of the trail. Returns whether `head` was one of them.
    */
   async #closeReplaced(): Promise<boolean> {
     const { directory } = this.#settings;

@@ -23,8 +23,8 @@ export interface LmdbFile {
     others: ReadonlyMap<string, string>,
   ): string;
   /**
-   * Throws `queue_unavailable` if the file is no longer under its name, because it or a directory above it was
-   * moved, removed or covered by a mount. After a restart, nothing written to it would be found.
+   * Throws `queue_unavailable` if the file is no longer under its name, because it or a directory above it
+   * was moved, removed or covered by a mount. After a restart, nothing written to it would be found.
    */
   requireInPlace(): void;
   close(): Promise<void>;
