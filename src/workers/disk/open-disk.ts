@@ -3,6 +3,7 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { type Disk, type DiskCallName, diskOf } from '../../core/lib/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import { leaveRemovedDirectory } from '../threads/working-directory.ts';
 import type { Answer, DiskRequest, Outcome } from './disk-messages.ts';
 
 export interface OpenedDisk {
@@ -121,6 +122,7 @@ class DiskThread {
 
   #start(): Worker {
     const { log, file = diskThread } = this.#options;
+    leaveRemovedDirectory(log);
     const worker = new Worker(file);
     worker.on('message', (answer: Answer) => this.#onAnswer(answer));
     worker.on('error', (error) => {
