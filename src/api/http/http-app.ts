@@ -47,6 +47,8 @@ export function createHttpApp<Ports extends HttpPorts>(
   // A proxy may allow or refuse paths, and compares them as they are.
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
   app.set('trust proxy', ports.http.trustedProxies);
+  // If an error cannot be answered, Express answers it, in other environments with the stack.
+  app.set('env', 'production');
   app.use(requestLog(ports));
   if (ports.audit != null) app.use(recordTokenUse(ports.audit, new RecordLimiter(ports.clock)));
   app.use(closeUnread(ports.clock));

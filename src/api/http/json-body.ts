@@ -60,13 +60,34 @@ export function bodyCheck(schema: JsonSchema, hint: string): (body: unknown) => 
 }
 
 function refusal(error: ErrorObject | undefined, hint: string): WaybillError {
-  const { keyword, instancePath = '', message = 'is wrong', params } = error ?? {};
+  const { instancePath = '' } = error ?? {};
   const name = instancePath.slice(1).replaceAll('/', '.');
   const place = name === '' ? 'the body' : `the property "${name}"`;
-  const unknown = (params as Record<string, unknown> | undefined)?.['additionalProperty'];
-  const sentence =
-    keyword === 'additionalProperties' ? `there is no property "${String(unknown)}"` : `${place} ${message}`;
-  return new WaybillError('invalid_request', sentence, { hint });
+  return new WaybillError('invalid_request', sentenceOf(error, place), { hint });
+}
+
+/** Says what the schema demands, because the words of the validator are about the schema. */
+function sentenceOf(error: ErrorObject | undefined, place: string): string {
+  const params = (error?.params ?? {}) as Record<string, unknown>;
+  switch (error?.keyword) {
+    case 'additionalProperties':
+      return `there is no property "${String(params['additionalProperty'])}"`;
+    case 'type':
+      return `${place} must be ${[params['type']].flat().map(withArticle).join(' or ')}`;
+    case 'minLength':
+      return `${place} is empty`;
+    case 'maxLength':
+      return `${place} has more than ${String(params['limit'])} characters`;
+    case 'pattern':
+      return `${place} has a character that is not allowed, such as a line break`;
+    default:
+      return `${place} is not valid`;
+  }
+}
+
+function withArticle(type: unknown): string {
+  const name = String(type);
+  return name === 'null' ? name : `${/^[aeiou]/.test(name) ? 'an' : 'a'} ${name}`;
 }
 
 const noProperties: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };

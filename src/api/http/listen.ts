@@ -7,6 +7,7 @@ import type { Log } from '../../core/lib/log.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 import { answerRefusedBytes, type RefusalPorts } from './refused-bytes.ts';
 import { requestContext } from './request/request-context.ts';
+import { useOriginForm } from './request/request-head.ts';
 
 export interface HttpServer {
   /** The origin, with the actual port: `http://127.0.0.1:8080`. */
@@ -76,7 +77,11 @@ export async function listen(
     keepAliveTimeout: keepAliveTimeoutMs,
     requireHostHeader: false,
   });
-  const handle = answerRefusedBytes(server, withAcceptTime(server, clock, listener), ports);
+  const routed: RequestListener = (req, res) => {
+    useOriginForm(req);
+    listener(req, res);
+  };
+  const handle = answerRefusedBytes(server, withAcceptTime(server, clock, routed), ports);
   // By default, Node.js sends 100 Continue before we can check the request, and 417 without a body.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
   server.on('connection', options.onAccepted ?? (() => undefined));

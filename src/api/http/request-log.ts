@@ -93,11 +93,16 @@ export function requestLevel(
 /**
  * Returns the client's address. Call this at the start of the request, because the address is lost once the
  * client disconnects. Ignores a forwarded address if it is not a valid IP address, since proxies may pass on
- * any text.
+ * any text. A port after it is removed.
  */
-export function clientOf({ ip, socket }: Pick<Request, 'ip' | 'socket'>): string | null {
-  return ip !== undefined && isIP(ip) !== 0 ? ip : (socket.remoteAddress ?? null);
+export function clientOf({ ip = '', socket }: Pick<Request, 'ip' | 'socket'>): string | null {
+  const [, v4, v6] = withPort.exec(ip) ?? [];
+  const address = v4 ?? v6 ?? ip;
+  return isIP(address) === 0 ? (socket.remoteAddress ?? null) : address;
 }
+
+/** Some proxies, such as Azure Application Gateway, add the port of the client to its address. */
+const withPort = /^(?:([\d.]+):\d+|\[([\da-f:.]+)\](?::\d+)?)$/i;
 
 function pathOf(url: string): string {
   const end = url.indexOf('?');

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import multer, { MulterError } from 'multer';
-import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { formReason } from '../http/request/form-reason.ts';
 import { type MemoryBodyPorts, readBody, withBodyInMemory } from '../http/request/request-body.ts';
 import { isJson, mediaTypeOf } from '../http/request/request-head.ts';
 
@@ -59,14 +60,20 @@ interface FormRequest extends Readable {
   files?: Record<string, Express.Multer.File[]>;
 }
 
+const parts = [
+  { name: 'file', maxCount: 1 },
+  { name: 'transcript', maxCount: 1 },
+];
+
 const takeForm = multer({
   storage: multer.memoryStorage(),
   limits: { fileSize: maxRequestBytes, files: 2, fields: 0, parts: 3, headerPairs: 20 },
   defParamCharset: 'utf8',
-}).fields([
-  { name: 'file', maxCount: 1 },
-  { name: 'transcript', maxCount: 1 },
-]) as unknown as (request: FormRequest, response: object, next: (error?: unknown) => void) => void;
+}).fields(parts) as unknown as (
+  request: FormRequest,
+  response: object,
+  next: (error?: unknown) => void,
+) => void;
 
 /**
  * Returns the files of a form by field name. Each may be up to `maxRequestBytes` long. Multer reads from a
@@ -108,8 +115,28 @@ async function* limited(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
 
 function formError(error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
-  if (error instanceof MulterError && error.code === 'LIMIT_FILE_SIZE') return tooLong();
-  return unreadable(errorMessage(error), error);
+  if (!(error instanceof MulterError))
+    return unreadable(error instanceof Error ? formReason(error) : 'the form is invalid', error);
+  if (error.code === 'LIMIT_FILE_SIZE') return tooLong();
+  return unreadable(reasonOf(error), error);
+}
+
+function reasonOf({ code, field = '', message }: MulterError): string {
+  switch (code) {
+    case 'LIMIT_UNEXPECTED_FILE':
+      return parts.some(({ name }) => name === field)
+        ? `the form has a second file "${field}"`
+        : `the form has the file "${field.slice(0, 80)}"`;
+    case 'LIMIT_FIELD_COUNT':
+      return 'the form has a part without a filename';
+    case 'LIMIT_FILE_COUNT':
+    case 'LIMIT_PART_COUNT':
+      return 'the form has more than two parts';
+    case 'MISSING_FIELD_NAME':
+      return 'a part of the form has no name';
+    default:
+      return `the form is invalid: ${message}`;
+  }
 }
 
 function tooLong(): WaybillError {
@@ -119,7 +146,7 @@ function tooLong(): WaybillError {
 }
 
 function unreadable(reason: string, cause?: unknown): WaybillError {
-  return new WaybillError('invalid_request', `the body cannot be read: ${reason}`, {
+  return new WaybillError('invalid_request', reason, {
     hint: 'send JSON, or a form with the part `file` and, if wanted, the part `transcript`',
     cause,
   });

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import busboy from 'busboy';
 import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
+import { formReason } from '../http/request/form-reason.ts';
 
 /** The name of the form's file field. */
 export const formPart = 'bundle';
@@ -51,7 +52,7 @@ export function formArchive(
       else if (name === formPart) refuse(`"${formPart}" of the form is text and not a file`);
       else refuse(`the form has the field "${name}"`);
     });
-    parser.on('error', (error: Error) => refuse(`the form cannot be read: ${error.message}`));
+    parser.on('error', (error: Error) => refuse(formReason(error)));
     const take = function* (): Iterable<Uint8Array> {
       if (refusal !== undefined) throw refusal;
       yield* found.splice(0);

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { type Hold, offsetOf, type PartialUpload } from '../../workers/staging/partial-upload.ts';
+import { continueIfExpected } from '../http/request/client-connection.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { takeShare } from '../http/request/shares.ts';
@@ -167,7 +168,7 @@ function send(ports: UploadPorts): RequestHandler<UploadParams> {
     refuseNothing(req);
     takeShare(req, res, ports.uploads.archives, 'uploads');
     await holding(ports, upload, async (hold) => {
-      if (req.headers.expect !== undefined) res.writeContinue();
+      continueIfExpected(req, res);
       const context = requestContext(req);
       context.act = null;
       const answer = await receiveChunk(ports, pipeline, { req, upload, hold });

@@ -9,6 +9,7 @@ import type { Admission } from '../../workers/queue/job-queue.ts';
 import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import type { Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { continueIfExpected } from '../http/request/client-connection.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
 import { mediaTypeOf } from '../http/request/request-head.ts';
@@ -106,7 +107,7 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
     const { pipeline, admission, isDryRun, channel, ...body } = await admit(ports, form, req, res);
     try {
       const outcome = await withStagingDirectory<UploadOutcome>(ports, async (directory) => {
-        if (req.headers.expect !== undefined) res.writeContinue();
+        continueIfExpected(req, res);
         const staged = await receive(ports, pipeline, directory, {
           req,
           ...body,

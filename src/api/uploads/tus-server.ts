@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
-import { DataStore, type Lock, Server, Upload } from '@tus/server';
+import { DataStore, ERRORS, type Lock, Server, Upload } from '@tus/server';
 import type { Response } from 'express';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
@@ -76,8 +76,9 @@ export async function speakTus(call: TusCall): Promise<{ status: number; headers
     // The host and path can be anything, since we already know which upload it is.
     new Request('http://daemon/upload', { method, headers, ...body } as RequestInit),
   );
-  if (failure !== undefined) throw refusal(failure);
-  if (response.status >= 400) throw refusal({ status_code: response.status, body: await response.text() });
+  if (failure !== undefined) throw refusal(failure, call);
+  if (response.status >= 400)
+    throw refusal({ status_code: response.status, body: await response.text() }, call);
   return { status: response.status, headers: new Map(response.headers) };
 }
 
@@ -112,13 +113,48 @@ const codes: Record<number, ErrorCode> = {
  * Converts errors from the library, which are plain objects with a status and a message. Other errors are
  * returned unchanged.
  */
-function refusal(thrown: unknown): unknown {
+function refusal(thrown: unknown, call: TusCall): unknown {
   if (thrown instanceof Error || typeof thrown !== 'object' || thrown === null) return thrown;
-  const { status_code: status, body } = thrown as { status_code?: number; body?: string };
+  const { status_code: status, body = '' } = thrown as { status_code?: number; body?: string };
   const code = codes[status ?? 500] ?? 'internal_error';
-  return new WaybillError(code, (body ?? 'refused').trim().replace(/\.$/, ''), {
-    hint: 'HEAD returns the state of an upload; docs/http-api.md describes the supported tus features',
-  });
+  const [message, hint = askForState] = explain(body.trim(), call);
+  return new WaybillError(code, message, { hint });
+}
+
+const askForState =
+  'HEAD returns the state of an upload; docs/http-api.md describes the supported tus features';
+
+/** Returns the message for an error of the library, and its hint. */
+function explain(body: string, { method, headers, maxBytes }: TusCall): [message: string, hint?: string] {
+  const value = (name: string): string =>
+    `${name}: ${String(headers[name.toLowerCase()] ?? '').slice(0, 80)}`;
+  const [, invalid] = /^Invalid ([a-z -]+)$/.exec(body) ?? [];
+  if (invalid !== undefined)
+    return [`the request has invalid headers: ${invalid.split(' ').map(value).join(', ')}`];
+  switch (body) {
+    case ERRORS.ERR_MAX_SIZE_EXCEEDED.body.trim():
+      return [
+        `the archive has more than ${maxBytes} bytes, the maximum of this pipeline (${value('Upload-Length')})`,
+        'split the bundle, or ask the administrator to raise max_upload_size',
+      ];
+    case ERRORS.ERR_SIZE_EXCEEDED.body.trim():
+      return [`the body goes beyond the end of the upload (${value('Upload-Offset')})`];
+    case ERRORS.INVALID_OFFSET.body.trim():
+      return [
+        `the upload does not continue at this offset (${value('Upload-Offset')})`,
+        'request the offset with HEAD, and continue from there',
+      ];
+    case ERRORS.MISSING_OFFSET.body.trim():
+      return ['the request has no Upload-Offset header', 'send the offset that HEAD returns'];
+    case ERRORS.INVALID_LENGTH.body.trim():
+      return method === 'POST'
+        ? ['the request needs either Upload-Length or Upload-Defer-Length: 1']
+        : [`the length is known already, or more bytes have arrived (${value('Upload-Length')})`];
+    case ERRORS.UNSUPPORTED_CONCATENATION_EXTENSION.body.trim():
+      return ['concatenation is not supported', 'disable parallel uploads in the tus client'];
+    default:
+      return [body.replace(/\.$/, '')];
+  }
 }
 
 // Headers not to copy from the library's response. CORS is handled elsewhere, and there is no body.

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import type { Command, Option } from 'commander';
 import { readYaml } from '../../core/config/yaml-text.ts';
+import { homeDirectory } from '../process/home-directory.ts';
 import { urlVariable } from '../setup/command-options.ts';
 import { isId, type Names } from '../setup/completion-names.ts';
 
@@ -229,7 +229,7 @@ const nothing: Names = { pipelines: [], notifiers: [] };
  */
 async function namesIn(file: string): Promise<Names> {
   try {
-    const read = readYaml(await readFile(file.replace(/^~(?=\/)/, homedir())));
+    const read = readYaml(await readFile(file.replace(/^~(?=\/)/, homeDirectory())));
     return read.ok ? namesOf(read.yaml.value) : nothing;
   } catch {
     return nothing;

@@ -1,4 +1,3 @@
-import { homedir } from 'node:os';
 import type { Config } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load-config.ts';
 import { secretValues } from '../../core/config/secret-references.ts';
@@ -10,6 +9,7 @@ import { type Log, type LogControl, logControl, newRedaction } from '../../core/
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { controlOf, makeLogger } from '../output/logger.ts';
 import { daemonProcess, type RunningDaemon } from '../process/daemon-process.ts';
+import { homeDirectory } from '../process/home-directory.ts';
 
 /** The command line options that all long-running programs have. */
 export interface ProgramFlags {
@@ -64,7 +64,7 @@ export async function bootstrap(
   check: (config: Config) => void = () => undefined,
 ): Promise<ProgramContext> {
   const read = async (onConfig: (config: Config) => void = () => undefined): Promise<ReadConfig> => {
-    const loaded = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
+    const loaded = await loadConfig(configFile, { home: env['HOME'] ?? homeDirectory() });
     const { config } = loaded;
     onConfig(config);
     const scope = { isDaemon: true, sudoUser: env['SUDO_UID'] };

@@ -1,4 +1,3 @@
-import { homedir } from 'node:os';
 import { isProblem, problemError } from '../../client/failures.ts';
 import type { Config, ServerConfig } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load-config.ts';
@@ -7,6 +6,7 @@ import { systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { describeNetworkError } from '../../core/lib/system-errors.ts';
+import { homeDirectory } from '../process/home-directory.ts';
 
 /** A connection to a daemon with the admin token. */
 export interface Operator {
@@ -37,7 +37,7 @@ export async function openOperator(
   options: { config: string; url?: string },
   { command, without }: { command: string; without?: string },
 ): Promise<Operator> {
-  const loaded = await loadConfig(options.config, { home: homedir() });
+  const loaded = await loadConfig(options.config, { home: homeDirectory() });
   const { config } = loaded;
   requireSafePaths(loaded, { pipelineIds: [], sudoUser: process.env['SUDO_UID'] });
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });

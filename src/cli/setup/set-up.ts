@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Config, DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
 import type { LoadedConfig } from '../../core/config/load-config.ts';
@@ -21,6 +20,7 @@ import { suggestion } from '../../core/lib/text.ts';
 import { destinationsWithChannel } from '../../core/releases/bundle-place.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { Output } from '../output/output.ts';
+import { homeDirectory } from '../process/home-directory.ts';
 
 export interface CommandContext {
   config: Config;
@@ -52,7 +52,7 @@ export async function setUp({
   config,
   ...options
 }: SetUpOptions & { config: string }): Promise<CommandContext> {
-  return prepare(await loadConfig(config, { home: homedir() }), options);
+  return prepare(await loadConfig(config, { home: homeDirectory() }), options);
 }
 
 /** The options of a command that is about a single pipeline. */
@@ -70,7 +70,7 @@ export async function setUpPipeline(
   { config, pipeline: named, verbose }: PipelineFlags,
   options: Omit<SetUpOptions, 'pipelineIds' | 'verbose'>,
 ): Promise<CommandContext & { pipeline: PipelineConfig }> {
-  const loaded = await loadConfig(config, { home: homedir() });
+  const loaded = await loadConfig(config, { home: homeDirectory() });
   const pipeline = onlyPipeline(loaded.config, named);
   return { ...(await prepare(loaded, { ...options, verbose, pipelineIds: [pipeline.id] })), pipeline };
 }
@@ -106,7 +106,9 @@ export async function prepare(loaded: LoadedConfig, options: SetUpOptions): Prom
 function userCache(): Pick<CoreContext, 'cacheDirectory'> {
   const configured = process.env['XDG_CACHE_HOME'] ?? '';
   if (path.isAbsolute(configured)) return { cacheDirectory: path.join(configured, 'waybill') };
-  return existsSync(homedir()) ? { cacheDirectory: path.join(homedir(), '.cache', 'waybill') } : {};
+  return existsSync(homeDirectory())
+    ? { cacheDirectory: path.join(homeDirectory(), '.cache', 'waybill') }
+    : {};
 }
 
 export function pipelineOf(config: Pick<Config, 'pipelines'>, id: string): PipelineConfig {

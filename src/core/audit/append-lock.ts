@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, type Stats } from 'node:fs';
 import { type FileHandle, lchown, lstat, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
+import type { Server } from 'node:net';
 import path from 'node:path';
 import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
@@ -19,10 +20,47 @@ const pauseMs = 3;
 export interface AppendLock {
   /**
    * Runs `work` while no other process can append. Throws an `audit_unavailable` error if it cannot get the
-   * lock.
+   * lock. Must not be called again before it has ended.
    */
   hold<T>(work: () => Promise<T>): Promise<T>;
   close(): Promise<void>;
+}
+
+/** A socket in the directory that shows that its owner is alive. */
+interface Presence {
+  isAlive: (id: string) => Promise<boolean>;
+  /** If the directory was replaced, listens in the new one, where other processes look for the socket. */
+  renew: () => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** Listens in a directory, which must exist. Throws system errors. */
+async function openPresence(directory: string, owner: string): Promise<Presence> {
+  let opened = openSync(directory, 'r');
+  const socket = path.join(directory, socketName(owner));
+  const addressOf = (id: string): string => socketAddress(directory, opened, socketName(id));
+  const listen = async (): Promise<Server> => {
+    const listening = await listenAt(addressOf(owner));
+    await shareWithOwner(directory, entryAt(socket));
+    return listening;
+  };
+  let server = await listen();
+  const close = async (): Promise<void> => {
+    await new Promise((resolve) => server.close(resolve));
+    closeSync(opened);
+  };
+  return {
+    isAlive: (id) => hasListener(addressOf(id)),
+    renew: async () => {
+      if ((await lstat(socket).catch(() => null)) !== null) return;
+      const found = openSync(directory, 'r');
+      // Closing a server removes its socket by name, so this comes first.
+      await close();
+      opened = found;
+      server = await listen();
+    },
+    close,
+  };
 }
 
 /** Prepares the lock for a directory, which must exist. Throws system errors. */
@@ -30,13 +68,9 @@ export async function openAppendLock(
   directory: string,
   clock: Pick<Clock, 'sleep' | 'monotonic' | 'now'>,
 ): Promise<AppendLock> {
-  const opened = openSync(directory, 'r');
   const owner = randomBytes(8).toString('hex');
   const pathOf = (name: string): string => path.join(directory, name);
-  const addressOf = (id: string): string => socketAddress(directory, opened, socketName(id));
-  const isAlive = (id: string): Promise<boolean> => hasListener(addressOf(id));
-  const server = await listenAt(addressOf(owner));
-  await shareWithOwner(directory, entryAt(pathOf(socketName(owner))));
+  const { isAlive, renew, close } = await openPresence(directory, owner);
   await removeSockets(directory, { clock, isAlive });
 
   /**
@@ -52,6 +86,8 @@ export async function openAppendLock(
         if (errnoOf(error) !== 'EEXIST') throw error;
       }
       const holder = await holderOf(pathOf(name));
+      // Its removal failed, for example because the directory was away. `hold` is called once at a time.
+      if (holder === owner) return;
       if (holder !== null && !(await isAlive(holder))) await breakLock(name, holder, end);
       else if (clock.monotonic() > end) throw lockTaken();
       else if (holder !== null) await clock.sleep(pauseMs);
@@ -73,6 +109,7 @@ export async function openAppendLock(
 
   return {
     hold: async (work) => {
+      await renew();
       await take('lock', clock.monotonic() + maxWaitMs);
       try {
         return await work();
@@ -80,10 +117,7 @@ export async function openAppendLock(
         await rm(pathOf('lock'), { force: true });
       }
     },
-    close: async () => {
-      await new Promise((resolve) => server.close(resolve));
-      closeSync(opened);
-    },
+    close,
   };
 }
 

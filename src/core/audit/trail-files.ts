@@ -58,7 +58,7 @@ export interface Head extends ChainEnd {
  * `head` is overwritten in place. Since its block is allocated already, that works even if the disk is full.
  */
 const headBytes = 256;
-const headName = 'head';
+export const headName = 'head';
 
 export async function openHead(directory: string): Promise<{ handle: FileHandle; isNew: boolean }> {
   const at = path.join(directory, headName);

@@ -1,4 +1,4 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, lstat, open } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
@@ -17,6 +17,7 @@ import {
 import {
   type FileEnd,
   type Head,
+  headName,
   listTrailFiles,
   openHead,
   openToAppend,
@@ -135,8 +136,11 @@ export class TrailWriter {
 
   /** Finds the end of the chain. If there is something wrong with it, returns a recovery record. */
   async #catchUp(): Promise<Recovery | null> {
+    const isHeadGone = await this.#closeReplaced();
     const head = await this.#openHead();
-    const known = await readHeadOf(head);
+    const stored = await readHeadOf(head);
+    const isOlder = isHeadGone && (stored?.seq ?? 0) < this.#end.seq;
+    const known = isOlder ? { ...this.#end, file: null, size: 0 } : stored;
     const file = this.#file;
     const isCurrent =
       file !== null &&
@@ -149,14 +153,32 @@ export class TrailWriter {
     await file?.handle.close();
     this.#file = null;
     const { last, torn, isCut, isNew } = await this.#openNewest(known);
-    if (last !== null && known !== null && last.seq < known.seq)
+    const found = last?.seq ?? 0;
+    if (known !== null && found < known.seq)
       this.#log.error(
-        { directory: this.#settings.directory, expected: known.seq, found: last.seq },
+        { directory: this.#settings.directory, expected: known.seq, found },
         'records at the end of the audit trail are missing; see waybill audit verify',
       );
     // If records are missing, there should be a gap before the next one.
-    this.#end = known !== null && known.seq > (last?.seq ?? 0) ? known : (last ?? chainStart);
-    return recoveryOf(torn, { isCut, isHeadMissing: known === null && !isNew });
+    this.#end = known !== null && known.seq > found ? known : (last ?? chainStart);
+    return recoveryOf(torn, { isCut, isHeadMissing: isHeadGone || (known === null && !isNew) });
+  }
+
+  /**
+   * Closes files whose names are gone or lead to other files, for example because the directory was moved.
+   * Records in them would not be part of the trail. Returns whether `head` was one of them.
+   */
+  async #closeReplaced(): Promise<boolean> {
+    const { directory } = this.#settings;
+    const [file, head] = [this.#file, this.#head];
+    if (file !== null && !(await leadsTo(path.join(directory, file.name), file.handle))) {
+      this.#file = null;
+      await file.handle.close();
+    }
+    if (head === null || (await leadsTo(path.join(directory, headName), head))) return false;
+    this.#head = null;
+    await head.close();
+    return this.#end.seq > 0;
   }
 
   async #openHead(): Promise<FileHandle> {
@@ -238,6 +260,11 @@ export class TrailWriter {
  */
 function tailAfter(head: Head, before: ChainEnd | null, file: string): ChainEnd & { size: number } {
   return head.file === file ? head : { ...(before ?? chainStart), size: 0 };
+}
+
+async function leadsTo(at: string, handle: FileHandle): Promise<boolean> {
+  const [named, opened] = [await lstat(at).catch(() => null), await handle.stat()];
+  return named !== null && named.ino === opened.ino && named.dev === opened.dev;
 }
 
 /** Writes all bytes and syncs them to disk. If that fails, removes what was written. */

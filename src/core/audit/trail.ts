@@ -143,7 +143,8 @@ class QueuedTrail implements Trail {
   async check(): Promise<void> {
     const needsReserve = this.#settings.onFull === 'refuse';
     if (this.#failure === null && (!needsReserve || (await this.#hasReserve()))) return;
-    await this.#drain(true);
+    // An attempt can wait for the lock for 15 s, so all requests share one.
+    await (this.#draining ?? this.#drain(true));
     if (this.#failure !== null) throw unavailable(this.#failure);
   }
 

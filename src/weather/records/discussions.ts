@@ -97,7 +97,7 @@ function readDiscussion(
 }
 
 const discussions = pgTable('outlook_discussions', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  runId: bigint('run_id', { mode: 'bigint' }).notNull(),
   productId: text('product_id').notNull(),
   issuedAt: instantColumn('issued_at').notNull(),
   correction: text('correction'),

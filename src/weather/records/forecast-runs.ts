@@ -24,7 +24,7 @@ import { type ForecastPeriodData, type ForecastRunData } from './family-fields.t
 /** Shared code for hourly and narrative forecasts. A forecast is a run with a list of periods. */
 
 export const forecastRuns = pgTable('forecast_runs', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  runId: bigint('run_id', { mode: 'bigint' }).notNull(),
   kind: text('kind', { enum: ['hourly', 'narrative'] }).notNull(),
   locationId: text('location_id').notNull(),
   office: text('office').notNull(),
@@ -39,7 +39,7 @@ export const forecastRuns = pgTable('forecast_runs', {
   receivedAt: instantColumn('received_at').notNull(),
 });
 const forecastPeriods = pgTable('forecast_periods', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  runId: bigint('run_id', { mode: 'bigint' }).notNull(),
   number: smallint('number').notNull(),
   startsAt: instantColumn('starts_at').notNull(),
   endsAt: instantColumn('ends_at').notNull(),

@@ -40,7 +40,7 @@ export type Marker = (typeof markers)[number];
 /** Shared code for convective outlooks and their discussions. Each issuance for a day is a run. */
 
 export const outlookRuns = pgTable('outlook_runs', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  runId: bigint('run_id', { mode: 'bigint' }).notNull(),
   shape: text('shape').notNull(),
   day: smallint('day').notNull(),
   issuedAt: instantColumn('issued_at').notNull(),
@@ -51,7 +51,7 @@ export const outlookRuns = pgTable('outlook_runs', {
 });
 
 export const outlooks = pgTable('outlooks', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  runId: bigint('run_id', { mode: 'bigint' }).notNull(),
   hazard: text('hazard', { enum: hazards }).notNull(),
   label: text('label').notNull(),
   part: smallint('part').notNull(),

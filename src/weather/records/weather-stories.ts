@@ -9,12 +9,12 @@ import { instant, instantOrNull } from '../values.ts';
 import { type WeatherStoriesData, weatherStoriesRecord } from './family-fields.ts';
 
 const storyRuns = pgTable('weather_story_runs', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  runId: bigint('run_id', { mode: 'bigint' }).notNull(),
   office: text('office').notNull(),
   fetchedAt: instantColumn('fetched_at').notNull(),
 });
 const stories = pgTable('weather_stories', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  runId: bigint('run_id', { mode: 'bigint' }).notNull(),
   position: smallint('position').notNull(),
   title: text('title').notNull(),
   description: text('description').notNull(),

@@ -3,7 +3,8 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { type Disk, type DiskCallName, diskOf } from '../../core/lib/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { DiskResponse, DiskRequest, CallResult } from './disk-messages.ts';
+import { leaveRemovedDirectory } from '../threads/working-directory.ts';
+import type { CallResult, DiskRequest, DiskResponse } from './disk-messages.ts';
 
 export interface OpenedDisk {
   disk: Disk;
@@ -121,6 +122,7 @@ class DiskThread {
 
   #start(): Worker {
     const { log, file = diskThread } = this.#options;
+    leaveRemovedDirectory(log);
     const worker = new Worker(file);
     worker.on('message', (answer: DiskResponse) => this.#onAnswer(answer));
     worker.on('error', (error) => {

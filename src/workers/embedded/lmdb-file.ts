@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, linkSync, rmSync, statfsSync } from 'node:fs';
+import { chmodSync, existsSync, linkSync, rmSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { WaybillError } from '../../core/lib/errors.ts';
@@ -8,7 +8,7 @@ import { makeDurable } from '../../core/lib/sync.ts';
 export interface LmdbFile {
   /**
    * Writes entries, where null deletes the entry. Resolves once they are all on disk. If it fails, none was
-   * written.
+   * written. Also throws the error of `requireInPlace`.
    */
   commit(entries: ReadonlyMap<string, string | null>): Promise<void>;
   /**
@@ -22,6 +22,11 @@ export interface LmdbFile {
     mayReplace: (current: string | undefined) => boolean,
     others: ReadonlyMap<string, string>,
   ): string;
+  /**
+   * Throws `queue_unavailable` if the file is no longer under its name, because it or a directory above it
+   * was moved, removed or covered by a mount. After a restart, nothing written to it would be found.
+   */
+  requireInPlace(): void;
   close(): Promise<void>;
 }
 
@@ -57,8 +62,18 @@ export function openLmdb(file: string): LmdbFile {
   const db = openFile(file, { readOnly: false });
   // Earlier versions created files that other users were able to read.
   for (const each of [file, `${file}-lock`]) chmodSync(each, privateMode);
+  const opened = statSync(file);
+  const requireInPlace = (): void => {
+    const found = statSync(file, { throwIfNoEntry: false });
+    if (found?.ino === opened.ino && found.dev === opened.dev) return;
+    throw new WaybillError('queue_unavailable', 'the file of the queue was moved, removed or replaced', {
+      hint: 'put data.mdb back into server.queue.directory, or restart the daemon',
+    });
+  };
   return {
+    requireInPlace,
     async commit(entries) {
+      requireInPlace();
       try {
         await db.childTransaction(() => {
           for (const [key, value] of entries)

@@ -153,6 +153,7 @@ function storeOn(
     revokedSessions: revokedSessionsOn(writes, values, clock),
     check() {
       if (writes.failure !== null) throw writes.failure;
+      file.requireInPlace();
     },
     close: () => (closing ??= close()),
   };

@@ -10,6 +10,7 @@ import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { supervise, type SupervisionOptions } from './supervised-task.ts';
 import type { ThreadJob, ThreadOutcome } from './thread-channel.ts';
+import { leaveRemovedDirectory } from './working-directory.ts';
 
 export interface WorkerPoolOptions extends Omit<SupervisionOptions, 'silenceMs'> {
   /**
@@ -151,6 +152,7 @@ export class ThreadPool<Job extends ThreadJob, Result> {
     if (context.signal.aborted) throw asWaybillError(context.signal.reason);
     const { task, transferList, terminate, ...supervised } = supervise(job, context, this.#options);
     this.#unfinished.add(supervised.giveUp);
+    leaveRemovedDirectory(this.#options.log);
     try {
       const outcome = (await this.#pool.run(task, {
         filename: fileURLToPath(this.#options.file),

@@ -60,12 +60,16 @@ t.test('the line of a request that its client aborted has the client', async (t)
   }
 });
 
-t.test('an address from a proxy header is logged only if it is an IP address', async (t) => {
+t.test('an address from a proxy header is logged if it is an IP address, without its port', async (t) => {
   const { origin, lines } = await startApi(t, { http: { trustedProxies: ['loopback'] } });
   for (const [sent, client] of [
     ['unknown', '127.0.0.1'],
     ['<script>', '127.0.0.1'],
-    ['203.0.113.9:4711', '127.0.0.1'],
+    ['203.0.113.9:4711', '203.0.113.9'],
+    ['[2001:db8::9]:4711', '2001:db8::9'],
+    ['[2001:db8::9]', '2001:db8::9'],
+    ['203.0.113.9:x', '127.0.0.1'],
+    ['1.2.3:80', '127.0.0.1'],
     ['x'.repeat(4000), '127.0.0.1'],
     ['2001:db8::9', '2001:db8::9'],
   ] as const) {

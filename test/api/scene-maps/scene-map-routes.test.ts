@@ -84,6 +84,23 @@ t.test('rejects input that is not a document', async (t) => {
   t.equal(await codeOf(wrong), 'method_not_allowed');
 });
 
+t.test('says which part of a form is wrong', async (t) => {
+  const file = (name: string, more = '; filename="a.json"'): string =>
+    `--x\r\nContent-Disposition: form-data; name="${name}"${more}\r\n\r\n{}\r\n`;
+  for (const [body, detail] of [
+    [file('map'), /^the form has the file "map";/],
+    [file('file') + file('file'), /^the form has a second file "file";/],
+    [file('file', ''), /^the form has a part without a filename;/],
+    [file('file') + file('transcript') + file('more'), /^the form has more than two parts;/],
+    ['--x\r\nX\u0001: y\r\n\r\n', /^the header of a part is invalid;/],
+    [file('file').slice(0, -3), /^the form ends before its last boundary; it may be cut short;/],
+  ] as const) {
+    const end = detail.source.includes('boundary') ? '' : '--x--\r\n';
+    const answer = await post(body + end, { 'Content-Type': 'multipart/form-data; boundary=x' });
+    t.match(await answer.json(), { code: 'invalid_request', detail }, body);
+  }
+});
+
 t.test('the schema is published, and a client with the current one gets 304', async (t) => {
   const first = await fetch(`${base}/v1/schemas/scene-map.json`);
   t.match(first.headers.get('content-type'), /^application\/schema\+json/);

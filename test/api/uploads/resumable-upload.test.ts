@@ -160,6 +160,23 @@ t.test('rejects wrong offsets, versions, types and tokens', async (t) => {
   t.equal(api.ports.uploads.partialUploads.stats().uploads, 1);
 });
 
+t.test('refusals of the protocol name the value that is wrong', async (t) => {
+  const { origin } = await startApi(t);
+  const url = await begin(origin, 6);
+  const create = (headers: Record<string, string>): Promise<Response> =>
+    tus('POST', `${origin}/v1/pipelines/maps/uploads`, { headers });
+  for (const [response, detail] of [
+    [await create({ 'upload-length': '1001' }), /more than 1000 bytes, .* \(Upload-Length: 1001\)/],
+    [await create({ 'upload-length': 'x' }), /invalid headers: upload-length: x/],
+    [await create({}), /needs either Upload-Length or Upload-Defer-Length/],
+    [await create({ 'upload-length': '9', 'upload-concat': 'partial' }), /concatenation is not supported/],
+    [await send(url, 4, 'a'), /does not continue at this offset \(Upload-Offset: 4\)/],
+    [await send(url, 0, 'abcdefg'), /goes beyond the end of the upload/],
+    [await send(url, 0, 'a', { headers: { 'upload-length': '7' } }), /the length is known already/],
+  ] as const)
+    t.match(await response.json(), { detail });
+});
+
 t.test('keeps received bytes after a disconnect, and lets a later request take over', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6);

@@ -1,6 +1,15 @@
 import { fork, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
@@ -161,6 +170,28 @@ t.test('the directory of a killed daemon is available immediately', async (t) =>
   const store = await open(root);
   await store.close();
 });
+
+t.test(
+  'accepts nothing while its file is not in its directory, since no restart would find it',
+  async (t) => {
+    const root = t.testdir();
+    const store = await open(root);
+    await accept(store, 'maps', 1);
+    const moved = path.join(root, 'moved');
+    renameSync(path.join(root, 'queue'), moved);
+    const gone = { code: 'queue_unavailable', message: /moved, removed or replaced/ };
+    t.throws(() => store.check(), gone, 'the health check fails');
+    await t.rejects(accept(store, 'docs', 1), gone);
+    mkdirSync(path.join(root, 'queue'));
+    writeFileSync(fileIn(root), '');
+    await t.rejects(accept(store, 'docs', 1), gone, 'another file has its name');
+    rmSync(path.join(root, 'queue'), { recursive: true });
+    renameSync(moved, path.join(root, 'queue'));
+    await accept(store, 'docs', 1);
+    t.doesNotThrow(() => store.check());
+    await store.close();
+  },
+);
 
 t.test('a power loss while the file is created leaves no file with its name', async (t) => {
   const root = t.testdir({ queue: { 'data.mdb.new': '\0'.repeat(8192) } });

@@ -11,7 +11,12 @@ import {
 import { errnoOf } from '../../../core/lib/system-errors.ts';
 import { writeXml, type XmlNode, xmlText } from '../../../core/lib/xml.ts';
 import { endAfterDrain, hasPendingBody } from '../request/client-connection.ts';
-import { type Account, type ProblemForm, requestContext } from '../request/request-context.ts';
+import {
+  type Account,
+  type ProblemForm,
+  type RequestContext,
+  requestContext,
+} from '../request/request-context.ts';
 import { isConcealed, retryAfterOf, statusOf } from './error-status.ts';
 import { prefersPage } from './negotiate.ts';
 
@@ -162,11 +167,28 @@ export async function sendProblem(
   if (retryAfter !== undefined) res.setHeader('Retry-After', retryAfter);
   const form = context.problemForm ?? (prefersPage(req.headers.accept) ? 'html' : 'json');
   if (context.problemForm !== undefined || problemPage !== undefined) res.appendHeader('Vary', 'Accept');
-  const page = form === 'html' ? problemPage?.(problem, pathOf(req), context.account) : undefined;
+  const page =
+    form === 'html' ? pageOf(() => problemPage?.(problem, pathOf(req), context.account), context) : undefined;
   const body = putOn(res, problem, { form, page });
   res.statusCode = problem.status;
   if (hasPendingBody(req)) await endAfterDrain(req, res, body, clock);
   else res.end(body);
+}
+
+/**
+ * Renders the page. If that fails, as after an upgrade that replaced the templates, the response is JSON, and
+ * the failure is logged.
+ */
+function pageOf(
+  render: () => ReturnType<ProblemPage> | undefined,
+  context: RequestContext,
+): ReturnType<ProblemPage> | undefined {
+  try {
+    return render();
+  } catch (failure) {
+    context.failure ??= failure;
+    return undefined;
+  }
 }
 
 function putOn(

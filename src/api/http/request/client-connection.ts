@@ -14,6 +14,11 @@ export function hasPendingBody(req: IncomingMessage): boolean {
   return req.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
 }
 
+/** Sends 100 Continue if the client waits for it. A client of HTTP/1.0 would take it for the response. */
+export function continueIfExpected({ headers, httpVersion }: IncomingMessage, res: ServerResponse): void {
+  if (headers.expect !== undefined && httpVersion !== '1.0') res.writeContinue();
+}
+
 /**
  * Writes the whole response right away, but keeps the connection open and discards further input until the
  * client stops or a limit is reached. Closing it with unread data would send a reset, which could reach the

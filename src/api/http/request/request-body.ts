@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
 import { onAbort } from '../../../core/lib/on-abort.ts';
+import { continueIfExpected } from './client-connection.ts';
 import { requestContext, requireAuthorized, watchAuthority } from './request-context.ts';
 import { callerOf, createShares, type Shares } from './shares.ts';
 
@@ -197,7 +198,7 @@ export function withBodyInMemory<T>(
   ports: MemoryBodyPorts,
   { maxBytes, read }: { maxBytes: number; read: (chunks: AsyncIterable<Uint8Array>) => Promise<T> },
 ): Promise<T> {
-  if (req.headers.expect !== undefined) res.writeContinue();
+  continueIfExpected(req, res);
   const counted = async function* (chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
       ports.bodyMemory.hold(req, res, chunk.length, maxBytes);

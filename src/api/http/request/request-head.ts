@@ -3,12 +3,34 @@ import { isIP } from 'node:net';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
 /**
+ * Converts an absolute target, such as `http://host/path`, to the path that routes expect, and uses its host
+ * instead of the `Host` header (RFC 9112, 3.2.2). Express leaves out all handlers for a target that it cannot
+ * parse, so such a target becomes `/` and is remembered for `refusedHead`.
+ */
+export function useOriginForm(req: Pick<IncomingMessage, 'url' | 'headers'>): void {
+  const { url = '/' } = req;
+  if (url.startsWith('/') || url === '*') return;
+  const [, authority, path = ''] = /^https?:\/\/([^/?#\\]+)([/?#].*)?$/i.exec(url) ?? [];
+  const host = authority?.slice(authority.lastIndexOf('@') + 1) ?? '';
+  if (host === '' || !URL.canParse(`http://${host}`)) {
+    req.url = '/';
+    unreadableTargets.add(req);
+    return;
+  }
+  req.url = path.startsWith('/') ? path : `/${path}`;
+  req.headers.host = host;
+}
+
+const unreadableTargets = new WeakSet<object>();
+
+/**
  * Checks the head of a request against rules that apply to all routes:
  *
  * - exactly one Host (RFC 9112, 3.2)
  * - no second Authorization, because a proxy may check another one than this process does
  * - no transfer coding except `chunked` (RFC 9112, 6.1)
  * - no expectation except `100-continue` (RFC 9110, 10.1.1)
+ * - a target that is a path, or a URL with a valid host
  *
  * For some violations, Node.js responds without a body, and others it lets through. Also rejects hosts that
  * are not in `allowedHosts`, unless that is null. Returns the error, or null if the head is valid.
@@ -17,6 +39,7 @@ export function refusedHead(
   req: Pick<IncomingMessage, HeadParts>,
   allowedHosts: readonly string[] | null,
 ): WaybillError | null {
+  if (unreadableTargets.has(req)) return malformed('the request target is not a path or an http URL');
   const hosts = countHeaders(req.rawHeaders, 'host');
   if (hosts > 1 || (hosts === 0 && req.httpVersion !== '1.0'))
     return malformed(

@@ -1,5 +1,4 @@
 import { stat } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Config } from '../../../core/config/config.ts';
 import type { LoadedConfig } from '../../../core/config/load-config.ts';
@@ -15,6 +14,7 @@ import { requireTrustedKeys } from '../../../core/signing/trusted-keys.ts';
 import { insecureKeyMode } from '../../../core/storage/sftp/sftp-location.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { type Output, printError } from '../../output/output.ts';
+import { homeDirectory } from '../../process/home-directory.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { checkConfigCommand } from './commands.ts';
 import type { ProbeOutcome } from './probe.ts';
@@ -61,7 +61,7 @@ interface Checked {
 }
 
 async function check(file: string, probe: boolean): Promise<Checked> {
-  const loaded = await loadConfig(file, { home: homedir() });
+  const loaded = await loadConfig(file, { home: homeDirectory() });
   const { config } = loaded;
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
   requireStrongTokens(config.uploadTokens, secrets);

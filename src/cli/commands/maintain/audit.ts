@@ -1,4 +1,3 @@
-import { homedir } from 'node:os';
 import { type AuditFilter, readPage } from '../../../core/audit/read-trail.ts';
 import { type Act, acts, type AuditRecord, type ChainEnd } from '../../../core/audit/record.ts';
 import { type TrailReport, verifyTrail } from '../../../core/audit/verify-trail.ts';
@@ -6,6 +5,7 @@ import { loadConfig } from '../../../core/config/load-config.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { nearest, plural } from '../../../core/lib/text.ts';
 import { columns, type Output } from '../../output/output.ts';
+import { homeDirectory } from '../../process/home-directory.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { timeOf } from '../../setup/period.ts';
 import type { showAuditCommand, verifyAuditCommand } from './commands.ts';
@@ -96,7 +96,7 @@ async function directoryOf({
     throw new WaybillError('usage', 'missing option: the audit trail to read', {
       hint: 'name it with --config <file> or --directory <directory>',
     });
-  const loaded = await loadConfig(config, { home: homedir() });
+  const loaded = await loadConfig(config, { home: homeDirectory() });
   if (loaded.config.audit !== null) return loaded.config.audit.directory;
   throw new WaybillError('usage', `${config} has no audit trail`, { hint: 'set `audit: {}`' });
 }

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { homedir, userInfo } from 'node:os';
 import path from 'node:path';
 import type { DestinationConfig } from '../../../core/config/config.ts';
 import { parseConfig } from '../../../core/config/load-config.ts';
@@ -7,11 +6,13 @@ import { errorMessage, type ErrorRecord, errorRecord, WaybillError } from '../..
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
 import { plural } from '../../../core/lib/text.ts';
+import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { type SignatureReport, verifySignatures } from '../../../core/maintain/verify-signatures.ts';
 import { parsePublicKeyFile, type PublicKey } from '../../../core/signing/public-key.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
 import { type Output } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
+import { homeDirectory } from '../../process/home-directory.ts';
 import type { OptionsFor } from '../../setup/command.ts';
 import { chooseDestinations, type CommandContext, prepare, setUp } from '../../setup/set-up.ts';
 import { parseDestination } from '../publish/given-destination.ts';
@@ -75,14 +76,14 @@ async function targets(options: SignatureOptions, output: Output): Promise<Targe
     const destinations = chooseDestinations(config, options).flatMap((chosen) => chosen.destinations);
     return { context, warnings, destinations };
   }
-  const defaults = { workingDirectory: process.cwd(), userName: userInfo().username, sshKeyFile: undefined };
+  const defaults = { workingDirectory: process.cwd(), userName: currentUserName(), sshKeyFile: undefined };
   const destinations = places.map((place, index) => {
     const { id, settings } = parseDestination(place, defaults);
     return { id: `${id}-${index}`, ...settings };
   });
   const document = { pipelines: [{ id: 'verified', source: { backend: 'http_upload' }, destinations }] };
   const text = Buffer.from(JSON.stringify(document));
-  const loaded = parseConfig(text, path.resolve('waybill.yml'), { home: homedir() });
+  const loaded = parseConfig(text, path.resolve('waybill.yml'), { home: homeDirectory() });
   // The source is not used, so leave out the warnings about it.
   const used = { ...loaded, warnings: [] };
   const { config, context, warnings } = await prepare(used, { output, verbose, areDirectoriesNamed: true });

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { lstat, open, rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import { parseConfig } from '../../../core/config/load-config.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { errorMessage, type Finding, WaybillError } from '../../../core/lib/errors.ts';
+import { homeDirectory } from '../../process/home-directory.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { initCommand } from './commands.ts';
 import {
@@ -103,7 +103,7 @@ function filesFor(
 /** Returns a warning for each directory that exists and has unsafe permissions. */
 function unsafeDirectories(file: NewFile | undefined): Finding[] {
   if (file === undefined) return [];
-  const loaded = parseConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
+  const loaded = parseConfig(Buffer.from(file.text), path.resolve(file.path), { home: homeDirectory() });
   const scope = { isDaemon: true, sudoUser: process.env['SUDO_UID'] };
   return unsafePaths(loaded, scope).map((each) => ({ ...each, severity: 'warning' }));
 }

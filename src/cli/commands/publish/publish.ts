@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { LoadedConfig } from '../../../core/config/load-config.ts';
@@ -10,6 +9,7 @@ import { errorMessage, type ErrorRecord, WaybillError } from '../../../core/lib/
 import { plural } from '../../../core/lib/text.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { type RunResult } from '../../../core/publish/results/result.ts';
+import { homeDirectory } from '../../process/home-directory.ts';
 import { openPublished } from '../../process/open-browser.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { chooseDestinations, prepare } from '../../setup/set-up.ts';
@@ -76,7 +76,7 @@ function missingUrl({ channel }: PublishOptions): string {
  */
 export async function loadFromText(text: string, command = 'publish'): Promise<LoadedConfig> {
   try {
-    return parseConfig(Buffer.from(text), path.resolve('waybill.yml'), { home: homedir() });
+    return parseConfig(Buffer.from(text), path.resolve('waybill.yml'), { home: homeDirectory() });
   } catch (error) {
     const [first] = error instanceof WaybillError ? error.findings : [];
     if (first === undefined) throw error;
@@ -221,7 +221,7 @@ function slugOf(directory: string): string {
 function defaultKeyFile(): string | undefined {
   if ((process.env['SSH_AUTH_SOCK'] ?? '') !== '') return undefined;
   return ['id_ed25519', 'id_ecdsa', 'id_rsa']
-    .map((name) => path.join(homedir(), '.ssh', name))
+    .map((name) => path.join(homeDirectory(), '.ssh', name))
     .find((file) => existsSync(file));
 }
 

@@ -19,11 +19,15 @@ const sniffedBytes = 6;
  */
 const pieceBytes = 1 << 16;
 
-const otherFormats: [magic: number[], name: string][] = [
-  [[0x50, 0x4b], 'a ZIP file'],
-  [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd'],
-  [[0x42, 0x5a, 0x68], 'compressed with bzip2'],
-  [[0xfd, 0x37, 0x7a, 0x58, 0x5a], 'compressed with xz'],
+/**
+ * The first bytes of other formats, as latin1. A tar archive begins with the name of a file, such as
+ * `PKGBUILD`, so letters alone are not enough.
+ */
+const otherFormats: [magic: RegExp, name: string][] = [
+  [/^PK(?:\x03\x04|\x05\x06|\x07\x08)/, 'a ZIP file'],
+  [/^\x28\xb5\x2f\xfd/, 'compressed with zstd'],
+  [/^BZh[1-9](?:1A|\x17\x72)/, 'compressed with bzip2'],
+  [/^\xfd7zXZ\x00/, 'compressed with xz'],
 ];
 
 /**
@@ -42,7 +46,7 @@ export async function* decompress(input: AsyncIterable<Uint8Array>): AsyncGenera
   }
   const head = Buffer.concat(start);
   const whole = resume(head, source);
-  if (startsWith(head, [0x1f, 0x8b])) yield* gunzip(whole);
+  if (head[0] === 0x1f && head[1] === 0x8b) yield* gunzip(whole);
   else yield* whole;
 }
 
@@ -90,15 +94,12 @@ async function* resume(head: Buffer, rest: AsyncIterator<Uint8Array>): AsyncGene
 }
 
 function refuseOtherFormats(head: Buffer): void {
-  const other = otherFormats.find(([magic]) => startsWith(head, magic));
+  const start = head.toString('latin1', 0, sniffedBytes);
+  const other = otherFormats.find(([magic]) => magic.test(start));
   if (other === undefined) return;
   throw new WaybillError('malformed_archive', `the upload is ${other[1]}, not a tar archive`, {
     hint: 'send a tar or a tar.gz',
   });
-}
-
-function startsWith(bytes: Uint8Array, magic: readonly number[]): boolean {
-  return magic.every((byte, index) => bytes[index] === byte);
 }
 
 function damaged(cause: unknown): WaybillError {

@@ -28,7 +28,7 @@ export interface AlertOutlines {
 }
 
 interface OutlinedRun {
-  runId: number;
+  runId: bigint;
   fetchedAt: Date;
 }
 
@@ -114,7 +114,7 @@ export function outlinesInTime(
 
 async function load(
   database: WeatherDatabase,
-  runId: number,
+  runId: bigint,
   known: { alerts: Map<string, OwnPlace>; zones: Map<ZoneKey, Geometry> },
 ): Promise<AlertOutlines> {
   const outlines: Outline[] = [];
@@ -148,7 +148,7 @@ function isOutline(geometry: Geometry | null): geometry is Geometry {
 const pageSize = 1000;
 
 /** Returns the ids of all alerts in a run, sorted. */
-async function membersOf(database: WeatherDatabase, runId: number): Promise<string[]> {
+async function membersOf(database: WeatherDatabase, runId: bigint): Promise<string[]> {
   const found: string[] = [];
   const { runId: run, alertId } = alertRunMembers;
   for (let after = '', isMore = true; isMore;) {

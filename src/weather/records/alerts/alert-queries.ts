@@ -37,7 +37,7 @@ import {
 
 /** Selects alerts in a run. */
 export interface InForceQuery {
-  runId: number;
+  runId: bigint;
   now: Date;
   severity: readonly AlertSeverity[];
   /** Case does not matter. */

@@ -10,7 +10,7 @@ export const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'] 
 export type AlertSeverity = (typeof severities)[number];
 
 export const alertRuns = pgTable('alert_runs', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  runId: bigint('run_id', { mode: 'bigint' }).notNull(),
   fetchedAt: instantColumn('fetched_at').notNull(),
   sourceUpdatedAt: instantColumn('source_updated_at'),
 });
@@ -42,7 +42,7 @@ export const alertRows = pgTable('alerts', {
   geometry: jsonb('geometry').$type<Record<string, unknown>>(),
 });
 export const alertRunMembers = pgTable('alert_run_members', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  runId: bigint('run_id', { mode: 'bigint' }).notNull(),
   alertId: text('alert_id').notNull(),
 });
 export const alertAreas = pgTable('alert_areas', {

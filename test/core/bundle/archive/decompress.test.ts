@@ -21,6 +21,13 @@ t.test('recognizes gzip by its first bytes, and passes on everything else unchan
   for await (const chunk of decompress(oneByOne(Buffer.alloc(0)))) t.fail(`${chunk.length} empty bytes`);
 });
 
+t.test('a tar archive may begin with a file whose name resembles another format', async (t) => {
+  for (const name of ['PKGBUILD', 'PK', 'BZh', 'BZh9.txt', '7zXZ'])
+    t.equal(await all(Buffer.from(name)), name);
+  for (const start of ['PK\x03\x04', 'PK\x05\x06', 'BZh91AY&SY'])
+    await t.rejects(all(Buffer.from(start, 'latin1')), { code: 'malformed_archive' });
+});
+
 const mebibyte = 2 ** 20;
 
 async function sizeOf(bytes: Uint8Array): Promise<number> {

@@ -139,15 +139,15 @@ t.test("two polls whose outlines are read concurrently keep each other's entries
       return rows;
     },
   };
-  const outlinesOf = (runId: number): Promise<AlertOutlines> =>
+  const outlinesOf = (runId: bigint): Promise<AlertOutlines> =>
     outlinesInTime(
       { database, clock: systemClock, until: systemClock.monotonic() + 600_000 },
       { runId, fetchedAt: new Date(0) },
     );
   // The older one is held at its first page, and the newer one after it has read its own outlines.
-  const older = outlinesOf(1);
+  const older = outlinesOf(1n);
   await begun.opened;
-  const newer = outlinesOf(3);
+  const newer = outlinesOf(3n);
   await reached.opened;
   first.open();
   t.notOk((await older).index.at({ latitude: 40.5, longitude: -73.5 }).has('urn:a:first'));
