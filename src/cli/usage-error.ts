@@ -1,5 +1,5 @@
 import type { Argument, Command, Option } from 'commander';
-import { nearest } from '../core/lib/text.ts';
+import { nearest, shellQuoted } from '../core/lib/text.ts';
 
 /** Explains the usage errors of commander in the words of all other errors. */
 
@@ -156,7 +156,8 @@ function longOf(flags: string, value = /<.*>$/.exec(flags)?.[0] ?? ''): string {
 function withConfig(about: UsageContext): string {
   const { command, words } = about;
   const [file] = command.args;
-  if (command.registeredArguments.length === 0 && file !== undefined) return `${words} --config ${file}`;
+  if (command.registeredArguments.length === 0 && file !== undefined)
+    return `${words} --config ${shellQuoted(file)}`;
   return commandSynopsis(about, 'waybill init --out FILE writes a configuration');
 }
 
@@ -168,7 +169,7 @@ function optionBeforeCommand({ program, command, argv }: UsageContext, name: str
   const moved = [argv[at], ...argv.slice(0, at), ...argv.slice(at + 1)];
   return {
     message: `the option ${name} is before the command`,
-    hint: `write it after the command: waybill ${moved.join(' ')}`,
+    hint: `write it after the command: waybill ${moved.map((word = '') => shellQuoted(word)).join(' ')}`,
   };
 }
 

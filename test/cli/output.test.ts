@@ -1,5 +1,6 @@
 import t from 'tap';
 import { columns, makeOutput } from '../../src/cli/output/output.ts';
+import { finding } from '../../src/core/lib/errors.ts';
 
 t.test('warnings of the core are written to stderr in both formats, and lower levels are not', async (t) => {
   const err = t.capture(process.stderr, 'write', () => true);
@@ -14,6 +15,18 @@ t.test('warnings of the core are written to stderr in both formats, and lower le
       [line],
     );
   }
+});
+
+t.test('a warning of the result is not printed again if it was logged', async (t) => {
+  const err = t.capture(process.stderr, 'write', () => true);
+  const { log, result } = makeOutput({ json: false, color: false });
+  log.warn({ destination: 'web' }, 'the clock is ahead');
+  const warnings = ['the clock is ahead', 'the bundle is old'].map((text) => finding('warning', 'x', text));
+  result('run', { warnings }, () => undefined);
+  t.same(
+    err().map(({ args }) => args[0]),
+    ['warning  the clock is ahead\n', 'warning  the bundle is old\n'],
+  );
 });
 
 t.test(

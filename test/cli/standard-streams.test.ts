@@ -1,9 +1,18 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { program, waybill } from './process.ts';
+import { configuration, manifest, program, waybill, web } from './process.ts';
 
 /** Help is written without Node.js's output stream, but must behave the same. */
 
@@ -52,6 +61,39 @@ t.test('help succeeds if the reader closed the pipe, and fails on a full disk', 
 t.test('a usage error keeps its exit code without a reader', async (t) => {
   const line = `(sleep 0.3; exec ${command} no-such-command) 2>&1 | true`;
   t.equal(spawnSync('bash', ['-o', 'pipefail', '-c', line], { stdio: 'ignore' }).status, 2);
+});
+
+t.test('a publication is finished if its output cannot be written', async (t) => {
+  const bundle = (created: string): Record<string, string> => ({
+    'manifest.json': manifest(['a.txt'], created),
+    'a.txt': 'a',
+  });
+  const cwd = t.testdir({
+    // Each of these bundles causes a warning while the command is running.
+    source: {
+      a: bundle('2099-01-01T00:00:00Z'),
+      b: bundle('2099-01-02T00:00:00Z'),
+      c: bundle('2099-01-03T00:00:00Z'),
+    },
+    'c.yml': configuration([web]),
+  });
+  const statusOf = (streams: string): number | null =>
+    spawnSync('bash', ['-o', 'pipefail', '-c', `(sleep 0.3; exec ${command} run -c c.yml) ${streams}`], {
+      cwd,
+      stdio: 'ignore',
+    }).status;
+  const published = (): string[] => readdirSync(path.join(cwd, 'web')).sort();
+  for (const [streams, status] of [
+    ['2>&1 | true', 0],
+    ['> /dev/full 2>&1', 1],
+  ] as const) {
+    rmSync(path.join(cwd, 'web'), { recursive: true, force: true });
+    t.equal(statusOf(streams), status, streams);
+    t.same(published(), ['a', 'b', 'c'], streams);
+    t.equal(waybill(['verify', '-c', 'c.yml'], { cwd }).status, 0, 'nothing is unfinished');
+  }
+  writeFileSync(path.join(cwd, 'source/c/manifest.json'), '{');
+  t.equal(statusOf('2>&1 | true'), 1, 'a failure keeps its exit code');
 });
 
 /** The number of bytes that `step` read or wrote until it would block. */

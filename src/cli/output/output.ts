@@ -45,8 +45,10 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
   const out = lineWriter(process.stdout, options.color);
   const err = lineWriter(process.stderr, options.color);
   const warn = (text: string): void => err.line(`${err.style.yellow('warning')}  ${text}`);
+  const logged = new Set<string>();
   const warnOf = (finding: Finding): void => {
-    if (!options.json) warn(describeFinding(finding));
+    // Some warnings of a result have been logged while the command was running.
+    if (!options.json && !logged.has(finding.message)) warn(describeFinding(finding));
   };
   return {
     isJson: options.json,
@@ -75,7 +77,10 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
       info(fields) {
         if ('event' in fields) err.line(`event  ${JSON.stringify(fields.event)}`);
       },
-      warn: (fields, message) => warn(describeLogged(fields, message)),
+      warn(fields, message) {
+        logged.add(message);
+        warn(describeLogged(fields, message));
+      },
     },
   };
 }

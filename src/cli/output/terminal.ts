@@ -31,17 +31,32 @@ export function columnsOf(descriptor: StandardStream, otherwise = 80): number {
   return stream?.isTTY === true && stream.columns > 0 ? stream.columns : otherwise;
 }
 
+/** Whether the command has to finish its work, even if its output cannot be written. */
+let hasToFinish = false;
+
 /**
- * Ignores errors from closed pipes, as in `| head`. They are not failures, but must not hide a real failure
- * either. Any other error ends the process with exit code 1.
+ * Handles errors of standard output and standard error. A closed pipe, as in `| head`, is not a failure, but
+ * must not hide a real failure either. After any other error, the exit code is 1. The process ends
+ * immediately, unless `finishWithoutReader` was called.
  */
 export function tolerateBrokenPipes(): void {
   for (const stream of [process.stdout, process.stderr])
-    if (!stream.listeners('error').includes(endProcess)) stream.on('error', endProcess);
+    if (!stream.listeners('error').includes(onBrokenStream)) stream.on('error', onBrokenStream);
 }
 
-function endProcess({ code }: NodeJS.ErrnoException): never {
-  process.exit(code === 'EPIPE' ? (process.exitCode ?? 0) : 1);
+/** Lets the command finish if its output cannot be written, so that it does not stop halfway. */
+export function finishWithoutReader(): void {
+  hasToFinish = true;
+}
+
+function onBrokenStream({ code }: NodeJS.ErrnoException): void {
+  const isClosed = code === 'EPIPE';
+  if (!hasToFinish) process.exit(isClosed ? (process.exitCode ?? 0) : 1);
+  if (!isClosed && process.listenerCount('exit', failOnExit) === 0) process.on('exit', failOnExit);
+}
+
+function failOnExit(): void {
+  if (process.exitCode === undefined || process.exitCode === 0) process.exitCode = 1;
 }
 
 /**

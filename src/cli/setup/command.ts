@@ -93,6 +93,8 @@ export interface Description<I> {
   help?: string;
   /** The default is `exit`. */
   signals?: Signals | ((options: OptionsOf<I>) => Signals);
+  /** Whether the command only prints, so that it ends once nothing reads its output. */
+  onlyPrints?: boolean;
 }
 
 /** The environment that a command runs in. */
@@ -148,7 +150,7 @@ function unbroken(help: string): string {
 }
 
 function makeCommand<I>(
-  { name, about, inputs, help, signals = 'exit' }: Description<I>,
+  { name, about, inputs, help, signals = 'exit', onlyPrints = false }: Description<I>,
   load: () => Promise<CommandHandler<I>>,
 ): Command {
   const made = new Command(name).description(about);
@@ -163,15 +165,18 @@ function makeCommand<I>(
   return made.action(async (...args: unknown[]) => {
     const named = Object.fromEntries(words.map((key, index) => [key, args[index]]));
     const options = { ...made.optsWithGlobals(), ...named } as OptionsOf<I> & { format?: string };
-    const [handle, { makeOutput }, { exitOnSignal, abortOnSignal }] = await Promise.all([
-      load(),
-      import('../output/output.ts'),
-      import('../process/stop-signal.ts'),
-    ]);
+    const [handle, { makeOutput }, { finishWithoutReader }, { exitOnSignal, abortOnSignal }] =
+      await Promise.all([
+        load(),
+        import('../output/output.ts'),
+        import('../output/terminal.ts'),
+        import('../process/stop-signal.ts'),
+      ]);
     const output = makeOutput({ json: options.format === 'json', color: options.color });
     const work = (signal: AbortSignal): Promise<number> => handle(options, { output, signal });
     const never = new AbortController().signal;
     const reaction = typeof signals === 'function' ? signals(options) : signals;
+    if (reaction !== 'exit' && !onlyPrints) finishWithoutReader();
     await exitWith(
       reaction === 'abort'
         ? abortOnSignal(work)

@@ -2,6 +2,7 @@ import { open } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { check, type KeyPath } from '../lib/settings/check.ts';
+import { shellQuoted } from '../lib/text.ts';
 import type { Config } from './config.ts';
 import { faultsOf, findingsOf, inOrder, keyPath } from './faults.ts';
 import { relationFaults } from './relations.ts';
@@ -84,7 +85,7 @@ function invalid(file: string, findings: Finding[]): WaybillError {
     'config_invalid',
     `the configuration ${file} has ${errors === 1 ? 'an error' : `${errors} errors`}`,
     {
-      hint: `fix this in the file; to check it again: waybill config check --config ${file}`,
+      hint: `fix this in the file; to check it again: waybill config check --config ${shellQuoted(file)}`,
       findings,
     },
   );

@@ -85,6 +85,11 @@ export function escapeRegExp(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
 }
 
+/** Returns a word for a POSIX shell that stands for this text, in quotes if necessary. */
+export function shellQuoted(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
 /**
  * Returns the known word that was probably meant, which is the one that takes the fewest edits. An edit
  * inserts, deletes or replaces a letter, or swaps two adjacent ones ("optimal string alignment"). Returns

@@ -1,6 +1,7 @@
 import { accessSync, constants, lstatSync, readFileSync, readlinkSync, type Stats, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import path from 'node:path';
+import { shellQuoted } from './text.ts';
 
 /** A reason why another user could change or replace a file or directory. */
 export interface Weakness {
@@ -119,10 +120,6 @@ function lstatIfPossible(entry: string): Stats | null {
   } catch {
     return null;
   }
-}
-
-function shellQuoted(entry: string): string {
-  return /^[\w@%+=:,./-]+$/.test(entry) ? entry : `'${entry.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /*

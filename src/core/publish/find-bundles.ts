@@ -80,7 +80,7 @@ export async function findBundles(
   const { digests, read } = await digestsOf(context, storage, files, cache, findings);
   if (!dryRun) cache.keep(files, digests, { listedAt, read });
   if (hasErrors(findings)) return refused();
-  found.candidates.push(candidateOf(files, digests, nameOf(id)));
+  found.candidates.push(candidateOf(files, digests, { name: nameOf(id), listedAt }));
   return found;
 }
 
@@ -184,10 +184,9 @@ function isOfTime({ modifiedAt, isExact }: Stamp, time: Date | null): boolean {
 function candidateOf(
   files: readonly SelectedFile[],
   digests: ReadonlyMap<RelativePath, Digest>,
-  name: RelativePath | undefined,
+  { name, listedAt }: { name: RelativePath | undefined; listedAt: Date },
 ): BundleCandidate {
-  const newest = files.reduce((latest, { stamp }) => Math.max(latest, stamp?.modifiedAt.getTime() ?? 0), 0);
-  const created = new Date(newest).toISOString() as Instant;
+  const created = newestOf(files, listedAt).toISOString() as Instant;
   const listed = files.map(({ path: file, size }) => ({
     path: file,
     kind: 'file',
@@ -204,6 +203,16 @@ function candidateOf(
     manifest: { name: name ?? null, files: listed },
     manifestFile: { size: generated.byteLength, digest: digestOf(generated) },
   };
+}
+
+/**
+ * Returns the newest file's time. Ignores times after `listedAt`, which would make later bundles count as
+ * older, unless all files have one.
+ */
+function newestOf(files: readonly SelectedFile[], listedAt: Date): Date {
+  const times = files.map(({ stamp }) => stamp?.modifiedAt.getTime() ?? 0);
+  const past = times.filter((time) => time <= listedAt.getTime());
+  return past.length === 0 ? listedAt : new Date(past.reduce((latest, time) => Math.max(latest, time), 0));
 }
 
 function nameOf(id: string): RelativePath | undefined {

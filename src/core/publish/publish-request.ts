@@ -25,7 +25,7 @@ export interface PublishRequest {
   force: boolean;
   /** Allow the run to remove more published outputs than `limits.max_removed`. */
   allowRemovals?: boolean;
-  /** Refuse to publish in place where there are releases. By default, their layout is changed. */
+  /** Refuse to publish in place where there are releases, even if there are files in place, too. */
   keepsReleases?: boolean;
   /** Publish only to these destinations. Default: all. */
   destinationIds?: readonly string[];

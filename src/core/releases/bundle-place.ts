@@ -5,7 +5,7 @@ import type { ErrorCode } from '../lib/error-codes.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import { describeBundlePath } from '../lib/paths.ts';
-import { suggestion } from '../lib/text.ts';
+import { shellQuoted,suggestion } from '../lib/text.ts';
 import type { StorageLocation } from '../storage/backends.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -100,7 +100,7 @@ export function notPublished(destinationId: string): WaybillError {
 
 export function severalPaths(paths: readonly string[]): WaybillError {
   return new WaybillError('bundle_path_needed', `${paths.length} bundle paths have releases: choose one`, {
-    hint: `add --path ${paths.slice(0, 10).join(' | ')}; over HTTP, ?path=`,
+    hint: `add --path ${paths.slice(0, 10).map(shellQuoted).join(' | ')}; over HTTP, ?path=`,
   });
 }
 

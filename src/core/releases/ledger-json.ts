@@ -59,12 +59,16 @@ export function parseReleases(bytes: Uint8Array, place: string): Releases {
     const channels = new Map(ledger.channels.map(({ name, id }) => [name, id]));
     return { ledger, current, foreignTarget: current === null ? pointer : null, channels };
   } catch (error) {
-    const why = error instanceof Malformed || error instanceof SyntaxError ? error.message : 'is not UTF-8';
-    throw new WaybillError('state_conflict', `${place} ${why}`, {
+    throw new WaybillError('state_conflict', `${place} ${faultOf(error)}`, {
       cause: error,
       hint: 'restore it from a backup, or use a newer waybill if one wrote it; the published files are unchanged',
     });
   }
+}
+
+function faultOf(error: unknown): string {
+  if (error instanceof Malformed) return error.message;
+  return error instanceof SyntaxError ? `is not JSON: ${error.message}` : 'is not UTF-8';
 }
 
 function parseLedger(document: Record<string, unknown>): Ledger {

@@ -9,7 +9,7 @@ import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { type Finding, finding, WaybillError } from '../../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../../core/lib/secrets.ts';
 import type { KeyPath } from '../../../core/lib/settings/check.ts';
-import { plural } from '../../../core/lib/text.ts';
+import { plural, shellQuoted } from '../../../core/lib/text.ts';
 import { requireTrustedKeys } from '../../../core/signing/trusted-keys.ts';
 import { insecureKeyMode } from '../../../core/storage/sftp/sftp-location.ts';
 import { exitCodes } from '../../exit-codes.ts';
@@ -178,7 +178,7 @@ async function missingSource(
   if (entry?.isDirectory() === true) return null;
   const message =
     entry === null
-      ? `${root} does not exist; create it (mkdir -p ${root}), or correct the path`
+      ? `${root} does not exist; create it (mkdir -p ${shellQuoted(root)}), or correct the path`
       : `${root} is not a directory; correct the path, so that it names a directory`;
   return finding('warning', 'source_missing', message, place);
 }
@@ -189,7 +189,7 @@ async function keyFile(location: Location, place: FindingLocation): Promise<Find
   try {
     const mode = await insecureKeyMode(key);
     if (mode === null) return null;
-    const message = `${key} can be read by other users (mode ${mode}), and will be refused: chmod 600 ${key}`;
+    const message = `${key} can be read by other users (mode ${mode}), and will be refused: chmod 600 ${shellQuoted(key)}`;
     return finding('warning', 'key_open_to_others', message, place);
   } catch {
     return finding(

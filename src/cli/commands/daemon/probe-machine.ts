@@ -2,6 +2,7 @@ import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs
 import path from 'node:path';
 import { WaybillError, withDetails } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
+import { shellQuoted } from '../../../core/lib/text.ts';
 import { currentUserName, userName } from '../../../core/lib/unsafe-path.ts';
 import { requireCreatableRoot } from '../../../core/storage/local/local-root.ts';
 import { weatherFamilies } from '../../../weather/families.ts';
@@ -43,7 +44,7 @@ export function tryReadableDirectory(directory: string): string {
   const there = nearestExisting(directory);
   if (there !== directory)
     throw new WaybillError('storage_not_found', `${directory} does not exist`, {
-      hint: `create it (mkdir -p ${directory}), or correct the path`,
+      hint: `create it (mkdir -p ${shellQuoted(directory)}), or correct the path`,
     });
   if (!statSync(directory).isDirectory())
     throw new WaybillError('storage_permanent', `${directory} is not a directory`, {

@@ -5,6 +5,7 @@ import { parseConfig } from '../../../core/config/load-config.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { errorMessage, type Finding, WaybillError } from '../../../core/lib/errors.ts';
+import { shellQuoted } from '../../../core/lib/text.ts';
 import { homeDirectory } from '../../process/home-directory.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { initCommand } from './commands.ts';
@@ -49,7 +50,7 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
   await writeAll(files);
   const warnings = unsafeDirectories(files[0]);
   const next = [
-    `waybill config check --config ${options.out}`,
+    `waybill config check --config ${shellQuoted(options.out)}`,
     ...(options.systemd === undefined
       ? situation.next(options.out, site)
       : installSteps(situation, secrets, options.out, options.systemd)),
@@ -129,10 +130,10 @@ function installSteps(
         : `${command} | sudo install -m 600 /dev/stdin ${secret(name)}`;
     }),
     ...credentials.map((name) => `sudo install -m 600 KEYFILE ${secret(name)}`),
-    `sudo install -m 644 ${out} ${configOfServices}`,
-    `sudo install -m 644 ${unit} /etc/systemd/system/${service}`,
+    `sudo install -m 644 ${shellQuoted(out)} ${configOfServices}`,
+    `sudo install -m 644 ${shellQuoted(unit)} /etc/systemd/system/${shellQuoted(service)}`,
     'sudo systemctl daemon-reload',
-    `sudo systemctl enable --now ${service}`,
+    `sudo systemctl enable --now ${shellQuoted(service)}`,
   ];
 }
 
@@ -179,7 +180,7 @@ function createError(file: string, error: unknown): WaybillError {
   if (code === 'EEXIST') return fileExistsError(file);
   const directory = path.dirname(path.resolve(file));
   const reasons: Readonly<Record<string, [string, string]>> = {
-    ENOENT: [`the directory ${directory} does not exist`, `mkdir -p ${directory}`],
+    ENOENT: [`the directory ${directory} does not exist`, `mkdir -p ${shellQuoted(directory)}`],
     ENOTDIR: [`${directory} is not a directory`, 'name another path'],
     EACCES: [`${directory} is not writable`, 'run as a user with write permission, or name another path'],
     EROFS: ['the file system is read-only', 'name another path'],

@@ -4,6 +4,7 @@ import { overlapOf } from '../../../core/config/pipeline-relations.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
+import { shellQuoted } from '../../../core/lib/text.ts';
 import { promote } from '../../../core/publish/promote/promote.ts';
 import {
   ownersOf,
@@ -30,14 +31,13 @@ import {
 import { withTracing } from '../../setup/with-tracing.ts';
 import type { promoteCommand } from './commands.ts';
 import { type DestinationSettings, promotionText } from './given-destination.ts';
+import { withOptionHints, withoutSelection } from './option-hints.ts';
 import {
   confirmForce,
-  parseDestinationArgument,
   loadFromText,
+  parseDestinationArgument,
   realPath,
   requireReleases,
-  withOptionHints,
-  withoutSelection,
 } from './publish.ts';
 import { reportRun } from './run-text.ts';
 
@@ -87,7 +87,7 @@ export async function promoteContent(options: PromoteOptions, { output, signal }
       verbose,
       begunMs,
       shown: withoutSelectionWarning(result),
-      configured: `--config ${config ?? 'FILE'}`,
+      configured: `--config ${shellQuoted(config ?? 'FILE')}`,
     },
   );
 }

@@ -5,10 +5,10 @@ import { createInterface } from 'node:readline/promises';
 import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import { parseConfig } from '../../../core/config/load-config.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
-import { errorMessage, type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
-import { plural } from '../../../core/lib/text.ts';
+import { errorMessage, WaybillError } from '../../../core/lib/errors.ts';
+import { plural, shellQuoted } from '../../../core/lib/text.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
-import { type RunResult } from '../../../core/publish/results/result.ts';
+import type { RunResult } from '../../../core/publish/results/result.ts';
 import { homeDirectory } from '../../process/home-directory.ts';
 import { openPublished } from '../../process/open-browser.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
@@ -20,6 +20,7 @@ import {
   parseDestination,
   type PublishSettings,
 } from './given-destination.ts';
+import { withOptionHints, withoutSelection } from './option-hints.ts';
 import { runAll } from './run.ts';
 import { heldBackExitCode, reportRun } from './run-text.ts';
 
@@ -49,7 +50,7 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
       verbose,
       begunMs,
       shown: withoutSelection(result),
-      configured: `--config ${file ?? 'waybill.yml'}`,
+      configured: `--config ${shellQuoted(file ?? 'waybill.yml')}`,
     },
   );
   if (code === heldBackExitCode && file === undefined)
@@ -274,49 +275,4 @@ function textIn(file: string): string | null {
   } catch {
     return null;
   }
-}
-
-/* Changes the result of a run for `waybill publish`, which has options instead of a configuration. */
-
-/** Hints that mention settings, and what to say instead on the command line. */
-const hints: readonly [RegExp, string][] = [
-  [/^set ssh_key_file,/, 'name a private key with --ssh-key,'],
-  [/^correct ssh_key_file,/, 'correct --ssh-key,'],
-  [/^set region, or AWS_REGION/, 'add ?region=NAME to the destination, or set AWS_REGION'],
-  [/^set access_key_id_env and secret_access_key_env,/, 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,'],
-  [/^check endpoint \(/, 'check the ?endpoint= of the destination ('],
-  [/^create it, or correct bucket, endpoint and path_style/, 'create it, or correct the destination'],
-  [/^check `host` and `port`/, 'check the host and port of the destination'],
-];
-
-/** Returns the same result, but with hints about options instead of settings. */
-export function withOptionHints(result: RunResult): RunResult {
-  const pipelines = result.pipelines.map((pipeline) => ({
-    ...pipeline,
-    error: withOptionHint(pipeline.error),
-    destinations: pipeline.destinations.map((destination) => ({
-      ...destination,
-      error: withOptionHint(destination.error),
-      actions: destination.actions.map((action) => ({ ...action, error: withOptionHint(action.error) })),
-    })),
-  }));
-  return { ...result, pipelines };
-}
-
-function withOptionHint(error: ErrorRecord | null): ErrorRecord | null {
-  if (error?.hint == null) return error;
-  const hint = hints.reduce((text, [setting, option]) => text.replace(setting, option), error.hint);
-  return { ...error, hint };
-}
-
-/** Removes the warning about selected bundles, because a directory always has exactly one. */
-export function withoutSelection(result: RunResult): RunResult {
-  const pipelines = result.pipelines.map((pipeline) => ({
-    ...pipeline,
-    destinations: pipeline.destinations.map((destination) => ({
-      ...destination,
-      warnings: destination.warnings.filter(({ code }) => code !== 'fixed_bundle_selected'),
-    })),
-  }));
-  return { ...result, pipelines };
 }

@@ -1,7 +1,7 @@
 import { systemClock } from '../../../core/lib/clock.ts';
 import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
-import { plural } from '../../../core/lib/text.ts';
+import { plural, shellQuoted } from '../../../core/lib/text.ts';
 import type { ChangeReason, Fate } from '../../../core/publish/plan.ts';
 import {
   type ActionResult,
@@ -312,8 +312,9 @@ function reportHeldBack(pipelines: readonly PipelineResult[], output: Output, co
       for (const { reason, release, destinationPath } of actions) {
         if (reason?.code !== 'rolled_back' || release === null) continue;
         isAny = true;
-        const place = destinationPath === '.' ? destinationId : `${destinationId}, ${destinationPath}`;
-        const path = destinationPath === '.' ? '' : ` --path ${destinationPath}`;
+        const at = destinationPath ?? '.';
+        const place = at === '.' ? destinationId : `${destinationId}, ${at}`;
+        const path = at === '.' ? '' : ` --path ${shellQuoted(at)}`;
         output.note(
           `${place}: readers still have another release, because ${release} was rolled back; to publish it: waybill releases promote ${release} ${configured} --pipeline ${pipelineId} --destination ${destinationId}${path}`,
         );

@@ -1,5 +1,6 @@
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type Finding, finding } from '../../../core/lib/errors.ts';
+import { shellQuoted } from '../../../core/lib/text.ts';
 import {
   decisionRecord,
   Decisions,
@@ -67,7 +68,11 @@ export async function run(options: RunOptions, { output, signal }: Io): Promise<
     ),
   );
   const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
-  return reportRun(result, { output, signal }, { verbose, begunMs, configured: `--config ${config}` });
+  return reportRun(
+    result,
+    { output, signal },
+    { verbose, begunMs, configured: `--config ${shellQuoted(config)}` },
+  );
 }
 
 /** Returns the audit record for the command itself. Publications have their own records. */
@@ -97,7 +102,7 @@ interface Task {
  */
 async function runRequested(task: Task, output: Output): Promise<RunResult> {
   const { chosen, options } = task;
-  const { dryRun, force, allowRemovals, channel, out } = options;
+  const { config, dryRun, force, allowRemovals, channel, out } = options;
   const request = { dryRun, force, allowRemovals, channel };
   if (out === undefined) return runAll(task, request);
   const decisions = new Decisions();
@@ -105,7 +110,8 @@ async function runRequested(task: Task, output: Output): Promise<RunResult> {
   if (!allSucceeded(result.pipelines) || task.setUp.context.signal?.aborted === true)
     return { ...result, warnings: [...result.warnings, planNotWritten] };
   const { digest } = await writePlan(out, { chosen, decisions, options });
-  output.note(`the plan was written to ${out} (${digest}); carry it out with: waybill run --plan ${out}`);
+  const command = `waybill run --config ${shellQuoted(config)} --plan ${shellQuoted(out)}`;
+  output.note(`the plan was written to ${out} (${digest}); carry it out with: ${command}`);
   return result;
 }
 

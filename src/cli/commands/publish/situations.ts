@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { shellQuoted } from '../../../core/lib/text.ts';
 
 /** The kinds of setup that `waybill init` can create, each with its configuration. */
 
@@ -106,15 +107,15 @@ const upload = `    source:
 
 const uploading = (config: string): string[] => [
   'export WAYBILL_TOKEN=$(waybill token new producer)',
-  `waybill serve --config ${config}`,
+  `waybill serve --config ${shellQuoted(config)}`,
   'waybill push DIRECTORY --to http://127.0.0.1:8080 --pipeline uploads',
 ];
 
 const running = (config: string, site?: string): string[] => [
-  ...(site === undefined ? [`cp -r DIRECTORY ${siblingPath(config, 'incoming')}`] : []),
-  `waybill run --config ${config} --dry-run`,
-  `waybill run --config ${config}`,
-  `waybill serve --config ${config}`,
+  ...(site === undefined ? [`cp -r DIRECTORY ${shellQuoted(siblingPath(config, 'incoming'))}`] : []),
+  `waybill run --config ${shellQuoted(config)} --dry-run`,
+  `waybill run --config ${shellQuoted(config)}`,
+  `waybill serve --config ${shellQuoted(config)}`,
 ];
 
 function siblingPath(config: string, name: string): string {
@@ -209,7 +210,7 @@ ${upload}    destinations:
 `,
     next: (config) => [
       'export S3_ACCESS_KEY_ID=… S3_SECRET_ACCESS_KEY=…',
-      `waybill inspect --config ${config} --pipeline uploads --probe`,
+      `waybill inspect --config ${shellQuoted(config)} --pipeline uploads --probe`,
       ...uploading(config),
     ],
   },
@@ -236,7 +237,10 @@ ${directoryPipeline(places)}      - id: server
 
 # Used only by waybill serve.
 ${daemon(places)}`,
-    next: (config) => [`waybill inspect --config ${config} --pipeline site --probe`, ...running(config)],
+    next: (config) => [
+      `waybill inspect --config ${shellQuoted(config)} --pipeline site --probe`,
+      ...running(config),
+    ],
   },
   {
     name: 'weather',
@@ -268,8 +272,8 @@ weather:
 `,
     next: (config) => [
       'export WEATHER_DATABASE_URL=postgres://…',
-      `waybill weather feed --config ${config} --create-tables --once`,
-      `waybill weather --config ${config}`,
+      `waybill weather feed --config ${shellQuoted(config)} --create-tables --once`,
+      `waybill weather --config ${shellQuoted(config)}`,
     ],
   },
 ];

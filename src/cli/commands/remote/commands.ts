@@ -111,6 +111,7 @@ export const followCommand = described({
   name: 'follow',
   about: 'follow a run, or all runs, until they end',
   signals: 'abort',
+  onlyPrints: true,
   inputs: {
     ...remote,
     id: optional('[run_id]', 'id of the run; default: all runs, until SIGINT'),

@@ -1,7 +1,14 @@
 import ignore from 'ignore';
 import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../../lib/paths.ts';
-import { composeHint, foldedPath, invalidSegmentReason, notUtf8Reason, renameHint } from '../../lib/text.ts';
+import {
+  composeHint,
+  foldedPath,
+  invalidSegmentReason,
+  notUtf8Reason,
+  renameHint,
+  shellQuoted,
+} from '../../lib/text.ts';
 import { readAll } from '../../storage/body.ts';
 import { joinKey, type Key, listedKey, nameOf } from '../../storage/key.ts';
 import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
@@ -206,7 +213,7 @@ function rejectionReason(
   if (isSecret(key))
     return {
       code: 'secret_file',
-      message: `may hold secrets; leave it out with --exclude '${key}', or publish it anyway with --exclude '!${key}'`,
+      message: `may hold secrets; leave it out with --exclude ${shellQuoted(patternOf(key))}, or publish it anyway with --exclude ${shellQuoted(`!${patternOf(key)}`)}`,
     };
   if (linkTarget !== undefined && isSecret(nameOf(linkTarget)))
     return {
@@ -219,4 +226,9 @@ function rejectionReason(
   if (verdict.ok) return null;
   const remedy = key.normalize('NFC') === key ? 'rename' : `${composeHint},`;
   return { code: 'unsafe_path', message: `has a path that ${verdict.reason}; ${remedy} or exclude it` };
+}
+
+/** Returns a pattern in `.gitignore` syntax that matches this path literally. */
+function patternOf(path: string): string {
+  return path.replace(/[\\*?[\]]|^[!#]| $/g, '\\$&');
 }

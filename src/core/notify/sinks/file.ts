@@ -3,6 +3,7 @@ import { access, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
 import { path } from '../../lib/settings/kinds.ts';
+import { shellQuoted } from '../../lib/text.ts';
 import { notifierSettings, type Sink, sinkKind } from '../sink.ts';
 
 export const fileKind = sinkKind({
@@ -30,7 +31,7 @@ async function reachFile(path: string): Promise<string> {
     throw new WaybillError('unreachable', `"${place}" is not writable (${code})`, {
       hint:
         code === 'ENOENT'
-          ? `create the directory: mkdir -p ${place}`
+          ? `create the directory: mkdir -p ${shellQuoted(place)}`
           : 'give the user that runs waybill write access',
       cause,
     });

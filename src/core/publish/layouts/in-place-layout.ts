@@ -27,6 +27,7 @@ import type {
 import {
   type FormerRelease,
   formerRelease,
+  hasCurrentRelease,
   isUnpublished,
   type MigrationInPlace,
   migrationInPlace,
@@ -72,7 +73,8 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
   ): Promise<InPlaceDecision> {
     const { storage, root, publication } = this.#task;
     const { stored, release } = observed;
-    if (release !== null && request.keepsReleases === true) throw hasReleases(publication.destinationPath);
+    if (request.keepsReleases === true && (release !== null || (await hasCurrentRelease(storage))))
+      throw hasReleases(publication.destinationPath);
     const input = candidate.input(request);
     const migration = release === null ? null : await migrationInPlace(this.#task, release, input);
     const at = release?.storage ?? storage;
@@ -159,9 +161,9 @@ function observedState(stored: StoredState): ObservedState {
 function hasReleases(destinationPath: string): WaybillError {
   return new WaybillError(
     'state_conflict',
-    `${describeBundlePath(destinationPath)} has releases, and files in place would replace the current one; nothing was changed`,
+    `${describeBundlePath(destinationPath)} has releases, which readers may follow instead of files in place; nothing was changed`,
     {
-      hint: 'add --releases; to leave releases for good, use waybill run with layout: in_place in a configuration',
+      hint: 'add --releases; to leave releases for good, use waybill run with layout: in_place in a configuration, and then waybill unpublish --layout releases',
     },
   );
 }

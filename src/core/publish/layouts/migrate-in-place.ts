@@ -74,6 +74,11 @@ async function findReleases(storage: Storage): Promise<Releases | null> {
   }
 }
 
+/** Reports whether there is a current release at the bundle path, whatever is published there in place. */
+export async function hasCurrentRelease(storage: Storage): Promise<boolean> {
+  return (await currentOf(storage)) !== null;
+}
+
 async function currentOf(storage: Storage): Promise<ReleaseId | null> {
   return (await findReleases(storage))?.current ?? null;
 }

@@ -138,11 +138,16 @@ function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
   return planned.map(({ path, kind, digest, size, url }) => ({ path, kind, digest, size, url }));
 }
 
-const forceHint =
-  'move these files away, or publish to another path; --force deletes them and everything else there, and --force --dry-run lists it first';
+const andForce = (what: string): string =>
+  `or publish to another path; --force deletes ${what} and everything else there, and --force --dry-run lists it first`;
+const forceHint = `move these files away, ${andForce('them')}`;
 
 /** Hints for cases where `--force` would do damage, or more than necessary. */
 const hints: Partial<Record<Reason['code'], string>> = {
+  state_invalid: `restore .publisher.json from a backup, ${andForce('the published files')}`,
+  state_unsupported: `use a newer waybill, ${andForce('the published files')}`,
+  path_of_other_owner:
+    'publish to another path, or unpublish these files first; if they have a former id of this pipeline or destination, set that id again',
   content_of_catalog_above: 'publish to another path, or have its owner publish without those files first',
   path_blocked:
     'publish once with `workflow: replacement` to remove outputs that this pipeline no longer has, prune the old path, or publish to another path',

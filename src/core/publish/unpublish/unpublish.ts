@@ -5,7 +5,7 @@ import { findClaimAbove, surveyDestination } from '../../catalog/managed-paths.t
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { nearest } from '../../lib/text.ts';
+import { nearest, shellQuoted } from '../../lib/text.ts';
 import { bundlePathsAmong } from '../../releases/describe.ts';
 import { releasePathOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/releases-store.ts';
@@ -93,7 +93,7 @@ function refuseRelease(destinationPath: string): void {
     'usage',
     `"${destinationPath}" is a release of "${release.bundlePath}" and cannot be unpublished alone; nothing was removed`,
     {
-      hint: `run waybill unpublish ${release.bundlePath} to remove all of it, or waybill releases rollback to return to an earlier release`,
+      hint: `run waybill unpublish ${shellQuoted(release.bundlePath)} to remove all of it, or waybill releases rollback to return to an earlier release`,
     },
   );
 }

@@ -16,6 +16,7 @@ import path from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
 import { syncNames } from '../../lib/sync.ts';
 import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
+import { shellQuoted } from '../../lib/text.ts';
 import { type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 import { describeSystemError, localFailure } from '../storage-errors.ts';
@@ -53,7 +54,7 @@ export function requireDirectory(root: string): void {
     if (found.isDirectory()) accessSync(root, constants.X_OK);
   } catch (error) {
     if (!isAbsent(error)) throw localFailure(null, root, error);
-    const hint = `create it (mkdir -p ${root}), or correct the path`;
+    const hint = `create it (mkdir -p ${shellQuoted(root)}), or correct the path`;
     throw new WaybillError('storage_not_found', `"${root}" does not exist`, { hint, cause: error });
   }
   if (!found.isDirectory())

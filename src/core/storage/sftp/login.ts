@@ -6,6 +6,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import { isAbsent } from '../../lib/system-errors.ts';
+import { shellQuoted } from '../../lib/text.ts';
 import { describeSystemError } from '../storage-errors.ts';
 import {
   fingerprint,
@@ -142,7 +143,10 @@ async function readKey(
     throw unusable('holds a public key', namePrivateKey);
   const open = await insecureKeyMode(file);
   if (open !== null)
-    throw unusable(`can be read by other users (mode ${open}), so it is refused`, `chmod 600 ${file}`);
+    throw unusable(
+      `can be read by other users (mode ${open}), so it is refused`,
+      `chmod 600 ${shellQuoted(file)}`,
+    );
   const passphrase = sshKeyPassphraseEnv === null ? undefined : secrets.get(sshKeyPassphraseEnv);
   const parsed = ssh2.utils.parseKey(key, passphrase);
   if (!(parsed instanceof Error)) {

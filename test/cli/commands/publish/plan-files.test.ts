@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -9,6 +10,7 @@ import {
   type Ended,
   fingerprint,
   manifest,
+  program,
   root,
   waybill,
   web,
@@ -34,6 +36,29 @@ function layOut(t: Test): { place: string; run: (...args: string[]) => Ended; to
     touched: () => [fingerprint(path.join(place, 'web')), fingerprint(path.join(place, 'root'))],
   };
 }
+
+t.test('the commands to carry out a plan and to undo a rollback can be pasted into a shell', async (t) => {
+  const place = t.testdir({
+    source: { "it's one": { 'manifest.json': manifest(['a.txt']), 'a.txt': 'old' } },
+    web: {},
+    "my config's.yml": configuration([`${web}, layout: releases`]),
+  });
+  const paste = (text: string): Ended => {
+    const command = /: (waybill .*)$/m.exec(text)?.[1] ?? 'false';
+    const named = `waybill() { "${process.execPath}" "${program}" "$@"; }; ${command}`;
+    const { status, stdout, stderr } = spawnSync('sh', ['-c', named], { cwd: place, encoding: 'utf8' });
+    return { status, stdout, stderr };
+  };
+  const run = (...args: string[]): Ended =>
+    waybill(['run', '-c', "my config's.yml", ...args], { cwd: place });
+  t.match(paste(run('--dry-run', '--out', 'a plan.json').stderr), { status: 0, stdout: /publish_new=1/ });
+  writeFileSync(path.join(place, "source/it's one/a.txt"), 'new');
+  t.match(run(), { status: 0 });
+  const rollback = ['releases', 'rollback', '-c', "my config's.yml", '--path', "it's one"];
+  t.match(paste(waybill(rollback, { cwd: place }).stdout), { status: 0, stdout: /^promoted/ });
+  t.match(waybill(rollback, { cwd: place }), { status: 0 });
+  t.match(paste(run().stderr), { status: 0, stdout: /^promoted/ }, 'of a run that is held back');
+});
 
 t.test('a saved plan is executed exactly, and only once', async (t) => {
   const { place, run, touched } = layOut(t);

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  renameSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -130,6 +131,37 @@ t.test('releases are not replaced by files in place if --releases is omitted', a
     });
   t.same(readdirSync(path.join(cwd, 'www')).sort(), before);
   t.equal(read(cwd, 'www/current/index.html'), '<p>home</p>');
+});
+
+t.test('files in place are not updated if the destination has changed to releases', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  t.equal((await waybill(['publish', 'site', 'www'])).status, 0);
+  t.equal((await waybill(['publish', 'site', 'www', '--releases'])).status, 0);
+  for (const text of ['<p>home</p>', 'changed']) {
+    writeFileSync(path.join(cwd, 'site/index.html'), text);
+    t.match(await waybill(['publish', 'site', 'www']), {
+      status: 1,
+      stdout: /the destination root has releases[^]*add --releases[^]*unpublish --layout releases/,
+    });
+  }
+  t.equal(read(cwd, 'www/index.html'), '<p>home</p>');
+  t.match(await waybill(['publish', 'site', 'www', '--releases']), { status: 0 });
+  t.equal(read(cwd, 'www/current/index.html'), 'changed');
+});
+
+t.test('a destination that was moved can be published to with a configuration', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  t.equal((await waybill(['publish', 'site', 'www'])).status, 0);
+  renameSync(path.join(cwd, 'www'), path.join(cwd, 'moved'));
+  const refused = await waybill(['publish', 'site', 'moved', '--save', 'moved.yml']);
+  t.match(refused, {
+    status: 1,
+    stdout: /"css\/style\.css" belongs to site\/local-\w+; [^]*if you published them by another path.*--save/,
+  });
+  const formerId = /belongs to site\/(local-\w+)/.exec(refused.stdout)?.[1] ?? '';
+  const saved = readFileSync(path.join(cwd, 'moved.yml'), 'utf8');
+  writeFileSync(path.join(cwd, 'moved.yml'), saved.replace(/local-\w{8}/, formerId));
+  t.match(await waybill(['run', '-c', 'moved.yml']), { status: 0, stdout: /skip_same=1/ });
 });
 
 t.test('--save writes the equivalent configuration, and overwrites nothing', async (t) => {

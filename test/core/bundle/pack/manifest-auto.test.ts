@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -219,6 +220,27 @@ t.test('a file that changes while it is read fails the bundle with its name', as
   t.same(await publisher.actions(), ['publish_new'], 'the next run publishes the new state');
 });
 
+t.test('`created` is the time of the newest file that is not in the future', async (t) => {
+  const source = localSource(t);
+  const publisher = new Publisher(source, placeOf(source));
+  const created = async (): Promise<string> => {
+    const { destinations } = await publisher.run();
+    t.match(destinations, [{ status: 'ok' }]);
+    t.notOk(destinations[0]?.warnings.some(({ code }) => code === 'created_in_future'));
+    const catalog = readFileSync(path.join(publisher.web, '.publisher.json'), 'utf8');
+    return (JSON.parse(catalog) as { bundles: [{ created: string }] }).bundles[0].created;
+  };
+  const setTime = (name: string, time: string): void =>
+    utimesSync(path.join(source.directory, name), new Date(time), new Date(time));
+  setTime('css/style.css', '2099-01-01T00:00:00Z');
+  t.equal(await created(), longAgo.toISOString());
+  const before = new Date().toISOString();
+  await source.write('index.html', '<p>new</p>');
+  setTime('index.html', '2200-01-01T00:00:00Z');
+  const now = await created();
+  t.ok(now >= before && now <= new Date().toISOString(), `${now} is the time of the run`);
+});
+
 t.test('a dry run stores no digests, and a damaged cache is ignored', async (t) => {
   const source = localSource(t);
   const publisher = new Publisher(source, placeOf(source));
@@ -274,6 +296,28 @@ t.test('rejects files with secrets by name, unless they are included explicitly'
   t.ok(existsSync(path.join(restoring.web, '.env')));
   const including = new Publisher(source, path.join(placeOf(source), 'c'), { include: ['*'] });
   t.same(await including.actions(), ['publish_new']);
+});
+
+t.test('the options that a finding suggests for a secret match only that file', async (t) => {
+  const name = "it's [a] *.pem";
+  const source = localSource(t, { ...site, [name]: 'KEY', "it's a b.pem": 'KEY' });
+  const [finding] = (await new Publisher(source, placeOf(source)).run()).invalidBundles.flatMap(({ error }) =>
+    error.findings.filter(({ file }) => file === name),
+  );
+  const message = finding?.message ?? '';
+  const [excluded, included] = message.matchAll(/--exclude ('.*?'(?:\\''.*?')*)/g);
+  const unquoted = (found: RegExpMatchArray | undefined): string =>
+    execFileSync('sh', ['-c', `printf %s ${found?.[1] ?? ''}`], { encoding: 'utf8' });
+  const excluding = new Publisher(source, placeOf(source), { exclude: [unquoted(excluded)] });
+  t.same(
+    (await excluding.run()).invalidBundles.flatMap(({ error }) => error.findings.map(({ file }) => file)),
+    ["it's a b.pem"],
+  );
+  const including = new Publisher(source, placeOf(source), { exclude: [unquoted(included)] });
+  t.same(
+    (await including.run()).invalidBundles.flatMap(({ error }) => error.findings.map(({ file }) => file)),
+    ["it's a b.pem"],
+  );
 });
 
 t.test('rejects symbolic links, and names the flag that excludes them', async (t) => {

@@ -3,7 +3,7 @@ import type { DestinationConfig, PipelineConfig } from '../../../../core/config/
 import { WaybillError } from '../../../../core/lib/errors.ts';
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
 import { formatSize } from '../../../../core/lib/settings/sizes-and-durations.ts';
-import { plural } from '../../../../core/lib/text.ts';
+import { plural, shellQuoted } from '../../../../core/lib/text.ts';
 import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
 import {
   withDestination,
@@ -163,7 +163,7 @@ export async function diffReleases(flags: DiffOptions, io: Io): Promise<number> 
 
 function comparedBy(directory: string, url: string): WaybillError {
   return new WaybillError('usage', `a daemon cannot read "${directory}" to compare it`, {
-    hint: `waybill push ${directory} --to ${url} --dry-run lists the changes that a push would make`,
+    hint: `waybill push ${shellQuoted(directory)} --to ${url} --dry-run lists the changes that a push would make`,
   });
 }
 

@@ -8,7 +8,7 @@ import {
 } from '../../../../core/lib/errors.ts';
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
 import { describeBundlePath } from '../../../../core/lib/paths.ts';
-import { plural } from '../../../../core/lib/text.ts';
+import { plural, shellQuoted } from '../../../../core/lib/text.ts';
 import { refreshIfListed } from '../../../../core/publish/root-index/update-root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
 import {
@@ -139,8 +139,8 @@ function placeText(
   { config, path }: SwitchFlags,
   { pipelineId, destinationId }: { pipelineId: string; destinationId: string },
 ): string {
-  const named = `--config ${config} --pipeline ${pipelineId} --destination ${destinationId}`;
-  return path === undefined ? named : `${named} --path ${path}`;
+  const named = `--config ${shellQuoted(config)} --pipeline ${pipelineId} --destination ${destinationId}`;
+  return path === undefined ? named : `${named} --path ${shellQuoted(path)}`;
 }
 
 async function carryOut(
