@@ -3,7 +3,7 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { type Disk, type DiskCallName, diskOf } from '../../core/lib/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { DiskResponse, DiskRequest, CallResult } from './disk-messages.ts';
+import type { CallResult, DiskRequest, DiskResponse } from './disk-messages.ts';
 
 export interface OpenedDisk {
   disk: Disk;
