@@ -4,8 +4,8 @@ import { Command, type OutputConfiguration } from 'commander';
 import { completionCommand } from './commands/completion.ts';
 import { commandTable } from './commands/table.ts';
 import {
-  continuationIndent,
   columnsOf,
+  continuationIndent,
   tolerateBrokenPipes,
   wrapLines,
   writeNow,

@@ -4,14 +4,14 @@ import { type PackSettings, parsePackSettings } from '../core/bundle/pack/pack-s
 import {
   archiveForm,
   idempotencyKeyOf,
+  openPackedFile,
   type PackedBundle,
   type PackedFile,
-  openPackedFile,
 } from '../core/bundle/pack/packed-bundle.ts';
 import { type Digest, digestOf } from '../core/lib/digest.ts';
 import { type Finding, WaybillError } from '../core/lib/errors.ts';
 import { sizeAndDigest } from '../core/storage/body.ts';
-import { skipBytes, type Pieces, type Upload } from './archive.ts';
+import { type Pieces, skipBytes, type Upload } from './archive.ts';
 
 export interface BundleOptions extends PackSettings {
   /**

@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from '../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
 import { RateLimiter } from '../core/lib/rate-limiter.ts';
-import { type HttpResponse, sendRequest, type Method } from './exchange.ts';
-import { connectionFailure, responseError, readBodyText } from './failures.ts';
+import { type HttpResponse, type Method, sendRequest } from './exchange.ts';
+import { connectionFailure, readBodyText, responseError } from './failures.ts';
 import type { ExchangeForm, TokenSource } from './token-source.ts';
 
 /* Sends requests to a daemon, and takes care of authentication, timeouts, and retries. */

@@ -6,10 +6,10 @@ import { BodyTooLongError } from './failures.ts';
 import {
   claimUpload,
   createUpload,
-  findUpload,
   fetchUpload,
-  type RemoteUpload,
+  findUpload,
   patchUpload,
+  type RemoteUpload,
   type UploadKey,
 } from './remote-upload.ts';
 import type { AcceptedRun } from './runs.ts';
@@ -63,8 +63,8 @@ export interface ResumableOptions {
 /**
  * Uploads an archive in several requests, each of which contains at most one chunk. If the connection breaks
  * or the process is killed, the upload continues at the offset that the daemon reports. Temporary failures
- * are retried, and whenever more bytes have arrived, the retry limits start over. Throws `NotResumableError`, and
- * the same errors as an upload in a single request.
+ * are retried, and whenever more bytes have arrived, the retry limits start over. Throws `NotResumableError`,
+ * and the same errors as an upload in a single request.
  */
 export async function sendResumably(
   connection: Connection,

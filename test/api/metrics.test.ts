@@ -8,7 +8,7 @@ import { definer } from '../../src/api/metrics/definer.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import { RunMetrics } from '../../src/api/metrics/run-metrics.ts';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
-import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../src/cli/daemon/serve.ts';
 import { errorTable } from '../../src/core/lib/error-codes.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';

@@ -15,7 +15,7 @@ import { pipeline } from 'node:stream/promises';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import * as tar from 'tar';
-import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { document, waybill } from '../cli/process.ts';

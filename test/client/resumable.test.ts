@@ -4,7 +4,7 @@ import http from 'node:http';
 import type net from 'node:net';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../src/cli/daemon/serve.ts';
 import { type Client, connect, type ConnectionOptions, type RunRecord } from '../../src/client/client.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts';

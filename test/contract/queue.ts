@@ -2,6 +2,7 @@ import type { Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { type ActionResult, countActions, type RunResult } from '../../src/core/publish/results/result.ts';
+import type { RetentionLimits } from '../../src/workers/queue/bundle-retention.ts';
 import type { JobResult, PublishJob, StagedJob } from '../../src/workers/queue/job.ts';
 import type {
   AcceptedRun,
@@ -10,7 +11,6 @@ import type {
   JobQueue,
   RunQuery,
 } from '../../src/workers/queue/job-queue.ts';
-import type { RetentionLimits } from '../../src/workers/queue/bundle-retention.ts';
 import type { RunWatch } from '../../src/workers/queue/run-changes.ts';
 import type { RunPage } from '../../src/workers/queue/run-filter.ts';
 import {

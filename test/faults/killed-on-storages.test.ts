@@ -13,7 +13,7 @@ import { publishPipeline } from '../../src/core/publish/publish.ts';
 import { releaseKey } from '../../src/core/releases/release.ts';
 import { readReleases } from '../../src/core/releases/releases-store.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
-import { subdirectory } from '../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../src/core/storage/wrappers/subdirectory.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
 import { isExhaustive, sampleOf } from '../support/sampling.ts';
 import { program } from './built-program.ts';

@@ -14,7 +14,7 @@ import { surveyReleases, unusableReason } from '../../src/core/releases/stored-r
 import type { Owner } from '../../src/core/storage/identity.ts';
 import { listedKey, nameOf, parentOf } from '../../src/core/storage/key.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
-import { subdirectory } from '../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../src/core/storage/wrappers/subdirectory.ts';
 import { instant } from '../support/instant.ts';
 import { bundleOf, contextWith, destinationOf, type Files, owner, testClock } from './world.ts';
 

@@ -8,7 +8,7 @@ import { bytesBody } from '../../src/core/storage/body.ts';
 import { listedKey as key } from '../../src/core/storage/key.ts';
 import { s3Storage } from '../../src/core/storage/s3/s3-storage.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/sftp-storage.ts';
-import { subdirectory } from '../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../src/core/storage/wrappers/subdirectory.ts';
 import { locationOf, type Radosgw, secretsOf } from '../services/radosgw.ts';
 import { type Answer, bareRequests } from '../services/s3-requests.ts';
 import { noSecrets, sftpLocationOf, type SftpServer } from '../services/sshd.ts';

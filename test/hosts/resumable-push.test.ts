@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../src/cli/daemon/serve.ts';
 import { type Client, connect, type ConnectionOptions } from '../../src/client/client.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { asWaybillError } from '../../src/core/lib/errors.ts';

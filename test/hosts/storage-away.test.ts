@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import * as tar from 'tar';
-import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { tokens } from '../api/harness.ts';

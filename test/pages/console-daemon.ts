@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Page } from 'playwright-core';
 import * as tar from 'tar';
-import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../src/cli/daemon/serve.ts';
 import { startWorker } from '../../src/cli/daemon/worker.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';

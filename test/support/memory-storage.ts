@@ -2,7 +2,7 @@ import { type Digest, digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { ancestorsOf } from '../../src/core/lib/paths.ts';
 import { readBody } from '../../src/core/storage/body.ts';
-import type { Capabilities, BackupMethod, BackupFile, Move } from '../../src/core/storage/capabilities.ts';
+import type { BackupFile, BackupMethod, Capabilities, Move } from '../../src/core/storage/capabilities.ts';
 import { joinKey, type Key, listedKey } from '../../src/core/storage/key.ts';
 import type {
   ConditionalWrites,

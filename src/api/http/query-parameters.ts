@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { type Finding, finding, WaybillError } from '../../core/lib/errors.ts';
-import { toSentence, type ParameterMap, type Rule, type ValuesOf } from '../../core/lib/parameters.ts';
+import { type ParameterMap, type Rule, toSentence, type ValuesOf } from '../../core/lib/parameters.ts';
 import type { OpenApiParameter } from './route.ts';
 
 /** The query parameters of a route. Used both for parsing and for the OpenAPI document. */

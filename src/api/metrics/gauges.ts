@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { JobQueue, BundleUsage } from '../../workers/queue/job-queue.ts';
+import type { BundleUsage, JobQueue } from '../../workers/queue/job-queue.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import type { Readiness, ReadinessFound } from '../daemon/readiness.ts';
 import type { ConnectionStats } from '../http/listen.ts';

@@ -22,18 +22,18 @@ import { freeBytes } from '../../workers/staging/staging-check.ts';
 import { type SceneMapPool, sceneMapPool } from '../../workers/threads/scene-map-pool.ts';
 import { inheritedSocket } from '../process/systemd.ts';
 import { quotasOf, resolveAccess } from './access.ts';
+import { auditTriggers } from './audit-calls.ts';
 import { bootstrap, type ProgramContext, type ProgramOptions } from './bootstrap.ts';
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { newRequestGate, type RequestGate } from './listener.ts';
 import {
-  openPublishing,
-  openReporting,
   type CloseOnFailure,
   closeOnFailure,
+  openPublishing,
+  openReporting,
   type Reporting,
 } from './publishing.ts';
-import { auditTriggers } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
 export interface DaemonOptions extends ProgramOptions {

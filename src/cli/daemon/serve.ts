@@ -5,12 +5,12 @@ import { closeAll, openOrRelease } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { withDirectReads } from '../../weather/api/direct-reads.ts';
 import { openInBrowser } from '../process/open-browser.ts';
+import { auditReload } from './audit-calls.ts';
 import { type ProgramFlags, runOnce, runUntilStopped } from './bootstrap.ts';
 import { createDaemonApp } from './daemon-app.ts';
 import { daemonServices } from './daemon-services.ts';
 import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
-import { auditReload } from './recorded.ts';
 
 export async function runServerProcess(
   flags: ProgramFlags & { workers: boolean; open: boolean },

@@ -9,6 +9,7 @@ import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';
 import { requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
+import { auditReload } from './audit-calls.ts';
 import {
   bootstrap,
   type ProgramContext,
@@ -21,13 +22,12 @@ import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { openWorkerListener, type WorkerListener } from './listener.ts';
 import {
+  closeOnFailure,
   closeReporting,
   openPublishing,
   openReporting,
-  closeOnFailure,
   type Reporting,
 } from './publishing.ts';
-import { auditReload } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
 export async function runWorkerProcess(flags: ProgramFlags & { listen?: string }): Promise<number> {

@@ -10,13 +10,7 @@ import type { SourceIdentity } from '../storage/identity.ts';
 import { joinKey, type Key, keyOf, nameOf } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { ListingLimit } from '../storage/untrusted.ts';
-import {
-  linkInPath,
-  listBundle,
-  listedFileProblem,
-  unlistedWarning,
-  unreadableFindings,
-} from './listed-files.ts';
+import { linkInPath, listBundle, fileProblem, unlistedWarning, unreadableFindings } from './listed-files.ts';
 import {
   type Manifest,
   manifestName,
@@ -135,7 +129,7 @@ export async function loadBundle(
   const files: BundleFile[] = [];
   manifest.files.forEach(({ path, kind, contentType, size, digest }, index) => {
     const entry = listing.present.get(path);
-    const wrong = listedFileProblem(entry, size, () => linkInPath(path, listing.links));
+    const wrong = fileProblem(entry, size, () => linkInPath(path, listing.links));
     if (wrong !== null)
       findings.push(finding('error', wrong.code, wrong.message, { file: path, pointer: `/files/${index}` }));
     else if (entry !== undefined)

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { type Digest, finishDigest, startDigest } from '../lib/digest.ts';
-import { type Disk, blockingDisk, type WriteBehind, writeBehind } from '../lib/disk.ts';
+import { blockingDisk, type Disk, type WriteBehind, writeBehind } from '../lib/disk.ts';
 import { finding, WaybillError } from '../lib/errors.ts';
 import { neverYield, type YieldToEventLoop } from '../lib/event-loop.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';

@@ -98,7 +98,7 @@ export const fileMissing =
   'is listed in the manifest but does not exist; add the file, or remove it from the manifest';
 
 /** Returns the reason why a listed file cannot be published, or null if there is none. */
-export function listedFileProblem(
+export function fileProblem(
   entry: Entry | undefined,
   size: number | null,
   linkAboveIt: () => string | undefined,

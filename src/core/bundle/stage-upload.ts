@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Digest, digestOf } from '../lib/digest.ts';
-import { type Disk, blockingDisk } from '../lib/disk.ts';
+import { blockingDisk, type Disk } from '../lib/disk.ts';
 import { asWaybillError, type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { neverYield, type YieldToEventLoop } from '../lib/event-loop.ts';
 import { abortable } from '../lib/on-abort.ts';
@@ -35,12 +35,12 @@ import { checkSignature } from './signed-bundle.ts';
 import { type BundleFile, hasErrors, invalidBundle, revisionOf, type SourceBundle } from './source-bundle.ts';
 import {
   checkAgainstDescription,
-  serializeDescription,
   descriptionName,
   type FileFacts,
-  stagedFilesLost,
   readDescription,
   readStagedFile,
+  descriptionText,
+  stagedFilesLost,
 } from './staged-description.ts';
 import {
   checkSceneMapFile,
@@ -197,26 +197,19 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   const received = new Set(extraction.files.keys());
   const { maxUploadSize } = limits;
   const completing = { directory: files, maxUploadSize, signal };
-  const missingFindings =
-    partial === null
-      ? []
-      : await completeBundle(extraction, manifest, content ?? noBundleContent, completing);
-  for (const each of compareWithManifest(manifest, extraction, missingFindings)) findings.push(each);
+  const missing =
+    partial === null ? [] : await completeBundle(extraction, manifest, content ?? noContent, completing);
+  for (const each of checkFiles(manifest, extraction, missing)) findings.push(each);
   const measured = manifest.files.flatMap(({ path: name }) => extraction.files.get(name) ?? []);
-  if (!hasErrors(findings) && missingFindings.length === 0)
+  if (!hasErrors(findings) && missing.length === 0)
     findings.push(...(await sceneMapFindings(files, manifest, measured, sceneMaps)));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
   // Even if files are missing, store the ones that arrived, so the client does not have to send them again.
   await content?.keep(uploadedFiles(manifest, extraction, received, files));
-  if (missingFindings.length > 0) throw filesMissingError(missingFindings);
+  if (missing.length > 0) throw filesMissingError(missing);
   await yieldToEventLoop();
   const signature = readSignature(files);
-  const description = serializeDescription({
-    files: measured,
-    warnings: findings,
-    manifest: bytes,
-    signature,
-  });
+  const description = descriptionText({ files: measured, warnings: findings, manifest: bytes, signature });
   await disk.writeFile(path.join(directory, descriptionName), description);
   signal.throwIfAborted();
   return {
@@ -245,7 +238,7 @@ async function sceneMapFindings(
 }
 
 /** Stores no files. */
-const noBundleContent: BundleContent = { place: async () => null, keep: async () => undefined };
+const noContent: BundleContent = { place: async () => null, keep: async () => undefined };
 
 /** Yields the listed files that were in the archive, with their location in `directory`. */
 function* uploadedFiles(
@@ -260,15 +253,11 @@ function* uploadedFiles(
 
 /**
  * Checks that every listed file is there with the right size and digest. Skips files that are reported as
- * missing already; `lacking` has their pointers.
+ * missing already; `missing` has their pointers.
  */
-function compareWithManifest(
-  manifest: Manifest,
-  { files }: Extraction,
-  lacking: readonly Finding[],
-): Finding[] {
+function checkFiles(manifest: Manifest, { files }: Extraction, missing: readonly Finding[]): Finding[] {
   const findings: Finding[] = [];
-  const reported = new Set(lacking.map(({ pointer }) => pointer));
+  const reported = new Set(missing.map(({ pointer }) => pointer));
   manifest.files.forEach(({ path, size, digest }, index) => {
     const found = files.get(path);
     const pointer = `/files/${index}`;

@@ -30,7 +30,7 @@ export interface StagedDescription {
 }
 
 /** Returns the contents of the description file. */
-export function serializeDescription({
+export function descriptionText({
   files,
   warnings,
   ...bytes

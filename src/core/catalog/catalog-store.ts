@@ -2,7 +2,7 @@ import { type Digest, digestOf, finishDigest, startDigest } from '../lib/digest.
 import { hasCode, WaybillError } from '../lib/errors.ts';
 import { stateName } from '../lib/paths.ts';
 import { sourceBackends } from '../storage/backends.ts';
-import { bytesBody, sizeAndDigest, readAll } from '../storage/body.ts';
+import { bytesBody, readAll, sizeAndDigest } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
 import { CanonicalReader } from './canonical-reader.ts';

@@ -3,7 +3,7 @@ import { ancestorsOf, compareCodeUnits, isReservedPath, stateName } from '../lib
 import { type Owner, sameOwner } from '../storage/identity.ts';
 import { hasValidSegments, type Key, nameOf, parentOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 import type { CatalogState } from './catalog.ts';
 import { readState, stateKey } from './catalog-store.ts';
 

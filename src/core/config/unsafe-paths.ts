@@ -2,7 +2,7 @@ import { readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { KeyPath } from '../lib/settings/check.ts';
-import { type Weakness, findWeaknesses } from '../lib/unsafe-path.ts';
+import { findWeaknesses, type Weakness } from '../lib/unsafe-path.ts';
 import type { PathUse } from '../storage/backend.ts';
 import { backendOf, type StorageLocation } from '../storage/backends.ts';
 import type { Config } from './config.ts';

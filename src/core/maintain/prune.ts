@@ -1,8 +1,8 @@
 import { bundlesOf, type Catalog, isRootIndexOutput, type OutputRecord } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { createIntent, type Lease } from '../catalog/lease/lease.ts';
-import { sweepAbandoned, guardWithLease, withLease } from '../catalog/lease/with-lease.ts';
-import { managedPaths, displayPath } from '../catalog/managed-paths.ts';
+import { guardWithLease, sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
+import { displayPath, managedPaths } from '../catalog/managed-paths.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
@@ -14,7 +14,7 @@ import { releasePathOf } from '../releases/release.ts';
 import type { Owner } from '../storage/identity.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 import {
   type PruneCandidate,
   type PruneDecision,

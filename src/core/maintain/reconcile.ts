@@ -11,7 +11,7 @@ import { readReleases } from '../releases/releases-store.ts';
 import { type Owner, sameOwner } from '../storage/identity.ts';
 import { type Key, listedKey, nameOf, parentOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 
 export interface ReconcileOptions {
   owner: Owner;

@@ -1,5 +1,5 @@
 import { loadBundle } from '../bundle/discover.ts';
-import { intentPaths, type Catalog, type OutputRecord, publishedBy } from '../catalog/catalog.ts';
+import { type Catalog, intentPaths, type OutputRecord, publishedBy } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { decideUnderLease, guardWithLease } from '../catalog/lease/with-lease.ts';
 import { managedPaths } from '../catalog/managed-paths.ts';
@@ -15,7 +15,7 @@ import { sizeAndDigest, storedBody } from '../storage/body.ts';
 import { type Owner, sameOwner } from '../storage/identity.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 import type { VerifyReport } from './verify.ts';
 
 export interface RepairReport {

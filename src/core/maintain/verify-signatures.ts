@@ -12,11 +12,11 @@ import { openEnvelope } from '../signing/dsse.ts';
 import { maxFileBytes } from '../signing/minisign-text.ts';
 import type { PublicKey } from '../signing/public-key.ts';
 import { parseSignature, signatureFault } from '../signing/signature.ts';
-import { sizeAndDigest, readAll } from '../storage/body.ts';
+import { readAll, sizeAndDigest } from '../storage/body.ts';
 import { type Owner, sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import { listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 
 /** A file at a bundle path that is not what the key signed. */
 export interface Distrusted {

@@ -9,7 +9,7 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import { type UnfinishedRelease, unfinishedRelease } from '../releases/describe.ts';
 import type { Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 
 export interface VerifyOptions {
   concurrency: number;

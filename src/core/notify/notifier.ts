@@ -3,7 +3,7 @@ import { WaybillError } from '../lib/errors.ts';
 import { onAbort } from '../lib/on-abort.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import { redeliver, type Redelivery } from './deliver.ts';
-import { DeliveryQueue, type DeliveryQueueOptions, toUndelivered, failedDelivery } from './delivery-queue.ts';
+import { DeliveryQueue, type DeliveryQueueOptions, failedDelivery, toUndelivered } from './delivery-queue.ts';
 import { eventOf, type Occurrence, pipelineOfEvent } from './event.ts';
 import { eventIdOf } from './event-id.ts';
 import {

@@ -8,14 +8,14 @@ import { formatSize } from '../lib/settings/sizes-and-durations.ts';
 import { xmlText } from '../lib/xml.ts';
 import { digestInputs } from './generator.ts';
 import {
-  outputCountText,
   feedId,
+  feedSummary,
   jsonFeed,
   linkTo,
   type ListedBundle,
   maxListed,
+  outputCountText,
   type RootListing,
-  feedSummary,
 } from './json-feed.ts';
 
 /*

@@ -4,7 +4,7 @@ import type { DestinationConfig } from '../config/config.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
-import { dependsOnClaims, applyClaim } from './decision/collisions.ts';
+import { applyClaim, dependsOnClaims } from './decision/collisions.ts';
 import { decide } from './decision/decide.ts';
 import { observe } from './decision/observe.ts';
 import { enforceLimits } from './decision/refusals.ts';

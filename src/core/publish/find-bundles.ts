@@ -14,7 +14,7 @@ import type { Instant } from '../lib/instant.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { describeLocation, type SourceLocation } from '../storage/backends.ts';
-import { sizeAndDigest, readAll } from '../storage/body.ts';
+import { readAll, sizeAndDigest } from '../storage/body.ts';
 import { keyOf, listedKey } from '../storage/key.ts';
 import type { Stamp, Storage } from '../storage/storage.ts';
 import { followLinks } from '../storage/wrappers/follow-links.ts';

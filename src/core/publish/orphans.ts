@@ -10,7 +10,7 @@ import type { Layout } from '../releases/release.ts';
 import { type Owner, sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 import { refuseRemovals } from './decision/refusals.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { withDestinationFailure } from './results/action-result.ts';

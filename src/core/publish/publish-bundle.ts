@@ -6,7 +6,7 @@ import { enclosingRelease } from '../releases/release.ts';
 import { storedBody } from '../storage/body.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 import { InPlaceLayout } from './layouts/in-place-layout.ts';
 import {
   Candidate,

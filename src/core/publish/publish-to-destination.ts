@@ -10,10 +10,10 @@ import type { Storage } from '../storage/storage.ts';
 import type { Span } from '../tracing/span.ts';
 import { publishBundle } from './publish-bundle.ts';
 import {
-  toAbortedError,
   type BundlePublication,
   type Decided,
   type PublishRequest,
+  toAbortedError,
 } from './publish-request.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';

@@ -118,7 +118,7 @@ export class BundleLoader {
 }
 
 /** Errors that make one bundle unusable but do not affect the others in its source. */
-export const bundleErrorCodes: readonly ErrorCode[] = [
+export const bundleErrors: readonly ErrorCode[] = [
   'invalid_bundle',
   'signature_missing',
   'signature_invalid',
@@ -127,7 +127,7 @@ export const bundleErrorCodes: readonly ErrorCode[] = [
 
 /** Reports whether this error only affects its own bundle. If so, the others can still be published. */
 export function isBundleError(error: unknown): error is WaybillError {
-  return error instanceof WaybillError && bundleErrorCodes.includes(error.code);
+  return error instanceof WaybillError && bundleErrors.includes(error.code);
 }
 
 export interface MappedBundle<T> {

@@ -9,7 +9,7 @@ import { shellQuoted,suggestion } from '../lib/text.ts';
 import type { StorageLocation } from '../storage/backends.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 import { describeReleases, type ReleasesView } from './describe.ts';
 import { parseReleaseId, type ReleaseId, releasePathOf } from './release.ts';
 import { readReleases } from './releases-store.ts';

@@ -3,15 +3,15 @@ import { readState, requireCatalog, type StoredState } from '../catalog/catalog-
 import { displayPath } from '../catalog/managed-paths.ts';
 import { type Key, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 import { channelTargets, lastGoodRelease, type Releases, rolledBackReleases } from './ledger.ts';
 import { type Layout, type ReleaseId, releasePathOf } from './release.ts';
 import { readReleases } from './releases-store.ts';
 import { removableSince } from './retention.ts';
 import {
   eachRelease,
-  releaseStorage,
   releaseState,
+  releaseStorage,
   type StoredRelease,
   type UnusableReason,
   unusableReason,

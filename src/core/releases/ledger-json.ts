@@ -2,7 +2,7 @@ import { asArrayOf, asInstant, asInteger, asObject, asString, Malformed } from '
 import { WaybillError } from '../lib/errors.ts';
 import { compareCodeUnits, isChannelName } from '../lib/paths.ts';
 import { type Channel, emptyLedger, type Ledger, type Releases } from './ledger.ts';
-import { parseReleaseId, parsePointerTarget, type ReleaseId, releaseKey } from './release.ts';
+import { parsePointerTarget, parseReleaseId, type ReleaseId, releaseKey } from './release.ts';
 
 /*
  * Reads and writes the ledger in its JSON form. On an object store, the same document is the pointer, too.

@@ -1,6 +1,6 @@
 import { verifyWrite } from '../catalog/catalog-store.ts';
 import { destinationBusy, isContention, type Lease } from '../catalog/lease/lease.ts';
-import { type LeaseContext, guardWithLease, withLease } from '../catalog/lease/with-lease.ts';
+import { guardWithLease, type LeaseContext, withLease } from '../catalog/lease/with-lease.ts';
 import { hasCode, WaybillError } from '../lib/errors.ts';
 import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';

@@ -4,7 +4,7 @@ import { isKnownDead } from '../catalog/lease/this-holder.ts';
 import { nameOf } from '../storage/key.ts';
 import { sizesOf } from '../storage/sizes.ts';
 import type { Storage } from '../storage/storage.ts';
-import { subdirectory } from '../storage/wrappers/within.ts';
+import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 import { parseReleaseId, type ReleaseId, releaseKey, releasesKey } from './release.ts';
 
 /*

@@ -2,14 +2,14 @@ import type { LeaseContext } from '../catalog/lease/with-lease.ts';
 import { WaybillError } from '../lib/errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import {
-  withActivation,
+  createRollback,
   emptyLedger,
   lastGoodRelease,
   type Releases,
-  withoutRollbacks,
   type Rollback,
-  createRollback,
   rolledBackReleases,
+  withActivation,
+  withoutRollbacks,
 } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 import { changeReleases, readReleases, type ReleasesChange } from './releases-store.ts';
@@ -112,8 +112,8 @@ async function decideUnderLock(
 }
 
 /**
- * Like `decideUnderLock`, for a bundle path that may not exist. Takes no lease if there is no ledger and nothing to
- * change, because the lease would create the directory.
+ * Like `decideUnderLock`, for a bundle path that may not exist. Takes no lease if there is no ledger and
+ * nothing to change, because the lease would create the directory.
  */
 async function decideIfPresent(
   context: LeaseContext,

@@ -2,7 +2,7 @@ import type { Finding } from '../lib/errors.ts';
 import { decodeUtf8, positionsIn } from '../lib/located-json/decode.ts';
 import { examineJson, type JsonLimits, type ParsedJson, parseJson } from '../lib/located-json/examine.ts';
 import { type JsonShape, measureJson } from '../lib/located-json/measure.ts';
-import { toSentence, type JsonProblem, type JsonProblemKind } from '../lib/located-json/tokens.ts';
+import { type JsonProblem, type JsonProblemKind, toSentence } from '../lib/located-json/tokens.ts';
 import { contentFindings } from './content-rules.ts';
 import { validate as isValid } from './generated/quick-validator.js';
 import type { SceneMap } from './generated/schema-types.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/lib/digest.ts';
+import { withoutBundle } from '../queue/bundle-retention.ts';
 import type { PublishJob, Trigger } from '../queue/job.ts';
 import type { AdmissionRequest } from '../queue/job-queue.ts';
-import { withoutBundle } from '../queue/bundle-retention.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import type { Decision, TriggeredJob, TriggerKind } from '../queue/trigger.ts';
 import type { JobSeal } from './job-seal.ts';

@@ -3,9 +3,9 @@ import { newArchiveName } from '../../core/bundle/shared-archive.ts';
 import type { Timer } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { type Rerun, rerunJob } from '../queue/bundle-retention.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
-import { rerunJob, type Rerun } from '../queue/bundle-retention.ts';
 import {
   admissionEnded,
   bundleGone,

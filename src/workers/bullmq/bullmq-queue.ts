@@ -1,9 +1,9 @@
 import { waitAtMost } from '../../core/lib/clock.ts';
+import { isRerunnable } from '../queue/bundle-retention.ts';
 import type { RunOrigin } from '../queue/job.ts';
 import type { AdmissionRequest, Cancellation, JobProcessor, JobQueue, RunQuery } from '../queue/job-queue.ts';
-import { isRerunnable } from '../queue/bundle-retention.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
-import { type RunObserver, noRunObserver } from '../queue/run-observer.ts';
+import { noRunObserver, type RunObserver } from '../queue/run-observer.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
 import { makeRetryDue, supersededRun } from '../queue/run-retry.ts';
 import { cancelledRun, isCancelled } from '../queue/run-transitions.ts';

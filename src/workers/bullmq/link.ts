@@ -4,7 +4,7 @@ import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { describeNetworkError, errnoOf } from '../../core/lib/system-errors.ts';
 import { keepConnected, keyRoot, type RedisClient, redisClient, type RedisServer } from './redis-client.ts';
-import { asUnavailable, isDamage, isReply, safeError, type Refusal, refusalOf } from './redis-errors.ts';
+import { asUnavailable, isDamage, isReply, type Refusal, refusalOf, safeError } from './redis-errors.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
 
 export interface LinkOptions extends RedisServer {

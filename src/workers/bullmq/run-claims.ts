@@ -1,6 +1,6 @@
 import { hasCode } from '../../core/lib/errors.ts';
-import type { PublishJob } from '../queue/job.ts';
 import { stagedBytes } from '../queue/bundle-retention.ts';
+import type { PublishJob } from '../queue/job.ts';
 import { maxEndTimes } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { hasSameTarget, type RetrySettings } from '../queue/run-retry.ts';

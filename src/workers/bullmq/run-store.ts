@@ -1,10 +1,10 @@
 import { isRecord } from '../../core/lib/json-document.ts';
+import type { RetentionLimits } from '../queue/bundle-retention.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { Pause } from '../queue/job-queue.ts';
-import type { RetentionLimits } from '../queue/bundle-retention.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { AdmissionStore } from './admission-store.ts';
-import { parseUnverifiedJob, type JobSeal, jobSeal } from './job-seal.ts';
+import { type JobSeal, jobSeal, parseUnverifiedJob } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import { ReplicaConfirmation, unconfirmedForMs } from './replica-confirmation.ts';
 import { RunClaims } from './run-claims.ts';
@@ -71,8 +71,8 @@ export class RunStore {
 
   /**
    * Cancels a run. If it is waiting, it ends with this record right away. If it is running, its worker learns
-   * that it should stop from a message on the channel `cancel` and from `RunClaims.findCancelled`. Resolves with
-   * null if the run is unknown.
+   * that it should stop from a message on the channel `cancel` and from `RunClaims.findCancelled`. Resolves
+   * with null if the run is unknown.
    */
   async cancel(cancelled: RunRecord, retentionMs: number): Promise<Cancelled | null> {
     const args = { runId: cancelled.run_id, record: JSON.stringify(cancelled), retentionMs };

@@ -3,12 +3,12 @@ import { asWaybillError, errorRecord, hasCode, WaybillError } from '../../core/l
 import { onAbort } from '../../core/lib/on-abort.ts';
 import { allSucceeded } from '../../core/publish/results/result.ts';
 import { traceFields } from '../../core/tracing/trace-context.ts';
+import { isBundleRetained, isRerunnable, stagedBytes } from '../queue/bundle-retention.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
-import { isBundleRetained, isRerunnable, stagedBytes } from '../queue/bundle-retention.ts';
 import { type RunObserver, waitedSeconds } from '../queue/run-observer.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { retryOrFail, retryLogFields, retryDelayMs, supersededRun } from '../queue/run-retry.ts';
+import { retryDelayMs, retryLogFields, retryOrFail, supersededRun } from '../queue/run-retry.ts';
 import {
   cancelledRun,
   failedRun,
@@ -17,9 +17,9 @@ import {
   returnedRun,
   startedRun,
 } from '../queue/run-transitions.ts';
-import { runAttempt, type AttemptOutcome, ProgressSaver } from './run-attempt.ts';
 import type { QueueContext } from './bullmq-options.ts';
-import type { ClaimResult, ClaimedRun } from './run-claims.ts';
+import { type AttemptOutcome, ProgressSaver, runAttempt } from './run-attempt.ts';
+import type { ClaimedRun, ClaimResult } from './run-claims.ts';
 import { foreignTicketError, isRunId, type Ticket } from './tickets.ts';
 
 interface RunWorkerOptions extends QueueContext {

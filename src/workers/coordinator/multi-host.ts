@@ -9,7 +9,7 @@ import { redisServer } from '../bullmq/redis-client.ts';
 import type { PublishJob } from '../queue/job.ts';
 import { openScratch } from '../staging/claimed-directory.ts';
 import { openSharedStaging, type SharedStaging } from '../staging/shared-staging.ts';
-import { type StagingArea, createStagingArea } from '../staging/staged-directories.ts';
+import { createStagingArea, type StagingArea } from '../staging/staged-directories.ts';
 import { cachedCheck } from '../staging/staging-check.ts';
 import type { CommonQueueOptions, CoordinatorOptions, QueueHost } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';

@@ -3,11 +3,11 @@ import { requireQueuePackage } from '../../core/config/required-packages.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { QueueStore } from '../embedded/queue-store.ts';
-import { type RevokedSessions, inProcessRevokedSessions } from '../queue/revoked-sessions.ts';
 import { needsBundle } from '../queue/bundle-retention.ts';
+import { inProcessRevokedSessions, type RevokedSessions } from '../queue/revoked-sessions.ts';
 import { eventsOfOneProcess, type EventStore } from '../queue/run-events.ts';
 import { Coordinator, type CoordinatorOptions } from './coordinator.ts';
-import { singleHost, prepareStaging, stagedDirectoriesOf } from './single-host.ts';
+import { prepareStaging, singleHost, stagedDirectoriesOf } from './single-host.ts';
 
 /**
  * Opens the coordinator that the configuration asks for, ready to receive uploads. Get `store` from

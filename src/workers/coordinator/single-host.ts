@@ -12,8 +12,8 @@ import { noJournal } from '../memory/journal.ts';
 import { type MemoryQueue, memoryQueue } from '../memory/memory-queue.ts';
 import type { PublishJob } from '../queue/job.ts';
 import {
-  sweepUploadDirectories,
   createStagingArea,
+  sweepUploadDirectories,
   uploadDirectoryOf,
 } from '../staging/staged-directories.ts';
 import type { CommonQueueOptions, CoordinatorOptions, QueueHost } from './coordinator.ts';

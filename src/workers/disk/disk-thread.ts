@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { type Clock, systemClock } from '../../core/lib/clock.ts';
 import * as calls from '../../core/lib/disk-calls.ts';
-import { type DiskResponse, answerIntervalMs, type DiskRequest, type CallResult } from './disk-messages.ts';
+import { answerIntervalMs, type CallResult, type DiskRequest, type DiskResponse } from './disk-messages.ts';
 
 /*
  * The thread that makes disk calls, so that nothing else blocks if the disk stops responding.

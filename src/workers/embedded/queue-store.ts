@@ -15,8 +15,8 @@ import {
 } from '../../core/notify/outbox.ts';
 import { createRoot } from '../../core/storage/local/local-root.ts';
 import type { Journal, StoredRun } from '../memory/journal.ts';
-import { type RevokedSessions, inProcessRevokedSessions } from '../queue/revoked-sessions.ts';
 import type { Pause } from '../queue/job-queue.ts';
+import { inProcessRevokedSessions, type RevokedSessions } from '../queue/revoked-sessions.ts';
 import { queueInUse } from '../staging/claimed-directory.ts';
 import { frame } from './framing.ts';
 import { GroupCommit } from './group-commit.ts';

@@ -1,7 +1,7 @@
 import { type Digest, digestOf } from '../../core/lib/digest.ts';
+import type { Rerun } from '../queue/bundle-retention.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
-import type { Rerun } from '../queue/bundle-retention.ts';
 import {
   admissionEnded,
   bundleGone,

@@ -1,12 +1,12 @@
 import { type Clock, waitAtMost } from '../../core/lib/clock.ts';
-import type { BundleUsage } from '../queue/job-queue.ts';
 import {
-  selectEvictions,
   isBundleRetained,
   type RetainedBundle,
+  selectEvictions,
   stagedBytes,
   withoutBundle,
 } from '../queue/bundle-retention.ts';
+import type { BundleUsage } from '../queue/job-queue.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
 import type { Journal, StoredRun } from './journal.ts';
 

@@ -1,7 +1,7 @@
 import type { Digest } from '../../core/lib/digest.ts';
+import type { BundleState } from '../queue/bundle-retention.ts';
 import type { PublishJob, Trigger } from '../queue/job.ts';
 import type { Pause } from '../queue/job-queue.ts';
-import type { BundleState } from '../queue/bundle-retention.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 
 /** Everything another process needs to know to continue a run, as plain data. */
@@ -31,8 +31,8 @@ export interface StoredRun {
 
 /**
  * Stores state that has to survive a restart. Every change is one call, and calls are processed in order.
- * Only `saveAccepted` reports when it is done, since that is the only change clients rely on. If the process dies
- * before the end of a run was written, the run is repeated, which does not change anything at its
+ * Only `saveAccepted` reports when it is done, since that is the only change clients rely on. If the process
+ * dies before the end of a run was written, the run is repeated, which does not change anything at its
  * destinations.
  */
 export interface Journal {
@@ -44,8 +44,8 @@ export interface Journal {
   readonly pauses: ReadonlyMap<string, Pause>;
   /**
    * Resolves once the run and its staged bundle are on disk. Throws `insufficient_storage` or
-   * `queue_unavailable`, in which case the run is not accepted. Calls to `saveChange` during the same turn are
-   * written in the same transaction. Returns null if this journal does not store anything.
+   * `queue_unavailable`, in which case the run is not accepted. Calls to `saveChange` during the same turn
+   * are written in the same transaction. Returns null if this journal does not store anything.
    */
   saveAccepted(run: StoredRun): Promise<void> | null;
   /**

@@ -2,9 +2,9 @@ import type { Trigger } from '../queue/job.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import {
   isAlreadyDecided,
-  triggerOutcome,
   type TriggeredJob,
   type TriggerOf,
+  triggerOutcome,
   type Triggers,
 } from '../queue/trigger.ts';
 import type { Journal } from './journal.ts';

@@ -1,10 +1,10 @@
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { isRerunnable, type Rerun, rerunJob } from '../queue/bundle-retention.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
-import { isRerunnable, rerunJob, type Rerun } from '../queue/bundle-retention.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
 import { RunWaiters } from '../queue/run-changes.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { retryOrFail, makeRetryDue, hasSameTarget, supersededRun } from '../queue/run-retry.ts';
+import { hasSameTarget, makeRetryDue, retryOrFail, supersededRun } from '../queue/run-retry.ts';
 import {
   acceptedRun,
   cancelledRun,
@@ -159,7 +159,9 @@ export class RunRegistry {
     this.#recordAttempt(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
-  /** Records that the worker crashed. Unless the run is retried, call `retain` afterwards to notify waiters. */
+  /**
+   * Records that the worker crashed. Unless the run is retried, call `retain` afterwards to notify waiters.
+   */
   crash(run: Run, error: unknown): void {
     this.#recordAttempt(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }

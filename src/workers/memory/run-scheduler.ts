@@ -4,7 +4,7 @@ import type { JobResult } from '../queue/job.ts';
 import type { JobProcessor, Pause } from '../queue/job-queue.ts';
 import type { QueueOptions } from '../queue/queue-options.ts';
 import { cancelled, type QueueLoad, RunEndTimes } from '../queue/refusals.ts';
-import { type RunObserver, noRunObserver, waitedSeconds } from '../queue/run-observer.ts';
+import { noRunObserver, type RunObserver, waitedSeconds } from '../queue/run-observer.ts';
 import { isRetrying, retryLogFields } from '../queue/run-retry.ts';
 import { isCancelled } from '../queue/run-transitions.ts';
 import type { Journal } from './journal.ts';

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { PublishJob } from './job.ts';
 import type { RetentionLimits } from './bundle-retention.ts';
+import type { PublishJob } from './job.ts';
 import type { RunRecord } from './run-record.ts';
 import { noRetries, type RetrySettingsOf } from './run-retry.ts';
 

@@ -1,8 +1,8 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import {
   type Due,
-  scheduleId,
   type ScheduleConfig,
+  scheduleId,
   type Timetable,
   timetable,
 } from '../../core/config/timetable.ts';

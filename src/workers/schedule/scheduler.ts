@@ -6,8 +6,8 @@ import { noTracer, type Tracer } from '../../core/tracing/span.ts';
 import type { RunAdmission } from '../queue/job-queue.ts';
 import type { Triggers } from '../queue/trigger.ts';
 import { runSchedule } from './run-schedule.ts';
+import { noScheduleObserver, type ScheduleObserver } from './schedule-observer.ts';
 import { watchSource } from './watch-source.ts';
-import { type ScheduleObserver, noScheduleObserver } from './schedule-observer.ts';
 
 interface SchedulerOptions {
   clock: Clock;

@@ -10,7 +10,7 @@ import {
   parseDigest,
   startDigest,
 } from '../../core/lib/digest.ts';
-import { type Disk, blockingDisk } from '../../core/lib/disk.ts';
+import { blockingDisk, type Disk } from '../../core/lib/disk.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /*

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import { minFreeBytes, cachedCheck, checkFreeSpace } from './staging-check.ts';
+import { cachedCheck, checkFreeSpace, minFreeBytes } from './staging-check.ts';
 
 /** Limits how many files are kept for later uploads. */
 export interface ContentLimits {

@@ -2,11 +2,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { BundleContent, CachedFile } from '../../core/bundle/complete-bundle.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
-import { type Disk, blockingDisk, writeBehind } from '../../core/lib/disk.ts';
+import { blockingDisk, type Disk, writeBehind } from '../../core/lib/disk.ts';
 import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { claimDirectory, type ClaimedDirectory, claimAbandoned } from './claimed-directory.ts';
-import { type ContentLimits, shortageAt } from './content-limits.ts';
+import { claimAbandoned, claimDirectory, type ClaimedDirectory } from './claimed-directory.ts';
 import {
   type ContentFiles,
   contentFiles,
@@ -14,6 +13,7 @@ import {
   minRecentlyUsed,
   type PipelineCache,
 } from './content-files.ts';
+import { type ContentLimits, shortageAt } from './content-limits.ts';
 
 /**
  * Keeps the files of bundles that were uploaded, by digest, so that producers do not have to upload unchanged

@@ -4,9 +4,9 @@ import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import {
+  claimAbandoned,
   claimDirectory,
   type ClaimedDirectory,
-  claimAbandoned,
   type ClaimRequest,
 } from './claimed-directory.ts';
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';

@@ -2,7 +2,7 @@ import { uploadedManifest } from '../../core/bundle/pack/make-manifest.ts';
 import type { Patterns } from '../../core/bundle/pack/select-files.ts';
 import { type StagedBundle, type StageRequest, stageUpload } from '../../core/bundle/stage-upload.ts';
 import { systemClock } from '../../core/lib/clock.ts';
-import { type Disk, blockingDisk } from '../../core/lib/disk.ts';
+import { blockingDisk, type Disk } from '../../core/lib/disk.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { ContentStore } from './content-store.ts';

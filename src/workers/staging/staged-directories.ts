@@ -1,7 +1,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { customAlphabet } from 'nanoid';
-import { type Disk, blockingDisk } from '../../core/lib/disk.ts';
+import { blockingDisk, type Disk } from '../../core/lib/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';

@@ -6,10 +6,10 @@ import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { verify, type VerifyReport } from '../../core/maintain/verify.ts';
 import {
-  withDestination,
-  destinationNamed,
   bundlePlace,
+  destinationNamed,
   releaseNamed,
+  withDestination,
 } from '../../core/releases/bundle-place.ts';
 import {
   bundlePathsAmong,
@@ -19,7 +19,7 @@ import {
 } from '../../core/releases/describe.ts';
 import { releaseKey } from '../../core/releases/release.ts';
 import type { Storage } from '../../core/storage/storage.ts';
-import { subdirectory } from '../../core/storage/wrappers/within.ts';
+import { subdirectory } from '../../core/storage/wrappers/subdirectory.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**

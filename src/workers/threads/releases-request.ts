@@ -5,16 +5,16 @@ import { jsonDocument } from '../../core/lib/json-document.ts';
 import type { RootIndex } from '../../core/publish/root-index/root-files.ts';
 import type { TidiedPath } from '../../core/publish/unpublish/retire-releases.ts';
 import {
-  withDestination,
   type BundlePlace,
   destinationNamed,
   type ListedPath,
   listReleases,
   openBundlePath,
   requireReleasesLayout,
+  withDestination,
 } from '../../core/releases/bundle-place.ts';
 import { compareNamed, type PlaceChoice, showRelease } from '../../core/releases/details.ts';
-import { switchAt, type AppliedSwitch } from '../../core/releases/switch-at.ts';
+import { type AppliedSwitch, switchAt } from '../../core/releases/switch-at.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 

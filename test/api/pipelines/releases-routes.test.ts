@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'no
 import path from 'node:path';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import t, { type Test } from 'tap';
-import { serve, type RunningServer } from '../../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { manifest } from '../../cli/process.ts';

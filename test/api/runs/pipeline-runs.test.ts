@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import * as tar from 'tar';
-import { serve, type RunningServer } from '../../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { runResult } from '../../contract/queue.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { Upload } from 'tus-js-client';
-import { serve, type RunningServer } from '../../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { bundleTar } from '../../fixtures/tar.ts';
 import { type CuttingProxy, startCuttingProxy } from '../../services/cutting-proxy.ts';

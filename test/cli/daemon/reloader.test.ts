@@ -7,7 +7,7 @@ import path from 'node:path';
 import { json, text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { reloadDaemon } from '../../../src/cli/commands/daemon/reload.ts';
-import { serve, type RunningServer } from '../../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../../src/cli/daemon/serve.ts';
 import { startWorker } from '../../../src/cli/daemon/worker.ts';
 import { makeOutput } from '../../../src/cli/output/output.ts';
 import { urlOf } from '../../../src/cli/setup/operator.ts';

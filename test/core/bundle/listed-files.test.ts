@@ -3,7 +3,7 @@ import {
   type BundleListing,
   linkInPath,
   listBundle,
-  listedFileProblem,
+  fileProblem,
   unlistedWarning,
   unreadableFindings,
 } from '../../../src/core/bundle/listed-files.ts';
@@ -112,12 +112,12 @@ t.test('only a regular file of the listed size can be published', async (t) => {
     [entry('a', 'file', 1), 1, undefined, undefined],
     [entry('a', 'file', 5), null, undefined, undefined],
   ] as const)
-    t.equal(listedFileProblem(found, size, () => link)?.code, code, `${found?.type} ${code}`);
+    t.equal(fileProblem(found, size, () => link)?.code, code, `${found?.type} ${code}`);
   t.match(
-    listedFileProblem(undefined, 1, () => 'd'),
+    fileProblem(undefined, 1, () => 'd'),
     { message: /the symbolic link "d"/ },
   );
-  t.match(listedFileProblem(entry('a', 'file', 2), 1, none), { message: 'should have 1 bytes, but has 2' });
+  t.match(fileProblem(entry('a', 'file', 2), 1, none), { message: 'should have 1 bytes, but has 2' });
 });
 
 t.test('names the outermost link of a path', async (t) => {

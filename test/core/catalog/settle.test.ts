@@ -1,7 +1,7 @@
 import t from 'tap';
 import {
-  intentPaths,
   type Catalog,
+  intentPaths,
   type OutputRecord,
   type Pending,
   recordedPaths,

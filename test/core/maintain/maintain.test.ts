@@ -1,12 +1,12 @@
 import t from 'tap';
 import { requireCatalog } from '../../../src/core/catalog/catalog-store.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, markDead } from '../../../src/core/catalog/lease/this-holder.ts';
+import { markDead, newHolder } from '../../../src/core/catalog/lease/this-holder.ts';
 import {
   catalogReadLimits,
+  displayPath,
   lastCommitTime,
   managedPaths,
-  displayPath,
   requireManagedPaths,
 } from '../../../src/core/catalog/managed-paths.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
@@ -16,7 +16,7 @@ import { verify } from '../../../src/core/maintain/verify.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/subdirectory.ts';
 import {
   contextWith,
   otherOwner,

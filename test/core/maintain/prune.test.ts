@@ -2,7 +2,7 @@ import t from 'tap';
 import { parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import type { CatalogState } from '../../../src/core/catalog/catalog.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, markDead } from '../../../src/core/catalog/lease/this-holder.ts';
+import { markDead, newHolder } from '../../../src/core/catalog/lease/this-holder.ts';
 import type { CoreContext } from '../../../src/core/context.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { prune, type PruneReport } from '../../../src/core/maintain/prune.ts';

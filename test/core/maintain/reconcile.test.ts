@@ -2,7 +2,7 @@ import t from 'tap';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/subdirectory.ts';
 import { bundlePath, contextWith, owner, publishTo, put, snapshot, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 

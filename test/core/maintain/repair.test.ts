@@ -8,7 +8,7 @@ import type { OpenOptions } from '../../../src/core/storage/backend.ts';
 import { describeLocation, type StorageLocation } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/subdirectory.ts';
 import {
   contextWith,
   destinationOf,

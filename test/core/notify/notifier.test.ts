@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import type { DeliveryOutcome } from '../../../src/core/notify/delivery-queue.ts';
 import { eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
-import { Notifier, isSubscribed } from '../../../src/core/notify/notifier.ts';
+import { isSubscribed, Notifier } from '../../../src/core/notify/notifier.ts';
 import type { Outbox } from '../../../src/core/notify/outbox.ts';
 import { collectWarnings, outcomeWarning } from '../../../src/core/notify/outcome-warnings.ts';
 import type { SendResult, Sink } from '../../../src/core/notify/sink.ts';

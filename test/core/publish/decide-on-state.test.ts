@@ -1,16 +1,16 @@
 import t from 'tap';
 import { readState } from '../../../src/core/catalog/catalog-store.ts';
 import {
+  createDecider,
   type DecideOn,
   decideOnLatest,
-  createDecider,
   dependsOnUnrecorded,
 } from '../../../src/core/publish/decide-on-state.ts';
 import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import { parseBundlePath } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/subdirectory.ts';
 import { bundleOf, contextWith, destinationOf, owner, put, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 

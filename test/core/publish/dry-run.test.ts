@@ -6,7 +6,7 @@ import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/subdirectory.ts';
 import { bundlePath, type Files, otherOwner, publishTo, put } from '../../faults/world.ts';
 import { memoryDirectory } from '../../support/memory-directory.ts';
 import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts';

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { DestinationConfig, PipelineConfig } from '../../../src/core/config/config.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
-import { protectedPaths, isProtected } from '../../../src/core/publish/orphans.ts';
+import { isProtected, protectedPaths } from '../../../src/core/publish/orphans.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { DestinationResult, PipelineResult } from '../../../src/core/publish/results/result.ts';

@@ -1,14 +1,14 @@
 import t from 'tap';
 import { parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, markDead } from '../../../src/core/catalog/lease/this-holder.ts';
+import { markDead, newHolder } from '../../../src/core/catalog/lease/this-holder.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import type { UnpublishReport, UnpublishRequest } from '../../../src/core/publish/unpublish/unpublication.ts';
 import { unpublish } from '../../../src/core/publish/unpublish/unpublish.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/subdirectory.ts';
 import { type FaultLog, withFaults } from '../../faults/with-faults.ts';
 import {
   bundlePath,

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { violatedClaims, matchesGlob, ruleWeakness } from '../../../src/core/publishers/claim-rules.ts';
+import { matchesGlob, ruleWeakness, violatedClaims } from '../../../src/core/publishers/claim-rules.ts';
 import { publishedBy } from '../../../src/core/publishers/published-by.ts';
 import { buildkite, circleci, github, gitlab } from '../../fixtures/id-token-claims.ts';
 

@@ -1,20 +1,20 @@
 import fc from 'fast-check';
 import t from 'tap';
 import {
-  withRemoving,
-  withActivation,
   channelTargets,
-  withoutReleases,
+  createRollback,
   lastGoodRelease,
-  withNoCurrent,
   type Ledger,
   noReleases,
   type Releases,
-  withoutRollbacks,
-  createRollback,
   rolledBackReleases,
+  withActivation,
   withChannel,
+  withNoCurrent,
   withoutChannels,
+  withoutReleases,
+  withoutRollbacks,
+  withRemoving,
 } from '../../../src/core/releases/ledger.ts';
 import { parseReleases, serialiseReleases } from '../../../src/core/releases/ledger-json.ts';
 import type { ReleaseId } from '../../../src/core/releases/release.ts';

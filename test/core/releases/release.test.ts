@@ -2,8 +2,8 @@ import t from 'tap';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import {
-  parseReleaseId,
   parsePointerTarget,
+  parseReleaseId,
   type ReleasedOutput,
   type ReleaseId,
   releaseIdOf,

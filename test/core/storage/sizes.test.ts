@@ -7,7 +7,7 @@ import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { sizesOf } from '../../../src/core/storage/sizes.ts';
 import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
-import { subdirectory } from '../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../src/core/storage/wrappers/subdirectory.ts';
 
 /** The result is the same if files are checked separately or listed. */
 

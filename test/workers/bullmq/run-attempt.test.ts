@@ -2,7 +2,7 @@ import t from 'tap';
 import type { ErrorCode } from '../../../src/core/lib/error-codes.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { runAttempt, type AttemptOutcome } from '../../../src/workers/bullmq/run-attempt.ts';
+import { type AttemptOutcome, runAttempt } from '../../../src/workers/bullmq/run-attempt.ts';
 import type { ClaimedRun } from '../../../src/workers/bullmq/run-claims.ts';
 import type { JobResult } from '../../../src/workers/queue/job.ts';
 import { acceptedRun } from '../../../src/workers/queue/run-transitions.ts';

@@ -7,7 +7,7 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import { Coordinator, type CoordinatorOptions } from '../../../src/workers/coordinator/coordinator.ts';
-import { singleHost, prepareStaging } from '../../../src/workers/coordinator/single-host.ts';
+import { prepareStaging, singleHost } from '../../../src/workers/coordinator/single-host.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { type ManualClock, manualClock } from '../manual-clock.ts';
 

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { blockingDisk } from '../../../src/core/lib/disk.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { type DiskResponse, answerIntervalMs } from '../../../src/workers/disk/disk-messages.ts';
+import { answerIntervalMs, type DiskResponse } from '../../../src/workers/disk/disk-messages.ts';
 import { runCalls } from '../../../src/workers/disk/disk-thread.ts';
 import { type DiskOptions, openDisk, type OpenedDisk } from '../../../src/workers/disk/open-disk.ts';
 import { manualClock } from '../manual-clock.ts';

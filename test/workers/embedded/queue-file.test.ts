@@ -16,7 +16,7 @@ import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { frame, findFrames, unframe } from '../../../src/workers/embedded/framing.ts';
+import { findFrames, frame, unframe } from '../../../src/workers/embedded/framing.ts';
 import { openLmdb } from '../../../src/workers/embedded/lmdb-file.ts';
 import { openQueueStore, type QueueStore } from '../../../src/workers/embedded/queue-store.ts';
 import { readQueueFile } from '../../../src/workers/embedded/read-file.ts';

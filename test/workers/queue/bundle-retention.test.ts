@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
+import {
+  isRerunnable,
+  needsBundle,
+  type RetainedBundle,
+  selectEvictions,
+} from '../../../src/workers/queue/bundle-retention.ts';
 import type { PublishJob } from '../../../src/workers/queue/job.ts';
 import type { BundleUsage } from '../../../src/workers/queue/job-queue.ts';
-import {
-  selectEvictions,
-  isRerunnable,
-  type RetainedBundle,
-  needsBundle,
-} from '../../../src/workers/queue/bundle-retention.ts';
 import { cancelled } from '../../../src/workers/queue/refusals.ts';
 import { acceptedRun, failedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 

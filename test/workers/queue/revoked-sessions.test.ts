@@ -6,8 +6,8 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import { bullmqRevokedSessions } from '../../../src/workers/bullmq/bullmq-sessions.ts';
 import { openQueueStore } from '../../../src/workers/embedded/queue-store.ts';
 import {
-  type RevokedSessions,
   inProcessRevokedSessions,
+  type RevokedSessions,
 } from '../../../src/workers/queue/revoked-sessions.ts';
 import { freePort } from '../../services/free-port.ts';
 import { startRedis } from '../../services/redis.ts';

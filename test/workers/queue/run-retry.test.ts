@@ -5,13 +5,13 @@ import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { PublishJob } from '../../../src/workers/queue/job.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import {
-  retryOrFail,
   hasSameTarget,
   isRetrying,
   maxPauseMs,
   retryDelayMs,
-  retrySettingsOf,
+  retryOrFail,
   type RetrySettings,
+  retrySettingsOf,
 } from '../../../src/workers/queue/run-retry.ts';
 import {
   acceptedRun,

@@ -4,8 +4,8 @@ import path from 'node:path';
 import t from 'tap';
 import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import {
-  claimDirectory,
   claimAbandoned,
+  claimDirectory,
   openScratch,
 } from '../../../src/workers/staging/claimed-directory.ts';
 import { manualClock } from '../manual-clock.ts';

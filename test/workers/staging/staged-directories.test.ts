@@ -3,9 +3,9 @@ import path from 'node:path';
 import t from 'tap';
 import { prepareStaging } from '../../../src/workers/coordinator/single-host.ts';
 import {
+  createStagingArea,
   newUploadDirectory,
   removeUploadDirectory,
-  createStagingArea,
 } from '../../../src/workers/staging/staged-directories.ts';
 
 t.test('an upload directory is private and new, and any path in it removes all of it', async (t) => {

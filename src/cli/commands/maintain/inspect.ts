@@ -16,7 +16,7 @@ import { publishedState } from '../../../core/releases/describe.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
 import { parseBundlePath } from '../../../core/storage/key.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
-import { subdirectory } from '../../../core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../core/storage/wrappers/subdirectory.ts';
 import { columns, type Output } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { setUpPipeline } from '../../setup/set-up.ts';

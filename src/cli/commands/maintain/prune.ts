@@ -4,9 +4,9 @@ import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/update-root-index.ts';
 import { withDestination } from '../../../core/releases/bundle-place.ts';
 import { columns, type Output } from '../../output/output.ts';
-import { withAuditAndNotifiers } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
+import { withAuditAndNotifiers } from '../../setup/with-audit.ts';
 import type { pruneCommand } from './commands.ts';
 
 export async function pruneDestination(

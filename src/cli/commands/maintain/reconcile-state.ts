@@ -6,9 +6,9 @@ import { rebuildRootIndex } from '../../../core/publish/root-index/update-root-i
 import { withDestination } from '../../../core/releases/bundle-place.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
 import { type Output } from '../../output/output.ts';
-import { withAudit } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
+import { withAudit } from '../../setup/with-audit.ts';
 import type { reconcileStateCommand } from './commands.ts';
 
 export async function reconcileState(

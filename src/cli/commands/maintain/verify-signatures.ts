@@ -15,7 +15,7 @@ import { type ProgressBar, progressBar } from '../../output/progress.ts';
 import { homeDirectory } from '../../process/home-directory.ts';
 import type { OptionsFor } from '../../setup/command.ts';
 import { chooseDestinations, type CommandContext, prepare, setUp } from '../../setup/set-up.ts';
-import { parseDestination } from '../publish/given-destination.ts';
+import { parseDestination } from '../publish/destination-argument.ts';
 import type { verifyCommand } from './commands.ts';
 
 type SignatureOptions = OptionsFor<typeof verifyCommand> & { signatures: string };

@@ -10,9 +10,9 @@ import type { UnfinishedRelease } from '../../../core/releases/describe.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
 import { columns, type Output, type Style, tookText } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { withAudit } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { chooseDestinations, type CommandContext, setUp } from '../../setup/set-up.ts';
+import { withAudit } from '../../setup/with-audit.ts';
 import type { verifyCommand } from './commands.ts';
 
 interface DestinationVerification {

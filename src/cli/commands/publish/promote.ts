@@ -17,20 +17,20 @@ import type { StorageRoot } from '../../../core/storage/backend.ts';
 import { backendOf, type SourceLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import type { Owner } from '../../../core/storage/identity.ts';
 import { progressBar } from '../../output/progress.ts';
-import { withAudit, type CommandAct } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import {
+  bundlePathArgument,
   type CommandContext,
   destinationOf,
-  bundlePathArgument,
   onlyPipeline,
   prepare,
   setUp,
   withNotifier,
 } from '../../setup/set-up.ts';
+import { type CommandAct, withAudit } from '../../setup/with-audit.ts';
 import { withTracing } from '../../setup/with-tracing.ts';
 import type { promoteCommand } from './commands.ts';
-import { type DestinationSettings, promotionText } from './given-destination.ts';
+import { type DestinationSettings, promotionText } from './destination-argument.ts';
 import { withOptionHints, withoutSelection } from './option-hints.ts';
 import {
   confirmForce,

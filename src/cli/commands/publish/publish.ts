@@ -19,7 +19,7 @@ import {
   type DestinationSettings,
   parseDestination,
   type PublishSettings,
-} from './given-destination.ts';
+} from './destination-argument.ts';
 import { withOptionHints, withoutSelection } from './option-hints.ts';
 import { runAll } from './run.ts';
 import { heldBackExitCode, reportRun } from './run-text.ts';
@@ -35,8 +35,7 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
   const text = configurationText(settings);
   const loaded = await loadFromText(text);
   if (options.force && !options.dryRun && !options.yes) await confirmForce(options.destinations.length);
-  if (options.save !== undefined && saveConfiguration(options.save, text))
-    output.note(`wrote ${options.save}`);
+  if (options.save !== undefined && saveConfig(options.save, text)) output.note(`wrote ${options.save}`);
   const begunMs = systemClock.monotonic();
   const { verbose, dryRun, force, channel, save: file } = options;
   const setUp = await prepare(loaded, { output, verbose, signal, areDirectoriesNamed: true });
@@ -55,13 +54,12 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
   );
   if (code === heldBackExitCode && file === undefined)
     output.note('to write waybill.yml first, repeat your command with --save waybill.yml');
-  if (options.open && !signal.aborted)
-    await openPublished(publishedUrls(result), output, missingUrl(options));
+  if (options.open && !signal.aborted) await openPublished(urlsOf(result), output, missingUrl(options));
   return code;
 }
 
 /** Returns the URLs of everything that was published. */
-function publishedUrls({ pipelines }: RunResult): (string | null)[] {
+function urlsOf({ pipelines }: RunResult): (string | null)[] {
   const destinations = pipelines.flatMap((pipeline) => pipeline.destinations);
   return destinations.flatMap(({ actions }) => actions.map(({ url }) => url));
 }
@@ -253,7 +251,7 @@ async function ask(question: string): Promise<string> {
 }
 
 /** Writes the configuration. Returns false if the file has exactly this text already. */
-function saveConfiguration(file: string, text: string): boolean {
+function saveConfig(file: string, text: string): boolean {
   try {
     writeFileSync(file, text, { flag: 'wx', mode: 0o644 });
     return true;

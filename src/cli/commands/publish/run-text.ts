@@ -12,7 +12,7 @@ import {
   type PipelineResult,
   type RunResult,
 } from '../../../core/publish/results/result.ts';
-import { bundleErrorCodes } from '../../../core/publish/select-bundles.ts';
+import { bundleErrors } from '../../../core/publish/select-bundles.ts';
 import { columns, type Output, reasonText, signOf, tookText } from '../../output/output.ts';
 import type { Io } from '../../setup/command.ts';
 
@@ -80,8 +80,7 @@ function hasOwnResult({ actions }: DestinationResult, { error, invalidBundles }:
   if (error !== null) return false;
   const isUnusable = invalidBundles.some(({ bundle }) => bundle === '.');
   return (
-    !isUnusable ||
-    actions.some(({ error: fault }) => fault === null || !bundleErrorCodes.includes(fault.code))
+    !isUnusable || actions.some(({ error: fault }) => fault === null || !bundleErrors.includes(fault.code))
   );
 }
 
@@ -291,11 +290,8 @@ function meaningOf(action: OrphanResult['action'], dryRun: boolean): string {
 function countedOrphans(pipelines: readonly PipelineResult[]): string[] {
   const orphans = pipelines.flatMap(({ destinations }) => destinations.flatMap((one) => one.orphans));
   const removed = orphans.filter(({ action }) => action === 'unpublish').length;
-  const remaining = orphans.length - removed;
-  return [
-    ...(removed > 0 ? [`unpublish=${removed}`] : []),
-    ...(remaining > 0 ? [`orphans=${remaining}`] : []),
-  ];
+  const rest = orphans.length - removed;
+  return [...(removed > 0 ? [`unpublish=${removed}`] : []), ...(rest > 0 ? [`orphans=${rest}`] : [])];
 }
 
 /** The exit code if everything has been published, but some releases were not made current. */

@@ -19,7 +19,6 @@ import {
 } from '../../../core/publish/results/result.ts';
 import { type Output } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { withAudit, type CommandAct } from '../../setup/audited.ts';
 import type { Io } from '../../setup/command.ts';
 import { maxRateOf, withMaxRate } from '../../setup/max-rate.ts';
 import {
@@ -29,10 +28,11 @@ import {
   setUp,
   withNotifier,
 } from '../../setup/set-up.ts';
+import { type CommandAct, withAudit } from '../../setup/with-audit.ts';
 import { withTracing } from '../../setup/with-tracing.ts';
 import {
-  chosenByPlan,
   catchStalePlan,
+  chosenByPlan,
   readPlan,
   refuseContradictions,
   type RunOptions,

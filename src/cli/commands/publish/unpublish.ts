@@ -7,14 +7,14 @@ import type { UnpublishReport } from '../../../core/publish/unpublish/unpublicat
 import { withDestination } from '../../../core/releases/bundle-place.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { type Output } from '../../output/output.ts';
-import { withAuditAndNotifiers } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import {
-  type CommandContext,
   bundlePathArgument,
+  type CommandContext,
   onlyDestination,
   setUpPipeline,
 } from '../../setup/set-up.ts';
+import { withAuditAndNotifiers } from '../../setup/with-audit.ts';
 import type { unpublishCommand } from './commands.ts';
 
 type UnpublishOptions = OptionsFor<typeof unpublishCommand>;

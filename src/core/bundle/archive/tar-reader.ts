@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { Header } from 'tar';
 import { escapedName, notUtf8Reason, quotedName, renameHint } from '../../lib/text.ts';
-import { archiveError, truncatedArchive, malformedArchive, unsafeEntry } from './archive-errors.ts';
+import { archiveError, malformedArchive, truncatedArchive, unsafeEntry } from './archive-errors.ts';
 import { readPaxRecords } from './tar-writer.ts';
 
 /** A file or directory in an archive. */

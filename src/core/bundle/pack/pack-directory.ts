@@ -5,19 +5,13 @@ import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { compareCodeUnits, type RelativePath } from '../../lib/paths.ts';
-import { sizeAndDigest, readAll, storedBody } from '../../storage/body.ts';
+import { readAll, sizeAndDigest, storedBody } from '../../storage/body.ts';
 import { keyOf, listedKey } from '../../storage/key.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { followLinks } from '../../storage/wrappers/follow-links.ts';
 import { maxListedFiles } from '../limits.ts';
-import {
-  linkInPath,
-  listBundle,
-  listedFileProblem,
-  unlistedWarning,
-  unreadableFindings,
-} from '../listed-files.ts';
+import { linkInPath, listBundle, fileProblem, unlistedWarning, unreadableFindings } from '../listed-files.ts';
 import {
   contentDigest,
   type Manifest,
@@ -131,7 +125,7 @@ async function checkPresent(
   const findings: Finding[] = unlistedWarning('.', listing.unlisted);
   const files: BundleFile[] = [];
   manifest.files.forEach((file, index) => {
-    const wrong = listedFileProblem(listing.present.get(file.path), file.size, () =>
+    const wrong = fileProblem(listing.present.get(file.path), file.size, () =>
       linkInPath(file.path, listing.links),
     );
     const entry = listing.present.get(file.path);

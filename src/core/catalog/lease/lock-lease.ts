@@ -8,16 +8,16 @@ import {
   isStoredState,
   measureState,
   readState,
-  verifyWrite,
   stateKey,
   type StoredState,
+  verifyWrite,
 } from '../catalog-store.ts';
 import { catalogBody } from '../serialise.ts';
 import { Heartbeat, watchLease } from './heartbeat.ts';
 import { destinationBusy, type Lease, type LeaseOptions, logReleaseFailure } from './lease.ts';
-import { createLock, parseLock, lockKey, ownsLock, readLock, renewLock } from './lock-file.ts';
-import { stagingOf, stolenLockKey, abandonedCopies } from './staged-copies.ts';
-import { isKnownDead, newHolder, markDead } from './this-holder.ts';
+import { createLock, lockKey, ownsLock, parseLock, readLock, renewLock } from './lock-file.ts';
+import { abandonedCopies, stagingOf, stolenLockKey } from './staged-copies.ts';
+import { isKnownDead, markDead, newHolder } from './this-holder.ts';
 
 /**
  * How many times our unfinished lock may disappear during someone else's cleanup before we treat that as a

@@ -8,15 +8,15 @@ import {
   measureState,
   readState,
   readVersionedState,
-  verifyWrite,
   type StateBytes,
   stateKey,
   type StoredState,
+  verifyWrite,
 } from '../catalog-store.ts';
 import { catalogBody } from '../serialise.ts';
 import { Heartbeat, watchLease } from './heartbeat.ts';
 import { destinationBusy, type Lease, type LeaseOptions, logReleaseFailure } from './lease.ts';
-import { isKnownDead, newHolder, markDead } from './this-holder.ts';
+import { isKnownDead, markDead, newHolder } from './this-holder.ts';
 
 /**
  * Takes the lease on an object store, where the lease is the `pending` field of the state. An attempt takes

@@ -1,7 +1,7 @@
 import { errorMessage } from '../errors.ts';
 import { quoted } from '../text.ts';
 import { type Frame, JsonBuilder, keyOffset, placesOf, valueOffset, type ValueOffsets } from './builder.ts';
-import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokenize } from './tokens.ts';
+import { type JsonProblem, type JsonProblemKind, problemMessages, tokenize, type Tokens } from './tokens.ts';
 
 export interface JsonLimits {
   /** How deep objects and arrays can be nested. */

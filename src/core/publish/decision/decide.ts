@@ -5,10 +5,10 @@ import type { Action, DecisionInput, Plan, PlannedChange, PlannedOutput, Reason 
 import { findCollision, findNestedBundle } from './collisions.ts';
 import {
   byPath,
-  matchesRecord,
   type KnownOutputs,
   knownRecords,
   type ManagedState,
+  matchesRecord,
   noKnownOutputs,
   omittedPaths,
   sameGenerator,

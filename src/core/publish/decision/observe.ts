@@ -15,7 +15,7 @@ import { joinKey, type Key, keyOf, listedKey, nameOf, parentOf } from '../../sto
 import type { EntryType, Storage } from '../../storage/storage.ts';
 import { ListingLimit } from '../../storage/untrusted.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
-import { findDamage, type FileReader } from './damage.ts';
+import { type FileReader, findDamage } from './damage.ts';
 import { isSettledByState, type PathSet, recordedIn, reusableOutputs } from './records.ts';
 
 /**

@@ -1,8 +1,8 @@
 import {
-  intentPaths,
   type Catalog,
   type CatalogState,
   type GeneratedMetadata,
+  intentPaths,
   type LegacyRecord,
   type OutputRecord,
   type Pending,

@@ -7,9 +7,9 @@ import { versionConflict } from '../../storage/storage-errors.ts';
 import { type AppliedPaths, applyUnderLease, noAppliedPaths, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
 import {
+  createDecider,
   type DecideOn,
   decideOnLatest,
-  createDecider,
   dependsOnUnrecorded,
   isSameState,
 } from '../decide-on-state.ts';

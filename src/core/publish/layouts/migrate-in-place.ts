@@ -17,7 +17,7 @@ import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { delegate } from '../../storage/wrappers/delegate.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
-import { type DecideOn, decideOnLatest, createDecider } from '../decide-on-state.ts';
+import { createDecider, type DecideOn, decideOnLatest } from '../decide-on-state.ts';
 import { changesDestination, type DecisionBasis, type Plan, type PlannedOutput } from '../plan.ts';
 import type { Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
@@ -91,8 +91,8 @@ export interface MigrationInPlace extends Migration {
 /**
  * Plans how to publish the current release in place. The releases themselves stay, and do not get in the way.
  * `planned` contains the outputs that will be published next. Throws `not_owned` if the release has another
- * owner, `state_conflict` if an output has the same name as the pointer, any error from `createDecider`, or the
- * storage's error.
+ * owner, `state_conflict` if an output has the same name as the pointer, any error from `createDecider`, or
+ * the storage's error.
  */
 export async function migrationInPlace(
   task: PublicationTask,

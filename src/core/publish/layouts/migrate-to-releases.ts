@@ -8,7 +8,7 @@ import { withoutRollbacks } from '../../releases/ledger.ts';
 import { type ReleaseId, releaseIdOf, releaseKey } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/releases-store.ts';
 import { activate } from '../../releases/switch.ts';
-import { type ReleaseContents, fillRelease } from './fill-release.ts';
+import { fillRelease, type ReleaseContents } from './fill-release.ts';
 import type { Candidate, Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
 import { isInPlace, type PlannedRelease, type Snapshot } from './plan-release.ts';

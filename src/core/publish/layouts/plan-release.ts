@@ -13,7 +13,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { findDamage } from '../decision/damage.ts';
 import { decide } from '../decision/decide.ts';
 import { emptyObservation } from '../decision/observe.ts';
-import { byPath, matchesRecord, isSettledByState, reusableOutputs } from '../decision/records.ts';
+import { byPath, isSettledByState, matchesRecord, reusableOutputs } from '../decision/records.ts';
 import { enforceLimits } from '../decision/refusals.ts';
 import {
   changesDestination,
@@ -140,8 +140,8 @@ export interface ReleasePlan {
 
 /**
  * Decides whether to publish a release, and what goes into it. `storage` is rooted at the bundle path. Throws
- * any error from `createDecider` or `onDecided`, `state_conflict` if the current release is missing outputs that an
- * additive publication needs to carry over, or the storage's error.
+ * any error from `createDecider` or `onDecided`, `state_conflict` if the current release is missing outputs
+ * that an additive publication needs to carry over, or the storage's error.
  */
 export async function planRelease(
   storage: Storage,

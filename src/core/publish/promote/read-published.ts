@@ -5,7 +5,7 @@ import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError, withDetails } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { describeBundlePath, parseRelativePath } from '../../lib/paths.ts';
-import { openBundlePath, bundlePlace, releaseNamed } from '../../releases/bundle-place.ts';
+import { bundlePlace, openBundlePath, releaseNamed } from '../../releases/bundle-place.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/describe.ts';
 import type { Layout } from '../../releases/release.ts';
 import { releaseStorage } from '../../releases/stored-releases.ts';

@@ -21,7 +21,7 @@ import { bytesBody, readAll } from '../../storage/body.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { keyOf, parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { subdirectory } from '../../storage/wrappers/within.ts';
+import { subdirectory } from '../../storage/wrappers/subdirectory.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 /*

@@ -5,14 +5,14 @@ import { decideUnderLease, sweepAbandoned, withLease } from '../../catalog/lease
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
-import { pathsWithReleases, bundlePlace } from '../../releases/bundle-place.ts';
+import { bundlePlace, pathsWithReleases } from '../../releases/bundle-place.ts';
 import { removeExpiredChannels } from '../../releases/channels.ts';
 import {
-  withRemoving,
   expiredChannels,
-  withoutReleases,
   type Releases,
   withoutChannels,
+  withoutReleases,
+  withRemoving,
 } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';
 import { changeReleases, readReleases } from '../../releases/releases-store.ts';

@@ -3,7 +3,7 @@ import { readState, requireCatalog, type StoredState } from '../../catalog/catal
 import { destinationBusy } from '../../catalog/lease/lease.ts';
 import type { CoreContext } from '../../context.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { withNoCurrent, type Releases } from '../../releases/ledger.ts';
+import { type Releases, withNoCurrent } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';
 import { changeReleases, forgetReleases, readReleases } from '../../releases/releases-store.ts';
 import { releaseIds, releaseStorage } from '../../releases/stored-releases.ts';

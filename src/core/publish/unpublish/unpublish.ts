@@ -11,7 +11,7 @@ import { releasePathOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/releases-store.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { subdirectory } from '../../storage/wrappers/within.ts';
+import { subdirectory } from '../../storage/wrappers/subdirectory.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { plannedRemovals, refuseRemovals } from '../decision/refusals.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';

@@ -16,7 +16,7 @@ import {
 import { copyFile } from 'node:fs/promises';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
-import type { BackupMethod, BackupFile, Move } from '../capabilities.ts';
+import type { BackupFile, BackupMethod, Move } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 import { localFailure, notFound } from '../storage-errors.ts';
@@ -89,9 +89,9 @@ export class LocalNames {
   }
 
   /**
-   * Implements `Storage.backUp` with a hard link. If that is not possible (because they are not supported, the
-   * file belongs to another user, or it has too many links), the file is copied. Moving it aside would leave
-   * readers without the file for a moment. A pipe cannot be copied, so it is moved.
+   * Implements `Storage.backUp` with a hard link. If that is not possible (because they are not supported,
+   * the file belongs to another user, or it has too many links), the file is copied. Moving it aside would
+   * leave readers without the file for a moment. A pipe cannot be copied, so it is moved.
    */
   async backUp(key: Key, aside: Key): Promise<BackupFile | null> {
     const method = await this.#backUpBy(key, aside);

@@ -3,7 +3,7 @@ import { linkSync, lstatSync, readlinkSync, renameSync, symlinkSync, unlinkSync 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
-import type { Capabilities, BackupFile, LocalFiles, Modes, Move } from '../capabilities.ts';
+import type { BackupFile, Capabilities, LocalFiles, Modes, Move } from '../capabilities.ts';
 import { type Key, listedKey, parentOf, siblingScratch, siblingStaging } from '../key.ts';
 import { type FileModes, publishedModes } from '../modes.ts';
 import type {
@@ -34,7 +34,7 @@ import { createFile, openToRead, readChunks, writeBody } from './local-files.ts'
 import { fixModes } from './local-fix-modes.ts';
 import { LocalNames } from './local-names.ts';
 import { linkAbove, localObstacle } from './local-obstacles.ts';
-import { realPathOrAbsolute, requireDirectory, requireCreatableRoot } from './local-root.ts';
+import { realPathOrAbsolute, requireCreatableRoot, requireDirectory } from './local-root.ts';
 import { UnsyncedNames } from './unsynced-names.ts';
 
 /** If a file has two hard links and other users can write to it, they would change it under both names. */

@@ -20,7 +20,7 @@ import type { ObjectPlace } from '../capabilities.ts';
 import type { ObjectHeaders } from '../storage.ts';
 import { nameDecoder } from './name-decoder.ts';
 import type { CopyFrom, ListPage, ObjectHead, OpenUpload, UploadMarker, UploadPage } from './objects.ts';
-import { errorNameOf, redirectedMapping } from './s3-errors.ts';
+import { errorNameOf, wrongServer } from './s3-errors.ts';
 import { describeS3 } from './s3-location.ts';
 import {
   type Condition,
@@ -33,8 +33,8 @@ import {
   openSdk,
   S3Requests,
   type SdkOptions,
-  useDigest,
   unquoteEtag,
+  useDigest,
 } from './sdk.ts';
 
 interface BodyOptions {
@@ -194,11 +194,7 @@ export class BucketClient {
     const page = await this.#send(prefix, command);
     // The SDK accepts any XML, even HTML, as an empty listing.
     if (page.IsTruncated === undefined)
-      throw this.#requests.unusableAnswer(
-        prefix,
-        'something other than a list of objects',
-        redirectedMapping,
-      );
+      throw this.#requests.unusableAnswer(prefix, 'something other than a list of objects', wrongServer);
     const next = page.NextContinuationToken ?? '';
     if (page.IsTruncated && (next === '' || next === token)) throw this.#cutShort(prefix);
     const name = this.#nameDecoder(prefix, page.EncodingType);

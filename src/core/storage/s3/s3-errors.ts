@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../lib/error-codes.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { parseRetryAfter } from '../../lib/retry.ts';
-import { responseTooLarge, maxResponseBytes } from './answer-limit.ts';
+import { maxResponseBytes, responseTooLarge } from './answer-limit.ts';
 
 /**
  * A failed call, with the error code from S3 or Node.js. If the server responded, it also has the status and
@@ -29,7 +29,7 @@ interface ErrorMapping {
   hint?: string;
 }
 
-export const redirectedMapping = 'check endpoint, and whether the server needs path_style: true';
+export const wrongServer = 'check endpoint, and whether the server needs path_style: true';
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
 /**
@@ -85,7 +85,7 @@ const meanings: Record<string, ErrorMapping> = {
   [responseTooLarge]: {
     code: 'storage_permanent',
     message: `the answer is longer than ${maxResponseBytes} bytes, and an S3 server sends less`,
-    hint: redirectedMapping,
+    hint: wrongServer,
   },
   TimeoutError: { code: 'storage_transient', message: 'no answer in time' },
   ECONNREFUSED: {
@@ -233,14 +233,14 @@ function byStatus({ name, status }: S3Failure): ErrorMapping {
   if (status === 401 || status === 403) return meanings['AccessDenied'] as ErrorMapping;
   // Only "NoSuchKey" means that the object does not exist. If we took a 404 page from some other server for
   // that, the destination would look empty.
-  if (status === 404) return { code: 'storage_permanent', hint: redirectedMapping };
+  if (status === 404) return { code: 'storage_permanent', hint: wrongServer };
   if (status === 412) return { code: 'storage_conflict' };
   if (status === 501) return meanings['NotImplemented'] as ErrorMapping;
   if (status === 507) return meanings['QuotaExceeded'] as ErrorMapping;
   if (status === 408 || status === 409 || status === 429 || status >= 500)
     return { code: 'storage_transient' };
   // The request succeeded, but the response could not be parsed.
-  if (status < 400) return { code: 'storage_permanent', hint: redirectedMapping };
+  if (status < 400) return { code: 'storage_permanent', hint: wrongServer };
   return { code: 'storage_permanent' };
 }
 

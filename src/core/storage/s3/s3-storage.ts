@@ -4,7 +4,7 @@ import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { briefRetryPolicy, type Outage, type RetryPolicy } from '../../lib/retry.ts';
 import type { Secrets } from '../../lib/secrets.ts';
-import type { Backups, CopySource, Duplicates, BackupFile, ObjectPlace } from '../capabilities.ts';
+import type { BackupFile, Backups, CopySource, Duplicates, ObjectPlace } from '../capabilities.ts';
 import type { Key } from '../key.ts';
 import type {
   Body,

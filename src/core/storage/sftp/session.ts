@@ -236,8 +236,8 @@ export class SftpSession {
   }
 
   /**
-   * Sends a request. Throws the server's error response (whose `code` is a number), `ConnectionLostError`, or the
-   * error of `send` if the server does not support the request. If there is no response in time, the
+   * Sends a request. Throws the server's error response (whose `code` is a number), `ConnectionLostError`, or
+   * the error of `send` if the server does not support the request. If there is no response in time, the
    * connection is dropped.
    */
   async ask<T>(send: Send<T>): Promise<T> {

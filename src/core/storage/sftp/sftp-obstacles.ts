@@ -6,7 +6,7 @@ import { ancestorsOf } from '../../lib/paths.ts';
 import { type Key, listedKey, parentOf } from '../key.ts';
 import type { Change } from '../storage.ts';
 import { notADirectory, otherFileSystem } from '../storage-errors.ts';
-import { deniedChange, isDenied, hasNoReason, noSpace } from './sftp-errors.ts';
+import { deniedChange, hasNoReason, isDenied, noSpace } from './sftp-errors.ts';
 import type { SftpRoot } from './sftp-root.ts';
 
 /*

@@ -7,7 +7,7 @@ import type { FileModes } from '../modes.ts';
 import type { Entry, EntryType, ListOptions, Storage } from '../storage.ts';
 import { distrusted, isName, ListingLimit, maxEmptyPages, sizeFrom } from '../untrusted.ts';
 import type { Send, SftpSession } from './session.ts';
-import { statusOf, isAbsent, requestFailure } from './sftp-errors.ts';
+import { isAbsent, requestFailure, statusOf } from './sftp-errors.ts';
 
 const maxConcurrentDirectories = 8;
 

@@ -4,10 +4,10 @@ import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import type {
+  BackupFile,
   Backups,
   Duplicates,
   FixedModes,
-  BackupFile,
   Links,
   ManagedEntries,
   Modes,
@@ -33,7 +33,7 @@ import { sizeFrom } from '../untrusted.ts';
 import { SftpLinks } from './links.ts';
 import { openSession } from './session.ts';
 import { SessionPool } from './session-pool.ts';
-import { requireDirectory, requireCreatableRoot, SftpDirectories } from './sftp-directories.ts';
+import { requireCreatableRoot, requireDirectory, SftpDirectories } from './sftp-directories.ts';
 import { isAbsent, requestFailure } from './sftp-errors.ts';
 import { fixModes } from './sftp-fix-modes.ts';
 import { describeSftp, type SftpLocation } from './sftp-location.ts';

@@ -18,8 +18,8 @@ import { packDirectory, type PackOptions } from '../../../../src/core/bundle/pac
 import { parsePackSettings } from '../../../../src/core/bundle/pack/pack-settings.ts';
 import {
   idempotencyKeyOf,
-  type PackedBundle,
   openPackedFile,
+  type PackedBundle,
 } from '../../../../src/core/bundle/pack/packed-bundle.ts';
 import { stageUpload } from '../../../../src/core/bundle/stage-upload.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';

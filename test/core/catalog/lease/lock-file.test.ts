@@ -9,7 +9,7 @@ import {
   readLock,
   renewLock,
 } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { markDead, newHolder } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import type { RenamingStorage, Storage, WriteOptions } from '../../../../src/core/storage/storage.ts';
 import { put, snapshot } from '../../../faults/world.ts';

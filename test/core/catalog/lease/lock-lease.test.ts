@@ -4,7 +4,7 @@ import { readState, stateKey } from '../../../../src/core/catalog/catalog-store.
 import { defaultLeaseTimes, type Lease } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText, readLock } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { acquireLockLease } from '../../../../src/core/catalog/lease/lock-lease.ts';
-import { isKnownDead, newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { isKnownDead, markDead, newHolder } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../../src/core/lib/log.ts';

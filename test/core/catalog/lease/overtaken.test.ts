@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import type { Catalog } from '../../../../src/core/catalog/catalog.ts';
 import { defaultLeaseTimes, type Lease, leaseLost } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText, readLock } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { markDead, newHolder } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { acquireLease, guardWithLease } from '../../../../src/core/catalog/lease/with-lease.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';

@@ -2,13 +2,13 @@ import t from 'tap';
 import type { Catalog, Pending } from '../../../../src/core/catalog/catalog.ts';
 import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import {
-  defaultLeaseTimes,
   createIntent,
+  defaultLeaseTimes,
   isContention,
   type Lease,
 } from '../../../../src/core/catalog/lease/lease.ts';
 import { acquireStateLease } from '../../../../src/core/catalog/lease/state-lease.ts';
-import { isKnownDead, newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { isKnownDead, markDead, newHolder } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';

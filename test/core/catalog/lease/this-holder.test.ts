@@ -3,8 +3,8 @@ import t from 'tap';
 import type { Holder } from '../../../../src/core/catalog/catalog.ts';
 import {
   isKnownDead,
-  newHolder,
   markDead,
+  newHolder,
   startTimeIn,
 } from '../../../../src/core/catalog/lease/this-holder.ts';
 

@@ -4,7 +4,7 @@ import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import { createIntent } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { sweepFinished } from '../../../../src/core/catalog/lease/staged-copies.ts';
-import { newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { markDead, newHolder } from '../../../../src/core/catalog/lease/this-holder.ts';
 import {
   decideUnderLease,
   sweepAbandoned,

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { ClaimAbove } from '../../../../src/core/catalog/managed-paths.ts';
-import { dependsOnClaims, applyClaim } from '../../../../src/core/publish/decision/collisions.ts';
+import { applyClaim, dependsOnClaims } from '../../../../src/core/publish/decision/collisions.ts';
 import { otherOwner } from '../../../faults/world.ts';
 import { planOf } from '../../../support/decisions.ts';
 

@@ -3,8 +3,8 @@ import type { OutputRecord } from '../../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import {
-  matchesRecord,
   isSettledByState,
+  matchesRecord,
   recordedIn,
   reusableOutputs,
 } from '../../../../src/core/publish/decision/records.ts';

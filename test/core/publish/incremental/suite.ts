@@ -10,7 +10,7 @@ import type { ActionResult } from '../../../../src/core/publish/results/result.t
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import {
   bundleOf,
   bundlePath,

@@ -14,7 +14,7 @@ import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import {
   bundleFor,
   filesOf,

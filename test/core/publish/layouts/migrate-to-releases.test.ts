@@ -3,7 +3,7 @@ import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts'
 import { readState } from '../../../../src/core/catalog/catalog-store.ts';
 import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, markDead as die } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { markDead as die, newHolder } from '../../../../src/core/catalog/lease/this-holder.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import type { LeaseTimes } from '../../../../src/core/context.ts';
 import type { Clock } from '../../../../src/core/lib/clock.ts';

@@ -2,7 +2,7 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, readlinkSync, writeFile
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, markDead } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { markDead, newHolder } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { reconcile } from '../../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../../src/core/maintain/verify.ts';
 import { findOrphans } from '../../../../src/core/publish/orphans.ts';

@@ -3,7 +3,7 @@ import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts'
 import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { stagingRoot } from '../../../../src/core/catalog/lease/staged-copies.ts';
-import { newHolder, markDead as die } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { markDead as die, newHolder } from '../../../../src/core/catalog/lease/this-holder.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import type { CoreContext, LeaseTimes } from '../../../../src/core/context.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
@@ -17,7 +17,7 @@ import { rollBack } from '../../../../src/core/releases/switch.ts';
 import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { joinKey, type Key, listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import {
   bundleFor,
   filesOf,

@@ -5,7 +5,7 @@ import type { Layout } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { surveyReleases } from '../../../../src/core/releases/stored-releases.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import { contextWith, owner, put, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 import { newer, oldest, Stand } from '../stand.ts';

@@ -7,7 +7,7 @@ import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { releaseIds } from '../../../../src/core/releases/stored-releases.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import { bundleFor, releaseIdFor } from '../../../faults/release-world.ts';
 import { contextWith, destinationOf, owner, snapshot, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, markDead as die } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { markDead as die, newHolder } from '../../../../src/core/catalog/lease/this-holder.ts';
 import type { Occurrence } from '../../../../src/core/notify/event.ts';
 import type {
   DecidedOrphan,
@@ -14,7 +14,7 @@ import { readReleases } from '../../../../src/core/releases/releases-store.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
 import { joinKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import {
   bundleFor,
   filesOf,

@@ -6,7 +6,7 @@ import t from 'tap';
 import { bytesBody, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import { rejectsWith, storageContract } from '../../../contract/storage.ts';
 
 t.test('local', (t) =>

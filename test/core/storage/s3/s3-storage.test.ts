@@ -6,7 +6,7 @@ import { silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { s3Storage } from '../../../../src/core/storage/s3/s3-storage.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import { storageContract } from '../../../contract/storage.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
 

@@ -9,7 +9,7 @@ import type { ObjectPlace } from '../../../../src/core/storage/capabilities.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { s3Storage } from '../../../../src/core/storage/s3/s3-storage.ts';
 import type { Body, Storage } from '../../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
 
 /** Bodies that the server already has in another bucket. */

@@ -5,9 +5,9 @@ import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import {
+  expectsSwappedPaths,
   type LinkRequests,
   SftpLinks,
-  expectsSwappedPaths,
 } from '../../../../src/core/storage/sftp/links.ts';
 import type { SftpDirectories } from '../../../../src/core/storage/sftp/sftp-directories.ts';
 import type { SftpNames } from '../../../../src/core/storage/sftp/sftp-names.ts';

@@ -15,7 +15,7 @@ import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/sftp-storage.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import { storageContract } from '../../../contract/storage.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
 import { noSecrets, sftpLocationOf, type SftpServer, startSshd } from '../../../services/sshd.ts';

@@ -6,13 +6,13 @@ import { formatSize } from '../../../../core/lib/settings/sizes-and-durations.ts
 import { plural, shellQuoted } from '../../../../core/lib/text.ts';
 import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
 import {
-  withDestination,
   type BundlePlace,
   type ListedPath,
   listReleases,
   openBundlePath,
   releaseNamed,
   requireReleasesLayout,
+  withDestination,
 } from '../../../../core/releases/bundle-place.ts';
 import {
   compareReleases,

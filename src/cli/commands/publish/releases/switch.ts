@@ -12,23 +12,23 @@ import { plural, shellQuoted } from '../../../../core/lib/text.ts';
 import { refreshIfListed } from '../../../../core/publish/root-index/update-root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
 import {
-  withDestination,
   notPublished,
   openBundlePath,
   severalPaths,
+  withDestination,
 } from '../../../../core/releases/bundle-place.ts';
 import { switchRefused } from '../../../../core/releases/switch.ts';
 import {
+  type AppliedSwitch,
   type Switch,
   switchAt,
-  type AppliedSwitch,
   type SwitchRequest,
 } from '../../../../core/releases/switch-at.ts';
 import { exitCodes } from '../../../exit-codes.ts';
 import { type Output } from '../../../output/output.ts';
-import { withAudit, withAuditAndNotifiers } from '../../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import { type CommandContext, setUpPipeline } from '../../../setup/set-up.ts';
+import { withAudit, withAuditAndNotifiers } from '../../../setup/with-audit.ts';
 import type {
   activateCommand,
   dropCommand,

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
-import { auditReload, auditTriggers } from '../../../src/cli/daemon/recorded.ts';
+import { auditReload, auditTriggers } from '../../../src/cli/daemon/audit-calls.ts';
 import { serve } from '../../../src/cli/daemon/serve.ts';
 import { type ActEntry, canonicalJson } from '../../../src/core/audit/record.ts';
 import type { Trail } from '../../../src/core/audit/trail.ts';

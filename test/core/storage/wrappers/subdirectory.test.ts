@@ -5,7 +5,7 @@ import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import type { UnreadableName } from '../../../../src/core/storage/storage.ts';
 import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
-import { subdirectory } from '../../../../src/core/storage/wrappers/within.ts';
+import { subdirectory } from '../../../../src/core/storage/wrappers/subdirectory.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
 t.test('a view maps keys in both directions and sees nothing outside its directory', async (t) => {

@@ -93,8 +93,8 @@ async function openFollowers(
 }
 
 /**
- * Like `audited`, but also sends events to the pipeline's notifiers. Returns the result with the warnings of
- * the notifiers.
+ * Like `withAudit`, but also sends events to the pipeline's notifiers. Returns the result with the warnings
+ * of the notifiers.
  */
 export function withAuditAndNotifiers<T>(
   prepared: Pick<CommandContext, 'config' | 'context'>,
