@@ -85,7 +85,7 @@ function covered({ bundle, siblings }: GeneratorInput): [path: string, hex: stri
  */
 const sceneMapPageGenerator: Generator = {
   name: 'scene_map_page',
-  version: 5,
+  version: 6,
   switchedBy: 'sceneMapPage',
   describe: async ({ bundle, hasIndex }) =>
     bundle.files.filter(({ kind }) => kind === sceneMapKind).map((file) => pageOf(file, hasIndex)),
