@@ -9,9 +9,10 @@ const maxTopPx = 120;
 
 function openTarget(): void {
   const target = document.getElementById(location.hash.slice(1));
-  if (!(target instanceof HTMLDetailsElement)) return;
-  target.open = true;
-  target.scrollIntoView();
+  let around = target?.closest('details');
+  if (!around) return;
+  for (; around; around = around.parentElement?.closest('details')) around.open = true;
+  target?.scrollIntoView();
 }
 
 /** Adds the controls of a request: a value to each parameter, and below the command the token and Send. */

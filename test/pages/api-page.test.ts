@@ -135,6 +135,18 @@ t.test('every route is there, with its parameters and answers, and all links wor
   t.ok(Object.keys(document.paths).length > 5);
 });
 
+t.test('schemas have their parts, and a link to a part opens both', async (t) => {
+  const page = await open();
+  t.notOk(await page.locator('#schema-RunRecordError').isVisible());
+  await page.goto(`${url}#schema-RunRecordError`);
+  t.ok(await page.getByRole('group', { name: 'Schema RunRecordError' }).isVisible());
+  const owners = await page.evaluate(`[...document.querySelectorAll('details details[id^=schema-]')]
+    .map(({ id, parentElement }) => [parentElement.id, id])
+    .filter(([owner, id]) => !id.startsWith(owner))`);
+  t.same(owners, []);
+  t.equal(await page.locator('.schemas > #schema-ReleaseDiff > #schema-ReleaseDiffFinding').count(), 1);
+});
+
 t.test('the example of a dry run says that it is one', async (t) => {
   const page = await open();
   await page.locator('#uploadBundle > summary').click();
@@ -149,6 +161,7 @@ t.test('the first example works as copied from the page', async (t) => {
   t.match(example, `export WAYBILL=${base.slice(0, -1)}\n`);
   const { stdout } = await run('sh', ['-ec', `${example} --fail --silent`]);
   t.match(JSON.parse(stdout), { status: 'ok' });
+  t.match(JSON.parse(await page.getByLabel('Answer of /healthz').innerText()), { status: 'ok' });
 });
 
 t.test('methods have colors, and paths break only after a slash', async (t) => {
@@ -171,7 +184,8 @@ t.test('each request links its errors, and can be tried next to its example', as
     .click();
   await page.locator('#getRun').getByRole('link', { name: 'run_not_found' }).click();
   t.match(page.url(), /#error-run_not_found$/);
-  t.match(await page.locator('#error-run_not_found').innerText(), '404');
+  t.ok(await page.locator('#error-run_not_found').isVisible(), 'the link opens the codes of its status');
+  t.match(await page.locator('#status-404 > summary').innerText(), /^404\s+Not Found/);
   t.ok(await page.locator('#error-not_found').isVisible(), 'errors of every path are listed, too');
   const order = await page.evaluate(
     `[...document.querySelectorAll('#getRun :is(.input, .example pre, button.primary, .answer, .problems)')]

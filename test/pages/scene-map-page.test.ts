@@ -62,6 +62,22 @@ t.test('filters work by keyboard and without script', async (t) => {
   t.equal(await shown(page), 7);
 });
 
+t.test('the head says which scenes with findings a filter hides', async (t) => {
+  const page = await open(await exampleHtml(), { javaScriptEnabled: false });
+  const facts = page.locator('.facts');
+  t.match(await facts.innerText(), /3 findings: Scene 3, Scene 5, Scene 6$/m);
+  await page.locator('.filters summary').click();
+  await page.locator('#m-combat').uncheck();
+  t.match(await facts.innerText(), /3 findings: Scene 3, Scene 5 \(hidden by a filter\), Scene 6$/m);
+  t.equal(await facts.getByRole('link', { name: 'Scene 5' }).count(), 0);
+  await page.getByRole('button', { name: 'Show all scenes' }).click();
+  await page.getByRole('radio', { name: /Widow Hask/ }).check();
+  t.match(
+    await facts.innerText(),
+    /3 findings: Scene 3, Scene 5 \(hidden by a filter\), Scene 6 \(hidden by a filter\)$/m,
+  );
+});
+
 t.test('the page has the whole document, with the findings at their scenes', async (t) => {
   const page = await open(await exampleHtml());
   await page.getByRole('link', { name: 'Scene 5', exact: true }).click();

@@ -69,6 +69,40 @@ t.test('without script everything is there, and the map links to states and stat
   t.ok(await page.getByRole('link', { name: 'Buffalo' }).first().isVisible());
 });
 
+t.test('a phone shows the part of the country that has a risk, and a laptop shows all of it', async (t) => {
+  const browser = await startChromium();
+  t.teardown(() => browser.close());
+  const page = await browser.newPage({ viewport: { width: 360, height: 900 } });
+  await page.goto(`${base}weather/?day=1`);
+  const map = page.locator('.map > svg').first();
+  const share = async (): Promise<number> => {
+    const area = await page.locator('.areas path').last().boundingBox();
+    return area!.width / (await map.boundingBox())!.width;
+  };
+  t.ok((await share()) > 0.3, `${await share()} of the width of a phone`);
+  const cut = await page.evaluate(`[...document.querySelectorAll('.labels.phone text')]
+    .map((label) => [label.getBoundingClientRect(), label.textContent])
+    .filter(([{ left, right, top, bottom }]) => {
+      const map = document.querySelector('.map > svg').getBoundingClientRect();
+      return left < map.left || right > map.right || top < map.top || bottom > map.bottom;
+    })
+    .map(([, text]) => text)`);
+  t.same(cut, [], 'the edge cuts off no state');
+  await page.setViewportSize({ width: 1280, height: 900 });
+  t.ok((await share()) < 0.2, `${await share()} of the width of a laptop`);
+});
+
+t.test('a table of hours names its units once', async (t) => {
+  const html = await pageAt('weather/stations/KNYC');
+  t.match(html, />Temperature \(°F\)<.*>Wind \(mph\)</s);
+  const winds = [...html.matchAll(/<td class="wind">([^<]*)</g)].map(([, wind]) => wind);
+  t.ok(winds.length > 0);
+  t.same(
+    winds.filter((wind) => !/^[NESW]+\u00a0\d+$/.test(wind ?? '')),
+    [],
+  );
+});
+
 t.test("draws alerts at their outlines or their zones' outlines, in the service's colors", async (t) => {
   const html = await pageAt('weather/');
   for (const [event, colour] of [
@@ -122,7 +156,7 @@ t.test('shows difficult data correctly: partial, across 180°, without a locatio
   const shemya = await page('weather/stations/PASY');
   t.match(shemya, /<span class="quiet small area">Western Aleutians</);
   t.notMatch(shemya, /<strong>Where:/, 'the text does not repeat the area');
-  t.match(shemya, /until <time [^>]*>Tue 20 Jan 20:00 HAST \(21:00 AKST\)</);
+  t.match(shemya, /until <time [^>]*>Tue 20 Jan 20:00 HAST \(21:00.AKST\)</);
   t.match(shemya, /Test, not a warning: Tsunami Warning/);
   t.notMatch(shemya, /may apply here/, 'an alert for zones of Mississippi cannot apply in Alaska');
   t.match(

@@ -1,7 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import { errorTable } from '../../core/lib/error-codes.ts';
 import type { JsonSchema } from '../../core/lib/parameters.ts';
-import { statusOf } from '../http/answer/error-status.ts';
 import type {
   MediaType,
   OpenApiDocument,
@@ -10,9 +8,10 @@ import type {
   ResponseObject,
 } from '../http/route.ts';
 import type { Page } from '../pages/render-page.ts';
-import { publicCodes } from './components.ts';
 import { curlExample } from './curl-example.ts';
 import { exampleOf } from './example.ts';
+import { errorViews, schemaViews } from './groups.ts';
+import { type Inline, inlines, paragraphs } from './inlines.ts';
 import { limitsOf, typeOf } from './schema-words.ts';
 
 /**
@@ -31,7 +30,8 @@ export function apiPage(document: OpenApiDocument): Page {
   };
 }
 
-function pageView({ info, tags, paths, components }: OpenApiDocument): Page['view'] {
+function pageView(document: OpenApiDocument): Page['view'] {
+  const { info, tags, paths, components } = document;
   const operations = Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) =>
       operationView(path, { method, operation, schemas: components.schemas }),
@@ -45,8 +45,7 @@ function pageView({ info, tags, paths, components }: OpenApiDocument): Page['vie
     scopes: Object.entries(scopeTexts)
       .filter(([name]) => operations.some(({ scopes }) => scopes.includes(name)))
       .map(([name, text]) => ({ name, about: inlines(text) })),
-    // A path that needs no token, for the first example. The standalone weather reader has no health check.
-    first: '/healthz' in paths ? '/healthz' : '/openapi.json',
+    first: firstOf(operations),
     tags: tags.map(({ name, description }) => ({
       name,
       id: `tag-${name.replaceAll(' ', '-')}`,
@@ -54,12 +53,25 @@ function pageView({ info, tags, paths, components }: OpenApiDocument): Page['vie
       operations: operations.filter(({ tag }) => tag === name),
     })),
     errors: errorViews(),
-    schemas: Object.entries(components.schemas).map(([name, schema]) => ({ name, text: indented(schema) })),
+    schemas: schemaViews(document),
   };
+}
+
+/**
+ * Returns the path of the first example, which needs no token, and its answer. The standalone weather reader
+ * has no health check, and the answer of `/openapi.json` is too long to show.
+ */
+function firstOf(operations: readonly OperationView[]): { path: string; answer: string | null } {
+  const health = operations.find(({ path }) => path === '/healthz');
+  return health === undefined
+    ? { path: '/openapi.json', answer: null }
+    : { path: health.path, answer: health.examples[0]?.text ?? null };
 }
 
 interface OperationView extends Record<string, unknown> {
   tag: string;
+  path: string;
+  examples: readonly { text: string }[];
   access: Inline[] | null;
   scopes: string[];
 }
@@ -73,18 +85,6 @@ const scopeTexts: Readonly<Record<string, string>> = {
   audit: 'Read the audit trail.',
   admin: 'Not a scope, but the token of `server.admin_token_env`.',
 };
-
-/** Returns the errors that clients can get, grouped by status. */
-function errorViews(): object[] {
-  return publicCodes
-    .toSorted((a, b) => statusOf[a] - statusOf[b])
-    .map((code) => ({
-      code,
-      status: statusOf[code],
-      about: inlines(errorTable[code].about),
-      retryable: errorTable[code].retryable,
-    }));
-}
 
 /** The color of each method, depending on whether it reads, adds, changes or removes something. */
 const tones: Readonly<Record<string, string>> = {
@@ -124,7 +124,7 @@ function operationView(path: string, { method, operation, schemas }: OperationPa
 }
 
 /** Separates the answers of an operation from its errors, and takes the examples out of the answers. */
-function answersOf(responses: Operation['responses'], schemas: OperationParts['schemas']): object {
+function answersOf(responses: Operation['responses'], schemas: OperationParts['schemas']) {
   const named = Object.entries(responses).map(([status, response]) => ({
     status,
     response,
@@ -260,22 +260,4 @@ function bodyView(content: Record<string, MediaType>): object[] {
     example: JSON.stringify(media[index]?.example ?? {}, null, 2),
     parts: Object.keys(media[index]?.schema?.['properties'] ?? {}).join(' '),
   }));
-}
-
-interface Inline {
-  text: string;
-  code: boolean;
-}
-
-function paragraphs(markdown: string): Inline[][] {
-  return markdown === '' ? [] : markdown.split('\n\n').map(inlines);
-}
-
-/** Splits a description into text and code. Backticks are the only markup that descriptions use. */
-function inlines(markdown: string): Inline[] {
-  return markdown.split('`').map((text, index) => ({ text, code: index % 2 === 1 }));
-}
-
-function indented(schema: JsonSchema): string {
-  return JSON.stringify(schema, null, 2);
 }

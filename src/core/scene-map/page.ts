@@ -51,9 +51,8 @@ function pageView(map: SceneMap, { findings = [], documentHref, bundleHref }: Pa
   const byScene = groupByScene(findings);
   const scenes = map.scenes.map((scene, index) => sceneView(scene, index, numbers, byScene.get(index) ?? []));
   baseStyle ??= ['styles/tokens.css', 'styles/base.css', 'pages/scene-map.css'].map(read).join('');
-  const style = baseStyle + offered.map((_, index) => participantRule(index)).join('');
   return {
-    style,
+    style: baseStyle + offered.map((_, index) => participantRule(index)).join(''),
     documentHref: documentHref ?? null,
     bundleHref: bundleHref ?? null,
     clean,
@@ -68,7 +67,7 @@ function pageView(map: SceneMap, { findings = [], documentHref, bundleHref }: Pa
     withFindings: [...byScene.keys()]
       .sort((a, b) => a - b)
       .slice(0, maxWithFindings)
-      .map((scene) => scene + 1),
+      .map((index) => ({ number: index + 1, classes: scenes[index]?.classes })),
     hasMoreFindings: byScene.size > maxWithFindings,
     otherFindings: findings.filter((one) => sceneOf(one) === null).map(messageOf),
     isLong: scenes.length > maxWithLayout,
@@ -98,7 +97,8 @@ interface PageView extends Record<string, unknown> {
 }
 
 function participantRule(index: number): string {
-  return `main:has(#p${index}:checked) :is(.scene,.bar,.part):not(.p${index}){display:none}`;
+  const link = `body:has(#p${index}:checked) .to:not(.p${index})`;
+  return `main:has(#p${index}:checked) :is(.scene,.bar,.part):not(.p${index}),${link}>a{display:none}${link}>i{display:inline}`;
 }
 
 function sceneView(
@@ -106,7 +106,7 @@ function sceneView(
   index: number,
   numbers: ReadonlyMap<string, number>,
   findings: readonly Finding[],
-): object {
+) {
   return {
     number: index + 1,
     id: clean(scene.scene_id),

@@ -18,7 +18,7 @@ type Period = HourlyForecastData['periods'][number];
 /** A forecast of a week ends within an eighth day, whose temperatures are incomplete. */
 const maxDays = 7;
 /** The first days list every hour. Later days list every third one. */
-const hourlyDays = 3;
+const hourlyDays = 2;
 const laterStep = 3;
 
 /** Returns a line for each day, with its hours. */
@@ -57,11 +57,11 @@ function dayOf(periods: readonly Period[], data: HourlyForecastData, step: numbe
     low: temperatures.length === 0 ? unknown : degrees(Math.min(...temperatures)),
     precipitation: chances.length === 0 ? null : quantity(Math.max(...chances), '%'),
     wind: speeds.length === 0 ? null : quantity(Math.max(...speeds), windSpeed, 0),
-    hours: hoursOf(periods, data, step),
+    hours: hoursOf(periods, data.timeZone, step),
   };
 }
 
-/** Formats a temperature without its scale, which the list of days names once: `−4°`. */
+/** Formats a temperature without its scale, which the card and the table name once: `−4°`. */
 function degrees(value: number): string {
   return wholeDegrees(value, 'deg').replace('\u00a0', '');
 }
@@ -76,20 +76,20 @@ function typicalOf(periods: readonly Period[]): Period | null {
   return [...counted].sort((a, b) => count(b) - count(a))[0] ?? null;
 }
 
-function hoursOf(periods: readonly Period[], data: HourlyForecastData, step: number): object[] {
+function hoursOf(periods: readonly Period[], timeZone: string | null, step: number): object[] {
   const shown = periods.filter((_, index) => index % step === 0);
   return shown.map((period, index) => ({
-    ...hourOf(period, data),
+    ...hourOf(period, timeZone),
     isSameSky: shown[index - 1]?.shortForecast === period.shortForecast,
   }));
 }
 
-function hourOf(period: Period, { units, timeZone }: HourlyForecastData) {
+function hourOf(period: Period, timeZone: string | null) {
   return {
     time: textHelpers.time(period.startsAt, timeZone, 'hour'),
-    temperature: wholeDegrees(period.temperature, units.temperature),
+    temperature: period.temperature === null ? unknown : degrees(period.temperature),
     precipitation: quantity(period.precipitationProbability, '%'),
-    wind: forecastWindOf(period, units.windSpeed),
+    wind: forecastWindOf(period),
     sky: period.shortForecast ?? '',
     icon: iconOf(period.shortForecast, period.isDaytime),
   };

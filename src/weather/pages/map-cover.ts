@@ -1,5 +1,5 @@
-import type { StateOutline } from './map-shapes.ts';
-import type { Point } from './projection.ts';
+import type { MapFrame, StateOutline } from './map-shapes.ts';
+import { mapSize, type Point } from './projection.ts';
 
 /** Says which parts of the map are in an area. Works on the SVG path data that the page draws. */
 
@@ -103,6 +103,34 @@ export function isPartlyIn(state: StateOutline, shape: string): boolean {
   return land
     .flatMap(gridOf)
     .some((at) => land.some((one) => isInside(one, at)) && area.some((one) => isInside(one, at)));
+}
+
+/** The least part of the map's width to show around areas, and the space around them. */
+const minFrame = 0.36;
+const frameRoom = 1.25;
+
+/** Returns the part of the map of the country around areas, in its proportions. null without areas. */
+export function frameAround(shapes: readonly string[]): MapFrame | null {
+  const boxes = shapes.flatMap(outlinesOf).map(({ box }) => box);
+  if (boxes.length === 0) return null;
+  const [left, top] = [0, 1].map((side) => Math.min(...boxes.map((box) => box[side] ?? 0))) as [
+    number,
+    number,
+  ];
+  const [right, bottom] = [2, 3].map((side) => Math.max(...boxes.map((box) => box[side] ?? 0))) as [
+    number,
+    number,
+  ];
+  const share = Math.max((right - left) / mapSize.width, (bottom - top) / mapSize.height) * frameRoom;
+  const part = Math.min(Math.max(share, minFrame), 1);
+  const [width, height] = [mapSize.width * part, mapSize.height * part];
+  const within = (middle: number, size: number, whole: number): number =>
+    Math.min(Math.max(middle - size / 2, 0), whole - size);
+  return {
+    left: within((left + right) / 2, width, mapSize.width),
+    top: within((top + bottom) / 2, height, mapSize.height),
+    ...{ width, height },
+  };
 }
 
 /** A label's half width and half height, in pixels of the map. */

@@ -114,9 +114,12 @@ interface LayerLayout {
   /** The size of the abbreviation of a state, in pixels of the screen. */
   labelPx: number;
 }
+const phone = { apartBy: 0.14, disc: 0.078, scale: 2.8, maxNames: 8, maxNameLength: 14, labelPx: 10 };
 const layouts = {
   wide: { apartBy: 0.065, disc: 0.032, scale: 1, maxNames: 30, maxNameLength: 22, labelPx: 12 },
-  phone: { apartBy: 0.14, disc: 0.078, scale: 2.8, maxNames: 8, maxNameLength: 14, labelPx: 10 },
+  phone,
+  /** A part of the country on a phone has room for larger labels. */
+  zoomed: { ...phone, labelPx: 13 },
 } as const satisfies Record<string, LayerLayout>;
 /** The size of a temperature on the map, and the distance of its middle from its base line, in pixels. */
 const fontPx = 13;
@@ -242,6 +245,10 @@ function overlap(a: Box, b: Box): boolean {
   return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
 }
 
+function isInside(frame: MapFrame, [left, top, right, bottom]: Box): boolean {
+  return isWithin(frame, [left, top]) && isWithin(frame, [right, bottom]);
+}
+
 function takenBy(
   dots: readonly Dot[],
   names: readonly Name[],
@@ -262,7 +269,9 @@ function labelsOf(
   return land.flatMap((state) => {
     const boxAt = ([x, y]: Point): Box => [x - size[0], y - size[1], x + size[0], y + size[1]];
     const isFree = (at: Point): boolean =>
-      isWithin(frame, at) && !taken.some((box) => overlap(box, boxAt(at))) && !hidesArea(alerts, at, px);
+      isInside(frame, boxAt(at)) &&
+      !taken.some((box) => overlap(box, boxAt(at))) &&
+      !hidesArea(alerts, at, px);
     const at = labelPoint(state, size, isFree);
     return at === null ? [] : [{ text: state.code, x: rounded(at[0]), y: rounded(at[1] + px * 0.36) }];
   });

@@ -4,10 +4,11 @@ import { type PlaceData } from '../records/observation-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { converterOf } from '../units.ts';
 import { alertColour, alertRank, temperatureSteps } from './colours.ts';
+import { frameAround } from './map-cover.ts';
 import { layerOf, type MapContent } from './map-layers.ts';
 import { asidesOf, noticesOf } from './map-notices.ts';
 import { type MapQuery, queryText, stationHref, unitsText } from './map-query.ts';
-import { isShownWith, states } from './map-shapes.ts';
+import { isShownWith, type MapFrame, states, wholeCountry } from './map-shapes.ts';
 import { dataOf } from './section.ts';
 import { dayName, isOutside, legendOf, outlookOf, zoneOfState } from './storm-view.ts';
 import {
@@ -31,6 +32,8 @@ export function mapView(content: MapContent, base: string): Page {
   const title = `Weather in ${state?.name ?? 'the United States'}`;
   const listedAlerts = query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query, now) : null;
   const totalAlerts = dataOf(content.alerts)?.total ?? 0;
+  const risks = areas.filter(({ level }) => level !== null).map(({ shape }) => shape);
+  const zoomed = state === null ? frameAround(risks) : null;
   const land = states().filter((one) => state === null || isShownWith(state, one, frame));
   return {
     title,
@@ -52,7 +55,11 @@ export function mapView(content: MapContent, base: string): Page {
       asides: asidesOf(content),
       frame: `${frame.left} ${frame.top} ${frame.width} ${frame.height}`,
       wide: layerOf(content, 'wide', { land, here }),
-      phone: layerOf(content, 'phone', { land, here }),
+      phone:
+        zoomed === null
+          ? layerOf(content, 'phone', { land, here })
+          : layerOf({ ...content, frame: zoomed }, 'zoomed', { land, here }),
+      zoom: zoomed === null ? null : zoomTo(zoomed),
       hasInsets: state === null,
       scaleOfColours: query.day === null ? scaleOfColours(query) : null,
       land: land.map(({ code, name, coarse, fine }) => ({
@@ -76,6 +83,12 @@ export function mapView(content: MapContent, base: string): Page {
       isBeside: state !== null && stations.length <= maxBeside,
     },
   };
+}
+
+/** Returns the transformation of the map of the country that shows only a part of it. */
+function zoomTo({ left, top, width }: MapFrame): string {
+  const scale = (wholeCountry.width / width).toFixed(3);
+  return `scale(${scale}) translate(${(-left).toFixed(1)} ${(-top).toFixed(1)})`;
 }
 
 function weatherCrumb(query: MapContent['query'], here: string): { label: string; href: string } {
@@ -233,7 +246,7 @@ function momentInBoth(instant: string, timeZone: string | null, otherZone: strin
   const there = otherZone === null ? here : moment(instant, otherZone);
   if (here === there) return here;
   const day = here.split(' ').slice(0, 3).join(' ');
-  return `${here} (${there.startsWith(`${day} `) ? there.slice(day.length + 1) : there})`;
+  return `${here} (${unbroken(there.startsWith(`${day} `) ? there.slice(day.length + 1) : there)})`;
 }
 
 /** Returns the color of an alert's card, as a class. */

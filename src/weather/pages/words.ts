@@ -45,18 +45,19 @@ export function windOf(
   return gusts === null ? steady : `${steady}, ${gusts}`;
 }
 
-/** Describes wind in a forecast: `NNW 8 to 16 km/h`, or `Calm`. */
-export function forecastWindOf(
-  wind: { windDirection: string | null; windSpeedMin: number | null; windSpeedMax: number | null },
-  unit: string,
-): string {
+/** Describes wind in a forecast without its unit, which a table names once: `NNW 8 to 16`, or `Calm`. */
+export function forecastWindOf(wind: {
+  windDirection: string | null;
+  windSpeedMin: number | null;
+  windSpeedMax: number | null;
+}): string {
   const { windDirection, windSpeedMin, windSpeedMax } = wind;
   if (windSpeedMax === null) return unknown;
   if (windSpeedMax === 0) return 'Calm';
   const from = windDirection === null ? '' : `${windDirection} `;
   const least = windSpeedMin === null ? null : windSpeedMin.toFixed(0);
   const range = least === null || least === windSpeedMax.toFixed(0) ? '' : `${least} to `;
-  return unbroken(`${from}${range}${quantity(windSpeedMax, unit, 0)}`);
+  return unbroken(`${from}${range}${windSpeedMax.toFixed(0)}`);
 }
 
 function capital(text: string): string {
