@@ -117,7 +117,7 @@ async function mistakenBundle(): Promise<Buffer> {
   }
 }
 
-/** Visible to operators only. */
+/** Pages as an administrator sees them. */
 export const adminPages: PageSet = {
   name: 'console of the admin',
   start: async (t) => {

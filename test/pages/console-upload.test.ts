@@ -198,6 +198,19 @@ t.test('plans a directory before it is uploaded', async (t) => {
   t.notOk(existsSync(path.join(daemon.root, 'public/web/planned')));
 });
 
+t.test('the disabled buttons have a reason until something is chosen', async (t) => {
+  const page = await openUpload(t);
+  const reason = page.getByText('Choose a directory or an archive first.');
+  const upload = page.getByRole('button', { name: 'Upload', exact: true });
+  t.ok(await upload.isDisabled());
+  t.ok(await reason.isVisible());
+  t.equal(await upload.getAttribute('aria-describedby'), await reason.getAttribute('id'));
+  await drop(page, directoryOf({ 'index.html': 'chosen' }));
+  await page.locator('#upload-state', { hasText: 'bytes' }).waitFor();
+  t.ok(await upload.isEnabled());
+  t.notOk(await reason.isVisible());
+});
+
 t.test('a dropped archive is sent unchanged', async (t) => {
   const files = { 'a.txt': 'of an archive\n'.repeat(999) };
   const directory = directoryOf({

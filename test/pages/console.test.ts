@@ -65,7 +65,7 @@ t.test('the overview names the failed pipeline, the cause, the starter of the ru
   const attention = page.locator('#attention');
   const text = (await attention.innerText()).replace(/\s+/g, ' ');
   t.match(text, /1 pipeline failing \d of the last \d+ runs failed blocked/);
-  t.match(text, /manual start by operator, just now/);
+  t.match(text, /blocked → full ✕ failed \d+ \w+ \d{4}, [\d:]{8} UTC \(just now\) manual start by operator/);
   t.match(
     text,
     /Files in the way at full\. There are files that waybill did not write \(no \.publisher\.json\)\. Nothing was changed\. What to do: Move these files away/,

@@ -1,4 +1,5 @@
 import { formatSize } from '../../core/lib/settings/sizes-and-durations.ts';
+import type { PlannedChange } from '../../core/publish/plan.ts';
 import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 
 /*
@@ -57,6 +58,34 @@ export function isAction(value: unknown): value is RunDestination['action'] {
 export function actionMark({ action, error }: Pick<RunDestination, 'action' | 'error'>): Mark {
   const mark = actions[action];
   return error === null || mark.tone === 'failure' ? mark : { ...mark, tone: 'failure', symbol: '✕' };
+}
+
+/** Actions that publish over an earlier publication, and may find that it has the same files. */
+const updates = new Set<RunDestination['action']>(['upsert_additive', 'replace_catalog']);
+
+/**
+ * Returns what a run did at a destination. An update that changed no file is shown as unchanged, although it
+ * recorded another bundle or made a release.
+ */
+export function outcomeMark(one: RunDestination): Mark {
+  return one.error === null && updates.has(one.action) && !changesFiles(one)
+    ? actions.skip_same
+    : actionMark(one);
+}
+
+/** Reports whether readers get other files than before. */
+export function changesFiles({
+  outputs_written: written,
+  outputs_removed: removed,
+  changes,
+  changes_omitted: omitted,
+}: RunDestination): boolean {
+  return written + removed + omitted > 0 || changes.some(isVisible);
+}
+
+/** Reports whether readers see the change. The others only concern records. */
+export function isVisible({ fate }: PlannedChange): boolean {
+  return fate !== 'refresh' && fate !== 'keep';
 }
 
 /** Returns a token's id, or `admin` for the token of the administrator. */

@@ -23,6 +23,14 @@ const byName: Partial<Record<ErrorCode, NamedWords>> = {
     name: new RegExp(`/runs/${plainName}(?:/|$)`),
     text: (name) => `Run “${name}” does not exist, or its record has expired.`,
   },
+  pipeline_not_found: {
+    name: new RegExp(`/pipelines/${plainName}(?:/|$)`),
+    text: (name) => `No pipeline is called “${name}”. It may have been renamed or removed.`,
+  },
+  destination_not_found: {
+    name: new RegExp(`/destinations/${plainName}(?:/|$)`),
+    text: (name) => `The pipeline has no destination “${name}”. It may have been renamed or removed.`,
+  },
   station_not_found: {
     name: new RegExp(`/stations/${plainName}$`),
     text: (name) =>

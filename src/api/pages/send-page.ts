@@ -72,6 +72,7 @@ export function problemPage(site: Site): ProblemPage {
     // `detail` already ends with the hint, but the page shows it separately.
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
     const words = namedWordsOf({ code, status, title }, path);
+    const isMissing = message === 'there is nothing under this path';
     const html = renderPage(site, {
       title: words.heading,
       template: 'pages/problem',
@@ -93,7 +94,9 @@ export function problemPage(site: Site): ProblemPage {
         message: asSentence(message),
         hint: hint === undefined ? null : asSentence(hint),
         // The message for programs is the reason, unless it only repeats the heading.
-        isReason: status < 500 && !hasOwnWords(code) && message !== 'there is nothing under this path',
+        isReason: status < 500 && !hasOwnWords(code) && !isMissing,
+        // A sentence does not repeat a very long address. The details have all of it.
+        isMissing: isMissing && path.length <= 200,
         requestId: instance.replace(/^urn:uuid:/, ''),
         findings: findings.map(describeFinding),
       },

@@ -142,7 +142,8 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
     view: {
       ...view,
       runPath: paths.run,
-      destinationPath: (destination: string) => paths.destination(id, destination),
+      destinationPath: (destination: string, at: string | null = null) =>
+        withQuery(paths.destination(id, destination), { path: at }),
       path: paths.pipeline(id),
       trendsPath: paths.trends(id),
       runsPath: `${paths.runs()}?${new URLSearchParams({ pipeline: id }).toString()}`,

@@ -8,6 +8,8 @@ import { bundleOf, failedText, rerunHelps, type Starter, starterOf } from './run
 /** A pipeline whose most recent finished run failed. */
 interface AttentionItem {
   pipelineId: string;
+  /** The destination that failed; null if the whole run failed. */
+  destinationId: string | null;
   mark: Mark;
   error: ErrorView;
   run: FailedRun;
@@ -110,6 +112,7 @@ function failureIn(state: PipelineState, runs: readonly RunRecord[], now: Date):
   const id = run.error === null ? failed?.destination_id : undefined;
   return {
     pipelineId: state.pipeline_id,
+    destinationId: id ?? null,
     mark: statusMark(run),
     error: errorView(error, id === undefined ? {} : { destinationId: id }),
     run: {

@@ -99,6 +99,8 @@ export interface StatusSummary extends Pick<Mark, 'tone'> {
   heading: string;
   /** The run that this is about; null if there is none. */
   runId: string | null;
+  /** The end of the failed run; null for a pause, whose heading has its time. */
+  at: Moment | null;
   /** null if the heading says everything. */
   text: string | null;
   /** The last run if it failed, but something else is more important. */
@@ -113,13 +115,15 @@ export function statusSummaryOf(state: PipelineState): StatusSummary | null {
     return {
       tone: 'warning',
       heading: `Paused since ${momentOf(paused.since).text}`,
-      runId: null,
+      ...{ runId: null, at: null },
       text: pauseText(state),
       failedRunId: error?.runId ?? null,
     };
   if (last === null || error === null || error.code === 'cancelled') return null;
   const { runId, title, text } = error;
-  return { tone: 'failure', runId, failedRunId: null, heading: `The last run failed: ${title}`, text };
+  const heading = `The last run failed: ${title}`;
+  const at = momentOf(last.finished_at ?? last.accepted_at);
+  return { tone: 'failure', runId, failedRunId: null, heading, at, text };
 }
 
 function pauseText({ paused, waiting }: PipelineState): string {

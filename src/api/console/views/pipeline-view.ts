@@ -1,14 +1,16 @@
-import type { RunRecord } from '../../../workers/queue/run-record.ts';
+import type { RunDestination, RunRecord } from '../../../workers/queue/run-record.ts';
 import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import {
-  actionMark,
   ageText,
   durationOf,
   durationText,
   type Mark,
   type Moment,
   momentOf,
+  outcomeMark,
+  plural,
   shortMoment,
+  sizeText,
   statusMark,
 } from '../record-text.ts';
 import { placementOf } from './destination-view.ts';
@@ -46,7 +48,20 @@ interface DestinationCard {
   url: string | null;
   hasReleases: boolean;
   /** The outcome at this destination of the newest run that reached it. */
-  last: (Mark & { runId: string; at: Moment & { age: string }; release: string | null }) | null;
+  last: (Mark & { runId: string; at: Moment & { age: string } }) | null;
+  /** The newest bundle at each bundle path, newest first, without those for channels. */
+  published: Published[];
+  publishedOmitted: number;
+}
+
+interface Published {
+  /** The bundle, or the release if the bundle has no name. */
+  name: string;
+  path: string;
+  /** The content of the bundle, such as `2 files, 4 KiB`. Files of earlier bundles may be published too. */
+  files: string;
+  /** null if all runs in the list found it unchanged. */
+  at: (Moment & { age: string }) | null;
 }
 
 /** Enough runs to fill a wide window. */
@@ -54,6 +69,7 @@ export const gridRuns = 40;
 /** With fewer columns, there is no space for the times of the newest and the oldest run. */
 const minGridRuns = 8;
 const listedRuns = 10;
+const maxPublished = 3;
 
 /** Builds the view of a pipeline from its newest runs, which must be sorted newest first. */
 export function pipelineView(
@@ -72,6 +88,7 @@ export function pipelineView(
     watch: state.watch,
     hasSource: state.source.backend !== 'http_upload',
     places: state.destinations.map((one) => ({
+      ...publishedAt(runs, one.destination_id, now),
       id: one.destination_id,
       storage: placementOf(one).storage,
       place: places.get(one.destination_id) ?? null,
@@ -100,13 +117,45 @@ function lastOf(runs: readonly RunRecord[], id: string, now: Date): DestinationC
     if (found === undefined) continue;
     const at = run.finished_at ?? run.accepted_at;
     return {
-      ...actionMark(found),
+      ...outcomeMark(found),
       runId: run.run_id,
       at: { ...momentOf(at), age: ageText(at, now) },
-      release: found.release,
     };
   }
   return null;
+}
+
+function publishedAt(
+  runs: readonly RunRecord[],
+  id: string,
+  now: Date,
+): Pick<DestinationCard, 'published' | 'publishedOmitted'> {
+  const byPath = new Map<string, Published>();
+  for (const run of runs.filter(({ channel }) => channel === null))
+    for (const one of run.destinations) {
+      const { destination_path: path, error } = one;
+      if (one.destination_id !== id || error !== null || path === null) continue;
+      const found = byPath.get(path) ?? publishedIn(run, one, path);
+      if (found.at === null && one.action !== 'skip_same') {
+        const at = one.finished_at ?? run.finished_at ?? run.accepted_at;
+        found.at = { ...momentOf(at), age: ageText(at, now) };
+      }
+      byPath.set(path, found);
+    }
+  const published = [...byPath.values()].slice(0, maxPublished);
+  return { published, publishedOmitted: byPath.size - published.length };
+}
+
+function publishedIn(run: RunRecord, one: RunDestination, path: string): Published {
+  const files = one.outputs_written + one.outputs_linked + one.outputs_kept;
+  const named = run.bundle_path === '.' ? null : run.bundle_path;
+  const bytes = one.bytes_written + one.bytes_linked + one.bytes_kept;
+  return {
+    name: path === '.' ? (named ?? one.release ?? 'at the root') : path,
+    path,
+    files: `${plural(files, 'file')}, ${sizeText(bytes)}`,
+    at: null,
+  };
 }
 
 /** A grid of results with one column per run, newest first, and one row per destination. */
@@ -153,7 +202,7 @@ function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], 
  * bundles.
  */
 function markOf(run: RunRecord, destinationId: string): Mark {
-  const marks = run.destinations.filter((one) => one.destination_id === destinationId).map(actionMark);
+  const marks = run.destinations.filter((one) => one.destination_id === destinationId).map(outcomeMark);
   const worst =
     marks.find(({ tone }) => tone === 'failure') ?? marks.find(({ tone }) => tone !== 'neutral') ?? marks[0];
   return worst ?? (run.finished_at === null ? moving : nothing);
@@ -223,7 +272,7 @@ const maxResults = 3;
 function resultsOf({ destinations }: RunRecord): string | null {
   const byLabel = new Map<string, Set<string>>();
   for (const one of destinations) {
-    const { label } = actionMark(one);
+    const { label } = outcomeMark(one);
     byLabel.set(label, (byLabel.get(label) ?? new Set()).add(one.destination_id));
   }
   const results = [...byLabel].map(([label, ids]) => `${namesText([...ids])}: ${label}`);

@@ -1,6 +1,5 @@
-import type { PlannedChange } from '../../../core/publish/plan.ts';
 import type { RunDestination, RunRecord } from '../../../workers/queue/run-record.ts';
-import { actionMark, type Mark, plural, sizeText } from '../record-text.ts';
+import { isVisible, type Mark, outcomeMark, plural, sizeText } from '../record-text.ts';
 import { type TimeBar, timeBar } from './run-timeline.ts';
 import { type ChangeLine, changeLine, reasonText } from './run-words.ts';
 
@@ -81,7 +80,7 @@ const emptyRow: Omit<DestinationRow, 'id' | 'mark'> = {
 function rowOf(one: RunDestination, bar: TimeBar | null): DestinationRow {
   return {
     id: one.destination_id,
-    mark: actionMark(one),
+    mark: outcomeMark(one),
     reason: reasonText(one),
     path: one.destination_path,
     release: one.release,
@@ -108,10 +107,6 @@ export function changesOf({ destinations }: RunRecord): ChangeGroup[] {
     groups.set(key, group);
   }
   return [...groups.values()].map((group) => ({ ...group, names: group.names.join(', ') }));
-}
-
-function isVisible({ fate }: PlannedChange): boolean {
-  return fate !== 'refresh' && fate !== 'keep';
 }
 
 function countsOf(one: RunDestination): string {

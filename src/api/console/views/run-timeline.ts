@@ -1,11 +1,11 @@
 import type { RunLogLine } from '../../../workers/coordinator/run-logs.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import {
-  actionMark,
   durationOf,
   durationText,
   type Moment,
   momentOf,
+  outcomeMark,
   plural,
   statusMark,
   type Tone,
@@ -152,7 +152,7 @@ function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLogLine[]):
     ...step(run.queued_at, 'waiting', `Waiting${run.status === 'queued' ? retry : ''}`),
     ...step(run.started_at, 'running', `Started${retry}`),
     ...run.destinations.flatMap((one) => {
-      const { label, tone } = actionMark(one);
+      const { label, tone } = outcomeMark(one);
       const written = one.outputs_written > 0 ? `, ${plural(one.outputs_written, 'file')} written` : '';
       const text = one.error === null ? `${label}${written}` : failureLine(one.error);
       return step(one.finished_at, tone, `${one.destination_id}: ${text}`);

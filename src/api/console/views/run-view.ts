@@ -3,6 +3,7 @@ import type { PublishedBy } from '../../../core/publishers/published-by.ts';
 import type { RunLogLine } from '../../../workers/coordinator/run-logs.ts';
 import type { RunRecord, RunWarning } from '../../../workers/queue/run-record.ts';
 import {
+  changesFiles,
   durationOf,
   durationText,
   type Mark,
@@ -209,7 +210,8 @@ function totalOf({ destinations }: RunRecord): string | null {
     [sum('outputs_removed'), 'removed'],
   ];
   const known = parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
-  return known.length === 0 ? null : `Files: ${known.join(', ')}`;
+  if (known.length === 0) return null;
+  return `${destinations.some(changesFiles) ? 'Files' : 'No file changed'}: ${known.join(', ')}`;
 }
 
 /** Formats the average speed since the start, and the time remaining at that speed. */

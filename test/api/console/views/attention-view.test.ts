@@ -45,12 +45,13 @@ t.test('failures come first, each with its cause, its starter and the next step'
   t.match(seen.items, [
     {
       pipelineId: 'maps',
+      destinationId: null,
       error: { title: 'Files in the way', text: 'In the way.', hint: 'Move it.', place: null },
       run: {
         id: 'maps.1',
         bundle: 'session-1',
         starter: { token: 'ci', how: 'upload' },
-        at: { age: '7 min ago' },
+        at: { age: '7 min ago', text: '20 Nov 2026, 01:03:03 UTC' },
       },
     },
   ]);
@@ -61,7 +62,7 @@ t.test('failures come first, each with its cause, its starter and the next step'
     now,
     [{ notifierId: 'journal', count: 2, reason: 'The disk is full.' }],
   );
-  t.match(placed.items[0]?.error, { title: 'Files in the way at web' });
+  t.match(placed.items[0], { destinationId: 'web', error: { title: 'Files in the way at web' } });
   t.match(placed, { heading: '1 pipeline failing, 2 undelivered events', mark: { tone: 'failure' } });
   t.end();
 });

@@ -109,3 +109,28 @@ t.test('changes leave out files that are the same for readers', (t) => {
   t.equal(view.changes.length, 1);
   t.end();
 });
+
+t.test('an update that changed no file is shown as unchanged', (t) => {
+  const same = { path: 'a', fate: 'refresh', why: 'source_differs' };
+  const kept = { ...done, action: 'upsert_additive', outputs_written: 0, outputs_kept: 2, bytes_written: 0 };
+  const view = (...destinations: object[]) =>
+    runView(run({ status: 'succeeded', finished_at: at(16), destinations }), [], now);
+  const unchanged = view({ ...kept, changes: [same] });
+  t.match(unchanged.destinations, [{ mark: { label: 'unchanged', tone: 'neutral' } }]);
+  t.equal(unchanged.total, 'No file changed: 2 unchanged');
+  t.ok(unchanged.history.some(({ text }) => text === 'web: unchanged'));
+  const others: object[] = [
+    { outputs_written: 1 },
+    { outputs_removed: 1 },
+    { changes_omitted: 1 },
+    { changes: [{ ...same, fate: 'change' }] },
+  ];
+  for (const more of others) {
+    const changed = view({ ...kept, ...more });
+    t.match(changed.destinations, [{ mark: { label: 'updated' } }]);
+    t.match(changed.total, /^Files: /);
+  }
+  t.match(view({ ...kept, error }).destinations, [{ mark: { label: 'updated', tone: 'failure' } }]);
+  t.match(view({ ...kept, action: 'publish_new' }).destinations, [{ mark: { label: 'published' } }]);
+  t.end();
+});
