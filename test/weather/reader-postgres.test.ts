@@ -24,6 +24,7 @@ const secrets = await loadSecrets({
     OWNER_URL: server.url(),
     DOWN_URL: 'postgres://127.0.0.1:1/none',
     BAD_URL: 'postgres://user:hunter2@[',
+    OTHER_URL: 'mysql://reader@127.0.0.1:1/weather',
   },
 });
 const clock = clockAt('2026-01-20T18:00:00Z');
@@ -295,6 +296,10 @@ t.test('reports a failure at startup with its context', async (t) => {
   );
   t.match(error, { code: 'secrets_invalid', message: /^open databases: the secret BAD_URL is not the URL/ });
   t.notMatch(JSON.stringify(error, Object.getOwnPropertyNames(error)), /hunter2/);
+  await t.rejects(start([{ ...primary, urlEnv: 'OTHER_URL' }]), {
+    code: 'secrets_invalid',
+    message: /^open databases: the secret OTHER_URL is not the URL of a database/,
+  });
 });
 
 t.test('finds the newest record of each family with an index', async (t) => {

@@ -79,6 +79,8 @@ interface ServerAddress {
  * only closes its own side and then waits for the server. Throws if `url` is invalid.
  */
 export function openClient(url: string, options: postgres.Options<Record<string, never>>): postgres.Sql {
+  // The driver would also connect to the server of a mysql:// URL.
+  if (!/^postgres(?:ql)?:\/\//i.test(url)) throw new TypeError('not the URL of a PostgreSQL server');
   const sockets = new Set<Socket>();
   let attempts = 0;
   /** Not included in the driver's types. */

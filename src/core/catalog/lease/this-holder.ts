@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { threadId } from 'node:worker_threads';
+import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
 import type { Holder } from '../catalog.ts';
 
 /*
@@ -39,16 +40,21 @@ export function markDead(holder: Holder): void {
  * Reports whether the holder is definitely dead. This only works for a holder on this host, from the current
  * boot and in our pid namespace. It is dead if its pid is unused or belongs to a different process now, if
  * its thread has ended (a daemon outlives its worker threads), or if it was in this thread and has been
- * retired. In all other cases, returns false.
+ * retired. In all other cases, returns false, for example if its process is hidden.
  */
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;
   const [namespace] = holder.process?.split(' ') ?? [];
   const [own] = processIdentity(process.pid)?.split(' ') ?? [];
   if (namespace === undefined || namespace !== own) return false;
-  if (processIdentity(holder.pid) !== holder.process) return true;
+  const now = identityOf(holder.pid);
+  if (now === undefined) return false;
+  if (now !== holder.process) return true;
   const [thread] = holder.thread?.split(' ') ?? [];
-  if (thread !== undefined && threadIdentity(holder.pid, thread) !== holder.thread) return true;
+  if (thread !== undefined) {
+    const started = startTimeOf(`/proc/${holder.pid}/task/${thread}/stat`);
+    if (started !== undefined && `${thread} ${started}` !== holder.thread) return true;
+  }
   const isThisThread = holder.pid === process.pid && holder.instanceId.startsWith(`${threadId}-`);
   return isThisThread && !active.has(holder.instanceId);
 }
@@ -66,6 +72,33 @@ function processIdentity(pid: number): string | null {
     const startTime = startTimeIn(readFileSync(`/proc/${pid}/stat`, 'utf8'));
     return startTime === null ? null : `${readlinkSync('/proc/self/ns/pid')} ${startTime}`;
   });
+}
+
+/**
+ * Returns the `processIdentity` of another process, or null if there is none. Returns undefined if there is
+ * one that cannot be read: `hidepid` and `ProtectProc` hide the processes of other users.
+ */
+function identityOf(pid: number): string | null | undefined {
+  const started = startTimeOf(`/proc/${pid}/stat`);
+  if (started === null && isRunning(pid)) return undefined;
+  return typeof started === 'string' ? `${readlinkSync('/proc/self/ns/pid')} ${started}` : started;
+}
+
+/** Returns null if the file is missing, empty for a zombie, and undefined if it cannot be read now. */
+function startTimeOf(file: string): string | null | undefined {
+  try {
+    return startTimeIn(readFileSync(file, 'utf8')) ?? '';
+  } catch (error) {
+    return isAbsent(error) || errnoOf(error) === 'ESRCH' ? null : undefined;
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return errnoOf(error) !== 'ESRCH';
+  }
 }
 
 /**

@@ -1,5 +1,9 @@
-import { readFileSync } from 'node:fs';
-import t from 'tap';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { buildSync } from 'esbuild';
+import t, { type Test } from 'tap';
 import type { Holder } from '../../../../src/core/catalog/catalog.ts';
 import {
   isKnownDead,
@@ -74,6 +78,37 @@ t.test('a holder is dead if its process or thread has ended', async (t) => {
   markDead(active);
   t.equal(isKnownDead({ ...active, thread: null }), true);
 });
+
+t.test(
+  'a holder in a process that is hidden from this user is not known to be dead',
+  { skip: process.geteuid?.() === 0 ? false : 'only root can hide processes' },
+  async (t) => {
+    const file = fileForAll(t, 'src/core/catalog/lease/this-holder.ts');
+    const hidden = newHolder();
+    t.teardown(() => retire(hidden));
+    const script = `
+      const { isKnownDead } = await import(process.argv[1]);
+      console.log([${JSON.stringify(hidden)}, ${JSON.stringify({ ...hidden, pid: 2 ** 30 })}].map(isKnownDead).join());`;
+    const inside =
+      'mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=54321 --regid=54321 --clear-groups "$0" --input-type=module --eval "$1" "$2"';
+    const { stdout, stderr } = spawnSync(
+      'unshare',
+      ['--mount', 'sh', '-c', inside, process.execPath, script, file],
+      { encoding: 'utf8', env: { PATH: process.env['PATH'] ?? '' } },
+    );
+    t.equal(stdout, 'false,true\n', stderr);
+  },
+);
+
+/** Returns a bundled copy of a module that every user may read. */
+function fileForAll(t: Pick<Test, 'teardown'>, entry: string): string {
+  const place = mkdtempSync(path.join(tmpdir(), 'waybill-module-'));
+  t.teardown(() => rmSync(place, { recursive: true, force: true }));
+  chmodSync(place, 0o755);
+  const outfile = path.join(place, 'module.mjs');
+  buildSync({ entryPoints: [entry], bundle: true, platform: 'node', format: 'esm', outfile });
+  return outfile;
+}
 
 t.test('a zombie counts as ended, and program names may contain parentheses', async (t) => {
   const stat = (name: string, state: string): string =>
