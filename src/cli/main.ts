@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import './process/refuse-platform.ts';
 import { CommanderError } from 'commander';
-import { asWaybillError, errorRecord, type WaybillError } from '../core/lib/errors.ts';
+import { asWaybillError, errorRecord, WaybillError } from '../core/lib/errors.ts';
 import { exitCodes } from './exit-codes.ts';
 import { tolerateBrokenPipes } from './output/terminal.ts';
 import { asksForJson, makeProgram, takesColour } from './program.ts';
@@ -22,13 +22,21 @@ async function main(): Promise<void> {
     await program.parseAsync(argumentsOf(process.argv));
   } catch (error) {
     if (error instanceof CommanderError) await reportUsage(error);
-    else await report(asWaybillError(error), error);
+    else await report(failureOf(error), error);
   }
 }
 
 /** Allows `-config` for the weather reader, as it always has. */
 function argumentsOf(argv: readonly string[]): string[] {
   return argv[2] === 'weather' ? singleDashConfig(argv) : [...argv];
+}
+
+function failureOf(error: unknown): WaybillError {
+  if ((error as NodeJS.ErrnoException | undefined)?.syscall !== 'uv_cwd') return asWaybillError(error);
+  return new WaybillError('usage', 'the current directory no longer exists', {
+    hint: 'change to another directory, and run the command again',
+    cause: error,
+  });
 }
 
 async function report(failure: WaybillError, thrown: unknown): Promise<void> {

@@ -3,7 +3,8 @@ import { rmSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { type Digest, finishDigest, startDigest } from '../../core/lib/digest.ts';
-import { errorMessage, WaybillError } from '../../core/lib/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { describeWriteError } from '../../core/lib/system-errors.ts';
 
 type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
@@ -47,7 +48,7 @@ export async function writeFile(file: string, bytes: Bytes): Promise<{ size: num
 }
 
 export function writeError(file: string, error: unknown): WaybillError {
-  const reason = errorMessage(error);
+  const reason = describeWriteError(error);
   return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, {
     hint: 'name a writable file in an existing directory',
     cause: error,

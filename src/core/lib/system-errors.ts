@@ -32,14 +32,23 @@ export function describeNetworkError(error: Error): string {
 const fileErrors: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EISDIR: 'it is a directory',
+  ELOOP: 'there are too many symbolic links',
+  ENAMETOOLONG: 'the name is too long',
   ENOENT: 'the file does not exist',
+  ENOSPC: 'the disk is full',
   ENOTDIR: 'a part of the path is not a directory',
   EPERM: 'permission denied',
+  EROFS: 'the file system is read-only',
 };
 
 /** Returns why a file cannot be read, such as `the file does not exist`. */
 export function describeFileError(error: unknown): string {
   return fileErrors[errnoOf(error) ?? ''] ?? errorMessage(error);
+}
+
+/** Returns why a file cannot be written, such as `its directory does not exist`. */
+export function describeWriteError(error: unknown): string {
+  return errnoOf(error) === 'ENOENT' ? 'its directory does not exist' : describeFileError(error);
 }
 
 /** Returns true if the name does not exist, or one of its parent directories is actually a file. */

@@ -1,8 +1,10 @@
 import { type AuditFilter, readPage } from '../../../core/audit/read-trail.ts';
 import { type Act, acts, type AuditRecord, type ChainEnd } from '../../../core/audit/record.ts';
+import { listTrailFiles, readHead } from '../../../core/audit/trail-files.ts';
 import { type TrailReport, verifyTrail } from '../../../core/audit/verify-trail.ts';
 import { loadConfig } from '../../../core/config/load-config.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
+import { describeFileError } from '../../../core/lib/system-errors.ts';
 import { nearest, plural } from '../../../core/lib/text.ts';
 import { columns, type Output } from '../../output/output.ts';
 import { homeDirectory } from '../../process/home-directory.ts';
@@ -20,7 +22,7 @@ export async function showAudit(options: ShowAuditOptions, { output }: Io): Prom
     actor: options.actor ?? null,
     pipelines: options.pipeline ?? null,
   };
-  const records = await newest(await directoryOf(options), filter, options.limit);
+  const records = await newest(await trailOf(options), filter, options.limit);
   output.result('audit', { records }, () => {
     for (const line of columns(records.map((record) => rowOf(record, output)))) output.data(line);
     if (records.length === 0) output.note('no record matches');
@@ -65,7 +67,7 @@ export async function verifyAudit(
   { output }: Io,
 ): Promise<number> {
   const expected = options.contains === undefined ? null : recordOf(options.contains);
-  const directory = await directoryOf(options);
+  const directory = await trailOf(options);
   const report = await verifyTrail(directory, { isPartial: options.partial, expected });
   const isWhole = report.problems.length === 0;
   output.result('audit-verify', { clean: isWhole, ...report }, () => printReport(report, output));
@@ -81,6 +83,30 @@ function printReport({ records, files, end, problems, interrupted }: TrailReport
   const last = end.digest === null ? '' : `, the last is ${end.seq}:${end.digest}`;
   if (problems.length === 0) data(`${style.green('whole')}  ${amount}${last}`);
   else data(`${style.red('failed')}  ${amount}, ${plural(problems.length, 'problem')}`);
+}
+
+/**
+ * Returns the trail's directory. Throws `usage` if it has no trail, because a missing one would look like one
+ * without records and without problems.
+ */
+async function trailOf(options: Pick<ShowAuditOptions, 'config' | 'directory'>): Promise<string> {
+  const directory = await directoryOf(options);
+  try {
+    if ((await listTrailFiles(directory)).length > 0 || (await readHead(directory)) !== null)
+      return directory;
+  } catch (error) {
+    throw new WaybillError(
+      'usage',
+      `the audit trail "${directory}" cannot be read: ${describeFileError(error)}`,
+      {
+        hint: 'check the path and its permissions',
+        cause: error,
+      },
+    );
+  }
+  throw new WaybillError('usage', `there is no audit trail in "${directory}"`, {
+    hint: 'check the path; if it is right, no act has been recorded yet, or the records were removed',
+  });
 }
 
 /**

@@ -2,9 +2,10 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { DestinationConfig } from '../../../core/config/config.ts';
 import { parseConfig } from '../../../core/config/load-config.ts';
-import { errorMessage, type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
+import { type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { formatSize } from '../../../core/lib/settings/sizes-and-durations.ts';
+import { describeFileError } from '../../../core/lib/system-errors.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { type SignatureReport, verifySignatures } from '../../../core/maintain/verify-signatures.ts';
@@ -54,7 +55,7 @@ export async function verifySigned(options: SignatureOptions, output: Output): P
 
 async function readPublicKey(file: string): Promise<PublicKey> {
   const bytes = await readFile(file).catch((error: unknown) => {
-    throw invalid(file, errorMessage(error));
+    throw invalid(file, describeFileError(error));
   });
   const parsed = parsePublicKeyFile(bytes);
   if (parsed.ok) return parsed.value;

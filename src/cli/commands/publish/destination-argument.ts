@@ -30,6 +30,12 @@ export function parseDestination(text: string, defaults: DestinationDefaults): D
   if (scheme === 'http' || scheme === 'https') throw webAddress(text, scheme);
   if (scheme !== undefined) throw invalidDestination(text, `"${scheme}:" is not supported`);
   if (text.trim() === '') throw invalidDestination(text, 'it is empty');
+  if (/^~(\/|$)/.test(text))
+    throw invalidDestination(
+      text,
+      'the shell did not replace "~" with your home directory',
+      `the full path, or ./${text} for a directory named "~"`,
+    );
   const remote = /^([^/\s]+@[^/:\s]+):(.*)$/.exec(text);
   if (remote !== null)
     throw invalidDestination(
@@ -65,6 +71,7 @@ function sftp(text: string, { userName, sshKeyFile }: DestinationDefaults): Dest
   const url = parseUrl(text);
   if (url.search !== '' || url.hash !== '') throw invalidDestination(text, 'SFTP takes no "?" and no "#"');
   const directory = decoded(text, url.pathname)
+    .replace(/\/{2,}/g, '/')
     .replace(/^\/~\//, '')
     .replace(/(?<=.)\/+$/, '');
   if (directory === '' || directory === '/' || directory === '/~')
@@ -76,7 +83,7 @@ function sftp(text: string, { userName, sshKeyFile }: DestinationDefaults): Dest
   return withId(
     'sftp',
     {
-      host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+      host: decoded(text, url.hostname).replace(/^\[(.*)\]$/, '$1'),
       port: url.port === '' ? undefined : Number(url.port),
       user: url.username === '' ? userName : decoded(text, url.username),
       path: directory,
@@ -95,6 +102,7 @@ function s3(text: string): DestinationSettings {
   const bucket = /^s3:\/\/([^/?#]*)/i.exec(text)?.[1] ?? '';
   if (url.username !== '')
     throw invalidDestination(text, 'S3 takes no user name; credentials come from the environment');
+  if (url.hash !== '') throw invalidDestination(text, 'S3 takes no "#"; write %23');
   const names = [...url.searchParams.keys()];
   const unknown = names.find((name) => !s3Parameters.includes(name));
   if (unknown !== undefined)

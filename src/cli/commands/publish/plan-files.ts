@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { Config } from '../../../core/config/config.ts';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
-import { describeFileError } from '../../../core/lib/system-errors.ts';
+import { describeFileError, describeWriteError } from '../../../core/lib/system-errors.ts';
 import {
   configurationDigest,
   type Decisions,
@@ -91,7 +91,7 @@ export async function writePlan(
     await rename(unfinished, file);
   } catch (error) {
     await rm(unfinished, { force: true });
-    throw new WaybillError('usage', `the plan cannot be written to ${file}: ${describeFileError(error)}`, {
+    throw new WaybillError('usage', `the plan cannot be written to ${file}: ${describeWriteError(error)}`, {
       cause: error,
       hint: 'check the path given with --out',
     });

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
-import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, type Stats, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import { parseConfig } from '../../../core/config/load-config.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
-import { errorMessage, WaybillError } from '../../../core/lib/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { describeFileError, describeWriteError, undefinedIfAbsent } from '../../../core/lib/system-errors.ts';
 import { plural, shellQuoted } from '../../../core/lib/text.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import type { RunResult } from '../../../core/publish/results/result.ts';
@@ -137,7 +138,7 @@ export function parseDestinationArgument(text: string, { sshKey }: { sshKey?: st
  * directory.
  */
 function requireDirectory(directory: string): string {
-  const found = directory === '' ? undefined : statSync(directory, { throwIfNoEntry: false });
+  const found = directory === '' ? undefined : statOf(directory);
   if (found?.isDirectory() === true) return realpathSync(directory);
   const reason = found === undefined ? 'does not exist' : 'is not a directory';
   const isArchive = /\.(?:tar|tgz|tar\.\w+|zip)$/i.test(directory) && found?.isFile() === true;
@@ -146,6 +147,18 @@ function requireDirectory(directory: string): string {
       ? 'unpack the archive, and name the directory to publish'
       : 'name the directory to publish, and then the destination: waybill publish ./site /srv/www',
   });
+}
+
+/** Returns undefined if nothing is there. Throws a `usage` error if that cannot be found out. */
+function statOf(directory: string): Stats | undefined {
+  try {
+    return undefinedIfAbsent(() => statSync(directory));
+  } catch (error) {
+    throw new WaybillError('usage', `"${directory}" cannot be read: ${describeFileError(error)}`, {
+      hint: 'check the path of the directory to publish, and its permissions',
+      cause: error,
+    });
+  }
 }
 
 function refuseOverlaps(
@@ -258,7 +271,7 @@ function saveConfig(file: string, text: string): boolean {
   } catch (error) {
     const isThere = error instanceof Error && 'code' in error && error.code === 'EEXIST';
     if (isThere && textIn(file) === text) return false;
-    const reason = isThere ? 'it exists already, with other content' : errorMessage(error);
+    const reason = isThere ? 'it exists already, with other content' : describeWriteError(error);
     throw new WaybillError('usage', `the configuration cannot be saved as "${file}": ${reason}`, {
       hint: 'name another file; nothing was published',
       cause: error,

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type PreparedUpload, prepareUpload } from '../../../client/bundle.ts';
 import type { Client, Plan, PushOptions, PushOutcome } from '../../../client/client.ts';
@@ -125,7 +126,10 @@ async function withRevision(
   { metadata, renew }: PackSettings,
 ): Promise<Pick<PackSettings, 'metadata'>> {
   const { bundle } = flags;
-  const isDirectory = statSync(bundle, { throwIfNoEntry: false })?.isDirectory() === true;
+  const isDirectory = await stat(bundle).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
   const hasManifest = isDirectory && renew !== true && existsSync(path.join(bundle, manifestName));
   if (isDirectory && !hasManifest) {
     const found = await revisionMetadata(bundle, flags, process.env);

@@ -1,4 +1,4 @@
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { type AuditRecord, parseLine } from '../../../../src/core/audit/record.ts';
@@ -54,6 +54,23 @@ const brief = ({
   destination_id: destination,
 }: AuditRecord): string =>
   [act, result, code, pipeline, destination].filter((part) => part !== null).join(' ');
+
+t.test('a missing trail is an error, and not a trail without problems', (t) => {
+  const { directory, run } = layOut(t);
+  mkdirSync(path.join(directory, 'empty'));
+  const inDirectory = (name: string): Ended[] =>
+    ['show', 'verify'].map((verb) => waybill(['audit', verb, '--directory', path.join(directory, name)]));
+  for (const ended of [
+    ...['empty', 'nowhere', 'c.yml/audit', 'x'.repeat(300)].flatMap(inDirectory),
+    run('audit', 'verify'),
+  ])
+    t.match(ended, {
+      status: 2,
+      stdout: '',
+      stderr: /^error  (there is no audit trail in|the audit trail) .*\nnext/,
+    });
+  t.end();
+});
 
 t.test('each command that changes something has a record, and dry runs have none', (t) => {
   const { run, records } = layOut(t);

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
@@ -162,6 +162,27 @@ t.test('a destination that was moved can be published to with a configuration', 
   const saved = readFileSync(path.join(cwd, 'moved.yml'), 'utf8');
   writeFileSync(path.join(cwd, 'moved.yml'), saved.replace(/local-\w{8}/, formerId));
   t.match(await waybill(['run', '-c', 'moved.yml']), { status: 0, stdout: /skip_same=1/ });
+});
+
+t.test('a directory that cannot be read is a usage error', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  symlinkSync('loop', path.join(cwd, 'loop'));
+  for (const [directory, reason] of [
+    ['loop', 'cannot be read: there are too many symbolic links'],
+    ['x'.repeat(300), 'cannot be read: the name is too long'],
+    ['site/index.html/css', 'does not exist'],
+  ] as const) {
+    const { status, stderr } = await waybill(['publish', directory, 'www']);
+    t.match({ status, stderr }, { status: 2, stderr: new RegExp(`^error  "[^"]+" ${reason}\nnext   .*\n$`) });
+  }
+});
+
+t.test('a deleted current directory is a usage error', async (t) => {
+  const { cwd } = layOut(t);
+  const line = `mkdir gone; cd gone; rmdir ../gone; exec "${process.execPath}" "${program}" publish "${cwd}/site" "${cwd}/www"`;
+  const { status, stderr } = spawnSync('bash', ['-c', line], { cwd, encoding: 'utf8' });
+  t.equal(status, 2);
+  t.match(stderr, /^error  the current directory no longer exists\nnext   change to another directory.*\n$/);
 });
 
 t.test('--save writes the equivalent configuration, and overwrites nothing', async (t) => {

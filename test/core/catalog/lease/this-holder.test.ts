@@ -85,7 +85,7 @@ t.test(
   async (t) => {
     const file = fileForAll(t, 'src/core/catalog/lease/this-holder.ts');
     const hidden = newHolder();
-    t.teardown(() => retire(hidden));
+    t.teardown(() => markDead(hidden));
     const script = `
       const { isKnownDead } = await import(process.argv[1]);
       console.log([${JSON.stringify(hidden)}, ${JSON.stringify({ ...hidden, pid: 2 ** 30 })}].map(isKnownDead).join());`;
