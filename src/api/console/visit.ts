@@ -139,7 +139,7 @@ function rightsOf({ isAdmin, token: { pipelines, scopes, person } }: Visitor): s
   if (isAdmin) return 'admin of all pipelines and the daemon';
   const roles = [...(person?.roles ?? [])].map(([id, role]) => `${role} of ${id}`);
   if (person !== undefined) return roles.length === 0 ? 'no role' : roles.join(', ');
-  return `${[...scopes].join(', ')} in ${[...pipelines].join(', ')}`;
+  return `${[...scopes].join(', ')} in the pipelines ${[...pipelines].join(', ')}`;
 }
 
 /** Returns a person's name and highest role, or the token's id. */

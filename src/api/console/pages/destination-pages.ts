@@ -43,7 +43,6 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
   const here = paths.destination(pipelineId, id);
   const { catalog } = answer;
   const run = catalog?.isPublished === true ? (runs.get(catalog.destinationPath) ?? null) : null;
-  const place = placesFor(visitor, pipelineId, access).get(id) ?? null;
   const published = new Map(
     [...runs].map(([path, { accepted_at: at, finished_at: end }]) => [path, end ?? at]),
   );
@@ -55,8 +54,8 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
       ...catalogView(answer, { prefix, published, now: parts.clock.now() }),
       ...{ id, pipelineId, here, prefix },
       ...{ placement: placementOf(destination), publicBaseUrl: destination.public_base_url },
-      place,
-      newest: newestRunAt(recent, id, { place, now: parts.clock.now() }),
+      place: placesFor(visitor, pipelineId, access).get(id) ?? null,
+      newest: newestRunAt(recent, id, parts.clock.now()),
       publishedBy: run === null ? null : paths.run(run.run_id),
       firstRun: firstRunOf(visit, pipelineId),
       herePath: (path: string) => withQuery(here, { path }),

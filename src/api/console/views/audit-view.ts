@@ -53,6 +53,8 @@ interface AuditRow {
   /** null if it was done. */
   result: Mark | null;
   actor: string;
+  /** null if it was done on this host. */
+  address: string | null;
   facts: string;
   /** The exact values, which the page shows on request. */
   details: Detail[];
@@ -102,6 +104,7 @@ function rowOf(record: AuditRecord, pauses: ReadonlyMap<string, Pause>): AuditRo
     result: marks[result],
     isByUser: actor.type !== 'daemon',
     actor: tokenName(actor.id ?? actor.type),
+    address: record.address,
     facts: factsText(record, pauses),
     details: detailsOf(record),
   };

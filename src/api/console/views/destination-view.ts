@@ -94,11 +94,7 @@ interface NewestRun {
  * Returns the newest finished run of a destination, except cancelled and superseded runs. `runs` must be
  * sorted newest first.
  */
-export function newestRunAt(
-  runs: readonly RunRecord[],
-  destinationId: string,
-  { place, now }: { place: string | null; now: Date },
-): NewestRun | null {
+export function newestRunAt(runs: readonly RunRecord[], destinationId: string, now: Date): NewestRun | null {
   for (const { destinations, error: ofRun, finished_at: ended, run_id: runId } of runs) {
     const here = destinations.filter(({ destination_id: id }) => id === destinationId);
     const isEnded = ofRun?.code !== 'cancelled' && ofRun?.code !== 'superseded' && ended !== null;
@@ -109,7 +105,7 @@ export function newestRunAt(
       mark: statusMark({ status: error === null ? 'succeeded' : 'failed', error, next_try_at: null }),
       href: pagePaths.run(runId),
       ended: { ...momentOf(ended), age: ageText(ended, now) },
-      error: error === null ? null : errorView(error, { place }),
+      error: error === null ? null : errorView(error),
     };
   }
   return null;

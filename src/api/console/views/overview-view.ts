@@ -9,6 +9,7 @@ import {
   type Moment,
   momentOf,
   plural,
+  shortMoment,
   statusMark,
   type Tone,
 } from '../record-text.ts';
@@ -119,7 +120,8 @@ export function statusSummaryOf(state: PipelineState): StatusSummary | null {
     };
   if (last === null || error === null || error.code === 'cancelled') return null;
   const { runId, title, text } = error;
-  return { tone: 'failure', runId, failedRunId: null, heading: `The last run failed: ${title}`, text };
+  const when = last.finished_at === null ? '' : ` on ${shortMoment(last.finished_at)} UTC`;
+  return { tone: 'failure', runId, failedRunId: null, heading: `The last run failed${when}: ${title}`, text };
 }
 
 function pauseText({ paused, waiting }: PipelineState): string {

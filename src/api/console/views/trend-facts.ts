@@ -32,14 +32,14 @@ export function trendFacts(runs: readonly RunRecord[]): TrendFact[] {
     failuresOf(ended),
     {
       ...{ name: 'Median duration', value: durationText(percentileOf(durations, 0.5)) },
-      ...{ about: 'half of the runs took longer', isFailure: false, href: null },
+      ...{ about: 'the middle of all durations', isFailure: false, href: null },
     },
     ...(begun.length < minForPercentile
       ? []
       : [
           {
             ...{ name: '95th percentile', value: durationText(percentileOf(durations, 0.95)) },
-            ...{ about: '1 of 20 runs took longer', isFailure: false, href: null },
+            ...{ about: '19 of 20 runs took less', isFailure: false, href: null },
           },
         ]),
     {

@@ -13,7 +13,7 @@ export interface Plot {
   id: string;
   title: string;
   about: string;
-  /** A sentence to show instead of the plot if it would be empty, otherwise null. */
+  /** A sentence to show instead of a plot that would be empty; '' if another plot has it. Otherwise null. */
   nothing: string | null;
   width: number;
   height: number;
@@ -85,6 +85,7 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const begun = ended.filter(({ started_at: at }) => at !== null);
   const published = ended.filter((run) => largestOf(run, outputsOf) > 0);
   const percentiles = { together: largest, text: durationText, unitOf: durationUnit, hasMarks: true };
+  const hidden = published.length === 0 && ended.length > 0 ? '' : null;
   const failures = ended.filter(({ status }) => status === 'failed').length;
   return [
     plotOf('durations', 'Duration of runs', points(durationMs, begun), percentiles),
@@ -103,14 +104,15 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
     }),
     plotOf('release-bytes', 'Size of each bundle', points(largestBy(bytesOf), published), {
       ...{ together: last, text: sizeText, unitOf: sizeUnit },
+      nothing: hidden === null ? null : 'No bundle was published.',
       constant: (value) => `Each bundle has ${sizeText(value)}.`,
     }),
     plotOf('release-files', 'Files in each bundle', points(largestBy(outputsOf), published), {
-      ...{ together: last, text: (value) => value.toLocaleString('en-GB') },
+      ...{ together: last, text: (value) => value.toLocaleString('en-GB'), nothing: hidden },
       constant: (value) => `Each bundle has ${plural(value, 'file')}.`,
     }),
     plotOf('growth', 'Total size of the newest bundles', growth(ended), {
-      ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true },
+      ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true, nothing: hidden },
     }),
   ];
 }
