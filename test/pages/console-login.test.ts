@@ -46,7 +46,10 @@ t.test('users log in at a provider on another site, see their role, and log out 
   t.same(
     rows.map((row) => row.split('\t').map((cell) => cell.trim().replace(/\s+/g, ' '))),
     [
-      [...['Pipeline', 'Role', 'See', 'Publish', 'Repeat and verify', 'Cancel and pause'], 'Switch releases'],
+      [
+        ...['Pipeline', 'Role', 'View', 'Publish', 'Repeat and verify', 'Cancel and pause'],
+        'Switch releases',
+      ],
       ['maps', 'operator', ...Array.from({ length: 5 }, () => '✓ yes')],
       ['docs', 'viewer', '✓ yes', ...Array.from({ length: 4 }, () => '– no')],
     ],

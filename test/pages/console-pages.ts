@@ -94,6 +94,12 @@ export const consolePages: PageSet = {
       },
     },
     { name: 'console-trends', path: 'console/pipelines/maps/trends', inDocs: true },
+    { name: 'console-trends-of-failures', isState: true, path: 'console/pipelines/blocked/trends' },
+    {
+      name: 'console-failed-destination',
+      isState: true,
+      path: 'console/pipelines/blocked/destinations/full',
+    },
     { name: 'console-account', path: 'console/account', inDocs: true },
     { name: 'console-denied', path: 'console/admin', status: 403 },
   ],

@@ -127,11 +127,19 @@ export function accountOf(visitor: Visitor, basePath: string): Account {
   return {
     name: nameOf(visitor),
     isToken: visitor.token.person === undefined,
+    rights: rightsOf(visitor),
     href: `${basePath}${paths.account()}`,
     daemon: visitor.isAdmin ? `${basePath}${paths.admin()}` : null,
     signOut: `${basePath}${paths.logout()}`,
     csrf: visitor.session.csrf,
   };
+}
+
+function rightsOf({ isAdmin, token: { pipelines, scopes, person } }: Visitor): string {
+  if (isAdmin) return 'admin of all pipelines and the daemon';
+  const roles = [...(person?.roles ?? [])].map(([id, role]) => `${role} of ${id}`);
+  if (person !== undefined) return roles.length === 0 ? 'no role' : roles.join(', ');
+  return `${[...scopes].join(', ')} in the pipelines ${[...pipelines].join(', ')}`;
 }
 
 /** Returns a person's name and highest role, or the token's id. */

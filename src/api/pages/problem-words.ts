@@ -76,6 +76,27 @@ const byCode: Partial<Record<ErrorCode, ProblemWords>> = {
   },
 };
 
+/** The names of the console's pages and actions, by their paths. The first match counts. */
+const consolePlaces: readonly [path: RegExp, name: (id: string) => string][] = [
+  [/\/console\/admin\/reload$/, () => 'Reload configuration'],
+  [/\/console\/admin(?:\/|$)/, () => 'Daemon'],
+  [/\/console\/audit$/, () => 'Audit trail'],
+  [new RegExp(`/console/pipelines/${plainName}/upload$`), (id) => `Upload to ${id}`],
+  [new RegExp(`/console/pipelines/${plainName}/plan(?:/|$)`), (id) => `Plan of ${id}`],
+  [new RegExp(`/console/pipelines/${plainName}/pause$`), (id) => `Pause ${id}`],
+  [new RegExp(`/console/pipelines/${plainName}/resume$`), (id) => `Resume ${id}`],
+  [new RegExp(`/console/pipelines/${plainName}(?:/|$)`), (id) => `Pipeline ${id}`],
+];
+
+/** Returns the name of the page or the action at a path of the console; null if it has none. */
+export function consolePlaceOf(path: string): string | null {
+  for (const [pattern, nameOf] of consolePlaces) {
+    const found = pattern.exec(path);
+    if (found !== null) return nameOf(found[1] ?? '');
+  }
+  return null;
+}
+
 const byStatus: Readonly<Record<number, ProblemWords>> = {
   400: {
     heading: 'This request is invalid',

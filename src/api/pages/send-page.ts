@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { describeFinding } from '../../core/lib/errors.ts';
 import type { ProblemPage } from '../http/answer/problem.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
-import { hasOwnWords, namedWordsOf } from './problem-words.ts';
+import { consolePlaceOf, hasOwnWords, namedWordsOf } from './problem-words.ts';
 import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
@@ -73,8 +73,10 @@ export function problemPage(site: Site): ProblemPage {
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
     const words = namedWordsOf({ code, status, title }, path);
     const isMissing = message === 'there is nothing under this path';
+    const isRefused = status === 403 && account !== undefined;
+    const place = isRefused ? consolePlaceOf(path) : null;
     const html = renderPage(site, {
-      title: words.heading,
+      title: place === null ? words.heading : `${words.heading}: ${place}`,
       template: 'pages/problem',
       scripts: ['copy'],
       ...(code === 'station_not_found' ? { styles: ['weather'], nav: 'weather' } : {}),
@@ -84,14 +86,15 @@ export function problemPage(site: Site): ProblemPage {
         next: site.nav.find(({ id }) => id === words.next) ?? site.nav[0] ?? null,
         hasSearch: code === 'station_not_found',
         // The login page returns to this address, but a form's address cannot be opened.
-        login: status === 403 && account !== undefined ? loginPath(site, path) : null,
+        login: isRefused ? loginPath(site, path) : null,
+        place,
         account: account ?? null,
         title,
         status,
         code,
         path,
         retryable,
-        message: asSentence(message),
+        message: asSentence(place === null ? message : message.replace(/^this needs/, `“${place}” needs`)),
         hint: hint === undefined ? null : asSentence(hint),
         // The message for programs is the reason, unless it only repeats the heading.
         isReason: status < 500 && !hasOwnWords(code) && !isMissing,

@@ -36,12 +36,12 @@ export const accountPage: PageRoute<ConsoleParts> = {
 };
 
 /** Publishing is uploading or starting runs, depending on the pipeline. */
-const rights: readonly [operation: PipelineOperation | 'publish', label: string][] = [
-  ['read', 'See'],
-  ['publish', 'Publish'],
-  ['rerun', 'Repeat and verify'],
-  ['cancel', 'Cancel and pause'],
-  ['releases', 'Switch releases'],
+const rights: readonly [operation: PipelineOperation | 'publish', label: string, about: string][] = [
+  ['read', 'View', 'runs, published files, releases and trends'],
+  ['publish', 'Publish', 'upload a bundle, or start a run'],
+  ['rerun', 'Repeat and verify', 'run again, try now, plan, and verify published files'],
+  ['cancel', 'Cancel and pause', 'cancel a run, pause and resume the pipeline'],
+  ['releases', 'Switch releases', 'promote a release, or roll back'],
 ];
 
 interface PipelineRights {
@@ -60,8 +60,8 @@ function pipelineRights({ visitor, access }: Visit<unknown>): PipelineRights[] {
       id,
       href: paths.pipeline(id),
       role: visitor.token.person?.roles.get(id) ?? null,
-      rights: rights.map(([operation, label]) => ({
-        label,
+      rights: rights.map(([operation, label, about]) => ({
+        ...{ label, about },
         isGranted: isAllowed(visitor, operation === 'publish' ? publish : operation, id),
       })),
     };

@@ -51,14 +51,55 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       checks: checks.map(checkRow),
       isHealthy: checks.every(({ state }) => state === 'ok'),
       health: healthText(checks),
+      summary: summaryOf(checks, notifiers, queues),
+      undelivered: undeliveredMark(notifiers),
       notifiers,
       queues,
+      hasPaused: queues.some(({ pause }) => pause !== null),
       hasRunning: queues.some(({ running }) => running !== null),
       hasWaiting: queues.some(({ since }) => since !== null),
       depth: await queue.depth(),
       kept: plural((await queue.bundleUsage()).bundles, 'bundle'),
     },
   });
+}
+
+interface SummaryLine extends Mark {
+  /** The id of the section about it. */
+  section: string;
+}
+
+/** Summarizes the sections of the page, with problems first. */
+function summaryOf(
+  checks: readonly CheckReport[],
+  notifiers: readonly { count: number }[],
+  queues: readonly QueueRow[],
+): SummaryLine[] {
+  const bad = checks.filter(({ state }) => state !== 'ok');
+  const isFailing = bad.some(({ state }) => state === 'failing');
+  const health: Mark =
+    bad.length === 0
+      ? { label: `all ${checks.length} checks ok`, tone: 'success', symbol: '✓' }
+      : { ...checkMarks[isFailing ? 'failing' : 'degraded'], label: `${plural(bad.length, 'check')} not ok` };
+  const paused = queues.filter(({ pause }) => pause !== null).length;
+  const open: Mark =
+    paused === 0
+      ? { label: 'no pipeline paused', tone: 'success', symbol: '✓' }
+      : { label: `${plural(paused, 'pipeline')} paused`, tone: 'warning', symbol: '❚❚' };
+  const order: readonly Mark['tone'][] = ['failure', 'warning', 'success', 'neutral'];
+  return [
+    { ...undeliveredMark(notifiers), section: 'undelivered' },
+    { ...health, section: 'health' },
+    { ...open, section: 'queues' },
+  ].sort((a, b) => order.indexOf(a.tone) - order.indexOf(b.tone));
+}
+
+function undeliveredMark(notifiers: readonly { count: number }[]): Mark {
+  const count = notifiers.reduce((sum, one) => sum + one.count, 0);
+  if (notifiers.length === 0) return { label: 'no notifier', tone: 'neutral', symbol: '○' };
+  return count === 0
+    ? { label: 'all events delivered', tone: 'success', symbol: '✓' }
+    : { label: plural(count, 'undelivered event'), tone: 'failure', symbol: '✕' };
 }
 
 const checkNames: Readonly<Record<CheckReport['name'], string>> = {
@@ -106,9 +147,9 @@ interface QueueRow {
   /** Whether runs can start. */
   state: Mark;
   /** null if there is none. */
-  newestRun: (Mark & { href: string }) | null;
+  newestRun: (Mark & { href: string; age: string }) | null;
   /** null unless the pipeline is paused. */
-  pause: { since: Moment; reason: string | null } | null;
+  pause: { since: Moment & { age: string }; reason: string | null } | null;
   waiting: number;
   /** The age of the run that has been waiting longest, such as `3 min ago`; null if none is waiting. */
   since: string | null;
@@ -138,8 +179,18 @@ async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<Que
       newestRun:
         state.last_run === null
           ? null
-          : { ...statusMark(state.last_run), href: paths.run(state.last_run.run_id) },
-      pause: pause === undefined ? null : { since: momentOf(pause.since), reason: pause.reason },
+          : {
+              ...statusMark(state.last_run),
+              href: paths.run(state.last_run.run_id),
+              age: ageText(state.last_run.accepted_at, clock.now()),
+            },
+      pause:
+        pause === undefined
+          ? null
+          : {
+              since: { ...momentOf(pause.since), age: ageText(pause.since, clock.now()) },
+              reason: pause.reason,
+            },
       waiting: state.waiting,
       since: first === null ? null : ageText(first, clock.now()),
       running: state.running === null ? null : { id: state.running, href: paths.run(state.running) },

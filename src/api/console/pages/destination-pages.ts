@@ -8,7 +8,7 @@ import type { DestinationParams } from '../../pipelines/releases-routes.ts';
 import { paths, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
-import { catalogView, openable, placementOf } from '../views/destination-view.ts';
+import { catalogView, newestRunAt, openable, placementOf } from '../views/destination-view.ts';
 import { verificationView, type VerifiedPath } from '../views/verification-view.ts';
 import { action, firstRunOf, isAllowed, page, placesFor, type Visit } from '../visit.ts';
 import { crumbsTo, inspect, pathOf, pathParameter, placeOf, queryOf } from './destination-access.ts';
@@ -36,7 +36,8 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
   const asked = catalogQuery.read(queryOf(visit));
   const prefix = asked.prefix ?? '';
   const id = destination.destination_id;
-  const runs = await runsByPath(visit, id);
+  const recent = await recentRuns(visit);
+  const runs = runsByPath(recent, id);
   const answer = await catalogOf(visit, asked, runs.keys().next().value ?? null);
   if (answer === null) return;
   const here = paths.destination(pipelineId, id);
@@ -54,6 +55,7 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
       ...{ id, pipelineId, here, prefix },
       ...{ placement: placementOf(destination), publicBaseUrl: destination.public_base_url },
       place: placesFor(visitor, pipelineId, access).get(id) ?? null,
+      newest: newestRunAt(recent, id, parts.clock.now()),
       publishedBy: run === null ? null : paths.run(run.run_id),
       firstRun: firstRunOf(visit, pipelineId),
       herePath: (path: string) => withQuery(here, { path }),
@@ -90,14 +92,16 @@ async function catalogOf(
 /** The number of runs among which the ones that published here are searched. */
 const searchedRuns = 100;
 
-/** Returns the newest run that published to each bundle path of a destination, newest first. */
-async function runsByPath(
-  { req, parts }: Visit<DestinationParams>,
-  destinationId: string,
-): Promise<Map<string, RunRecord>> {
+/** Returns the newest runs of the pipeline that publish for all readers, newest first. */
+async function recentRuns({ req, parts }: Visit<DestinationParams>): Promise<RunRecord[]> {
   const { runs } = await parts.queue.list([req.params.pipelineId], { limit: searchedRuns });
+  return runs.filter(({ channel }) => channel === null);
+}
+
+/** Returns the newest run that published to each bundle path of a destination, newest first. */
+function runsByPath(runs: readonly RunRecord[], destinationId: string): Map<string, RunRecord> {
   const found = new Map<string, RunRecord>();
-  for (const run of runs.filter(({ channel }) => channel === null))
+  for (const run of runs)
     for (const { destination_id: id, destination_path: path, error, action: kind } of run.destinations)
       if (id === destinationId && error === null && path !== null && kind !== 'skip_same' && !found.has(path))
         found.set(path, run);

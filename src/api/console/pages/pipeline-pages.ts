@@ -14,6 +14,7 @@ import { attentionOf, type UndeliveredItem } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
 import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
 import { failureText } from '../views/run-words.ts';
+import { trendFacts } from '../views/trend-facts.ts';
 import { holdingsOf, periodOf, trendsOf } from '../views/trends.ts';
 import {
   action,
@@ -199,6 +200,7 @@ export const trendsPage: PageRoute<ConsoleParts> = {
         crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Trends' }],
         view: {
           plots: trendsOf(runs),
+          facts: trendFacts(runs),
           isEmpty: runs.every((run) => run.finished_at === null),
           holdings: holdingsOf(runs),
           runs: plural(runs.length, 'run'),
@@ -223,10 +225,10 @@ export const pauseAction = pipelineAction('pause', 'pipeline.pause', async (visi
   return withFlash(paths.pipeline(id), 'paused');
 });
 
-export const resumeAction = pipelineAction('resume', 'pipeline.resume', async (visit) => {
+export const resumeAction = pipelineAction('resume', 'pipeline.resume', async (visit, form) => {
   const id = permitPause(visit);
   await resumePipeline(id, visit.parts);
-  return withFlash(paths.pipeline(id), 'resumed');
+  return withFlash(form.get('from') === 'daemon' ? paths.admin() : paths.pipeline(id), 'resumed');
 });
 
 /** Makes the route of an action on a pipeline. `act` returns the path of the page to show afterwards. */

@@ -1,7 +1,9 @@
-/* Says what a visitor may do. */
+/* Shows the permissions of a visitor. */
 
 export interface Right {
   label: string;
+  /** The actions, in words. */
+  about: string;
   isGranted: boolean;
 }
 

@@ -38,26 +38,34 @@ export const actNames: Readonly<Record<Act, string>> = {
 /** The records of a day in UTC. */
 interface AuditDay {
   date: { iso: string; text: string };
+  /** Such as `3 records`. */
+  count: string;
   records: AuditRow[];
 }
 
-interface AuditRow extends SubjectView {
-  /** Whether the record above it is of the same run. */
-  isSameRun: boolean;
+interface AuditRow {
   /** Whether a user or a token did it, and not the daemon. */
   isByUser: boolean;
-  act: string;
   name: string;
   time: { iso: string; text: string };
+  /** The pipeline and the destination; empty if it is not about one. */
+  place: string;
   /** null if it was done. */
   result: Mark | null;
   actor: string;
+  /** null if it was done on this host. */
   address: string | null;
   facts: string;
-  /** The release that it was about. */
-  release: string | null;
-  /** The error code; null if the act succeeded. */
-  code: string | null;
+  /** The exact values, which the page shows on request. */
+  details: Detail[];
+}
+
+interface Detail {
+  name: string;
+  value: string;
+  /** The page that it leads to. */
+  href?: string;
+  isCode?: boolean;
 }
 
 /** What a record or an event is about. */
@@ -73,36 +81,50 @@ const marks: Readonly<Record<AuditRecord['result'], Mark | null>> = {
   failed: { label: 'failed', tone: 'failure', symbol: '✕' },
 };
 
-/**
- * Groups records by day, and marks those of one run that follow each other. `pauses` has the reasons of
- * current pauses, which are not part of the trail.
- */
+/** Groups records by day. `pauses` has the reasons of current pauses, which are not part of the trail. */
 export function auditDays(records: readonly AuditRecord[], pauses: ReadonlyMap<string, Pause>): AuditDay[] {
-  const days: AuditDay[] = [];
+  const days = new Map<string, AuditRecord[]>();
   for (const record of records) {
-    const iso = record.time.slice(0, 10);
-    const text = momentOf(record.time).text.split(',')[0] ?? iso;
-    if (days.at(-1)?.date.iso !== iso) days.push({ date: { iso, text }, records: [] });
-    const rows = days.at(-1)?.records;
-    const row = rowOf(record, pauses);
-    const isSameRun = row.run !== null && row.run.href === rows?.at(-1)?.run?.href;
-    rows?.push({ ...row, isSameRun });
+    const day = record.time.slice(0, 10);
+    days.set(day, [...(days.get(day) ?? []), record]);
   }
-  return days;
+  return [...days].map(([iso, ofDay]) => ({
+    date: { iso, text: momentOf(iso).text.split(',')[0] ?? iso },
+    count: plural(ofDay.length, 'record'),
+    records: ofDay.map((record) => rowOf(record, pauses)),
+  }));
 }
 
-function rowOf(record: AuditRecord, pauses: ReadonlyMap<string, Pause>): Omit<AuditRow, 'isSameRun'> {
-  const { time, act, result, code, actor, address } = record;
+function rowOf(record: AuditRecord, pauses: ReadonlyMap<string, Pause>): AuditRow {
+  const { time, act, result, actor } = record;
   return {
-    ...{ act, code, address, name: actNames[act] },
+    name: actNames[act],
     time: { iso: time, text: time.slice(11, 19) },
+    place: subjectView(record).place,
     result: marks[result],
     isByUser: actor.type !== 'daemon',
     actor: tokenName(actor.id ?? actor.type),
-    ...subjectView(record),
+    address: record.address,
     facts: factsText(record, pauses),
-    release: typeof record.detail['release'] === 'string' ? record.detail['release'] : null,
+    details: detailsOf(record),
   };
+}
+
+function detailsOf(record: AuditRecord): Detail[] {
+  const { act, time, actor, address, code, request_id: request, run_id: run, detail } = record;
+  const by = [actor.type.replaceAll('_', ' '), ...(actor.id === null ? [] : [tokenName(actor.id)])].join(' ');
+  const codes: [string, unknown][] = [
+    ['Release', detail['release']],
+    ['Error code', code],
+    ['Action code', act],
+    ['Request id', request],
+  ];
+  return [
+    { name: 'Time', value: momentOf(time).text },
+    { name: 'By', value: address === null ? by : `${by}, from ${address}` },
+    ...(run === null ? [] : [{ name: 'Run', value: run, href: paths.run(run) }]),
+    ...codes.flatMap(([name, value]) => (typeof value === 'string' ? [{ name, value, isCode: true }] : [])),
+  ];
 }
 
 export function subjectView({

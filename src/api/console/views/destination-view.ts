@@ -1,7 +1,19 @@
 import { formatRate } from '../../../core/lib/settings/transfer-rate.ts';
+import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/inspection-request.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
-import { ageText, type Moment, momentOf, plural, shortMoment, sizeText } from '../record-text.ts';
+import { paths as pagePaths } from '../paths.ts';
+import {
+  ageText,
+  type Mark,
+  type Moment,
+  momentOf,
+  plural,
+  shortMoment,
+  sizeText,
+  statusMark,
+} from '../record-text.ts';
+import { type ErrorView, errorView } from './error-view.ts';
 
 /** One page of the files at a bundle path, with links to its directories. */
 export interface CatalogPageView {
@@ -67,6 +79,36 @@ export function placementOf({
       ...(rate === null ? [] : [`Transfers use ${rate}.`]),
     ].join(' '),
   };
+}
+
+/** The newest finished run that published to a destination, or failed to. */
+interface NewestRun {
+  mark: Mark;
+  href: string;
+  ended: Moment & { age: string };
+  /** null if it succeeded. */
+  error: ErrorView | null;
+}
+
+/**
+ * Returns the newest finished run of a destination, except cancelled and superseded runs. `runs` must be
+ * sorted newest first.
+ */
+export function newestRunAt(runs: readonly RunRecord[], destinationId: string, now: Date): NewestRun | null {
+  for (const { destinations, error: ofRun, finished_at: ended, run_id: runId } of runs) {
+    const here = destinations.filter(({ destination_id: id }) => id === destinationId);
+    const isEnded = ofRun?.code !== 'cancelled' && ofRun?.code !== 'superseded' && ended !== null;
+    // A run that failed at its source has no destinations, and published nothing here either.
+    if (!isEnded || (here.length === 0 && ofRun === null)) continue;
+    const error = here.length === 0 ? ofRun : (here.find((one) => one.error !== null)?.error ?? null);
+    return {
+      mark: statusMark({ status: error === null ? 'succeeded' : 'failed', error, next_try_at: null }),
+      href: pagePaths.run(runId),
+      ended: { ...momentOf(ended), age: ageText(ended, now) },
+      error: error === null ? null : errorView(error),
+    };
+  }
+  return null;
 }
 
 const digestPrefix = 'sha256:';

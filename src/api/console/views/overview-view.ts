@@ -13,7 +13,7 @@ import {
   type Tone,
 } from '../record-text.ts';
 import { failureOf, sentence } from './error-view.ts';
-import { percentileOf } from './trends.ts';
+import { percentileOf } from './trend-facts.ts';
 
 export interface PipelineCard {
   id: string;

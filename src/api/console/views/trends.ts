@@ -3,6 +3,7 @@ import { area, curveStepAfter, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
 import { durationUnit, limitOf, maxLabels, roundTop, sizeUnit, ticksOf } from './plot-axis.ts';
+import { durationMs, percentileOf, waitedMs } from './trend-facts.ts';
 
 /**
  * A plot with the same width for each run, oldest first. The drawing is stretched to fit. The labels are HTML
@@ -12,7 +13,7 @@ export interface Plot {
   id: string;
   title: string;
   about: string;
-  /** A sentence to show instead of the plot if it would be empty, otherwise null. */
+  /** A sentence to show instead of a plot that would be empty; '' if another plot has it. Otherwise null. */
   nothing: string | null;
   width: number;
   height: number;
@@ -24,8 +25,13 @@ export interface Plot {
   line: string;
   /** Bars for values that belong to a single run, such as its duration. */
   bars: Bar[];
-  /** The values, if there are few, and those of bars that are cut off. `x` and `y` are percentages. */
-  labels: { x: number; y: number; text: string }[];
+  /**
+   * The values, if there are few, and those of bars that are cut off or of failed runs. `x` and `y` are
+   * percentages. The text of a failed run is empty if there are many bars.
+   */
+  labels: { x: number; y: number; text: string; isFailure: boolean }[];
+  /** Whether failed runs have a cross. */
+  hasCrosses: boolean;
   /** A horizontal line at the median. */
   marks: { y: number; name: string }[];
   /** The times of the first and the last run, and of the middle one if there are many. */
@@ -79,6 +85,7 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const begun = ended.filter(({ started_at: at }) => at !== null);
   const published = ended.filter((run) => largestOf(run, outputsOf) > 0);
   const percentiles = { together: largest, text: durationText, unitOf: durationUnit, hasMarks: true };
+  const hidden = published.length === 0 && ended.length > 0 ? '' : null;
   const failures = ended.filter(({ status }) => status === 'failed').length;
   return [
     plotOf('durations', 'Duration of runs', points(durationMs, begun), percentiles),
@@ -97,23 +104,21 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
     }),
     plotOf('release-bytes', 'Size of each bundle', points(largestBy(bytesOf), published), {
       ...{ together: last, text: sizeText, unitOf: sizeUnit },
+      nothing: hidden === null ? null : 'No bundle was published.',
       constant: (value) => `Each bundle has ${sizeText(value)}.`,
     }),
     plotOf('release-files', 'Files in each bundle', points(largestBy(outputsOf), published), {
-      ...{ together: last, text: (value) => value.toLocaleString('en-GB') },
+      ...{ together: last, text: (value) => value.toLocaleString('en-GB'), nothing: hidden },
       constant: (value) => `Each bundle has ${plural(value, 'file')}.`,
     }),
     plotOf('growth', 'Total size of the newest bundles', growth(ended), {
-      ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true },
+      ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true, nothing: hidden },
     }),
   ];
 }
 
 type Destination = RunRecord['destinations'][number];
 
-const durationMs = (run: RunRecord): number =>
-  Date.parse(run.finished_at ?? '') - Date.parse(run.started_at ?? '');
-const waitedMs = (run: RunRecord): number => Date.parse(run.started_at ?? '') - Date.parse(run.accepted_at);
 const failed = ({ status }: RunRecord): number => (status === 'failed' ? 1 : 0);
 const written = ({ destinations }: RunRecord): number =>
   destinations.reduce((total, one) => total + one.bytes_written, 0);
@@ -190,7 +195,7 @@ interface PlotOptions {
   unitOf?: (value: number) => number;
   /** Draws a line that stays level until the next point, instead of bars. */
   isContinuous?: boolean;
-  /** Mentions the 95th percentile, and adds a line at the median. */
+  /** Mentions the 95th percentile, adds a line at the median, and marks failed runs with a cross. */
   hasMarks?: boolean;
   about?: () => string;
   nothing?: string | null;
@@ -224,16 +229,32 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
     area: isContinuous ? (area<Point>(across, height, up).curve(curveStepAfter)(steps) ?? '') : '',
     line: isContinuous ? (line<Point>(across, up).curve(curveStepAfter)(steps) ?? '') : '',
     bars: isContinuous ? [] : barsOf(shown, { top, up, text }),
-    labels: shown.flatMap((point, index) =>
-      point.value > top || (shown.length <= maxLabels && point.value > 0)
-        ? [{ x: round(((index + 0.5) * 100) / shown.length), y: up(point), text: text(point.value) }]
-        : [],
-    ),
+    ...labelsOf(shown, { top, up, text, hasCrosses: options.hasMarks === true }),
     marks: percentiles.slice(0, 1).map(({ name, value }) => ({ y: round(y(value)), name })),
     ...ticksOf(shown),
     isDense: shown.length > maxPhoneLabels,
     levels: (top < 2 * unitOf(top) ? [top, 0] : [top, top / 2, 0]).map(text),
   };
+}
+
+function labelsOf(
+  shown: readonly Point[],
+  {
+    top,
+    up,
+    text,
+    hasCrosses,
+  }: { top: number; up: (point: Point) => number; text: (value: number) => string; hasCrosses: boolean },
+): Pick<Plot, 'labels' | 'hasCrosses'> {
+  const labels = shown.flatMap((point, index) => {
+    const isFailure = hasCrosses && point.isFailure && shown.length <= maxLinks;
+    const hasText = point.value > top || (shown.length <= maxLabels && point.value > 0);
+    const x = round(((index + 0.5) * 100) / shown.length);
+    return hasText || isFailure
+      ? [{ x, y: up(point), text: hasText ? text(point.value) : '', isFailure }]
+      : [];
+  });
+  return { labels, hasCrosses: labels.some(({ isFailure }) => isFailure) };
 }
 
 function sameOf(values: readonly number[], { constant }: PlotOptions): string | null {
@@ -271,12 +292,6 @@ function percentilesOf(values: readonly number[]): { name: string; value: number
     { name: 'median', value: percentileOf(values, 0.5) },
     { name: values.length < 20 ? 'longest' : '95th percentile', value: percentileOf(values, 0.95) },
   ];
-}
-
-/** Returns a percentile by the nearest-rank method. `part` is between 0 and 1. Returns 0 without values. */
-export function percentileOf(values: readonly number[], part: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
 }
 
 /** Returns the dates of the first and the last run, such as `20 Nov 2026 to 28 Nov 2026`, in UTC. */

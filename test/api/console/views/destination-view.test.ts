@@ -1,5 +1,5 @@
 import t from 'tap';
-import { catalogView, placementOf } from '../../../../src/api/console/views/destination-view.ts';
+import { catalogView, newestRunAt, placementOf } from '../../../../src/api/console/views/destination-view.ts';
 
 t.test('settings of a destination are described in plain words', (t) => {
   const settings = {
@@ -45,5 +45,29 @@ t.test('few bundles are links with their ages, and few files need no filter', (t
   ]);
   t.same([view(9, 21).isShortList, view(9, 21).hasFilter], [false, true]);
   t.ok(view(2, 1, 'notes/').hasFilter, 'a filter can be removed');
+  t.end();
+});
+
+t.test('the newest run of a destination is the one that ended there, or failed before', (t) => {
+  const now = new Date('2026-11-20T02:00:00Z');
+  const run = (id: string, more: object): never =>
+    ({
+      ...{ run_id: id, error: null, finished_at: '2026-11-20T01:00:00Z', destinations: [] },
+      ...more,
+    }) as never;
+  const at = (id: string, error: object | null = null): object => ({ destination_id: id, error });
+  const failure = { code: 'source_unavailable', message: 'the source is gone', hint: null, findings: [] };
+  const waiting = run('waiting', { finished_at: null });
+  const other = run('other', { destinations: [at('other', failure)] });
+  const good = run('good', { destinations: [at('web')] });
+  const cancelled = run('cancelled', { error: { ...failure, code: 'cancelled' } });
+  t.equal(newestRunAt([waiting, other, cancelled], 'web', now), null);
+  t.match(newestRunAt([waiting, other, cancelled, good], 'web', now), {
+    ...{ mark: { label: 'succeeded' }, href: 'console/runs/good', ended: { age: '1 h ago' }, error: null },
+  });
+  for (const more of [{ error: failure }, { destinations: [at('web'), at('web', failure)] }])
+    t.match(newestRunAt([run('failed', more), good], 'web', now), {
+      ...{ mark: { label: 'failed' }, href: 'console/runs/failed', error: { title: 'The source is gone' } },
+    });
   t.end();
 });

@@ -1,0 +1,73 @@
+import type { RunRecord } from '../../../workers/queue/run-record.ts';
+import { paths } from '../paths.ts';
+import { durationText, shortMoment } from '../record-text.ts';
+
+/* Sums up the runs of a pipeline in a few numbers, above the plots. */
+
+interface TrendFact {
+  name: string;
+  value: string;
+  /** What the value means. */
+  about: string;
+  isFailure: boolean;
+  /** The run that the value is about; null if it is about several. */
+  href: string | null;
+}
+
+export const durationMs = (run: RunRecord): number =>
+  Date.parse(run.finished_at ?? '') - Date.parse(run.started_at ?? '');
+export const waitedMs = (run: RunRecord): number =>
+  Date.parse(run.started_at ?? '') - Date.parse(run.accepted_at);
+
+/** Returns failures, durations and the longest wait. Empty without runs. `runs` must be newest first. */
+export function trendFacts(runs: readonly RunRecord[]): TrendFact[] {
+  const ended = runs.filter(({ finished_at: at }) => at !== null);
+  const begun = ended.filter(({ started_at: at }) => at !== null);
+  const [first] = begun;
+  if (first === undefined) return [];
+  const longest = begun.reduce((a, b) => (durationMs(b) > durationMs(a) ? b : a), first);
+  const waited = begun.reduce((a, b) => (waitedMs(b) > waitedMs(a) ? b : a), first);
+  const durations = begun.map(durationMs);
+  return [
+    failuresOf(ended),
+    {
+      ...{ name: 'Median duration', value: durationText(percentileOf(durations, 0.5)) },
+      ...{ about: 'the middle of all durations', isFailure: false, href: null },
+    },
+    ...(begun.length < minForPercentile
+      ? []
+      : [
+          {
+            ...{ name: '95th percentile', value: durationText(percentileOf(durations, 0.95)) },
+            ...{ about: '19 of 20 runs took less', isFailure: false, href: null },
+          },
+        ]),
+    {
+      ...{ name: 'Longest run', value: durationText(durationMs(longest)), isFailure: false },
+      ...{ about: shortMoment(longest.accepted_at), href: paths.run(longest.run_id) },
+    },
+    {
+      ...{ name: 'Longest wait', value: durationText(waitedMs(waited)), isFailure: false },
+      ...{ about: shortMoment(waited.accepted_at), href: paths.run(waited.run_id) },
+    },
+  ];
+}
+
+function failuresOf(ended: readonly RunRecord[]): TrendFact {
+  const failed = ended.filter(({ status }) => status === 'failed');
+  const [newest] = failed;
+  return {
+    ...{ name: 'Failed runs', value: `${failed.length} of ${ended.length}`, isFailure: failed.length > 0 },
+    about: newest === undefined ? 'no run failed' : `newest ${shortMoment(newest.accepted_at)}`,
+    href: newest === undefined ? null : paths.run(newest.run_id),
+  };
+}
+
+/** Returns a percentile by the nearest-rank method. `part` is between 0 and 1. Returns 0 without values. */
+export function percentileOf(values: readonly number[], part: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
+}
+
+/** With fewer runs, the 95th percentile is the longest one. */
+const minForPercentile = 20;
