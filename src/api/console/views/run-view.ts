@@ -147,7 +147,7 @@ function warningsOf({ warnings, triggered_by: by }: RunRecord): RunWarning[] {
     .filter(({ code }) => by.kind !== 'upload' || code !== 'fixed_bundle_selected')
     .map((one) => ({
       ...one,
-      message: sentence(plainWords(one.message.replace(/^(?:[^"]*: )?target=\.: /, ''))),
+      message: sentence(plainWords(one.message.replace(/^(?:[^"]*: )?target=\.: /, '').replace(/\.?$/, '.'))),
     }));
 }
 
