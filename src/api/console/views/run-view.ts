@@ -4,6 +4,7 @@ import type { RunLine } from '../../../workers/coordinator/run-lines.ts';
 import type { RunRecord, RunWarning } from '../../../workers/queue/run-record.ts';
 import {
   changesFiles,
+  destinationsText,
   durationOf,
   durationText,
   type Mark,
@@ -156,8 +157,7 @@ function titleOf(run: RunRecord, destinationIds: readonly string[]): { name: str
   const { pipeline_id: pipeline, channel, bundle_path: path } = run;
   const name = path === undefined || path === null || path === '.' ? pipeline : path;
   if (channel !== null) return { name, target: `channel ${channel}` };
-  const count = destinationIds.length;
-  return { name, target: count > 3 ? plural(count, 'destination') : destinationIds.join(', ') };
+  return { name, target: destinationsText(destinationIds) };
 }
 
 function retryOf({
