@@ -203,6 +203,17 @@ for (const width of [360, 1280])
       },
     );
 
+t.test('on a phone, all of a row of the list of runs leads to its run', async (t) => {
+  const { run_id: id } = await daemon.publish({ 'index.html': 'to touch' });
+  const page = await open(t, { viewport: { width: 360, height: 900 } });
+  await page.goto(`${daemon.base}console/runs`);
+  const row = page.locator('#runs tbody tr', { has: page.locator(`a[href$="${id}"]`) });
+  const status = await row.locator('.status').boundingBox();
+  if (status === null) throw new Error('the status has no place');
+  await page.mouse.click(status.x + status.width / 2, status.y + status.height / 2);
+  await page.waitForURL((url) => url.pathname.endsWith(id));
+});
+
 t.test('no page with thirty rows scrolls horizontally on a phone', async (t) => {
   for (let run = 0; run < 30; run += 1) await daemon.start('blocked');
   const names = Array.from({ length: 30 }, (_, index) => `notes/of-a-day/number-${index}.txt`);

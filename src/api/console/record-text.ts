@@ -174,3 +174,8 @@ export function triesText(tries: number): string {
 export function plural(count: number, noun: string): string {
   return `${count.toLocaleString('en-GB')} ${noun}${count === 1 ? '' : 's'}`;
 }
+
+/** Returns the names of destinations, such as `web, site`, or their number if there are many. */
+export function destinationsText(ids: readonly string[]): string {
+  return ids.length > 3 ? plural(ids.length, 'destination') : ids.join(', ');
+}

@@ -4,6 +4,7 @@ import type { RunLogLine } from '../../../workers/coordinator/run-logs.ts';
 import type { RunRecord, RunWarning } from '../../../workers/queue/run-record.ts';
 import {
   changesFiles,
+  destinationsText,
   durationOf,
   durationText,
   type Mark,
@@ -147,7 +148,7 @@ function warningsOf({ warnings, triggered_by: by }: RunRecord): RunWarning[] {
     .filter(({ code }) => by.kind !== 'upload' || code !== 'fixed_bundle_selected')
     .map((one) => ({
       ...one,
-      message: sentence(plainWords(one.message.replace(/^(?:[^"]*: )?target=\.: /, ''))),
+      message: sentence(plainWords(one.message.replace(/^(?:[^"]*: )?target=\.: /, '').replace(/\.?$/, '.'))),
     }));
 }
 
@@ -156,8 +157,7 @@ function titleOf(run: RunRecord, destinationIds: readonly string[]): { name: str
   const { pipeline_id: pipeline, channel, bundle_path: path } = run;
   const name = path === undefined || path === null || path === '.' ? pipeline : path;
   if (channel !== null) return { name, target: `channel ${channel}` };
-  const count = destinationIds.length;
-  return { name, target: count > 3 ? plural(count, 'destination') : destinationIds.join(', ') };
+  return { name, target: destinationsText(destinationIds) };
 }
 
 function retryOf({
