@@ -245,8 +245,9 @@ function overlap(a: Box, b: Box): boolean {
   return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
 }
 
-function isInside(frame: MapFrame, [left, top, right, bottom]: Box): boolean {
-  return isWithin(frame, [left, top]) && isWithin(frame, [right, bottom]);
+/** Reports whether a label of a size is in the frame, with a little space around it. */
+function isInside(frame: MapFrame, [x, y]: Point, px: number): boolean {
+  return isWithin(frame, [x - px, y - px]) && isWithin(frame, [x + px, y + px]);
 }
 
 function takenBy(
@@ -269,9 +270,7 @@ function labelsOf(
   return land.flatMap((state) => {
     const boxAt = ([x, y]: Point): Box => [x - size[0], y - size[1], x + size[0], y + size[1]];
     const isFree = (at: Point): boolean =>
-      isInside(frame, boxAt(at)) &&
-      !taken.some((box) => overlap(box, boxAt(at))) &&
-      !hidesArea(alerts, at, px);
+      isInside(frame, at, px) && !taken.some((box) => overlap(box, boxAt(at))) && !hidesArea(alerts, at, px);
     const at = labelPoint(state, size, isFree);
     return at === null ? [] : [{ text: state.code, x: rounded(at[0]), y: rounded(at[1] + px * 0.36) }];
   });
