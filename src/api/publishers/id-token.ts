@@ -34,13 +34,14 @@ export interface Verified {
 
 /**
  * Verifies an ID token and returns the first publisher that matches it. Every token can be used only once.
- * Throws `id_token_refused`, `issuer_unavailable`, or `queue_unavailable` if the use of the token cannot be
- * recorded.
+ * `check` can reject the request before the token counts as used. Throws its errors, `id_token_refused`,
+ * `issuer_unavailable`, or `queue_unavailable` if the use of the token cannot be recorded.
  */
 export async function verifyIdToken(
   token: string,
   publishers: readonly Publisher[],
   { clock, identity: { issuerKeys, revokedSessions } }: IdentityPorts,
+  check: (publisher: Publisher) => void = () => undefined,
 ): Promise<Verified> {
   const { issuer, kid } = unverified(token);
   const candidates = publishers.filter((publisher) => publisher.issuer === issuer);
@@ -51,6 +52,7 @@ export async function verifyIdToken(
   const audiences = candidates.map(({ audience }) => audience);
   const claims = await verifiedClaims(token, { issuer, kid, audiences, keys }, clock.now());
   const publisher = matching(candidates, claims);
+  check(publisher);
   // Do this last. A token that fails another check can then be used again.
   const { id, until } = useOf(token, claims);
   if (await revokedSessions.addOnce(id, until)) return { publisher, claims };

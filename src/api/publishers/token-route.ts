@@ -136,9 +136,13 @@ async function answerTo(req: Request, form: URLSearchParams, ports: TokenPorts):
   if (candidates.length === 0 && list.length > 0)
     throw refused(`no trusted publisher has the pipeline ${JSON.stringify(pipeline?.slice(0, 64))}`);
   const scope = scopesIn(req, form.get('scope'));
-  const { publisher, claims } = await verifyIdToken(form.get('subject_token') ?? '', candidates, ports);
-  const granted = scope === null ? publisher.scopes : scope.filter((one) => publisher.scopes.includes(one));
-  if (granted.length === 0) throw scopeRefused(req, publisher);
+  const grantedBy = (publisher: Publisher): readonly Scope[] =>
+    scope === null ? publisher.scopes : scope.filter((one) => publisher.scopes.includes(one));
+  const idToken = form.get('subject_token') ?? '';
+  const { publisher, claims } = await verifyIdToken(idToken, candidates, ports, (matching) => {
+    if (grantedBy(matching).length === 0) throw scopeRefused(req, matching);
+  });
+  const granted = grantedBy(publisher);
 
   const by = publishedBy(publisher.id, claims, digestOf(JSON.stringify(claims)));
   const issuedAt = ports.clock.now();

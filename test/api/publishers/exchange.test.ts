@@ -180,9 +180,11 @@ t.test('a form that is not a token exchange gets the error of RFC 6749', async (
     [{ pipeline: 'docs' }, 'invalid_request'],
     [{ padding: 'x'.repeat(16_384) }, 'invalid_request'],
   ] as const) {
-    const { status, body } = await exchange(api.origin, await issuer.sign(claims), more);
+    const idToken = await issuer.sign(claims);
+    const { status, body } = await exchange(api.origin, idToken, more);
     t.equal(status, 400);
     t.match(body, { error, error_description: /./, title: 'Bad Request' });
+    t.equal((await exchange(api.origin, idToken)).status, 200, 'the ID token can still be used');
   }
   const json = await fetch(`${api.origin}/v1/token`, {
     method: 'POST',

@@ -48,8 +48,8 @@ SystemCallArchitectures=native
 SystemCallFilter=@system-service @pkey
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
-# Not ProtectProc= and ProcSubset=: a publisher of another user would look as if it had ended, and its lease
-# be taken. Not MemoryDenyWriteExecute=: Node.js compiles while it runs.`;
+# Not ProtectProc= and ProcSubset=: whether a publisher of another user has ended could not be seen, and its
+# lease would have to expire. Not MemoryDenyWriteExecute=: Node.js compiles while it runs.`;
 
 /**
  * Returns a unit that starts the program at boot, restarts it if it fails, and only gives it the rights that
