@@ -48,6 +48,11 @@ interface ObserveBytesOptions {
   onBytes?: (count: number) => void;
 }
 
+interface ObserveEachOptions<T> extends ObserveBytesOptions {
+  /** Called for a directory, a link or a special file. By default, the storage's error is thrown. */
+  onOther?: (file: T) => void;
+}
+
 /**
  * Reads the files completely. Returns the size in bytes and the digest of each file, or null if it does not
  * exist. Throws the storage's error if a file cannot be read.
@@ -71,15 +76,22 @@ export async function observeBytes(
 export async function observeEach<T extends { path: string }>(
   storage: Storage,
   files: Iterable<T>,
-  { concurrency = 8, onBytes }: ObserveBytesOptions,
+  { concurrency = 8, onBytes, onOther }: ObserveEachOptions<T>,
   onFile: (file: T, actual: ActualContent) => void,
 ): Promise<void> {
   await inParallel(files, concurrency, async (file) => {
+    const key = listedKey(file.path);
     try {
-      onFile(file, await sizeAndDigest(storage.read(listedKey(file.path)), onBytes));
+      onFile(file, await sizeAndDigest(storage.read(key), onBytes));
     } catch (error) {
-      if (!hasCode(error, 'storage_not_found')) throw error;
-      onFile(file, null);
+      if (hasCode(error, 'storage_not_found')) onFile(file, null);
+      else if (onOther !== undefined && (await isOther(storage, key))) onOther(file);
+      else throw error;
     }
   });
+}
+
+async function isOther(storage: Storage, key: Key): Promise<boolean> {
+  const found = await storage.stat(key).catch(() => undefined);
+  return found !== undefined && found.type !== 'file';
 }

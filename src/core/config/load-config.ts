@@ -118,7 +118,8 @@ async function readFile(file: string): Promise<Uint8Array | undefined> {
       cause instanceof Error ? cause.message : 'reading failed',
       'check the path and its permissions',
     ];
-    throw new WaybillError('config_unreadable', `the configuration ${file} cannot be read: ${reason}`, {
+    const named = file === '' ? '""' : file;
+    throw new WaybillError('config_unreadable', `the configuration ${named} cannot be read: ${reason}`, {
       hint,
       cause,
     });

@@ -25,7 +25,7 @@ export interface VerifyOptions {
 
 interface OutputDifference {
   path: string;
-  problem: 'missing' | 'size' | 'digest';
+  problem: 'missing' | 'not_a_file' | 'size' | 'digest';
   expected: string;
   found: string | null;
 }
@@ -89,7 +89,10 @@ async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions)
     report.skipped = known.length - selected.length;
     const differing: OutputDifference[] = [];
     let bytes = 0;
-    await observeEach(storage, selected, options, (record, actual) => {
+    const { concurrency, onBytes } = options;
+    const onOther = ({ path, digest }: OutputRecord): void =>
+      void differing.push({ path, problem: 'not_a_file', expected: digest, found: null });
+    await observeEach(storage, selected, { concurrency, onBytes, onOther }, (record, actual) => {
       bytes += actual?.size ?? 0;
       const difference = differenceOf(record, actual);
       if (difference !== null) differing.push(difference);

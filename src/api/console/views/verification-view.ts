@@ -35,7 +35,12 @@ interface VerifiedBundle {
 }
 
 const maxDifferences = 200;
-const problems = { missing: 'missing', size: 'size differs', digest: 'content differs' } as const;
+const problems = {
+  missing: 'missing',
+  not_a_file: 'not a file',
+  size: 'size differs',
+  digest: 'content differs',
+} as const;
 const marks = {
   clean: { label: 'as published', tone: 'success', symbol: '✓' },
   different: { label: 'differs', tone: 'failure', symbol: '✕' },

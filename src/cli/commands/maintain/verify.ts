@@ -153,7 +153,10 @@ function printPath(path: PathResult, row: string, dryRun: boolean, output: Outpu
   const rows = path.differing.map(({ path: name, problem, expected, found }) => {
     const sign = problem === 'missing' ? '-' : '~';
     const instead = found === null ? '' : `, found ${shortDigest(found)}`;
-    return [`${style.red(sign)} ${name}`, `${problem}: expected ${shortDigest(expected)}${instead}`];
+    return [
+      `${style.red(sign)} ${name}`,
+      `${problem.replaceAll('_', ' ')}: expected ${shortDigest(expected)}${instead}`,
+    ];
   });
   for (const line of columns(rows, '    ')) data(line);
   if (path.repair !== null) printRepair(path.repair, dryRun, output);

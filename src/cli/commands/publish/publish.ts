@@ -114,6 +114,7 @@ function settingsOf(options: PublishOptions): PublishSettings {
   const source = requireDirectory(directory);
   const parsed = destinations.map((text) => parseDestinationArgument(text, options));
   refuseOverlaps(source, parsed, destinations);
+  refuseToPublish(options.save, source);
   const pipelineId = options.pipeline ?? slugOf(source);
   return { ...others, include, exclude, links, pipelineId, directory: source, destinations: parsed };
 }
@@ -159,6 +160,14 @@ function statOf(directory: string): Stats | undefined {
       cause: error,
     });
   }
+}
+
+/** The saved configuration has host names, user names and paths. */
+function refuseToPublish(save: string | undefined, source: string): void {
+  if (save === undefined || !isWithin(realPath(path.resolve(save)), source)) return;
+  throw new WaybillError('usage', `the configuration "${save}" would be inside the published directory`, {
+    hint: 'name a file outside of that directory with --save',
+  });
 }
 
 function refuseOverlaps(

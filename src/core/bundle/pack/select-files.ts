@@ -11,7 +11,7 @@ import {
 } from '../../lib/text.ts';
 import { readAll } from '../../storage/body.ts';
 import { joinKey, type Key, listedKey, nameOf } from '../../storage/key.ts';
-import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
+import type { Entry, EntryType, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
 import { ListingLimit, maxListedBytes } from '../../storage/untrusted.ts';
 import { maxListedFiles, maxPathSegments } from '../limits.ts';
 import { manifestName, signatureName } from '../manifest.ts';
@@ -83,7 +83,7 @@ export interface FileSelection {
  * not included, unless the manifest is content, because it is not a bundle's. Excluded directories are not
  * listed. If a selected file may not be in a bundle because it is a link, a special file, a secret, or has a
  * path that the receiver would refuse, the result has a finding for it. Throws `usage` if `.waybillignore` is
- * not a text file, and the storage's error if a directory cannot be listed.
+ * not a text file or is a link that is not followed, and the storage's error if a directory cannot be listed.
  */
 export async function selectFiles(
   storage: Storage,
@@ -161,7 +161,9 @@ function rulesOf({ include = [], exclude = [] }: Patterns, ignored: readonly str
 
 async function readIgnoreFile(storage: Storage): Promise<string[]> {
   const key = listedKey(ignoreFileName);
-  if ((await storage.stat(key))?.type !== 'file') return [];
+  const found = await storage.stat(key);
+  if (found === undefined) return [];
+  if (found.type !== 'file') throw notAnIgnoreFile(found.type);
   const bytes = await readAll(storage, key, maxIgnoreFileBytes);
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes).split(/\r?\n/);
@@ -171,6 +173,20 @@ async function readIgnoreFile(storage: Storage): Promise<string[]> {
       cause: error,
     });
   }
+}
+
+/** Without its patterns, files that it excludes would be published. */
+function notAnIgnoreFile(type: EntryType): WaybillError {
+  const isLink = type === 'link';
+  return new WaybillError(
+    'usage',
+    `"${ignoreFileName}" is ${isLink ? 'a symbolic link, which is not followed' : 'not a regular file'}`,
+    {
+      hint: isLink
+        ? 'replace it with a copy of the file that it leads to, or use --links follow (links: follow in a source)'
+        : 'replace it with a text file of patterns, or remove it',
+    },
+  );
 }
 
 /**

@@ -2,7 +2,7 @@ import { type Catalog, type OutputRecord, publishedBy } from '../../catalog/cata
 import { readState, requireCatalog } from '../../catalog/catalog-store.ts';
 import { managedPaths } from '../../catalog/managed-paths.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { WaybillError, withDetails } from '../../lib/errors.ts';
+import { hasCode, WaybillError, withDetails } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { describeBundlePath, parseRelativePath } from '../../lib/paths.ts';
 import { bundlePlace, openBundlePath, releaseNamed } from '../../releases/bundle-place.ts';
@@ -42,7 +42,7 @@ export interface PublishedContent {
 /**
  * Returns what is published at a destination, sorted by bundle path. Paths without a catalog are skipped.
  * Throws `destination_busy` if a publication is running or was interrupted, `state_conflict` if a catalog is
- * invalid, `release_not_found`, `bundle_path_needed`, or the storage's error.
+ * invalid, `no_releases`, `release_not_found`, `bundle_path_needed`, or the storage's error.
  */
 export async function readPublished(root: Storage, from: PromotedContent): Promise<PublishedContent[]> {
   if (from.release !== undefined) return [await readRelease(root, from, from.release)];
@@ -60,7 +60,10 @@ export async function readPublished(root: Storage, from: PromotedContent): Promi
 
 async function readRelease(root: Storage, from: PromotedContent, name: string): Promise<PublishedContent> {
   const mapping = from.mapping ?? 'preserve_relative';
-  const { destinationPath, storage } = await openBundlePath(root, { id: from.name, mapping }, from.path);
+  const opened = openBundlePath(root, { id: from.name, mapping }, from.path);
+  const { destinationPath, storage } = await opened.catch((error: unknown) => {
+    throw hasCode(error, 'not_published') ? withoutReleases(from, error) : error;
+  });
   const files = releaseStorage(storage, await releaseNamed({ destinationPath, storage }, name));
   const { state } = await readState(files);
   return {
@@ -68,6 +71,13 @@ async function readRelease(root: Storage, from: PromotedContent, name: string): 
     storage: files,
     catalog: requireFinished(from, destinationPath, () => requireCatalog(state)),
   };
+}
+
+function withoutReleases({ name }: PromotedContent, cause: unknown): WaybillError {
+  return new WaybillError('no_releases', `${name} has no releases`, {
+    hint: 'leave out --release to promote the content that is published there in place',
+    cause,
+  });
 }
 
 async function pathsToRead(root: Storage, { mapping, path }: PromotedContent): Promise<string[]> {

@@ -157,6 +157,10 @@ t.test('rejects invalid promotions before it writes anything', async (t) => {
   t.match(run('promote', 'staging', 'www', '--force'), { status: 2, stderr: /--yes/ });
   t.match(run('promote', 'site', 'www'), { status: 2, stderr: /"site" has no files that waybill published/ });
   t.match(run('promote', 'staging', 'www', '--path', '../up'), { status: 2, stderr: /not a bundle path/ });
+  t.match(run('promote', 'staging', 'www', '--release', 'current'), {
+    status: 2,
+    stderr: /^error {2}"staging" has no releases\nnext {3}leave out --release/,
+  });
   writeFileSync(path.join(cwd, 'staging/page.html'), '<p>h0me</p>');
   const damaged = run('promote', 'staging', 'www', '--format', 'json');
   t.match(document(t, damaged), {

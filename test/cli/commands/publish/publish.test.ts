@@ -286,6 +286,8 @@ t.test('mistakes are usage errors with a fix, and nothing is written', async (t)
     [['site', 's3://bucket/x?path_style=yes'], /path_style is true or false/],
     [['site', 's3://bad_bucket%/x'], /^error {2}the destination's bucket: found the text "bad_bucket%"/],
     [['site', 'www', '--channel', 'x'], /--channel needs --releases/],
+    [['site', 'www', '--save', 'site/www.yml'], /would be inside the published directory/],
+    [['site', 'www', '--save', 'link/www.yml'], /would be inside the published directory/],
     [['site', 'www', '--pipeline', 'My Site'], /^error {2}--pipeline: found the text "My Site"/],
     [['site', 'www', '--url', 'nope'], /^error {2}--url: /],
   ] as const;

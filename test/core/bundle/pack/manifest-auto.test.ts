@@ -274,6 +274,28 @@ t.test('.waybillignore, patterns and the defaults exclude files, and lists them'
   t.same(readdirSync(only.web).sort(), ['.publisher.json', 'index.html']);
 });
 
+t.test('a .waybillignore that cannot be read as a file fails the source', async (t) => {
+  const source = localSource(t, { ...site, 'private.txt': 'x' });
+  const ignoreFile = path.join(source.directory, '.waybillignore');
+  writeFileSync(path.join(placeOf(source), 'shared'), 'private.txt\n');
+  symlinkSync('../shared', ignoreFile);
+  const refused = { code: 'usage', message: /"\.waybillignore" is a symbolic link/, hint: /links: follow/ };
+  for (const links of ['refuse', 'skip'] as const) {
+    const publisher = new Publisher(source, placeOf(source), { links });
+    t.match(await publisher.run(), { status: 'failed', error: refused }, links);
+    t.notOk(existsSync(publisher.web), 'nothing is published');
+  }
+  rmSync(ignoreFile);
+  symlinkSync('css/ignored', ignoreFile);
+  await source.write('css/ignored', 'private.txt\n');
+  const following = new Publisher(source, placeOf(source), { links: 'follow' });
+  t.match(await following.run(), { status: 'ok' });
+  t.same(readdirSync(following.web).sort(), ['.publisher.json', 'css', 'index.html'], 'the link is followed');
+  rmSync(ignoreFile);
+  mkdirSync(ignoreFile);
+  t.match(await following.run(), { error: { code: 'usage', message: /is not a regular file/ } });
+});
+
 t.test('rejects files with secrets by name, unless they are included explicitly', async (t) => {
   const source = localSource(t, {
     ...site,
