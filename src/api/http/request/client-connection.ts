@@ -85,13 +85,10 @@ export async function untilLeft<T>(
   const gone = new AbortController();
   const leave = (): void =>
     gone.abort(new WaybillError('aborted', 'the client disconnected before the response'));
-  res.once('close', leave);
-  if (res.destroyed) leave();
+  onClosed(res, leave);
   const signal = AbortSignal.any([gone.signal, stopping]);
   try {
-    const result = await work(signal);
-    signal.throwIfAborted();
-    return result;
+    return await work(signal);
   } catch (error) {
     throw signal.aborted ? signal.reason : error;
   } finally {
