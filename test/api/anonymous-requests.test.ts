@@ -89,6 +89,22 @@ t.test('bodies with a token, bodies without one and small bodies have separate p
   t.equal(memory.held(), 80 * mebibyte + 200);
 });
 
+t.test('a body that is read after its client has disconnected uses no memory', async (t) => {
+  const memory = createBodyMemory(64 * 1024 * 1024);
+  const server = http.createServer();
+  t.teardown(() => server.close());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const client = http.request({ host: '127.0.0.1', port, method: 'POST' }).on('error', () => undefined);
+  client.write('body');
+  const [req, res] = (await once(server, 'request')) as [http.IncomingMessage, http.ServerResponse];
+  memory.hold(req, res, 100, smallBodyBytes);
+  client.destroy();
+  await once(res, 'close');
+  memory.hold(req, res, 100, smallBodyBytes);
+  t.equal(memory.held(), 0);
+});
+
 t.test('a released share can be taken again', (t) => {
   const shares = createShares({ total: 3, perOwner: 2 });
   t.equal(shares.take('a', 2), null);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -12,6 +13,7 @@ import { systemClock } from '../../src/core/lib/clock.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { auditChecks } from '../../src/workers/coordinator/health-checks.ts';
+import type { ReleasesAnswer } from '../../src/workers/threads/releases-request.ts';
 import { type Api, type ApiSettings, startApi, tokens, upload, uploadForm } from './harness.ts';
 
 interface Audited extends Api {
@@ -147,6 +149,22 @@ t.test('each act of the API has one record', async (t) => {
   ]);
   t.equal(records.length, asked.length - 1);
   t.notMatch(JSON.stringify(records), /canary/, 'no free text');
+});
+
+t.test('a release that became current is recorded as done, although the client disconnected', async (t) => {
+  const leave = new AbortController();
+  const switched = { kind: 'activate', destinationPath: '.', from: null, to: 'r2' } as unknown;
+  const releases = async (_request: unknown, signal: AbortSignal): Promise<ReleasesAnswer> => {
+    leave.abort();
+    await once(signal, 'abort');
+    return switched as ReleasesAnswer;
+  };
+  const { origin, news } = await audited(t, { ports: { threads: { releases } } });
+  const url = `${origin}/v1/pipelines/maps/destinations/site/releases/r2/activate`;
+  await t.rejects(fetch(url, { method: 'POST', headers: as(tokens.admin), signal: leave.signal }));
+  let records: AuditRecord[] = [];
+  while (records.length === 0) records = await news();
+  t.match(records, [{ act: 'release.activate', result: 'done', code: null }]);
 });
 
 t.test('a resumable upload has a record when it is complete, not for each part', async (t) => {

@@ -1,4 +1,6 @@
 import t from 'tap';
+import type { AuditTarget } from '../../src/api/http/recorded-acts.ts';
+import type { ActEntry } from '../../src/core/audit/record.ts';
 import type { Config } from '../../src/core/config/config.ts';
 import { parseConfig } from '../../src/core/config/load-config.ts';
 import { maxWaitingOf } from '../../src/workers/threads/run-settings.ts';
@@ -33,6 +35,31 @@ t.test(
     t.equal((await upload(origin)).status, 202, 'the share is available again');
   },
 );
+
+t.test('a client that disconnects before its upload is admitted keeps no share', async (t) => {
+  const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const admissions: number[] = [];
+  const acts: ActEntry[] = [];
+  const trail: AuditTarget['trail'] = {
+    admit: async () => {
+      const count = admissions.push(1);
+      while (count === 1 && !api.lines.some(({ message }) => message === 'request aborted by the client'))
+        await nextTurn();
+    },
+    append: async (act) => void acts.push(act),
+  };
+  const api = await startApi(t, {
+    http: { maxUploadsPerToken: 1 },
+    ports: { audit: { trail, directory: '/' } },
+  });
+  const gone = await connect(t, api.origin);
+  gone.socket.write(`${uploadHead({ 'Content-Length': 100 })}-`);
+  while (admissions.length === 0) await nextTurn();
+  gone.socket.destroy();
+  while (!acts.some(({ act }) => act === 'upload')) await nextTurn();
+  t.match(acts, [{ act: 'upload', code: 'aborted' }]);
+  t.equal((await upload(api.origin)).status, 202);
+});
 
 for (const [what, settings] of [
   ['max_uploads_per_token', { maxUploadsPerToken: 2 }],

@@ -9,6 +9,7 @@ import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { sendJson } from '../http/answer/send-compressed.ts';
 import { authenticate, challenge, noteCaller, requireScope, type Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { onClosed } from '../http/request/client-connection.ts';
 import { keepAuthorized, requireAuthorized, watchAuthority } from '../http/request/request-context.ts';
 import { jsonContent, type Route, runIdParameter } from '../http/route.ts';
 import type { RunPorts } from './run-service.ts';
@@ -149,7 +150,7 @@ async function holdUntilFinished(
   const enough = new AbortController();
   const end = (): void => enough.abort();
   const timer = clock.timeout(seconds * 1000, end);
-  res.once('close', end);
+  onClosed(res, end);
   const release = onAbort(draining, end);
   const watch = watchAuthority(req, clock, end);
   try {

@@ -68,9 +68,19 @@ export function dropUnreadBody(req: IncomingMessage, res: ServerResponse, clock:
 }
 
 /**
+ * Calls `callback` once the response is closed, or right away if it already is: while a handler waited, the
+ * client may have disconnected.
+ */
+export function onClosed(res: ServerResponse, callback: () => void): void {
+  if (res.closed) callback();
+  else res.once('close', callback);
+}
+
+/**
  * Runs `work`, whose result only this client needs. The signal is aborted when the client disconnects, which
- * throws `aborted`, or when the daemon stops, which throws the reason of `stopping`. Otherwise throws the
- * same errors as `work`.
+ * throws `aborted`, or when the daemon stops, which throws the reason of `stopping`. If `work` succeeds all
+ * the same, its result is returned: if a release became current, the audit trail has to say so.
+ * Otherwise throws the same errors as `work`.
  */
 export async function untilLeft<T>(
   res: ServerResponse,
@@ -80,13 +90,10 @@ export async function untilLeft<T>(
   const gone = new AbortController();
   const leave = (): void =>
     gone.abort(new WaybillError('aborted', 'the client disconnected before the response'));
-  res.once('close', leave);
-  if (res.destroyed) leave();
+  onClosed(res, leave);
   const signal = AbortSignal.any([gone.signal, stopping]);
   try {
-    const result = await work(signal);
-    signal.throwIfAborted();
-    return result;
+    return await work(signal);
   } catch (error) {
     throw signal.aborted ? signal.reason : error;
   } finally {

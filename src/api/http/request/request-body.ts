@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
 import { onAbort } from '../../../core/lib/on-abort.ts';
-import { continueIfExpected } from './client-connection.ts';
+import { continueIfExpected, onClosed } from './client-connection.ts';
 import { requestContext, requireAuthorized, watchAuthority } from './request-context.ts';
 import { callerOf, createShares, type Shares } from './shares.ts';
 
@@ -180,7 +180,11 @@ export function createBodyMemory(limit: number): BodyMemory {
       if (refusedBy !== null) throw busy(refusedBy);
       const before = holders.get(res);
       holders.set(res, (before ?? 0) + bytes);
-      if (before === undefined) res.once('close', () => taken.give(owner, holders.get(res) ?? 0));
+      if (before !== undefined) return;
+      onClosed(res, () => {
+        taken.give(owner, holders.get(res) ?? 0);
+        holders.delete(res);
+      });
     },
     held: () => Object.values(pools).reduce((sum, one) => sum + one.taken(), 0),
   };

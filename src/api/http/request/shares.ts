@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { WaybillError } from '../../../core/lib/errors.ts';
+import { onClosed } from './client-connection.ts';
 import { requestContext } from './request-context.ts';
 
 /** Divides a limited amount of something among several owners. Each owner also has a limit. */
@@ -65,7 +66,7 @@ export function callerOf(req: IncomingMessage): Caller {
 export function takeShare(req: IncomingMessage, res: ServerResponse, shares: Shares, what: string): void {
   const { owner } = callerOf(req);
   if (shares.take(owner, 1) !== null) throw quotaExceeded(what);
-  res.once('close', () => shares.give(owner, 1));
+  onClosed(res, () => shares.give(owner, 1));
 }
 
 function quotaExceeded(what: string): WaybillError {
