@@ -15,7 +15,7 @@ import express from 'express';
 import { pino } from 'pino';
 import { listen } from '../../src/api/http/listen.ts';
 import { run } from '../../src/cli/commands/publish/run.ts';
-import { serve, type Served } from '../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../src/cli/daemon/serve.ts';
 import { columns, makeOutput } from '../../src/cli/output/output.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { withReleasers } from '../../src/core/lib/lifecycle.ts';
@@ -124,13 +124,13 @@ async function demo({ isOnce, port }: Arguments): Promise<number> {
 async function startDaemon(
   directory: string,
   { web, token, port }: { web: string; token: string; port: number | undefined },
-): Promise<{ served: Served; configFile: string }> {
+): Promise<{ served: RunningServer; configFile: string }> {
   const configFile = path.join(directory, 'waybill.yml');
   const log = pino(
     { level: 'info' },
     pino.destination({ dest: path.join(directory, 'daemon.log'), sync: true }),
   );
-  const start = async (port: number): Promise<Served> => {
+  const start = async (port: number): Promise<RunningServer> => {
     await writeFile(configFile, configuration(port, web));
     return serve({ configFile, log, env: { ...process.env, WAYBILL_TOKEN_DEMO: token } });
   };

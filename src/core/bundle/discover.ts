@@ -105,7 +105,7 @@ export interface BundleSource {
 }
 
 /** A file of a bundle. It has an identity if it was listed on this machine. */
-export type ListedFile = Pick<Entry, 'key' | 'size' | 'identity'>;
+type ListedFile = Pick<Entry, 'key' | 'size' | 'identity'>;
 
 const maxConcurrentSceneMaps = 4;
 
