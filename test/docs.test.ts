@@ -77,7 +77,7 @@ t.test('every error code is documented', async (t) => {
 });
 
 t.test('waybill can read the catalogs of the catalog page', async (t) => {
-  const { parseState } = await import('../src/core/catalog/canonical-reader.ts');
+  const { parseState } = await import('./support/parse-state.ts');
   const { sourceBackends } = await import('../src/core/storage/backends.ts');
   const examples = blocksOf(readFileSync('docs/catalog-format.md', 'utf8'), 'json');
   const states = examples.map((text) => parseState(Buffer.from(text), sourceBackends));

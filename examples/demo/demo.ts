@@ -15,7 +15,7 @@ import express from 'express';
 import { pino } from 'pino';
 import { listen } from '../../src/api/http/listen.ts';
 import { run } from '../../src/cli/commands/publish/run.ts';
-import { serve, type RunningServer } from '../../src/cli/daemon/serve.ts';
+import { type RunningServer, serve } from '../../src/cli/daemon/serve.ts';
 import { columns, makeOutput } from '../../src/cli/output/output.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { withReleasers } from '../../src/core/lib/lifecycle.ts';

@@ -3,7 +3,7 @@ import { nearest, shellQuoted } from '../core/lib/text.ts';
 
 /** Explains the usage errors of commander in the words of all other errors. */
 
-export interface UsageError {
+interface UsageError {
   message: string;
   hint: string;
 }

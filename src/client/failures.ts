@@ -88,7 +88,7 @@ export async function responseError(answer: HttpResponse, url: URL, now: Date): 
 }
 
 /** The fields of a problem document (RFC 9457) that the client looks at. */
-export interface ProblemFields {
+interface ProblemFields {
   code: string;
   /** The error message, followed by the hint. */
   detail: string;

@@ -138,7 +138,7 @@ export async function fetchUpload(
 }
 
 /** A range of the archive's bytes. */
-export interface UploadPatch {
+interface UploadPatch {
   offset: number;
   bytes: number;
   body: () => AsyncIterable<Uint8Array>;

@@ -51,7 +51,7 @@ const pieceBytes = 64 << 10;
 const hasAnyCode = (error: unknown, codes: readonly ErrorCode[]): error is WaybillError =>
   codes.some((code) => hasCode(error, code));
 
-export interface ResumableOptions {
+interface ResumableOptions {
   chunkBytes: number;
   /** If too many uploads are in progress, wait rather than throwing `NotResumableError`. */
   waitsForSlot: boolean;

@@ -13,7 +13,7 @@ export interface UploadOptions {
    * breaks. By default (`auto`), that is done for large archives, if the daemon supports it.
    */
   resumable?: Resumable;
-  /** The largest request in a resumable upload. That is also how much memory it needs. Default: 8 MiB. */
+  /** The largest request in a resumable upload. An upload uses as much memory. Default: 8 MiB. */
   chunkBytes?: number;
   /**
    * The channel to publish to, at destinations that have it. By default, the current release is published.

@@ -19,7 +19,7 @@ export interface SuccessSearch {
 }
 
 /** The parts of the program that change on reload. */
-export type ConfiguredPipelines = Pick<ProgramContext, 'config' | 'secrets'>;
+type ConfiguredPipelines = Pick<ProgramContext, 'config' | 'secrets'>;
 
 /** The maximum number of run records to read for each pipeline. */
 const maxRecords = 50;

@@ -10,7 +10,7 @@ import { expectMetrics } from './daemon-metrics.ts';
 import type { SuccessSearch } from './last-successes.ts';
 import type { ProgramNotifier } from './publishing.ts';
 
-export interface ReloaderOptions {
+interface ReloaderOptions {
   foundation: ProgramContext;
   metrics: ProcessMetrics | null;
   notifier: ProgramNotifier;

@@ -6,7 +6,7 @@ import { createReaderApp } from '../../weather/reader-app.ts';
 import { inheritedSocket } from '../process/systemd.ts';
 import { bootstrap, type ProgramOptions, runOnce } from './bootstrap.ts';
 
-export interface RunningWeather {
+interface RunningWeather {
   /** The URL, including the base path. Ends with `/`. */
   url: string;
   /** Finishes requests in progress and closes the databases. If that fails, the error is only logged. */

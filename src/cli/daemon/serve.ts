@@ -40,7 +40,7 @@ function pagesOf(url: string, { console }: ServerConfig): { console?: string; do
   return { ...(console.enabled ? { console: `${base}console` } : {}), docs: `${base}docs` };
 }
 
-export interface ServeOptions extends DaemonOptions {
+interface ServeOptions extends DaemonOptions {
   /** Called once, when the daemon is ready for requests. */
   onListening?: (url: string) => void;
   /** Called at the same time, with the URL of the console or, if it is disabled, of the API reference. */

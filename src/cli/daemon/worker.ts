@@ -43,12 +43,12 @@ function addressOf(text: string): { host: string; port: number } {
   });
 }
 
-export interface WorkerOptions extends ProgramOptions {
+interface WorkerOptions extends ProgramOptions {
   /** The address for health checks and metrics. Default: `server.worker.listen`. */
   listen?: { host: string; port: number };
 }
 
-export interface RunningWorker {
+interface RunningWorker {
   /** The URL for health checks and metrics, which ends with `/`. null if they are not served. */
   url: string | null;
   /** Reloads the configuration; see `Reloader.reload`. */

@@ -5,7 +5,7 @@ import { exitCodeOf, listenForStop } from './stop-signal.ts';
 import { serviceManager } from './systemd.ts';
 
 /** Manages the process of a long-running program: signals, systemd, and how it exits. */
-export interface DaemonProcess {
+interface DaemonProcess {
   /**
    * Waits for SIGINT or SIGTERM, closes the daemon, and then ends the process, even if something is still
    * open in it. A second signal ends the process immediately. SIGHUP reloads the configuration. Signals
@@ -105,9 +105,9 @@ function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): voi
 }
 
 /**
- * Ignores SIGHUP and SIGUSR2, which would otherwise end the process in the middle of its work. This is for
- * the weather reader and feeder, which read their configuration only once and have no threads. `onHangUp`
- * should log that nothing was reloaded.
+ * Ignores SIGHUP and SIGUSR2, which would otherwise end the process in the middle of its work. Used by the
+ * weather reader and feeder, which read their configuration only once and have no threads. `onHangUp` logs
+ * that nothing was reloaded.
  */
 export function ignoreOtherSignals(onHangUp: () => void): void {
   process.on('SIGHUP', onHangUp);

@@ -12,7 +12,7 @@ export const exitCodeOf: Record<StopSignal, 130 | 143> = { SIGINT: 130, SIGTERM:
 const graceMs = 10_000;
 
 /** Waits for the first SIGINT or SIGTERM. */
-export interface StopRequest {
+interface StopRequest {
   received: Promise<StopSignal>;
   /** Stops listening for signals. */
   release(): void;

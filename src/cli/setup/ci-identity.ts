@@ -6,7 +6,7 @@ import type { Environment } from '../../core/lib/secrets.ts';
 import { describeFileError } from '../../core/lib/system-errors.ts';
 
 /** Gets ID tokens for the CI job that this process is part of. */
-export interface CiIdentity {
+interface CiIdentity {
   /** The name of the CI system, for messages: `GitHub Actions`. */
   name: string;
   /** Whether `idToken` returns a new token each time. */

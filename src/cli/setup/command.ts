@@ -105,7 +105,7 @@ export interface Io {
 }
 
 /** Runs a command and returns the exit code. Throws `WaybillError`. */
-export type CommandHandler<I> = (options: OptionsOf<I>, io: Io) => Promise<number>;
+type CommandHandler<I> = (options: OptionsOf<I>, io: Io) => Promise<number>;
 
 /** Returns the description as it is. This lets the compiler check and infer its type. */
 export const described = <const I>(description: Description<I>): Description<I> => description;

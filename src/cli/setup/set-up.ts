@@ -56,7 +56,7 @@ export async function setUp({
 }
 
 /** The options of a command that is about a single pipeline. */
-export interface PipelineFlags {
+interface PipelineFlags {
   config: string;
   pipeline?: string | undefined;
   verbose: boolean;

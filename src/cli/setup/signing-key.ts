@@ -8,18 +8,18 @@ import { maxPassphraseBytes, parseSecretKeyFile, type SecretKey } from '../../co
 import { signatureFile, trustedCommentOf } from '../../core/signing/signature.ts';
 
 /** The options for a passphrase. It cannot be given on the command line, where other users could read it. */
-export interface PassphraseFlags {
+interface PassphraseFlags {
   passphraseFile?: string;
 }
 
-export const passphraseVariable = 'WAYBILL_KEY_PASSPHRASE';
+const passphraseVariable = 'WAYBILL_KEY_PASSPHRASE';
 
 /**
  * Reads a secret key of waybill or minisign, asking for the passphrase if there is one. Throws
  * `signing_key_invalid`, or `secrets_invalid` if the passphrase is missing. Errors never contain any part of
  * the key or the passphrase.
  */
-export async function readSecretKey(file: string, flags: PassphraseFlags): Promise<SecretKey> {
+async function readSecretKey(file: string, flags: PassphraseFlags): Promise<SecretKey> {
   const parsed = parseSecretKeyFile(await readKeyFile(file));
   if (!parsed.ok) throw invalidKey(file, parsed.reason);
   const { value: key } = parsed;

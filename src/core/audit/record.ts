@@ -5,7 +5,7 @@ import { isRecord } from '../lib/json-document.ts';
  * All acts that can be in the trail, with a sentence about each for `docs/audit.md`. To audit a new route or
  * command, add its act here.
  */
-export const actTable = {
+const actTable = {
   upload: 'A bundle was uploaded: accepted as a run, or refused.',
   'upload.remove': 'A partial upload was removed by its client.',
   'run.start':
@@ -42,7 +42,7 @@ export const acts = Object.keys(actTable) as Act[];
  * success.
  */
 export const actResults = ['done', 'refused', 'failed'] as const;
-export type ActResult = (typeof actResults)[number];
+type ActResult = (typeof actResults)[number];
 
 /**
  * A detail about an act or its actor. Secrets, and text that clients can choose freely, are never included.

@@ -12,7 +12,7 @@ import type { ActEntry, AuditRecord } from './record.ts';
 import { removeReserve, requireReserve, reserveBytes, reserveName } from './reserve.ts';
 import { type TrailSettings, TrailWriter } from './trail-writer.ts';
 
-export interface TrailOptions {
+interface TrailOptions {
   clock: Clock;
   log: Log;
   /** The name to use in records. Default: the name of this machine. */

@@ -8,9 +8,9 @@ import { type Head, listTrailFiles, maxLineBytes, readHead, type TrailFile } fro
  * record is in the wrong place. `cut`: records are missing at the end. `head`: the `head` file is missing or
  * damaged, so records could be missing at the end.
  */
-export type TrailFault = 'edited' | 'removed' | 'reordered' | 'cut' | 'head';
+type TrailFault = 'edited' | 'removed' | 'reordered' | 'cut' | 'head';
 
-export interface TrailProblem {
+interface TrailProblem {
   fault: TrailFault;
   file: string | null;
   /** The number of the line, starting at 1; null if the problem does not have one. */
@@ -31,7 +31,7 @@ export interface TrailReport {
   interrupted: { file: string; line: number }[];
 }
 
-export interface VerifyTrailOptions {
+interface VerifyTrailOptions {
   /** Start with whichever file is first. There may have been others that were archived. */
   isPartial?: boolean;
   /** A record that must be in the trail, from an earlier report. */

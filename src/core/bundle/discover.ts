@@ -10,7 +10,7 @@ import type { SourceIdentity } from '../storage/identity.ts';
 import { joinKey, type Key, keyOf, nameOf } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { ListingLimit } from '../storage/untrusted.ts';
-import { linkInPath, listBundle, fileProblem, unlistedWarning, unreadableFindings } from './listed-files.ts';
+import { fileProblem, linkInPath, listBundle, unlistedWarning, unreadableFindings } from './listed-files.ts';
 import {
   type Manifest,
   manifestName,
@@ -105,7 +105,7 @@ export interface BundleSource {
 }
 
 /** A file of a bundle. It has an identity if it was listed on this machine. */
-export type ListedFile = Pick<Entry, 'key' | 'size' | 'identity'>;
+type ListedFile = Pick<Entry, 'key' | 'size' | 'identity'>;
 
 const maxConcurrentSceneMaps = 4;
 

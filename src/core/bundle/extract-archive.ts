@@ -18,7 +18,7 @@ export interface ArchiveLimits {
   maxFiles: number;
 }
 
-export interface ExtractRequest {
+interface ExtractRequest {
   /** tar or tar.gz. */
   input: AsyncIterable<Uint8Array>;
   /** The absolute path of an empty directory. */

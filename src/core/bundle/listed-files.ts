@@ -64,9 +64,9 @@ export async function listBundle(
 }
 
 /**
- * Returns one finding for each reason, with the name of the first entry. For a name that is not UTF-8, the
- * finding is an error if a listed file is missing, since it may be that file. Otherwise it is a warning, as
- * it is for any file that is not in the manifest.
+ * Returns one finding for each reason, with the name of the first entry. A name that is not UTF-8 is an error
+ * if a listed file is missing, since it may be that file. Otherwise it is a warning, like any file that is
+ * not in the manifest.
  */
 export function unreadableFindings({ unreadable }: BundleListing, findings: readonly Finding[]): Finding[] {
   const isAnyMissing = findings.some(({ code }) => code === 'file_missing');

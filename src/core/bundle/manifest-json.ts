@@ -10,7 +10,7 @@ export interface JsonObject {
 }
 
 /** A problem in a JSON document. Its line and column are not known yet. */
-export interface ManifestProblem {
+interface ManifestProblem {
   code: string;
   pointer: string;
   message: string;
@@ -51,7 +51,7 @@ export class Problems {
   }
 }
 
-export interface JsonDocument {
+interface JsonDocument {
   /** undefined if the bytes are not JSON. */
   value: JsonValue | undefined;
   /** The problems found so far. Code that reads `value` can add more. */

@@ -19,7 +19,7 @@ import type { SceneMapRules } from './validate-bundle.ts';
  */
 
 /** Identifies an archive, and lets another host check what it fetched. */
-export interface SharedArchive {
+interface SharedArchive {
   name: string;
   size: number;
   digest: Digest;
@@ -72,7 +72,7 @@ export async function storeStagedBundle(
   return { name, size, digest };
 }
 
-export interface FetchRequest {
+interface FetchRequest {
   storage: Storage;
   archive: SharedArchive;
   /** An absolute path. It is created if necessary, and removed after a failure. */

@@ -36,10 +36,10 @@ import { type BundleFile, hasErrors, invalidBundle, revisionOf, type SourceBundl
 import {
   checkAgainstDescription,
   descriptionName,
+  descriptionText,
   type FileFacts,
   readDescription,
   readStagedFile,
-  descriptionText,
   stagedFilesLost,
 } from './staged-description.ts';
 import {

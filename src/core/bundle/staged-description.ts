@@ -22,7 +22,7 @@ interface DescribedFiles {
 /**
  * The description of a staged bundle. Older versions did not write the digests of the manifest and signature.
  */
-export interface StagedDescription {
+interface StagedDescription {
   files: readonly FileFacts[];
   warnings: Finding[];
   manifest?: Digest;

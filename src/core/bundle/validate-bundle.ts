@@ -7,7 +7,7 @@ import { checkBody, sizeAndDigest } from '../storage/body.ts';
 import { fileMissing } from './listed-files.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
-export interface ValidateOptions {
+interface ValidateOptions {
   /** Called with the size of each chunk that was read, in bytes. */
   onBytes?: (count: number) => void;
   /** How many files to read at a time. Default: 8. */

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { areApart } from '../lib/paths.ts';
-import { type Catalog, type CatalogState, maxPieceBytes, type OutputRecord } from './catalog.ts';
-import { parseCatalog, parseInMemory, recordParser, type SourceBackends } from './parse.ts';
+import { type Catalog, maxPieceBytes, type OutputRecord } from './catalog.ts';
+import { parseCatalog, recordParser, type SourceBackends } from './parse.ts';
 import { asObject, Malformed } from './parse-fields.ts';
 import { recordToJson, serialiseCatalog } from './serialise.ts';
 
@@ -26,18 +26,6 @@ interface OpenList {
   readonly records: OutputRecord[];
   /** Whether a record may come next, which is the case at the start of the list and after a comma. */
   isRecordNext: boolean;
-}
-
-/** Parses the bytes of a `.publisher.json`, whether or not they are in canonical form. */
-export function parseState(bytes: Uint8Array, backends: SourceBackends): CatalogState {
-  const catalog = readCanonical(bytes, backends);
-  return catalog === null ? parseInMemory(bytes, backends) : { kind: 'valid', catalog };
-}
-
-/** Parses a catalog. Returns null if `serialiseCatalog` would not produce exactly these bytes. */
-export function readCanonical(bytes: Uint8Array, backends: SourceBackends): Catalog | null {
-  const reader = new CanonicalReader(backends);
-  return reader.push(bytes) ? reader.catalog() : null;
 }
 
 /**

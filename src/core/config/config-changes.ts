@@ -12,7 +12,7 @@ export interface ReloadReport extends ConfigChanges {
   warnings: Finding[];
 }
 
-export interface ConfigChanges {
+interface ConfigChanges {
   added: string[];
   changed: string[];
   removed: string[];

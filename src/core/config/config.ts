@@ -153,7 +153,7 @@ export interface AutoManifestConfig {
 
 export type SourceConfig = SourceLocation | UploadSourceConfig;
 
-export interface UploadSourceConfig {
+interface UploadSourceConfig {
   backend: 'http_upload';
   maxUploadSize: number;
   maxFiles: number;

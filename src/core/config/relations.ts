@@ -224,7 +224,7 @@ const variable = /\$(?:\{\w+\}|[A-Za-z_]\w*)|^%\w+%/;
  * Warns about paths that seem to contain a variable, because variables are not expanded. It is only a
  * warning, since a directory could really have that name.
  */
-export function pathFaults(document: unknown): Fault[] {
+function pathFaults(document: unknown): Fault[] {
   const faults: Fault[] = [];
   const look = (value: unknown, path: KeyPath): void => {
     if (Array.isArray(value)) value.forEach((item, index) => look(item, [...path, index]));

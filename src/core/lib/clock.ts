@@ -23,7 +23,7 @@ export interface Clock {
   every(ms: number, callback: () => void, options?: TimerOptions): Timer;
 }
 
-export interface TimerOptions {
+interface TimerOptions {
   /** Let the process exit even if the timer is still pending. By default, a pending timer keeps it alive. */
   unref?: boolean;
 }

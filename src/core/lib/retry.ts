@@ -111,7 +111,7 @@ const maxCountedTryMs = 180_000;
 const lastTryGraceMs = 45_000;
 
 /** A try of a run that failed for a temporary reason. All times are in milliseconds, on one clock. */
-export interface FailedTry {
+interface FailedTry {
   /** Its number, counted from 1. */
   attempt: number;
   startedAt: number;
@@ -144,7 +144,7 @@ export function nextTry(
  * Returns how long to wait after attempt number `attempt`, in milliseconds: a random time from [0, min(cap,
  * base · 2^(attempt - 1))).
  */
-export function fullJitterMs(
+function fullJitterMs(
   { baseMs, capMs }: Pick<RetryPolicy, 'baseMs' | 'capMs'>,
   attempt: number,
   random: () => number = Math.random,

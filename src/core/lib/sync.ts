@@ -19,7 +19,7 @@ const concurrency = 4;
 const flush = promisify(fsync);
 
 /** Turns names into paths. A path may stop working after the next call (see `DirectoryHandles`). */
-export interface PathsOf<Name> {
+interface PathsOf<Name> {
   file(name: Name): string;
   directory(name: Name): string;
   /** Returns the name of the directory that a file is in. */

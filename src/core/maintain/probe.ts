@@ -35,7 +35,7 @@ export type Right = (typeof rightNames)[number];
  * `not_tried` means that the storage is read-only or does not have the operation, or that an earlier step
  * failed.
  */
-export interface RightVerdict {
+interface RightVerdict {
   answer: 'yes' | 'no' | 'not_tried';
   error: ErrorRecord | null;
 }

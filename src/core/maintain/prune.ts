@@ -22,7 +22,7 @@ import {
   selectPrunable,
 } from './select-prunable.ts';
 
-export interface PruneOptions {
+interface PruneOptions {
   owner: Owner;
   policy: PrunePolicy;
   /** The destination's `limits.max_removed`; null for no limit. */

@@ -13,7 +13,7 @@ import { type Key, listedKey, nameOf, parentOf, parseBundlePath } from '../stora
 import type { Storage } from '../storage/storage.ts';
 import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 
-export interface ReconcileOptions {
+interface ReconcileOptions {
   owner: Owner;
   /** Only report. Nothing is written, and no lease is taken. */
   dryRun: boolean;

@@ -19,7 +19,7 @@ import type { Storage } from '../storage/storage.ts';
 import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 
 /** A file at a bundle path that is not what the key signed. */
-export interface Distrusted {
+interface Distrusted {
   /** For the catalog, this is `.publisher.json`. */
   path: string;
   reason: string;

@@ -11,7 +11,7 @@ import type { Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { subdirectory } from '../storage/wrappers/subdirectory.ts';
 
-export interface VerifyOptions {
+interface VerifyOptions {
   concurrency: number;
   onBytes?: (count: number) => void;
   /** Only verify these paths; default: all of them. */

@@ -130,7 +130,7 @@ export interface BundleFacts {
  * How many outputs were published, and what was done with them. The written, linked and kept ones add up to
  * `outputs`.
  */
-export interface PublicationCounts {
+interface PublicationCounts {
   outputs: number;
   outputs_written: number;
   /** How many outputs were linked to or copied from the previous release. */
@@ -163,7 +163,7 @@ export interface OutputFacts {
   fate: 'add' | 'change' | 'keep' | 'refresh';
 }
 
-export type EventType = keyof EventData;
+type EventType = keyof EventData;
 
 /** Something that happened. It becomes an event when it gets an id and a time. */
 export type Occurrence = { [T in EventType]: { type: T; data: EventData[T] } }[EventType];

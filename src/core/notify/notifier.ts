@@ -16,7 +16,7 @@ import {
 } from './outbox.ts';
 import type { NotifierConfig, OpenNotifier } from './sink-kinds.ts';
 
-export interface NotifierOptions extends Pick<
+interface NotifierOptions extends Pick<
   DeliveryQueueOptions,
   'clock' | 'log' | 'onOutcome' | 'onPostponed' | 'policy' | 'random' | 'tracer'
 > {

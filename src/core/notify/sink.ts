@@ -41,7 +41,7 @@ export interface SinkRefusal {
  * Declares a kind of notifier. Every file in `sinks/` has one, and `sink-kinds.ts` lists them all. The code
  * that sends events is loaded only by `open` and `reach`.
  */
-export interface SinkKind<S extends Setting> {
+interface SinkKind<S extends Setting> {
   /** The settings of this kind of notifier, from `notifierSettings`. */
   readonly settings: S;
   /** Returns the environment variables that are needed to open the sink. */

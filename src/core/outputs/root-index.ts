@@ -26,7 +26,7 @@ import {
 export const rootIndexVersion = 6;
 
 /** A file of the root index. */
-export interface RootFile {
+interface RootFile {
   path: RelativePath;
   kind: string;
   contentType: string;

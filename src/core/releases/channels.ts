@@ -11,7 +11,7 @@ import { type SwitchRefusal, unusableReason } from './stored-releases.ts';
  * rollback target.
  */
 
-export interface ChannelSwitch {
+interface ChannelSwitch {
   name: string;
   to: ReleaseId;
   /** The release that the channel pointed at when this was decided; null if it did not exist. */

@@ -44,7 +44,7 @@ export interface ReleaseView extends StoredRelease {
 }
 
 /** A channel. Plain data. */
-export interface ChannelView {
+interface ChannelView {
   name: string;
   /** null if the pointer is missing or points at something other than a release. */
   release: ReleaseId | null;

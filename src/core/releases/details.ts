@@ -59,7 +59,7 @@ export async function showRelease(
 }
 
 /** Plain data. */
-export interface ComparedReleases extends ReleaseDifference {
+interface ComparedReleases extends ReleaseDifference {
   destinationPath: string;
   from: ReleaseId;
   to: ReleaseId;

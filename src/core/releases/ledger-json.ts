@@ -8,7 +8,7 @@ import { parsePointerTarget, parseReleaseId, type ReleaseId, releaseKey } from '
  * Reads and writes the ledger in its JSON form. On an object store, the same document is the pointer, too.
  */
 
-export const ledgerVersion = 1;
+const ledgerVersion = 1;
 export const maxLedgerBytes = 16 << 20;
 
 /**

@@ -6,9 +6,9 @@ import type { ReleaseId } from './release.ts';
  */
 
 /**
- * Records what the pointer does not say about the releases of a bundle path. Only the pointer decides which
- * release is current. Where they cannot be changed together, the ledger is written first, and the change
- * counts once the pointer has been switched, too.
+ * The history, rollbacks and channels of a bundle path. Only the pointer decides which release is current. If
+ * the two cannot be changed together, the ledger is written first, and the change takes effect when the
+ * pointer has been switched.
  */
 export interface Ledger {
   /** One entry for each release that was current, or was going to be. The last one is the latest. */

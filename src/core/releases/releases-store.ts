@@ -35,7 +35,7 @@ export interface ReleasesChange<T> {
   next: NextReleases | null;
 }
 
-export interface NextReleases {
+interface NextReleases {
   ledger: Ledger;
   /** The release to make current; null to remove the pointer. */
   current: ReleaseId | null;

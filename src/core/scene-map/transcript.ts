@@ -8,7 +8,7 @@ export interface Transcript {
   ids: readonly number[];
 }
 
-export type TranscriptFormat = 'json' | 'jsonl' | 'csv' | 'webvtt' | 'srt';
+type TranscriptFormat = 'json' | 'jsonl' | 'csv' | 'webvtt' | 'srt';
 
 export interface TranscriptOptions {
   /**

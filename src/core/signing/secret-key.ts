@@ -17,7 +17,7 @@ export interface SecretKey {
 }
 
 /** The limits for scrypt in libsodium, as they are stored in a key file. */
-export interface ScryptLimits {
+interface ScryptLimits {
   ops: bigint;
   /** In bytes. */
   mem: bigint;
@@ -41,7 +41,7 @@ export function newSecretKey(): SecretKey {
 }
 
 /** A key file, which may be encrypted. Look at `needsPassphrase` before asking for a passphrase. */
-export interface SecretKeyFile {
+interface SecretKeyFile {
   needsPassphrase: boolean;
   /** Decrypts the key. Never throws; if the passphrase is wrong, the result says so. */
   open(passphrase: string): Promise<Parsed<SecretKey>>;

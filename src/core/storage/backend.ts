@@ -98,14 +98,14 @@ export interface StorageRoot {
  */
 export type PathUse = 'content' | 'private';
 
-export interface LocalPath {
+interface LocalPath {
   setting: string;
   /** An absolute path. */
   path: string;
   use: PathUse;
 }
 
-export interface ProtectedRoot {
+interface ProtectedRoot {
   /** The thing that would be lost, for example `the bucket`. */
   holder: string;
   /** Suggests the configuration change that avoids the loss. */

@@ -22,9 +22,8 @@ export interface Renames {
 
   /**
    * Moves files, in the given order. Each of them replaces the file or empty directory at its new key. If
-   * `renameKind` is `atomic`, this happens in a single step. With `isDirectory`, a directory is moved with
-   * everything in it. That is a single step if the new key is free. Otherwise, its entries are moved one by
-   * one.
+   * `renameKind` is `atomic`, this happens in a single step. With `isDirectory`, moves a directory with
+   * everything in it: in a single step if the new key is free, and otherwise entry by entry.
    *
    * Before the first name changes, the content of every `from` has been flushed to disk. Changed names are
    * flushed before a later rename or removal takes effect, and when `sync` returns. Removals are flushed
@@ -51,8 +50,8 @@ export interface Move {
    */
   isDirectory?: true;
   /**
-   * Where to move the file that gets replaced, if it is kept by `move`. For a moment, readers may find
-   * nothing at `to`. If there already is a file at `aside`, it stays.
+   * The key to move the replaced file to, if its backup method is `move`. For a moment, readers may find
+   * nothing at `to`. An existing file at `aside` is not replaced.
    */
   aside?: Key;
 }
@@ -165,7 +164,7 @@ export interface FixedModes {
 }
 
 /** For storages that are on this machine. */
-export interface LocalAccess {
+interface LocalAccess {
   readonly localFiles: LocalFiles;
 }
 

@@ -5,7 +5,7 @@ import type { Key } from './key.ts';
 import type { ListingLimit } from './untrusted.ts';
 
 /**
- * Defines what waybill expects of a storage, which is a place that stores bytes under keys.
+ * A place that stores bytes under keys.
  *
  * A storage is opened at a root and cannot access anything outside of it. Keys are relative paths (see
  * `Key`). Directories only exist because of the files in them. Writing a file creates its directory if
@@ -17,8 +17,8 @@ import type { ListingLimit } from './untrusted.ts';
  * `storage_transient` means that it is safe to repeat the call, and that this may help. If something fails or
  * times out, it must never look like a success.
  *
- * All storages have the members below. Those in `capabilities.ts` are optional. When a storage is opened, its
- * capabilities are probed, and members that it does not support are left out.
+ * The members below are mandatory, and those in `capabilities.ts` are optional. Opening a storage probes its
+ * capabilities and leaves out the members that it does not support.
  */
 export interface Storage extends Partial<Capabilities> {
   /**
@@ -107,9 +107,9 @@ export interface StorageFacts {
 
 export type RenamingStorage = Storage & Renames;
 /** A storage that can put files back after they were replaced. */
-export type KeepingStorage = Storage & Backups;
+type KeepingStorage = Storage & Backups;
 /** A storage that can replace symbolic links in a single step. */
-export type LinkingStorage = Storage & ReplaceableLinks;
+type LinkingStorage = Storage & ReplaceableLinks;
 
 export function canRename(storage: Storage): storage is RenamingStorage {
   return storage.rename !== undefined;
@@ -242,7 +242,7 @@ export interface Body {
  * - `scratch`: for keys that nothing else reads, which are renamed afterwards. If the write fails, part of
  *   the bytes may be left there.
  */
-export type WriteMode = 'replace' | 'create' | 'scratch';
+type WriteMode = 'replace' | 'create' | 'scratch';
 
 export interface WriteOptions {
   mode: WriteMode;
@@ -257,9 +257,7 @@ export interface WriteOptions {
   ifVersion?: string;
   /** Headers for object stores to store with the bytes. File systems ignore them. */
   headers?: ObjectHeaders;
-  /**
-   * True if `max_rate` applies to this write. That is the case for outputs, but not for locks and catalogs.
-   */
+  /** Whether `max_rate` applies to this write: true for outputs, false for locks and catalogs. */
   isContent?: boolean;
   signal?: AbortSignal;
   /** Called with the size of each chunk read from the body, in bytes. */

@@ -23,7 +23,7 @@ import type { SpanContext } from './trace-context.ts';
  * spans to export.
  */
 
-export interface SpanExportOptions {
+interface SpanExportOptions {
   /**
    * The base URL; null to use the `OTEL_EXPORTER_OTLP_…` variables. If those are not set either, it is
    * `http://localhost:4318`.

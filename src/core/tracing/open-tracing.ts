@@ -24,7 +24,7 @@ export const noTracing: Tracing = {
   close: async () => undefined,
 };
 
-export interface TracingContext {
+interface TracingContext {
   clock: Clock;
   log: Log;
   secrets: Secrets;

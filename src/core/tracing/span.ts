@@ -11,7 +11,7 @@ import { formatTraceparent, parseTraceparent, type SpanContext, type TraceContex
 export type SpanKind = 'server' | 'internal' | 'consumer' | 'client';
 export type SpanAttributes = Record<string, string | number | boolean>;
 
-export interface SpanOptions {
+interface SpanOptions {
   /** The parent of the span. If it is empty or malformed, a new trace starts here. */
   parent?: TraceContext;
   kind: SpanKind;
@@ -67,7 +67,7 @@ export const noTracer: Tracer = {
     parent?.traceparent === undefined ? untraced : { ...untraced, trace: parent },
 };
 
-export interface TracerOptions {
+interface TracerOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>;
   /** Called with each span when it ends. Must not throw. */
   report: (span: FinishedSpan) => void;

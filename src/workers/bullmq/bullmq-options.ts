@@ -25,7 +25,7 @@ export interface BullmqQueueOptions extends QueueOptions {
 }
 
 /** Moves staged bundles from the host that received them to whichever host publishes them. */
-export interface SharedBundles {
+interface SharedBundles {
   /**
    * Copies the staged bundle to a location that all hosts can reach, under the given name. Resolves with the
    * job to queue.

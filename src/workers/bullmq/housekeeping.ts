@@ -2,7 +2,7 @@ import { hasCode } from '../../core/lib/errors.ts';
 import type { QueueContext } from './bullmq-options.ts';
 import type { Dispatcher } from './dispatcher.ts';
 
-export interface HousekeepingOptions extends QueueContext {
+interface HousekeepingOptions extends QueueContext {
   /** Returns the dispatcher, or undefined if this host has not started running jobs yet. */
   dispatcher: () => Dispatcher | undefined;
   /** Moves the pipeline's accepted runs from the outbox to BullMQ. */

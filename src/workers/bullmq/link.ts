@@ -7,7 +7,7 @@ import { keepConnected, keyRoot, type RedisClient, redisClient, type RedisServer
 import { asUnavailable, isDamage, isReply, type Refusal, refusalOf, safeError } from './redis-errors.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
 
-export interface LinkOptions extends RedisServer {
+interface LinkOptions extends RedisServer {
   log: Log;
   clock: Clock;
   /** The timeout for the first connection, in milliseconds. Default: 10,000. */

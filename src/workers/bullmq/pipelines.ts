@@ -4,7 +4,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { RunStore } from './run-store.ts';
 import { TicketQueue, type TicketQueueOptions } from './tickets.ts';
 
-export interface PipelinesOptions extends TicketQueueOptions {
+interface PipelinesOptions extends TicketQueueOptions {
   store: RunStore;
   pipelineIds: readonly string[];
 }

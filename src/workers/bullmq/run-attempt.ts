@@ -11,7 +11,7 @@ import type { ClaimedRun } from './run-claims.ts';
 /** The outcome of a run on this host: the worker's result, or the error that ended the run. */
 export type AttemptOutcome = { result: JobResult } | { error: unknown };
 
-export interface RunAttemptOptions {
+interface RunAttemptOptions {
   clock: Clock;
   log: Log;
   process: JobProcessor;

@@ -9,7 +9,7 @@ import type { RedisLink } from './link.ts';
 import { pairsOf } from './scripts.ts';
 import { isRunRecord, jsonOf } from './shapes.ts';
 
-export interface ChangeSet {
+interface ChangeSet {
   /** Identifies this generation of the data, and changes if Redis loses it. */
   epoch: string;
   /** The revision of the latest change. */

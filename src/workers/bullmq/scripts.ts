@@ -92,10 +92,10 @@ type Commands = Record<`waybill:${ScriptName}`, (...args: (string | number)[]) =
  * text again if Redis lost it in a restart. The returned function throws ioredis errors.
  *
  * Scripts build their keys from `root`. In a Cluster, `root` contains a hash tag, so that all of the keys are
- * on the same node. The two declared keys have the same tag, but never exist. This way, if the Cluster is
- * just moving their slot to another node, Redis rejects the call with TRYAGAIN before the script starts,
- * because a multi-key call cannot have missing keys then. A script therefore never runs with only some of its
- * keys present.
+ * on the same node. The two declared keys have the same tag, but never exist. While the Cluster moves their
+ * slot to another node, Redis therefore rejects the call with TRYAGAIN before the script starts, because a
+ * multi-key call must not have missing keys. As a result, a script never runs with only some of its keys
+ * present.
  */
 export function defineScripts(redis: RedisClient, root: string): RunScript {
   const shared = scriptText('shared');

@@ -8,7 +8,7 @@ import { ticketRoot } from './redis-client.ts';
 import { isDamage, safeError } from './redis-errors.ts';
 import type { RetryDelay } from './run-claims.ts';
 
-/** What a ticket contains. Everything else about the run is in the store. */
+/** The data of a ticket. Everything else about the run is in the store. */
 interface TicketData {
   run_id: string;
 }

@@ -193,8 +193,8 @@ class DiskThread {
 }
 
 /**
- * Reports whether a call is carried out even after its caller has given up on it. That is the case if it only
- * removes files and its result is not needed.
+ * Reports whether a call still runs after its caller timed out. True for calls that only remove files, since
+ * their results are not needed.
  */
 function isTidying(name: DiskCallName): boolean {
   return name === 'remove' || name === 'removeWithEmptyParent' || name === 'closeFile';

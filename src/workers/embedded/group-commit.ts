@@ -8,14 +8,14 @@ import { WaybillError } from '../../core/lib/errors.ts';
  */
 export type Change = (() => string) | null;
 
-export interface Addition {
+interface Addition {
   key: string;
   value: () => string;
   /** A directory that has to be flushed to disk before the entry is written, or null. */
   directory: string | null;
 }
 
-export interface GroupCommitOptions {
+interface GroupCommitOptions {
   clock: Clock;
   /** Flushes these directories to disk. Resolves with the ones that failed, along with their errors. */
   sync: (directories: readonly string[]) => Promise<ReadonlyMap<string, unknown>>;

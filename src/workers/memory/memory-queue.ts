@@ -25,7 +25,7 @@ import { RunRegistry } from './run-registry.ts';
 import { RunScheduler } from './run-scheduler.ts';
 import { Keys, Slots } from './slots.ts';
 
-export interface MemoryQueueOptions extends QueueOptions {
+interface MemoryQueueOptions extends QueueOptions {
   /** Stores every change to a run. By default, nothing is stored. */
   journal?: Journal;
   /** Called when a run from the journal fails because too many processes died while executing it. */

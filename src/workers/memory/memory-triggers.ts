@@ -9,7 +9,7 @@ import {
 } from '../queue/trigger.ts';
 import type { Journal } from './journal.ts';
 
-export interface MemoryTriggersOptions {
+interface MemoryTriggersOptions {
   journal: Journal;
   /** Returns how busy a pipeline is. */
   loadOf: (pipelineId: string) => {

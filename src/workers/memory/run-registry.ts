@@ -21,7 +21,7 @@ import { type Run, RunTable } from './run-table.ts';
 
 const fresh = { sequence: 0, kept: null, undo: null, isInterrupted: false };
 
-export interface RunRegistryOptions extends Required<QueueOptions> {
+interface RunRegistryOptions extends Required<QueueOptions> {
   journal: Journal;
   /** Called once when a finished run is deleted, before `onExpire`. */
   onForget: (run: Run) => void;

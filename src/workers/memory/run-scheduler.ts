@@ -12,7 +12,7 @@ import type { RunRegistry } from './run-registry.ts';
 import type { Run } from './run-table.ts';
 import { FairQueue, RetryQueue } from './waiting-runs.ts';
 
-export interface RunSchedulerOptions extends Pick<
+interface RunSchedulerOptions extends Pick<
   Required<QueueOptions>,
   'clock' | 'log' | 'maxConcurrency' | 'retries'
 > {

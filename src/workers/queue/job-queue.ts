@@ -136,7 +136,7 @@ export interface PipelineSteering {
 }
 
 /** Cancels individual runs, or starts their next attempts early. */
-export interface RunSteering {
+interface RunSteering {
   /**
    * Cancels a run on any host. A waiting run never starts, and ends as `failed` with the error `cancelled`. A
    * run in progress is aborted as if the daemon were shutting down, and ends in the same way unless it

@@ -29,7 +29,7 @@ export interface RevokedSessions {
  */
 const maxKept = 100_000;
 
-export interface RevokedSessionsOptions {
+interface RevokedSessionsOptions {
   clock: Pick<Clock, 'now'>;
   /** The sessions that an earlier process stored, with their expiry times. */
   restored?: Iterable<[id: string, expiresAt: Date]>;

@@ -7,7 +7,7 @@ import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts
 /**
  * Queues a run of a pipeline that has a source, either on request or for a schedule. If several calls with
  * the same idempotency key happen at once, only one run is started. The others get its record, with
- * `replayed: true`. That is why a schedule that runs on several hosts uses its time as the key.
+ * `replayed: true`. A schedule on several hosts therefore uses the time of the tick as its key.
  *
  * `origin` describes the request that asked for the run, including the span that the run becomes part of.
  *

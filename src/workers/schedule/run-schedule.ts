@@ -17,7 +17,7 @@ import {
   type ScheduleObserver,
 } from './schedule-observer.ts';
 
-export interface ScheduledPipeline extends BackgroundTask {
+interface ScheduledPipeline extends BackgroundTask {
   pipelineId: string;
   schedule: ScheduleConfig;
   triggers: Triggers;

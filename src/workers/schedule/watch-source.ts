@@ -6,7 +6,7 @@ import type { Triggers } from '../queue/trigger.ts';
 import { type BackgroundTask, retryUntilDone, type ScheduleObserver } from './schedule-observer.ts';
 import { WatchedTree, type WatchedTreeOptions } from './watched-tree.ts';
 
-export interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions, 'watchDirectory'> {
+interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions, 'watchDirectory'> {
   pipelineId: string;
   /** The absolute path of the source directory. */
   directory: string;

@@ -172,8 +172,8 @@ export interface PipelineCache {
 const blockBytes = 4096;
 
 /**
- * Returns how much space a file is counted as. That is whole blocks, and at least one, so that there cannot
- * be too many empty files either.
+ * Returns the disk space that a file uses, in whole blocks. Even an empty file counts as one block, which
+ * limits the number of files.
  */
 export function allocatedBytes(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;

@@ -17,8 +17,8 @@ export interface ContentLimits {
 
 /**
  * Reads the limits from `server.staging.keep`. By default, a pipeline may keep twice the size of its largest
- * bundle. That is enough for a whole bundle plus the changed files of the next one, even if file sizes are
- * rounded up to whole blocks. For a pipeline that does not accept uploads, nothing is kept.
+ * bundle: a whole bundle plus the changed files of the next one, even with sizes rounded up to whole blocks.
+ * For a pipeline that does not accept uploads, nothing is kept.
  *
  * @param largestBundleOf Returns the size of a pipeline's largest bundle in bytes, or null if the pipeline
  * does not accept uploads.

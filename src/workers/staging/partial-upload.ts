@@ -48,9 +48,8 @@ export interface PartialOutcome {
 
 /**
  * Returns the offset at which the client should continue. The last byte is not acknowledged until the run has
- * been accepted. Suppose the queue rejects the upload and the response gets lost: if the client then asked
- * for the offset, it would think that everything went well. This way, it sends the last byte again, which
- * does no harm.
+ * been accepted. Otherwise, if the queue rejected the upload and the response got lost, the offset would tell
+ * the client that the upload is complete. Sending the last byte again is harmless.
  */
 export function offsetOf({
   received,
@@ -61,7 +60,7 @@ export function offsetOf({
   return outcome === null ? Math.min(received, length - 1) : length;
 }
 
-/** Returns how much disk space to reserve for the upload. That is the largest size it can reach, in bytes. */
+/** Returns the disk space to reserve for the upload: the largest size that it can reach, in bytes. */
 export function reservedBytes({
   length,
   maxBytes,

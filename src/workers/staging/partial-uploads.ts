@@ -23,7 +23,7 @@ export interface PartialSettings {
   maxBytesPerToken?: number;
 }
 
-export interface PartialOptions {
+interface PartialOptions {
   /** The staging directory on this machine. */
   staging: string;
   clock: Clock;

@@ -38,7 +38,7 @@ interface RequestTarget extends TraceContext {
   path: string | null;
 }
 
-export interface CatalogQuestion {
+interface CatalogQuestion {
   kind: 'catalog';
   /** The release or channel to read instead of the published state. Requires a bundle path. */
   release?: string | null;
@@ -50,7 +50,7 @@ export interface CatalogQuestion {
   limit: number;
 }
 
-export interface CompareQuestion {
+interface CompareQuestion {
   kind: 'compare';
   from: string;
   to: string;
@@ -110,7 +110,7 @@ export interface OutputLine extends Pick<
 }
 
 /** The maximum number of bundle paths in an answer. */
-export const maxPaths = 500;
+const maxPaths = 500;
 const maxDifferences = 1_000;
 
 /**

@@ -134,8 +134,8 @@ async function refreshIndex(
 }
 
 /**
- * Reports whether it makes sense to try the switch again. That is safe, because the current release does not
- * change until it succeeds.
+ * Reports whether the error is temporary. Retrying a switch is safe, because the current release does not
+ * change until the switch succeeds.
  */
 function isPassing(error: unknown): boolean {
   return (['storage_transient', 'lease_lost', 'commit_unknown'] as const).some((code) =>

@@ -24,10 +24,7 @@ const threads = 1;
 const usualLimitMs = 30_000;
 const limits = { maxOldGenerationSizeMb: 256 };
 
-export interface SceneMapPoolOptions extends Pick<
-  PublishingPoolOptions,
-  'env' | 'clock' | 'log' | 'workerFile'
-> {
+interface SceneMapPoolOptions extends Pick<PublishingPoolOptions, 'env' | 'clock' | 'log' | 'workerFile'> {
   config: Config;
 }
 

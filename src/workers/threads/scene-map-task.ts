@@ -17,7 +17,7 @@ export interface SceneMapRequest extends ThreadJob {
   maxReported: number;
 }
 
-export interface NamedBytes {
+interface NamedBytes {
   name: string;
   bytes: Uint8Array;
 }

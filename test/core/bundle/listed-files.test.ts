@@ -1,9 +1,9 @@
 import t from 'tap';
 import {
   type BundleListing,
+  fileProblem,
   linkInPath,
   listBundle,
-  fileProblem,
   unlistedWarning,
   unreadableFindings,
 } from '../../../src/core/bundle/listed-files.ts';

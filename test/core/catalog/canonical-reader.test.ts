@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
-import { CanonicalReader, parseState, readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
+import { CanonicalReader } from '../../../src/core/catalog/canonical-reader.ts';
 import {
   type Catalog,
   maxPieceBytes,
@@ -11,6 +11,7 @@ import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
+import { parseState, readCanonical } from '../../support/parse-state.ts';
 
 const updatedAt = '2026-11-20T00:00:00.000Z';
 const owner = { pipelineId: 'maps', destinationId: 'web' };

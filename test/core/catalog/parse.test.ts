@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import t from 'tap';
-import { CanonicalReader, parseState, readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
+import { CanonicalReader } from '../../../src/core/catalog/canonical-reader.ts';
 import type { Catalog, OutputRecord, Pending, PublishedBundle } from '../../../src/core/catalog/catalog.ts';
 import { parseInMemory } from '../../../src/core/catalog/parse.ts';
 import { catalogBody, serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
@@ -11,6 +11,7 @@ import { sourceBackends } from '../../../src/core/storage/backends.ts';
 import type { SourceIdentity } from '../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { instant as exactly } from '../../support/instant.ts';
+import { parseState, readCanonical } from '../../support/parse-state.ts';
 
 const digest = fc.string().map(digestOf);
 const instant = fc

@@ -1,5 +1,4 @@
 import t from 'tap';
-import { readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
 import {
   type Catalog,
   maxCatalogBytes,
@@ -20,6 +19,7 @@ import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { instant } from '../../support/instant.ts';
+import { readCanonical } from '../../support/parse-state.ts';
 
 const updatedAt = '2026-11-20T00:00:00.000Z';
 const owner = { pipelineId: 'maps', destinationId: 'web' };

@@ -1,5 +1,4 @@
 import t from 'tap';
-import { parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import type { CatalogState } from '../../../src/core/catalog/catalog.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
 import { markDead, newHolder } from '../../../src/core/catalog/lease/this-holder.ts';
@@ -21,6 +20,7 @@ import {
   testClock,
 } from '../../faults/world.ts';
 import { type MemoryOptions, memoryStorage } from '../../support/memory-storage.ts';
+import { parseState } from '../../support/parse-state.ts';
 
 /** The steps of prune: its announcement, and the state after a failure. */
 

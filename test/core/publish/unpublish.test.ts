@@ -1,5 +1,4 @@
 import t from 'tap';
-import { parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
 import { markDead, newHolder } from '../../../src/core/catalog/lease/this-holder.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
@@ -24,6 +23,7 @@ import {
   worldKinds,
 } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
+import { parseState } from '../../support/parse-state.ts';
 
 const occurrences: Occurrence[] = [];
 const context = {

@@ -310,8 +310,8 @@ function used(root: string): { status: number | null; signal: string | null } {
     const keepAlive = setInterval(() => undefined, 1000);
     const { journal, close } = await openQueueStore({ directory: process.argv[1], staging: '.', clock: { timeout }, log });
     for (let round = 0; round < 4; round += 1) {
-      for (const run of journal.runs) journal.changed({ ...run, reported: ['y'.repeat(9_000 * round)] });
-      await journal.settled();
+      for (const run of journal.runs) journal.saveChange({ ...run, reported: ['y'.repeat(9_000 * round)] });
+      await journal.flushed();
     }
     await close();
     clearInterval(keepAlive);`;

@@ -13,10 +13,7 @@ const about: Record<UnitSettings['program'], string> = {
   'weather feed': 'waybill: fills the weather database',
 };
 
-/**
- * The path of the configuration in the units. It is not in a home directory, because the services cannot read
- * those.
- */
+/** The path of the configuration in the units. The services cannot read home directories. */
 export const configOfServices = '/etc/waybill/waybill.yml';
 
 /** The directory of the services' secrets. Each secret is a file. Only root may read the directory. */

@@ -3,7 +3,7 @@ import { maxMessageChars } from '../../../core/bundle/source-bundle.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { Environment } from '../../../core/lib/secrets.ts';
 
-export interface RevisionFlags {
+interface RevisionFlags {
   message?: string;
   /** False if `--no-git` was given. */
   git: boolean;

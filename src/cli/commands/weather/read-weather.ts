@@ -12,7 +12,7 @@ import { ignoreOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop } from '../../process/stop-signal.ts';
 import { configFileOf } from './config-file.ts';
 
-export interface WeatherOptions {
+interface WeatherOptions {
   /** The default is READER_CONFIG or, if that is not set, config.yml. */
   config?: string | undefined;
   verbose: boolean;

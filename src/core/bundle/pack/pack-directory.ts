@@ -11,7 +11,7 @@ import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { followLinks } from '../../storage/wrappers/follow-links.ts';
 import { maxListedFiles } from '../limits.ts';
-import { linkInPath, listBundle, fileProblem, unlistedWarning, unreadableFindings } from '../listed-files.ts';
+import { fileProblem, linkInPath, listBundle, unlistedWarning, unreadableFindings } from '../listed-files.ts';
 import {
   contentDigest,
   type Manifest,

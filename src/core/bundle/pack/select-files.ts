@@ -24,7 +24,7 @@ import { manifestName, signatureName } from '../manifest.ts';
  * The name of the file at the root of a directory that says which files to leave out. It has `.gitignore`
  * syntax.
  */
-export const ignoreFileName = '.waybillignore';
+const ignoreFileName = '.waybillignore';
 const maxIgnoreFileBytes = 1 << 20;
 /** The maximum number of names to list. Their stamps need 400 bytes of memory each. */
 const maxSelected = 4 * maxListedFiles;
@@ -60,7 +60,7 @@ export interface Patterns {
  * How to deal with symbolic links: `refuse` makes them an error, `skip` leaves them out, and `follow` uses
  * the file or directory that they point at. `follow` works only on a storage wrapped by `followLinks`.
  */
-export type LinkPolicy = 'refuse' | 'follow' | 'skip';
+type LinkPolicy = 'refuse' | 'follow' | 'skip';
 
 export interface SelectedFile {
   path: RelativePath;

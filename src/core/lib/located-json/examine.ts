@@ -21,7 +21,7 @@ interface ExamineOptions {
 export interface JsonExamination {
   /** Syntax errors and duplicate keys, in the order they appear in the text. */
   problems: JsonProblem[];
-  /** Whatever could be recovered of the value; undefined if nothing could. */
+  /** The recovered part of the value; undefined if nothing could be recovered. */
   value: unknown;
   /**
    * Returns the offset of the value at one of the requested pointers, or of the closest value around it if

@@ -21,7 +21,7 @@ import { bundleRecords, type PublishedContent, recordedBundle } from './read-pub
  * Publishes the content of one destination to another, without going back to the pipeline's source.
  */
 
-export interface Promotion {
+interface Promotion {
   /** The name of the destination to copy from, for messages. */
   from: string;
   published: readonly PublishedContent[];

@@ -36,7 +36,7 @@ export interface Retirement {
 }
 
 /** Channel names and release ids, each sorted. Plain data. */
-export interface RetiredReleases {
+interface RetiredReleases {
   channels: string[];
   releases: ReleaseId[];
 }

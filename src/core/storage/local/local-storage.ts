@@ -42,7 +42,7 @@ const writableByOthers = 0o022;
 /** Another file system, another user's file, too many links, or hard links are not supported. */
 const linkRefusals = new Set(['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
 
-export interface LocalOptions {
+interface LocalOptions {
   readOnly?: boolean;
   mustExist?: boolean;
   dryRun?: boolean;

@@ -17,7 +17,7 @@ const maxConcurrentParts = 4;
 const maxParts = 10_000;
 const mebibyte = 1 << 20;
 
-export interface ObjectWriterOptions {
+interface ObjectWriterOptions {
   client: BucketClient;
   /** The prefix of the storage. Unfinished uploads are searched for below it. */
   prefix: string;

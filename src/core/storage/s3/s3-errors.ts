@@ -7,7 +7,7 @@ import { maxResponseBytes, responseTooLarge } from './answer-limit.ts';
  * A failed call, with the error code from S3 or Node.js. If the server responded, it also has the status and
  * headers.
  */
-export interface S3Failure {
+interface S3Failure {
   name: string;
   message: string;
   status: number | null;
@@ -33,8 +33,8 @@ export const wrongServer = 'check endpoint, and whether the server needs path_st
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
 /**
- * What a failure means, by the error code from S3 or the error name from Node.js. If it is not listed here,
- * the status decides.
+ * Error codes and hints, by the error code from S3 or the error name from Node.js. For any other failure, the
+ * status decides.
  */
 const meanings: Record<string, ErrorMapping> = {
   NoSuchKey: { code: 'storage_not_found' },

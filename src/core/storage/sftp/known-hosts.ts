@@ -10,14 +10,14 @@ import { errorMessage, WaybillError } from '../../lib/errors.ts';
  * `malformedLines`.
  */
 
-export type HostKeyVerdict =
+type HostKeyVerdict =
   | { kind: 'known' }
   | { kind: 'unknown' }
   /** The file has one or more keys for this host, but not this one. */
   | { kind: 'changed'; expected: KnownKey[] }
   | { kind: 'revoked'; line: number };
 
-export interface KnownKey {
+interface KnownKey {
   type: string;
   fingerprint: string;
   /** The number of the line, starting at 1. */
@@ -147,8 +147,8 @@ export async function appendKnownHost(file: string, host: string, port: number, 
 }
 
 /**
- * Returns the name under which a host appears in the file. That is `host`, or `[host]:port` if the port is
- * not 22.
+ * Returns the name under which a host appears in the file. The format is `host`, or `[host]:port` if the port
+ * is not 22.
  */
 export function nameOf(host: string, port: number): string {
   const name = host.toLowerCase();

@@ -27,7 +27,7 @@ import { insecureKeyMode, type SftpLocation } from './sftp-location.ts';
 
 const agentTimeoutMs = 10_000;
 
-export interface AuthMethods {
+interface AuthMethods {
   /** The login methods, in the order in which to try them. */
   methods: AnyAuthMethod[];
   /** Closes the connections to the agent. Call this after the login, whether it has succeeded or failed. */

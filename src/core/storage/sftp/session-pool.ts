@@ -31,7 +31,7 @@ export function connectionsFor(size: number, roundTripMs: number, max: number): 
 /** The parts of the first connection that additional ones depend on. */
 type FirstSession = Pick<SftpSession, 'roundTripMs' | 'hostKey'>;
 
-export interface SessionPoolOptions {
+interface SessionPoolOptions {
   label: string;
   log: Log;
   /** The maximum number of connections, including the first. */

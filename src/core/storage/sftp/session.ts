@@ -19,7 +19,7 @@ import {
 import type { SftpLocation } from './sftp-location.ts';
 import { Watchdog } from './watchdog.ts';
 
-export interface SftpSessionOptions {
+interface SftpSessionOptions {
   location: SftpLocation;
   label: string;
   secrets: Secrets;

@@ -132,7 +132,7 @@ export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError 
 }
 
 /** Returns the first such error for any of these keys. Looks at each directory only once. */
-export async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promise<WaybillError | null> {
+async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promise<WaybillError | null> {
   const directories = new Set(keys.flatMap((key) => [...ancestorsOf(key)]));
   const links = new Set<string>();
   await pMap(
@@ -174,7 +174,7 @@ export async function detectFullDisk<T>(
 /**
  * The fields of statvfs(3) that we need. `f_bavail` is the number of free blocks available to ordinary users.
  */
-export interface FileSystem {
+interface FileSystem {
   f_bfree?: number;
   f_bavail?: number;
   f_frsize?: number;
@@ -192,7 +192,7 @@ export async function fileSystemOf(root: SftpRoot, directory: Key | ''): Promise
 }
 
 /** Returns true if no user can write any more data there, not even root. */
-export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inodes }: FileSystem): boolean {
+function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inodes }: FileSystem): boolean {
   return blocks === 0 || (files > 0 && inodes === 0);
 }
 
@@ -210,7 +210,7 @@ function hasNoRoom(system: FileSystem, bytes: number): boolean {
 }
 
 /** Returns information about a path's file system, or null if the server does not provide it. */
-export async function statvfs(root: SftpRoot, directory: string): Promise<FileSystem | null> {
+async function statvfs(root: SftpRoot, directory: string): Promise<FileSystem | null> {
   return root
     .ask<FileSystem>((sftp, done) => sftp.ext_openssh_statvfs(directory, done as never))
     .catch(() => null);

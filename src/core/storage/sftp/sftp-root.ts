@@ -18,7 +18,7 @@ export interface ListedEntry {
   attrs: Pick<Stats, 'mode'> & Partial<Pick<Stats, 'size' | 'mtime'>>;
 }
 
-export interface RootOptions {
+interface RootOptions {
   label: string;
   /** Relative to the user's home directory, or absolute. */
   directory: string;
@@ -80,8 +80,8 @@ export class SftpRoot {
   }
 
   /**
-   * Calls `forget` before each reconnect and on close. What we know about the server may be outdated then,
-   * and it may not even be the same server anymore.
+   * Calls `forget` before each reconnect and on close. Cached facts about the server may be outdated by then,
+   * and a different server may answer.
    */
   onReconnect(forget: () => void): void {
     this.#onReconnect.push(forget);

@@ -98,7 +98,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   return new SftpStorage(root, sessions, readOnly);
 }
 
-export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates, Modes {
+class SftpStorage implements Storage, Renames, Links, Backups, Duplicates, Modes {
   readonly label: string;
   readonly facts: StorageFacts = {
     conditionalWrites: async () => 'create',

@@ -15,7 +15,7 @@ const chunkBytes = 128 << 10;
 const chunksAhead = windowBytes / chunkBytes;
 
 /** The connections used to write a file: always the first one, and additional ones if the file is large. */
-export interface TransferConnections {
+interface TransferConnections {
   first: SftpSession;
   sessions: SessionPool;
   /** The mode of new files. */
@@ -64,7 +64,7 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
   }
 }
 
-export interface TargetFile {
+interface TargetFile {
   /** Names the file in messages. */
   key: Key;
   /** The absolute path on the server. */

@@ -27,7 +27,7 @@ const members: { readonly [Member in keyof Required<Storage>]: 'value' | 'call' 
   placeOf: 'value',
 };
 
-export interface Interceptor {
+interface Interceptor {
   /** Executes a call that returns a promise. The arguments are only for information. */
   call: <T>(name: string, args: readonly unknown[], run: () => Promise<T>) => Promise<T>;
   /** Executes a call that returns a stream. By default, nothing is added. */

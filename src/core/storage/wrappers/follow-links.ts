@@ -8,7 +8,7 @@ import type { Entry, FileIdentity, FileStat, ListOptions, Storage, UnreadableNam
 import { ListingLimit } from '../untrusted.ts';
 import { delegate } from './delegate.ts';
 
-export interface FollowOptions {
+interface FollowOptions {
   /** The absolute path of the storage's root on this machine, or null if it is a remote storage. */
   root: string | null;
   /** Directories on this machine to which links may point, even though they are outside of the root. */

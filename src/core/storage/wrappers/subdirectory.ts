@@ -4,7 +4,7 @@ import type { Entry, ListOptions, Storage } from '../storage.ts';
 import { delegate } from './delegate.ts';
 
 /**
- * Returns a view of a storage that is limited to one directory. That is all a publication gets to see of its
+ * Returns a view of a storage that is limited to one directory. A publication only gets such a view of its
  * destination, so it cannot touch anything outside of its bundle path. Closing the view does not close the
  * storage. Throws the errors of the storage.
  */

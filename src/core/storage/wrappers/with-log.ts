@@ -10,7 +10,7 @@ type LoggedCalls = {
     : never;
 };
 
-/** What to log for calls whose arguments are not just keys. */
+/** The log fields of calls whose arguments are not just keys. */
 const described: LoggedCalls = {
   list: (directory, { recursive, stamps }) => ({ directory, recursive, stamps }),
   write: (key, { size }, { mode }) => ({ key, size, mode }),

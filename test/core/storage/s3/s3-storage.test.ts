@@ -99,8 +99,8 @@ t.test("copies an object that is older than the bucket's versioning", async (t) 
   await storage.write(key('early'), bytesBody('early'), { mode: 'replace' });
   await setVersioning(Bucket, 'Enabled');
   await storage.write(key('late'), bytesBody('late'), { mode: 'replace' });
-  t.match(await storage.backUp(key('late'), key('.publisher.tmp/1/0')), { by: 'version' });
-  t.match(await storage.backUp(key('early'), key('.publisher.tmp/1/1')), { by: 'copy' });
+  t.match(await storage.backUp(key('late'), key('.publisher.tmp/1/0')), { method: 'version' });
+  t.match(await storage.backUp(key('early'), key('.publisher.tmp/1/1')), { method: 'copy' });
 });
 
 t.test('a duplicate has the headers of the object', async (t) => {

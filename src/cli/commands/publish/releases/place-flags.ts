@@ -11,7 +11,7 @@ import type { EitherFlags } from './commands.ts';
  * The commands about releases either read a configuration file, or ask a daemon. The options say which.
  */
 
-export type DaemonFlags = EitherFlags & RemoteFlags;
+type DaemonFlags = EitherFlags & RemoteFlags;
 
 /**
  * Returns the options with the URL of the daemon to ask, or null if the configuration is to be read. The
@@ -28,7 +28,7 @@ export function daemonOf<T extends EitherFlags>(flags: T): (T & RemoteFlags) | n
   return url === undefined ? null : { ...flags, to: url };
 }
 
-export type LocalFlags = EitherFlags & { config: string };
+type LocalFlags = EitherFlags & { config: string };
 
 /** Returns the options of a command that reads a configuration. Throws `usage` if one is missing. */
 export function localFlags<T extends EitherFlags>(flags: T): T & LocalFlags {

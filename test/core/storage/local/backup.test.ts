@@ -27,7 +27,7 @@ t.test('restores the same file: inode, time and mode', async (t) => {
   const storage = await localStorage(root);
   for (const change of ['replaced', 'removed', 'untouched']) {
     const kept = await storage.backUp(key('d/page'), aside);
-    t.match(kept, { by: 'link' });
+    t.match(kept, { method: 'link' });
     if (kept === null) return;
     if (change === 'replaced') {
       await storage.write(key('.publisher.tmp/1/new'), bytesBody('new'), { mode: 'scratch' });
@@ -79,7 +79,7 @@ t.test('without hard links a file is copied, with its time and mode', async (t) 
   refuseHardLinks(t);
   const storage = await localStorage(root);
   const kept = await storage.backUp(key('d/page'), aside);
-  t.match(kept, { by: 'copy' });
+  t.match(kept, { method: 'copy' });
   writeFileSync(file, 'new');
   if (kept !== null) await storage.restore(kept);
   t.equal(readFileSync(file, 'utf8'), 'old');
@@ -93,9 +93,9 @@ t.test('without hard links a symbolic link is copied, and a pipe is moved', asyn
   refuseHardLinks(t);
   const storage = await localStorage(root);
   t.equal(await storage.backUp(key('no'), aside), null);
-  t.match(await storage.backUp(key('pipe'), aside), { by: 'move' });
+  t.match(await storage.backUp(key('pipe'), aside), { method: 'move' });
   const kept = await storage.backUp(key('link'), key('.publisher.tmp/kept-link'));
-  t.match(kept, { by: 'copy' });
+  t.match(kept, { method: 'copy' });
   await storage.remove(key('link'));
   if (kept !== null) await storage.restore(kept);
   t.equal(readlinkSync(path.join(root, 'link')), 'nowhere');
