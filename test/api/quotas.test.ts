@@ -41,7 +41,7 @@ t.test('a client that disconnects before its upload is admitted keeps no share',
   const admissions: number[] = [];
   const acts: ActEntry[] = [];
   const trail: AuditTarget['trail'] = {
-    admit: async () => {
+    requireWritable: async () => {
       const count = admissions.push(1);
       while (count === 1 && !api.lines.some(({ message }) => message === 'request aborted by the client'))
         await nextTurn();
