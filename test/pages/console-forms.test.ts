@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Browser, Page, Request } from 'playwright-core';
 import t, { type Test } from 'tap';
@@ -121,6 +121,15 @@ t.test('without script a form performs every action of the console', async (t) =
   t.match(await mainOf(page), /index\.html/);
   await page.getByRole('button', { name: 'Verify all files' }).click();
   t.match(await mainOf(page), /\d+ files? of 1 bundle (is|are) as published/);
+  const published = path.join(daemon.root, 'public/web/session-1/index.html');
+  const bytes = readFileSync(published);
+  rmSync(published);
+  await page.getByRole('button', { name: 'Verify again' }).click();
+  t.match(
+    await mainOf(page),
+    /1 file differs\s.*What to do:.*waybill verify --config waybill\.yml --pipeline maps --destination web --repair/s,
+  );
+  writeFileSync(published, bytes);
   const releases = `${daemon.base}console/pipelines/maps/destinations/site/releases`;
   await page.goto(releases);
   const rows = page.locator('tbody tr');
@@ -167,6 +176,12 @@ t.test('without script a form performs every action of the console', async (t) =
   await admin.getByRole('button', { name: 'Reload configuration' }).click();
   await admin.waitForURL(/done=reloaded/);
   t.match(await mainOf(admin), /The configuration of the file is in force/);
+  await daemon.pause('maps', 'the disk');
+  await admin.goto(`${daemon.base}console/admin`);
+  t.match(await mainOf(admin), /1 pipeline paused[^]*paused just now: the disk/);
+  await admin.getByRole('button', { name: /^Resume/ }).click();
+  await admin.waitForURL(/console\/admin\?done=resumed/);
+  t.match(await mainOf(admin), /no pipeline paused/);
 
   await page.getByRole('button', { name: 'Log out', exact: true }).click();
   await page.waitForURL(/done=logged_out/);

@@ -152,6 +152,7 @@ export const verifyAction: PageRoute<ConsoleParts> = {
           view: {
             ...verificationView(verified, started, parts.clock.now()),
             ...{ destinationId: id, here, path: only },
+            repair: `waybill verify --config waybill.yml --pipeline ${pipelineId} --destination ${id} --repair`,
             at: (path: string) => withQuery(here, { path }),
           },
         });
