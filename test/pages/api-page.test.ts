@@ -144,6 +144,10 @@ t.test('schemas have their parts, and a link to a part opens both', async (t) =>
     .map(({ id, parentElement }) => [parentElement.id, id])
     .filter(([owner, id]) => !id.startsWith(owner))`);
   t.same(owners, []);
+  const silent = await page.evaluate(`[...document.querySelectorAll('.schemas > details')]
+    .filter((one) => one.querySelector('.inside').textContent === '')
+    .map(({ id }) => id)`);
+  t.same(silent, [], 'each schema has a description, or the requests that use it');
   t.equal(await page.locator('.schemas > #schema-ReleaseDiff > #schema-ReleaseDiffFinding').count(), 1);
 });
 

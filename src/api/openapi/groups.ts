@@ -45,14 +45,20 @@ export function schemaViews({ components: { schemas }, paths }: OpenApiDocument)
           .toSorted((a, b) => b.length - a.length)[0];
   const viewOf = (name: string): SchemaView => ({
     name,
-    about: inlines(aboutOf(schemas[name])),
+    about: inlines(aboutOf(name, schemas[name], paths)),
     text: JSON.stringify(schemas[name], null, 2),
     parts: names.filter((part) => ownerOf(part) === name).map(viewOf),
   });
   return names.filter((name) => ownerOf(name) === undefined).map(viewOf);
 }
 
-function aboutOf(schema: JsonSchema | undefined): string {
+/** Returns the description of a schema. Without one, returns the requests that use it. */
+function aboutOf(name: string, schema: JsonSchema | undefined, paths: OpenApiDocument['paths']): string {
   const about = schema?.['description'];
-  return typeof about === 'string' ? about : '';
+  if (typeof about === 'string') return about;
+  return Object.values(paths)
+    .flatMap((item) => Object.values(item))
+    .filter((operation) => JSON.stringify(operation).includes(`"#/components/schemas/${name}"`))
+    .map(({ summary }) => summary)
+    .join(', ');
 }
