@@ -134,7 +134,10 @@ class SingleRequests implements Requests {
   }
 
   async askJson(ask: Ask): Promise<JsonAnswer> {
-    const answer = await this.ask(ask);
+    return this.#jsonOf(ask, await this.ask(ask));
+  }
+
+  async #jsonOf(ask: Ask, answer: Answer): Promise<JsonAnswer> {
     const url = urlOf(this.#base, ask);
     const text = await orConnectionFailure(url, null, () => textOf(answer));
     return { headers: answer.headers, body: parseJson(text, url) };
@@ -142,7 +145,7 @@ class SingleRequests implements Requests {
 
   async #exchangeForm(form: Readonly<Record<string, string>>): Promise<unknown> {
     const ask = formAsk('v1/token', form);
-    return parseJson(await textOf(await this.#send(ask, undefined)), urlOf(this.#base, ask));
+    return (await this.#jsonOf(ask, await this.#send(ask, undefined))).body;
   }
 
   async #send(ask: Ask, token: string | undefined): Promise<Answer> {
