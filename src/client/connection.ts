@@ -134,7 +134,10 @@ class SingleRequestSender implements RequestSender {
   }
 
   async requestJson(ask: ApiRequest): Promise<JsonResponse> {
-    const answer = await this.request(ask);
+    return this.#jsonOf(ask, await this.request(ask));
+  }
+
+  async #jsonOf(ask: ApiRequest, answer: HttpResponse): Promise<JsonResponse> {
     const url = requestUrl(this.#base, ask);
     const text = await withConnectionErrors(url, null, () => readBodyText(answer));
     return { headers: answer.headers, body: parseJson(text, url) };
@@ -142,7 +145,7 @@ class SingleRequestSender implements RequestSender {
 
   async #exchangeForm(form: Readonly<Record<string, string>>): Promise<unknown> {
     const ask = formRequest('v1/token', form);
-    return parseJson(await readBodyText(await this.#send(ask, undefined)), requestUrl(this.#base, ask));
+    return (await this.#jsonOf(ask, await this.#send(ask, undefined))).body;
   }
 
   async #send(ask: ApiRequest, token: string | undefined): Promise<HttpResponse> {

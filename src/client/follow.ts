@@ -1,5 +1,6 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { WaybillError } from '../core/lib/errors.ts';
+import { isRecord } from '../core/lib/json-document.ts';
 import type { Connection } from './connection.ts';
 import type { HttpResponse } from './exchange.ts';
 import { connectionFailure } from './failures.ts';
@@ -76,11 +77,10 @@ async function* recordsOf(
       parser.feed(decoder.decode(chunk, { stream: true }));
       for (const { event, id, data } of messages.splice(0)) {
         if (id !== undefined) place.lastId = id;
-        if (event === 'end') return (JSON.parse(data) as { reason: string }).reason;
+        if (event === 'end') return String(recordIn(data)['reason']);
         // Oldest first, which is the order of the events.
-        if (event === 'snapshot')
-          yield* (JSON.parse(data) as { runs: unknown[] }).runs.reverse().map(parseRunRecord);
-        else if (event === 'run') yield parseRunRecord(JSON.parse(data));
+        if (event === 'snapshot') yield* snapshotIn(data).reverse().map(parseRunRecord);
+        else if (event === 'run') yield parseRunRecord(recordIn(data));
       }
     }
   } catch (error) {
@@ -89,4 +89,29 @@ async function* recordsOf(
     if (!failure.retryable) throw failure;
   }
   return null;
+}
+
+function snapshotIn(data: string): unknown[] {
+  const { runs } = recordIn(data);
+  if (Array.isArray(runs)) return runs;
+  throw malformed();
+}
+
+/** Parses the data of an event. A reconnect would not help if it is malformed, so that is not retryable. */
+function recordIn(data: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch (error) {
+    throw malformed(error);
+  }
+  if (isRecord(value)) return value;
+  throw malformed();
+}
+
+function malformed(cause?: unknown): WaybillError {
+  return new WaybillError('unexpected_answer', 'the daemon sent an event whose data is not valid', {
+    hint: 'check the URL and the version of the daemon',
+    cause,
+  });
 }

@@ -61,7 +61,7 @@ export async function cancelRun(connection: Connection, runId: string): Promise<
  */
 export async function retryRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'retry');
-  return (await connection.requestJson({ method: 'POST', path })).body as RunRecord;
+  return parseRunRecord((await connection.requestJson({ method: 'POST', path })).body);
 }
 
 /**

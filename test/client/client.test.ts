@@ -8,6 +8,7 @@ import type { PipelineSummary } from '../../src/api/pipelines/pipelines-route.ts
 import {
   connect,
   type ConnectionOptions,
+  exchangedToken,
   push,
   type RunRecord,
   type Upload,
@@ -313,4 +314,45 @@ t.test('uploads a forgotten run again, and continues one stream after its last e
     statuses.push(run.status);
   t.same(statuses, ['running', 'succeeded']);
   t.equal(stream.heads[1]?.['last-event-id'], 'e-1');
+});
+
+t.test('refuses events and records that are no answer of a daemon, rather than asking again', async (t) => {
+  for (const event of [
+    'event: run\ndata: {"run_id":',
+    'event: snapshot\ndata: {"runs":7}',
+    'event: snapshot\ndata: null',
+    'event: end\ndata: [',
+  ]) {
+    const { url, heads } = await scripted(t, [
+      says('200 OK', `${event}\n\n`, { 'content-type': 'text/event-stream' }),
+      says('204 No Content', ''),
+    ]);
+    await t.rejects(
+      connect({ url, ...quick })
+        .runs.follow({ runId: 'b' })
+        .next(),
+      {
+        code: 'unexpected_answer',
+      },
+    );
+    t.equal(heads.length, 1, event);
+  }
+  const record = {
+    ...{ run_id: 'b', pipeline_id: 'p', status: 'waiting', accepted_at: '2026-11-20T00:00:00Z' },
+    ...{ finished_at: null, progress: null, error: null, destinations: [] },
+  };
+  const { url } = await scripted(t, [says('200 OK', JSON.stringify(record)), says('200 OK', '{}')]);
+  await t.rejects(connect({ url, ...quick }).runs.retry('b'), { code: 'unexpected_answer' });
+});
+
+t.test('exchanges a token again if the answer is cut off', async (t) => {
+  const token = JSON.stringify({ access_token: 'a', expires_in: 600, publisher_id: 'ci' });
+  const { url, heads } = await scripted(t, [
+    says('200 OK', token.slice(0, 20), { 'content-length': String(token.length) }),
+    says('200 OK', token),
+    says('200 OK', JSON.stringify({ pipelines: [] })),
+  ]);
+  const source = exchangedToken({ idToken: async () => 'id', isRenewable: true, clock: systemClock });
+  t.same(await connect({ url, ...quick, token: source }).pipelines(), []);
+  t.equal(heads[2]?.authorization, 'Bearer a');
 });

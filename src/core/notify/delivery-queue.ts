@@ -129,7 +129,12 @@ export class DeliveryQueue {
   }
 
   #startWorker(): void {
-    const worker = this.#work().finally(() => this.#workers.delete(worker));
+    const worker = this.#work().finally(() => {
+      this.#workers.delete(worker);
+      // An event may have been added after this worker found nothing to do.
+      if (this.#waiting.length > 0 && this.#workers.size < this.#current.sink.concurrency)
+        this.#startWorker();
+    });
     this.#workers.add(worker);
   }
 

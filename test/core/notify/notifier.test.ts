@@ -287,6 +287,19 @@ t.test('every notifier gets the same events, in order; a dead one does not delay
   });
 });
 
+t.test('an event that is added just as the delivery of the last one ends is delivered, too', async (t) => {
+  const lost: number[] = [];
+  for (let ticks = 0; ticks < 60; ticks += 1) {
+    const { notifier, outcomes } = open({ quick: sinkOf(async () => ({ ok: true })) });
+    notifier.notify(published);
+    for (let tick = 0; tick < ticks; tick += 1) await Promise.resolve();
+    notifier.notify(published);
+    await notifier.close(60_000);
+    if (outcomes.length < 2) lost.push(ticks);
+  }
+  t.same(lost, []);
+});
+
 t.test('sends nothing more after 410', async (t) => {
   let sent = 0;
   const { notifier, outcomes } = open({

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import path from 'node:path';
 import { Redis } from 'ioredis';
 import t from 'tap';
@@ -114,6 +115,24 @@ t.test('redis: subscribers get the event; reconnects after an outage of the serv
   t.same(await sink.send(two, never), { ok: true });
   await arrived;
   t.same(received.at(-1), two);
+});
+
+t.test('redis: an aborted delivery closes a connection that is still being made', async (t) => {
+  const server = createServer();
+  const accepted = once(server, 'connection');
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const sink = redisSink({ url: `redis://127.0.0.1:${port}`, channel: 'c', timeoutMs: 600_000 });
+  const stopping = new AbortController();
+  const sent = sink.send(event(), stopping.signal);
+  const [socket] = (await accepted) as [Socket];
+  socket.resume();
+  stopping.abort();
+  await sink.close();
+  await once(socket, 'close');
+  t.match(await sent, { ok: false, retry: true });
 });
 
 t.test(

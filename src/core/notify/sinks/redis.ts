@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import { WaybillError } from '../../lib/errors.ts';
+import { onAbort } from '../../lib/on-abort.ts';
 import { environmentName, matching } from '../../lib/settings/kinds.ts';
 import { isRedisUrl } from '../../lib/settings/parse-values.ts';
 import { notifierSettings, type Sink, type SinkContext, sinkKind, timeoutSetting } from '../sink.ts';
@@ -18,8 +19,10 @@ export const redisKind = sinkKind({
   secrets: ({ redisUrlEnv }) => [redisUrlEnv],
   open: async (settings, context) => redisSink({ ...settings, url: urlOf(settings, context) }),
   reach: async (settings, context) => {
-    const client = await connect(urlOf(settings, context), settings.timeoutMs, () => undefined).catch(
+    const url = urlOf(settings, context);
+    const client = await connect(url, settings.timeoutMs, context.signal, () => undefined).catch(
       (error: unknown) => {
+        context.signal.throwIfAborted();
         throw new WaybillError('unreachable', reasonOf(error).reason, {
           hint: `start Redis or correct the URL in ${settings.redisUrlEnv}`,
           cause: error,
@@ -55,20 +58,20 @@ export function redisSink({
 }): Sink {
   let connected: Redis | undefined;
   let lastError: unknown;
-  const connection = async (): Promise<Redis> => {
+  const connection = async (signal: AbortSignal): Promise<Redis> => {
     if (connected?.status === 'ready') return connected;
     connected?.disconnect();
     connected = undefined;
-    connected = await connect(url, timeoutMs, (error) => (lastError = error));
+    connected = await connect(url, timeoutMs, signal, (error) => (lastError = error));
     return connected;
   };
   return {
     concurrency: 1,
     timeoutMs,
-    async send(event) {
+    async send(event, signal) {
       lastError = undefined;
       try {
-        await (await connection()).publish(channel, JSON.stringify(event));
+        await (await connection(signal)).publish(channel, JSON.stringify(event));
         return { ok: true };
       } catch (error) {
         connected?.disconnect();
@@ -80,10 +83,15 @@ export function redisSink({
 }
 
 /**
- * Connects to Redis. If that fails, throws the first error. All errors, now and later, are passed to
- * `onError`.
+ * Connects to Redis. If that fails, or if the signal aborts first, throws the first error. All errors, now
+ * and later, are passed to `onError`.
  */
-async function connect(url: string, timeoutMs: number, onError: (error: unknown) => void): Promise<Redis> {
+async function connect(
+  url: string,
+  timeoutMs: number,
+  signal: AbortSignal,
+  onError: (error: unknown) => void,
+): Promise<Redis> {
   // In the bundled program, a CommonJS package has a default export and no others.
   const { default: ioredis } = await import('ioredis');
   // No retries here, because the delivery takes care of that.
@@ -102,12 +110,16 @@ async function connect(url: string, timeoutMs: number, onError: (error: unknown)
     first ??= error;
     onError(error);
   });
+  const release = onAbort(signal, () => client.disconnect());
   try {
+    signal.throwIfAborted();
     await client.connect();
     return client;
   } catch (error) {
     client.disconnect();
     throw first ?? error;
+  } finally {
+    release();
   }
 }
 

@@ -73,8 +73,11 @@ export class ObjectWriter {
     const { client, prefix, log, label } = this.#options;
     const byKey = new Map<string, OpenUpload[]>();
     try {
-      for (const upload of await unfinishedUploads({ client, label }, prefix))
-        byKey.set(upload.key, [...(byKey.get(upload.key) ?? []), upload]);
+      for (const upload of await unfinishedUploads({ client, label }, prefix)) {
+        const uploads = byKey.get(upload.key) ?? [];
+        uploads.push(upload);
+        byKey.set(upload.key, uploads);
+      }
     } catch (error) {
       if (error instanceof WaybillError && error.retryable) {
         this.#unfinished = undefined;

@@ -53,18 +53,21 @@ async function writeAgain(
   how: WriteOptions,
 ): Promise<Written> {
   let lost: unknown;
-  return retry(options, async (attempt) => {
+  const written = await retry(options, async (attempt) => {
     try {
       return await storage.write(key, body, how);
     } catch (failure) {
       // We may have lost a response that said "created". Only the caller can find out, by reading the file
       // back.
       if (attempt > 1 && (hasCode(failure, 'storage_exists') || hasCode(failure, 'storage_conflict')))
-        throw lost;
+        return null;
       lost = failure;
       throw failure;
     }
   });
+  // Thrown here, because `retry` would repeat the write.
+  if (written === null) throw lost;
+  return written;
 }
 
 async function renameAgain(

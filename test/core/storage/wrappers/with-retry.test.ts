@@ -73,8 +73,17 @@ t.test('a move that the server makes during the next attempt counts as done', as
 });
 
 t.test('a creation that the lost attempt may have made fails with the earlier error', async (t) => {
-  const storage = withRetry(flaky('write', 'after'), options);
+  const unreliable = flaky('write', 'after');
+  let calls = 0;
+  const write: Storage['write'] = (...args) => {
+    calls += 1;
+    return unreliable.write(...args);
+  };
+  const outage = {};
+  const storage = withRetry({ ...unreliable, write }, { ...options, outage });
   await t.rejects(storage.write(key('a'), bytesBody('a'), { mode: 'create' }), transient);
+  t.equal(calls, 2, 'immediately');
+  t.match(outage, { since: undefined }, 'and the server is known to respond');
   await t.rejects(storage.write(key('a'), bytesBody('a'), { mode: 'create' }), { code: 'storage_exists' });
 });
 
