@@ -111,7 +111,11 @@ function splitQuery(url: string): { given: Map<string, string[]>; findings: Find
     const value = decoded(equals === -1 ? '' : part.slice(equals + 1));
     if (name === null || value === null)
       findings.push(fault(name ?? part.slice(0, 80), 'invalid_encoding', 'is not valid percent-encoding'));
-    else given.set(name, [...(given.get(name) ?? []), value]);
+    else {
+      const values = given.get(name);
+      if (values === undefined) given.set(name, [value]);
+      else values.push(value);
+    }
   }
   return { given, findings };
 }

@@ -30,6 +30,11 @@ export interface AuditPage {
 
 /** How many records to look at for a single page. */
 const maxExamined = 20_000;
+/**
+ * After this many records in a row that are older than `since`, there are no others. One is not enough: when
+ * the clock is set back, or a process has to wait to write, a record is older than the one before it.
+ */
+const maxOlder = 1_000;
 
 /**
  * Reads a page of records, newest first. If only a few records match, there can be fewer than `limit` on a
@@ -43,13 +48,16 @@ export async function readPage(
 ): Promise<AuditPage> {
   const records: AuditRecord[] = [];
   let examined = 0;
+  let older = 0;
   let last = 0;
   for await (const record of newestFirst(directory, before)) {
-    if (filter.since != null && new Date(record.time) < filter.since) return { records, next: null };
+    const isOlder = filter.since != null && new Date(record.time) < filter.since;
+    older = isOlder ? older + 1 : 0;
+    if (older > maxOlder) return { records, next: null };
     if (records.length === limit || examined === maxExamined) return { records, next: last };
     examined += 1;
     last = record.seq;
-    if (isSelected(record, filter)) records.push(record);
+    if (!isOlder && isSelected(record, filter)) records.push(record);
   }
   return { records, next: null };
 }

@@ -121,7 +121,7 @@ class QueuedTrail implements Trail {
 
   /**
    * Cleans up if an earlier process was interrupted while writing, and makes sure that there is space. If
-   * that fails and acts need a record, throws an error.
+   * that fails and acts need a record, closes everything and throws an error.
    */
   async start(): Promise<void> {
     const { lock } = this.#parts;
@@ -132,7 +132,9 @@ class QueuedTrail implements Trail {
       });
     } catch (error) {
       this.#noteFailure(error);
-      if (this.#settings.onFull === 'refuse') throw error;
+      if (this.#settings.onFull !== 'refuse') return;
+      await this.#release();
+      throw error;
     }
   }
 
@@ -164,9 +166,13 @@ class QueuedTrail implements Trail {
 
   async close(): Promise<void> {
     await this.#drain(true);
-    this.#retry?.cancel();
     for (const one of this.#waiting.splice(0)) this.#drop(one);
+    await this.#release();
+  }
+
+  async #release(): Promise<void> {
     const { lock, writer } = this.#parts;
+    this.#retry?.cancel();
     await closeAll(
       () => writer.close(),
       () => lock.close(),

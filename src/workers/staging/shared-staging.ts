@@ -31,15 +31,18 @@ export async function openSharedStaging(
   location: StorageLocation,
   openStorage: OpenStorage,
 ): Promise<SharedStaging> {
-  let open: Promise<Storage> | undefined;
+  let open: Shared | undefined;
   const using = async <T>(work: (storage: Storage) => Promise<T>): Promise<T> => {
-    const opening = (open ??= openStorage(location, { readOnly: false }));
+    const used = (open ??= { storage: openStorage(location, { readOnly: false }), users: 0 });
+    used.users += 1;
     try {
-      return await work(await opening);
+      return await work(await used.storage);
     } catch (error) {
-      if (open === opening) open = undefined;
-      void opening.then((storage) => storage.close()).catch(() => undefined);
+      if (open === used) open = undefined;
       throw error;
+    } finally {
+      used.users -= 1;
+      if (used.users === 0 && open !== used) void closeStorage(used);
     }
   };
   await using(probe).catch((cause: unknown) => {
@@ -69,10 +72,20 @@ export async function openSharedStaging(
       if (isArchiveName(name)) await using((storage) => storage.remove(listedKey(name)));
     },
     close: async () => {
-      await open?.then((storage) => storage.close()).catch(() => undefined);
+      if (open !== undefined) await closeStorage(open);
       open = undefined;
     },
   };
+}
+
+/** An open storage. After a failure, it is closed when its last user has finished. */
+interface Shared {
+  storage: Promise<Storage>;
+  users: number;
+}
+
+async function closeStorage({ storage }: Shared): Promise<void> {
+  await storage.then((opened) => opened.close()).catch(() => undefined);
 }
 
 async function probe(storage: Storage): Promise<void> {

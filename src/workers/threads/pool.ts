@@ -99,6 +99,8 @@ export class ThreadPool<Job extends ThreadJob, Result> {
   readonly #task: string;
   readonly #pool: Piscina;
   readonly #shares: PipelineShares;
+  /** One permit per thread. A job that is in the pool must show signs of life, so it needs a thread first. */
+  readonly #idle: Semaphore;
   /** Functions that make unfinished jobs fail. */
   readonly #unfinished = new Set<(failure: unknown) => void>();
   #replaced = 0;
@@ -107,6 +109,7 @@ export class ThreadPool<Job extends ThreadJob, Result> {
     this.#options = { ...options, silenceMs: options.silenceMs ?? defaultSilenceMs };
     this.#task = task;
     this.#shares = new PipelineShares(Math.max(1, options.threads - 1));
+    this.#idle = createSemaphore(options.threads);
     this.#pool = new Piscina({
       minThreads: 0,
       maxThreads: options.threads,
@@ -130,11 +133,13 @@ export class ThreadPool<Job extends ThreadJob, Result> {
    * has the code of the signal's reason. Otherwise, it has the code of the job's own error.
    */
   async process(job: Job, context: JobContext): Promise<Result> {
-    const release = await this.#shares.acquire(job.pipelineId, context.signal);
+    const { signal } = context;
+    const leave = await this.#shares.acquire(job.pipelineId, signal);
     try {
-      return await this.#run(job, context);
+      const release = await this.#idle.acquire(1, signal);
+      return await this.#run(job, context).finally(release);
     } finally {
-      release();
+      leave();
     }
   }
 

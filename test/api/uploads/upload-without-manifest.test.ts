@@ -4,6 +4,7 @@ import path from 'node:path';
 import t from 'tap';
 import { serve } from '../../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
+import { tar } from '../../fixtures/tar.ts';
 
 /** Archives without a manifest, as `tar` creates them, sent to a pipeline with `manifest: auto`. */
 
@@ -36,11 +37,14 @@ function modify(name: string, time: string): void {
   utimesSync(path.join(site, name), new Date(time), new Date(time));
 }
 
-async function upload(pipeline: string, query = ''): Promise<Response> {
-  return fetch(`${url}v1/pipelines/${pipeline}/upload${query}`, {
+async function upload(
+  pipeline: string,
+  archive: Uint8Array<ArrayBuffer> = execFileSync('tar', ['-C', site, '-cf', '-', '.']),
+): Promise<Response> {
+  return fetch(`${url}v1/pipelines/${pipeline}/upload`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-tar' },
-    body: execFileSync('tar', ['-C', site, '-cf', '-', '.']),
+    body: archive,
   });
 }
 
@@ -80,6 +84,12 @@ t.test('rejects an archive that has a file with secrets, and names the file', as
   t.equal(response.status, 422);
   t.match(await response.text(), /secret_file.*\.env|\.env.*secret_file/);
   rmSync(path.join(site, '.env'));
+});
+
+t.test('a time that is out of range counts as none', async (t) => {
+  const rawTime = Buffer.from('80000000001fffffffffffff', 'hex');
+  const response = await upload('site', Buffer.from(tar({ path: 'index.html', body: '<p>3</p>', rawTime })));
+  t.equal(response.status, 202, await response.text());
 });
 
 t.test('a pipeline without the setting still needs a manifest', async (t) => {

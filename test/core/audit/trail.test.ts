@@ -335,6 +335,28 @@ t.test('pages go from the newest to the oldest record, with filters', async (t) 
   t.equal((await readPage(directory, { limit: 50, since: new Date(Date.now() + 60_000) })).records.length, 0);
 });
 
+t.test('a trail that cannot be opened leaves no socket behind', async (t) => {
+  const directory = t.testdir({ 'audit-000000000001.jsonl': 'no record\n' });
+  await t.rejects(write(directory, 1, 1), { code: 'audit_unavailable', message: 'is not an audit record' });
+  t.same(
+    readdirSync(directory).filter((name) => name.endsWith('.sock')),
+    [],
+  );
+});
+
+t.test('a page has the records before a time at which the clock was set back', async (t) => {
+  const directory = t.testdir();
+  const times = ['10:00', '12:00', '11:00'];
+  const clock = { ...systemClock, now: () => new Date(`2026-11-20T${times.shift() ?? '11:00'}:00Z`) };
+  await write(directory, 1, 3, { clock });
+  const { records, next } = await readPage(directory, { limit: 5, since: new Date('2026-11-20T11:30Z') });
+  t.same(
+    records.map(({ seq }) => seq),
+    [2],
+  );
+  t.equal(next, null);
+});
+
 t.test('a line that is too long for a record is not collected in memory', async (t) => {
   const directory = t.testdir();
   await write(directory, 1, 4);

@@ -8,6 +8,7 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { storageOpener } from '../../../src/core/storage/open-storage.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
 import { openSharedStaging } from '../../../src/workers/staging/shared-staging.ts';
 import { stagingFailure } from '../../../src/workers/staging/staging-check.ts';
 
@@ -34,6 +35,33 @@ t.test('reports unusable shared staging until it recovers', async (t) => {
   rmSync(directory);
   mkdirSync(directory);
   await shared.check();
+});
+
+t.test('a failure does not close the storage while another upload uses it', async (t) => {
+  const calls: string[] = [];
+  let fail = (): void => undefined;
+  const failing = new Promise<void>((_resolve, reject) => (fail = () => reject(new Error('a dead link'))));
+  let finish = (): void => undefined;
+  const finishing = new Promise<void>((resolve) => (finish = resolve));
+  const removals = [failing, finishing];
+  const storage = {
+    write: async () => undefined,
+    remove: async (key: string) => {
+      if (!key.startsWith('upload-')) return;
+      await removals.shift();
+      calls.push('removed');
+    },
+    close: async () => void calls.push('closed'),
+  } as unknown as Storage;
+  const shared = await openSharedStaging({ backend: 'local', path: '/' }, async () => storage);
+  const failed = shared.remove(newArchiveName());
+  const other = shared.remove(newArchiveName());
+  fail();
+  await t.rejects(failed, { message: 'a dead link' });
+  finish();
+  await other;
+  await shared.close();
+  t.same(calls, ['removed', 'closed']);
 });
 
 t.test('an archive with a forged name from Redis is neither read nor removed', async (t) => {

@@ -186,6 +186,28 @@ t.test('a run that is aborted while it waits never reaches a thread', async (t) 
   await t.rejects(pool.process(jobOf('exit'), { ...quiet, signal: aborted }), { code: 'aborted' });
 });
 
+t.test('a run that waits for a thread is not held to be stalled, and can be aborted', async (t) => {
+  const clock = manualClock();
+  const pool = open(t, { worker: 'misbehaving', clock, silenceMs: 1e9 });
+  const stop = new AbortController();
+  let begin = (): void => undefined;
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  const context = { signal: stop.signal, onProgress: () => begin() };
+  const busy = pool.process(jobOf('wait'), context).catch((error: unknown) => error);
+  await begun;
+  const waiting = pool.process(jobOf('.', 'docs'), quiet);
+  waiting.catch(() => undefined);
+  const leave = new AbortController();
+  const left = pool.process(jobOf('.', 'docs'), { ...quiet, signal: leave.signal });
+  await clock.advance(300_000);
+  leave.abort(new WaybillError('aborted', 'the client disconnected'));
+  await t.rejects(left, { code: 'aborted', message: 'the client disconnected' });
+  stop.abort(new WaybillError('aborted', 'the test is over'));
+  t.match(await busy, { code: 'aborted' });
+  t.same(await waiting, published);
+  t.equal(pool.stats().replaced, 0);
+});
+
 t.test('a stalled pipeline leaves a thread for the others', async (t) => {
   const pool = open(t, { worker: 'misbehaving', threads: 2 });
   const stop = new AbortController();

@@ -11,7 +11,7 @@ export interface TarEntry {
   name: string;
   /** The size in bytes. */
   size: number;
-  /** The modification time in whole seconds; null if the archive does not have it. */
+  /** The modification time in whole seconds; null if the archive has none, or one out of range. */
   modifiedAt: Date | null;
   /**
    * Streams the content. Can only be called once, and before asking for the next entry. Bytes that are not
@@ -54,13 +54,18 @@ export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
         }
       };
       const type = header.type === 'Directory' ? 'directory' : 'file';
-      yield { type, name, size, modifiedAt: header.mtime ?? null, read };
+      yield { type, name, size, modifiedAt: timeOf(header), read };
       while (unread > 0) unread -= await source.skip(unread);
       await skipPadding(source, size);
     }
   } finally {
     await source.close();
   }
+}
+
+/** A header can hold seconds that no `Date` can. */
+function timeOf({ mtime }: Header): Date | null {
+  return mtime === undefined || Number.isNaN(mtime.getTime()) ? null : mtime;
 }
 
 interface EntryHeader {
