@@ -67,6 +67,10 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   requireStrongTokens(config.uploadTokens, secrets);
   requirePackages(config);
   requireTrustedKeys(config.pipelines);
+  if (config.trustedPublishers.some(({ jwksFile }) => jwksFile !== null)) {
+    const { requireIssuerKeys } = await import('../../../api/publishers/publishers.ts');
+    requireIssuerKeys(config);
+  }
   const probes = probe ? await probesOf(loaded, secrets) : null;
   const isReported = (name: string): boolean =>
     probes?.some(({ error }) => error?.message.includes(` ${name}`) === true) === true;
