@@ -64,7 +64,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   const loaded = await loadConfig(file, { home: homeDirectory() });
   const { config } = loaded;
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
-  requireStrongTokens(config.uploadTokens, secrets);
+  requireStrongTokens(config, secrets);
   requirePackages(config);
   requireTrustedKeys(config.pipelines);
   if (config.trustedPublishers.some(({ jwksFile }) => jwksFile !== null)) {
