@@ -62,7 +62,7 @@ export const tokens = {
   maps: 'token-of-the-pipeline-maps',
   docs: 'token-of-the-pipeline-docs',
   metrics: 'token-of-metrics',
-  admin: 'token-of-admin',
+  admin: 'token-of-the-administrator',
   /** These tokens are for all pipelines. */
   expired: 'token-that-has-expired-by-now',
   reader: 'token-that-may-only-be-read-with',

@@ -23,7 +23,7 @@ t.setTimeout(0);
 const size = 1 << 19;
 const lifetimeSeconds = 5;
 const slow = size / (2.5 * lifetimeSeconds);
-const adminToken = 'a-token-of-the-operator';
+const adminToken = 'the-token-of-the-operator';
 
 const issuer = await startIssuer(t);
 const configured = (gitlabLifetime: string): string => {

@@ -10,7 +10,7 @@ import { audience } from '../services/issuer.ts';
  */
 
 export const uploadToken = 'an-upload-token-of-the-console';
-export const adminToken = 'a-token-of-the-operator';
+export const adminToken = 'the-token-of-the-operator';
 export const hostEnv = { UPLOAD: uploadToken, ADMIN: adminToken, KEYS: 'k'.repeat(32) };
 
 /** A host's configuration file, which a test can change. */

@@ -9,6 +9,8 @@ export interface KeySet {
   ids: ReadonlySet<string>;
   /** The ids of RSA keys for signatures that are too short to be used. */
   weakIds: ReadonlySet<string>;
+  /** The number of keys that can be used. */
+  usable: number;
   find: JWTVerifyGetKey;
 }
 
@@ -28,7 +30,12 @@ export function keySetOf(document: unknown, from: string): KeySet {
   const weak = keys.filter((key) => key.kty === 'RSA' && signs(key) && !isUsable(key));
   const idsOf = (some: readonly JWK[]): Set<string> => new Set(some.flatMap(({ kid }) => kid ?? []));
   const set: JSONWebKeySet = { keys: usable };
-  return { ids: idsOf(keys), weakIds: idsOf(weak), find: createLocalJWKSet(set) };
+  return {
+    ids: idsOf(keys),
+    weakIds: idsOf(weak),
+    usable: usable.length,
+    find: createLocalJWKSet(set),
+  };
 }
 
 function isKey(key: unknown): key is JWK {

@@ -4,6 +4,7 @@ import type { Config, PublisherConfig } from '../../core/config/config.ts';
 import type { Scope } from '../../core/config/schema/schema.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
+import { describeFileError } from '../../core/lib/system-errors.ts';
 import type { AccessTokens, Token } from '../http/auth.ts';
 import { type GrantSeal, grantSeal, rulesDigest } from './access-token.ts';
 import { maxDocumentBytes } from './fetch-json.ts';
@@ -62,15 +63,22 @@ function tokenKeys(
   );
 }
 
+/** Checks every `jwks_file`. Throws `config_invalid` if one cannot be used. */
+export function requireIssuerKeys({ trustedPublishers }: Pick<Config, 'trustedPublishers'>): void {
+  for (const { id, jwksFile } of trustedPublishers) if (jwksFile !== null) keysOfFile(id, jwksFile);
+}
+
 function keysOfFile(id: string, file: string): KeySet {
   try {
     const stats = statSync(file);
-    if (!stats.isFile()) throw new Error('is not a file');
-    if (stats.size > maxDocumentBytes) throw new Error(`is larger than ${maxDocumentBytes / 1024} KiB`);
-    return keySetOf(JSON.parse(readFileSync(file, 'utf8')), 'it');
+    if (!stats.isFile()) throw new Error('it is not a file');
+    if (stats.size > maxDocumentBytes) throw new Error(`it is larger than ${maxDocumentBytes / 1024} KiB`);
+    const keys = keySetOf(JSON.parse(readFileSync(file, 'utf8')), 'it');
+    if (keys.usable === 0)
+      throw new Error('it has no usable key: RSA of 2,048 bits or more, P-256, or Ed25519');
+    return keys;
   } catch (cause) {
-    const reason =
-      cause instanceof SyntaxError ? 'is not JSON' : cause instanceof Error ? cause.message : 'is unreadable';
+    const reason = cause instanceof SyntaxError ? 'it is not JSON' : describeFileError(cause);
     throw new WaybillError(
       'config_invalid',
       `the jwks_file of the trusted publisher "${id}" cannot be used: ${reason}`,

@@ -26,7 +26,7 @@ const processKey = randomBytes(32);
  * used, and `signing_key_invalid` if a file with public keys cannot be used.
  */
 export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | 'secrets'>): ApiAccess {
-  requireStrongTokens(config.uploadTokens, secrets);
+  requireStrongTokens(config, secrets);
   requireTrustedKeys(config.pipelines);
   return {
     tokens: resolveTokens(config.uploadTokens, secrets),

@@ -3,7 +3,7 @@ import type { Secrets } from '../lib/secrets.ts';
 import { isMistyped } from '../lib/token.ts';
 import { type NotifierConfig, sinkKindOf } from '../notify/sink-kinds.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';
-import type { Config, PipelineConfig, SourceConfig, UploadTokenConfig } from './config.ts';
+import type { Config, PipelineConfig, SourceConfig } from './config.ts';
 
 interface SecretReference {
   name: string;
@@ -141,30 +141,34 @@ function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
 export const minCharacters = 24;
 
 /**
- * Returns an error for each upload token that has a typo, or is short enough to guess. A `sha256:` value is
- * not checked, because it only contains a digest. Missing tokens are reported elsewhere. Findings never
- * include the token.
+ * Returns an error for each token of a producer or the administrator that has a typo, or is short enough to
+ * guess. A `sha256:` value is not checked, because it only contains a digest. Missing tokens are reported
+ * elsewhere. Findings never include the token.
  */
-function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets, 'get'>): Finding[] {
-  return tokens.flatMap(({ id, valueEnv }) => {
+function weakTokens({ uploadTokens, server }: TokenSettings, secrets: Pick<Secrets, 'get'>): Finding[] {
+  const { adminTokenEnv } = server;
+  const named = [
+    ...uploadTokens.map(({ id, valueEnv }) => ({ name: `upload token "${id}"`, valueEnv })),
+    ...(adminTokenEnv === null ? [] : [{ name: 'server.admin_token_env', valueEnv: adminTokenEnv }]),
+  ];
+  return named.flatMap(({ name, valueEnv }) => {
     const value = secrets.get(valueEnv);
     if (value === undefined || value.startsWith('sha256:')) return [];
     if (isMistyped(value)) {
-      const mistyped = `the value of ${valueEnv} (upload token "${id}") is incomplete or mistyped: its checksum does not match`;
+      const mistyped = `the value of ${valueEnv} (${name}) is incomplete or mistyped: its checksum does not match`;
       return [finding('error', 'mistyped_token', mistyped)];
     }
     if (value.length >= minCharacters) return [];
-    const message = `the value of ${valueEnv} (upload token "${id}") has fewer than ${minCharacters} characters, and could be guessed`;
+    const message = `the value of ${valueEnv} (${name}) has fewer than ${minCharacters} characters, and could be guessed`;
     return [finding('error', 'weak_token', message)];
   });
 }
 
-/** Throws a `secrets_invalid` error that lists all upload tokens that are too short or have a typo. */
-export function requireStrongTokens(
-  tokens: readonly UploadTokenConfig[],
-  secrets: Pick<Secrets, 'get'>,
-): void {
-  const findings = weakTokens(tokens, secrets);
+type TokenSettings = Pick<Config, 'uploadTokens'> & { server: Pick<Config['server'], 'adminTokenEnv'> };
+
+/** Throws a `secrets_invalid` error that lists all of these tokens that are too short or have a typo. */
+export function requireStrongTokens(config: TokenSettings, secrets: Pick<Secrets, 'get'>): void {
+  const findings = weakTokens(config, secrets);
   const [first] = findings;
   if (first === undefined) return;
   const more = findings.length === 1 ? '' : ` (and ${findings.length - 1} more)`;

@@ -84,7 +84,7 @@ const tokens = {
   all: 'a-token-that-may-do-all-of-it',
   reads: 'a-token-that-may-only-read',
   other: 'a-token-of-another-pipeline',
-  admin: 'of-admin',
+  admin: 'a-token-of-the-administrator',
 };
 
 interface Place {

@@ -64,9 +64,13 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   const loaded = await loadConfig(file, { home: homeDirectory() });
   const { config } = loaded;
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
-  requireStrongTokens(config.uploadTokens, secrets);
+  requireStrongTokens(config, secrets);
   requirePackages(config);
   requireTrustedKeys(config.pipelines);
+  if (config.trustedPublishers.some(({ jwksFile }) => jwksFile !== null)) {
+    const { requireIssuerKeys } = await import('../../../api/publishers/publishers.ts');
+    requireIssuerKeys(config);
+  }
   const probes = probe ? await probesOf(loaded, secrets) : null;
   const isReported = (name: string): boolean =>
     probes?.some(({ error }) => error?.message.includes(` ${name}`) === true) === true;
