@@ -1,8 +1,7 @@
-import { randomUUID } from 'node:crypto';
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import type { Config } from '../../../core/config/config.ts';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
-import { describeFileError, describeWriteError } from '../../../core/lib/system-errors.ts';
+import { describeFileError } from '../../../core/lib/system-errors.ts';
 import {
   configurationDigest,
   type Decisions,
@@ -13,6 +12,7 @@ import {
 } from '../../../core/publish/plan-file.ts';
 import type { OptionsFor } from '../../setup/command.ts';
 import { type ChosenPipeline, destinationOf, pipelineOf } from '../../setup/set-up.ts';
+import { writeFile } from '../../setup/write-file.ts';
 import type { runCommand } from './commands.ts';
 
 export type RunOptions = OptionsFor<typeof runCommand>;
@@ -85,17 +85,7 @@ export async function writePlan(
     configuration: configurationDigest(chosen),
     decisions: decisions.all(),
   });
-  const unfinished = `${file}.${randomUUID().slice(0, 8)}`;
-  try {
-    await writeFile(unfinished, `${JSON.stringify(plan, null, 2)}\n`);
-    await rename(unfinished, file);
-  } catch (error) {
-    await rm(unfinished, { force: true });
-    throw new WaybillError('usage', `the plan cannot be written to ${file}: ${describeWriteError(error)}`, {
-      cause: error,
-      hint: 'check the path given with --out',
-    });
-  }
+  await writeFile(file, [Buffer.from(`${JSON.stringify(plan, null, 2)}\n`)]);
   return plan;
 }
 

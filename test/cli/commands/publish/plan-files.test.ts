@@ -243,7 +243,10 @@ t.test('an edited, truncated, missing plan, or one of another version, is invali
     stderr: /--plan cannot be combined with --force/,
   });
   t.match(run('--out', 'x.json'), { status: 2, stderr: /--out needs --dry-run/ });
-  t.match(run('--dry-run', '--out', 'no/such/x.json'), { status: 2, stderr: /cannot be written to/ });
+  t.match(run('--dry-run', '--out', 'no/such/x.json'), {
+    status: 2,
+    stderr: /"no\/such\/x\.json" cannot be written: its directory does not exist/,
+  });
 });
 
 t.test('a plan that could not be executed in full is not saved', async (t) => {
