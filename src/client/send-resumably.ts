@@ -45,7 +45,7 @@ const maxRefusedTokens = 5;
 /** The polling interval while another client is sending the upload. */
 const watchMs = 1000;
 /** Small enough to get through any proxy. */
-const minRequestBytes = 64 << 10;
+const minPatchBytes = 64 << 10;
 const pieceBytes = 64 << 10;
 
 const hasAnyCode = (error: unknown, codes: readonly ErrorCode[]): error is WaybillError =>
@@ -240,12 +240,8 @@ class ResumableTransfer {
     } catch (error) {
       this.wasContinued = true;
       this.#isContested = hasCode(error, 'upload_locked');
-      if (
-        error instanceof WaybillError &&
-        error.cause instanceof BodyTooLongError &&
-        bytes > minRequestBytes
-      ) {
-        this.#maxRequestBytes = Math.max(minRequestBytes, Math.floor(bytes / 2));
+      if (error instanceof WaybillError && error.cause instanceof BodyTooLongError && bytes > minPatchBytes) {
+        this.#maxRequestBytes = Math.max(minPatchBytes, Math.floor(bytes / 2));
         return null;
       }
       if (this.#connection.canRenew && isRefusedToken(error) && this.#refusedTokens < maxRefusedTokens) {

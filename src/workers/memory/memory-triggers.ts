@@ -1,7 +1,7 @@
 import type { Trigger } from '../queue/job.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import {
-  isAlreadyDecided,
+  isDecided,
   type TriggeredJob,
   type TriggerOf,
   triggerOutcome,
@@ -36,7 +36,7 @@ export function memoryTriggers({ journal, loadOf, start }: MemoryTriggersOptions
       const { pipelineId, trigger } = job;
       const key = keyOf(pipelineId, trigger.kind);
       const previous = lasts.get(key) ?? null;
-      if (isAlreadyDecided(previous, trigger, latest)) return { outcome: 'known' };
+      if (isDecided(previous, trigger, latest)) return { outcome: 'known' };
       const outcome = passes ? 'passed' : triggerOutcome(trigger, loadOf(pipelineId));
       lasts.set(key, trigger);
       if (outcome !== 'started') {
@@ -66,7 +66,7 @@ function lastTriggers({ triggers, runs }: Journal): Map<string, Trigger> {
   for (const { job } of runs) {
     if (job.staged !== null || job.trigger?.kind !== 'schedule') continue;
     const key = keyOf(job.pipelineId, 'schedule');
-    if (!isAlreadyDecided(lasts.get(key) ?? null, job.trigger)) lasts.set(key, job.trigger);
+    if (!isDecided(lasts.get(key) ?? null, job.trigger)) lasts.set(key, job.trigger);
   }
   return lasts;
 }

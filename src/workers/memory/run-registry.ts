@@ -159,9 +159,7 @@ export class RunRegistry {
     this.#recordAttempt(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
-  /**
-   * Records that the worker crashed. Unless the run is retried, call `retain` afterwards to notify waiters.
-   */
+  /** Records that the worker crashed. Unless the run is retried, call `retain` to notify waiters. */
   crash(run: Run, error: unknown): void {
     this.#recordAttempt(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }

@@ -45,7 +45,7 @@ export type Decision =
  * Reports whether a trigger has already been decided, given the `last` one that was. `trigger.lua` does the
  * same.
  */
-export function isAlreadyDecided(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
+export function isDecided(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
   if (last === null) return false;
   if (last.kind === 'schedule') {
     if (latest !== undefined && last.tick > latest) return false;

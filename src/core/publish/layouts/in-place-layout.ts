@@ -7,10 +7,10 @@ import { versionConflict } from '../../storage/storage-errors.ts';
 import { type AppliedPaths, applyUnderLease, noAppliedPaths, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
 import {
-  createDecider,
+  newDecider,
   type DecideOn,
   decideOnLatest,
-  dependsOnUnrecorded,
+  usesUnrecorded,
   isSameState,
 } from '../decide-on-state.ts';
 import { changesDestination, type Plan } from '../plan.ts';
@@ -76,7 +76,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     const input = candidate.input(request);
     const migration = release === null ? null : await migrationInPlace(this.#task, release, input);
     const at = release?.storage ?? storage;
-    const decideOn = createDecider({ storage: at, root }, publication.destination, input, request);
+    const decideOn = newDecider({ storage: at, root }, publication.destination, input, request);
     const plan = await decideOnLatest(at, stored, decideOn);
     const decision = { ...observed, plan, writes: plan.writes, decideOn, migration };
     if (!changesDestination(plan.action) && plan.action !== 'skip_same')
@@ -132,7 +132,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
       const plan = await decideOn(lease.found);
       lease.check();
       // On an object store, other publishers can keep writing until this attempt has written its intent.
-      if (dependsOnUnrecorded(plan) && !isSameState(await readState(storage), lease.found))
+      if (usesUnrecorded(plan) && !isSameState(await readState(storage), lease.found))
         throw versionConflict(storage, stateKey);
       if (!changesDestination(plan.action)) return { plan, applied: null };
       return { plan, applied: await this.#apply(plan, lease) };

@@ -6,10 +6,10 @@ import { notADirectory } from '../storage-errors.ts';
 import type { Send, SftpSession } from './session.ts';
 import {
   cannotCreate,
-  ConnectionLostError,
+  DisconnectError,
   isAbsent,
   isDenied,
-  mayAlreadyExist,
+  mayExist,
   requestFailure,
 } from './sftp-errors.ts';
 import { type SftpRoot, undefinedIfMissing } from './sftp-root.ts';
@@ -58,14 +58,14 @@ export class SftpDirectories {
         await makeDirectory(root, root.at(directory));
         return;
       } catch (error) {
-        if (error instanceof ConnectionLostError) throw error;
+        if (error instanceof DisconnectError) throw error;
         const found = await root.lstat(directory);
         if (found?.isDirectory() === true) return;
         if (found !== undefined) throw notADirectory(root, directory, { isLink: found.isSymbolicLink() });
         // The directory was there, but it was empty, and another publisher has deleted it before we could
         // check.
         if (isAbsent(error)) throw error;
-        if (!mayAlreadyExist(error) || attempt === maxAttempts)
+        if (!mayExist(error) || attempt === maxAttempts)
           throw cannotCreate(root.label, directory, parentOf(directory) || root.path, error, {
             isRoot: false,
           });
@@ -104,7 +104,7 @@ export class SftpDirectories {
       try {
         await this.#root.ask((sftp, done) => sftp.rmdir(here, done));
       } catch (error) {
-        if (error instanceof ConnectionLostError) throw error;
+        if (error instanceof DisconnectError) throw error;
         if (!isAbsent(error)) return;
       }
     }
@@ -149,7 +149,7 @@ async function createRoot(root: SftpRoot): Promise<void> {
     try {
       await makeDirectory(root, missing);
     } catch (error) {
-      if (error instanceof ConnectionLostError) throw error;
+      if (error instanceof DisconnectError) throw error;
       // Another process may have created the directory in the meantime.
       const isStillMissing = (await firstMissing(root)) === missing;
       if (isStillMissing || attempt === maxRootAttempts)
@@ -189,7 +189,7 @@ async function inspectComponent(
     return await undefinedIfMissing(async () => root.ask(send));
   } catch (error) {
     if (isDenied(error)) return 'hidden';
-    throw error instanceof ConnectionLostError ? error : requestFailure(root.label, here, error);
+    throw error instanceof DisconnectError ? error : requestFailure(root.label, here, error);
   }
 }
 
@@ -223,7 +223,7 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
   const made = await session
     .ask<Stats>((sftp, done) => sftp.lstat(directory, done))
     .catch((error: unknown) => {
-      if (error instanceof ConnectionLostError) throw error;
+      if (error instanceof DisconnectError) throw error;
       return null;
     });
   if (made?.isDirectory() === true) await applyMode(session, directory, made, root.modes.directory);
@@ -233,7 +233,7 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
  * Sets exactly this mode on a new file or directory, because the server's umask may have removed some
  * permissions. The setgid and sticky bits of a directory are kept. If the server does not report a mode or
  * refuses to change it, that is ignored, because the content is more important. Only throws
- * `ConnectionLostError`.
+ * `DisconnectError`.
  */
 export async function applyMode(
   session: SftpSession,
@@ -245,7 +245,7 @@ export async function applyMode(
   try {
     await session.ask((sftp, done) => sftp.setstat(path, { mode: mode | (found & 0o3000) }, done));
   } catch (error) {
-    if (error instanceof ConnectionLostError) throw error;
+    if (error instanceof DisconnectError) throw error;
     refusing.add(session);
   }
 }
