@@ -83,7 +83,7 @@ export async function sendResumably(
       const started = await findOrCreateUpload(connection, place, {
         size: upload.size,
         fingerprint,
-        isPatient: waitsForSlot,
+        waitsForSlot,
         partial,
         channel,
       });
@@ -110,14 +110,14 @@ async function findOrCreateUpload(
   place: UploadKey,
   {
     fingerprint,
-    isPatient,
+    waitsForSlot,
     partial,
     channel,
     ...upload
   }: {
     size: number | undefined;
     fingerprint: string | null;
-    isPatient: boolean;
+    waitsForSlot: boolean;
     partial: string | null;
     channel: string | undefined;
   },
@@ -130,7 +130,7 @@ async function findOrCreateUpload(
     } catch (error) {
       if (hasCode(error, 'upload_not_found')) throw sentByAnotherClient(error);
       const isRefused =
-        hasAnyCode(error, unsupportedCodes) || (!isPatient && hasCode(error, 'partial_uploads_full'));
+        hasAnyCode(error, unsupportedCodes) || (!waitsForSlot && hasCode(error, 'partial_uploads_full'));
       throw isRefused ? new NotResumableError(error as WaybillError) : error;
     }
   });

@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Clock } from '../../core/lib/clock.ts';
-import { codeOf, guardLookup, AddressError, refusedIpHost } from '../../core/notify/sinks/guarded-lookup.ts';
+import { AddressError, codeOf, guardLookup, refusedIpHost } from '../../core/notify/sinks/guarded-lookup.ts';
 
 /** The largest document to accept from an issuer, in bytes. GitHub's keys take up 5 KiB. */
 export const maxDocumentBytes = 256 * 1024;

@@ -146,10 +146,7 @@ function visible(command: Command): readonly Command[] {
 
 function commandsOf(place: CommandLineState): Completion[] {
   if (place.usedFlags > 0) return [];
-  return visible(lastOf(place)).map((each) => ({
-    word: each.name(),
-    about: each.description(),
-  }));
+  return visible(lastOf(place)).map((each) => ({ word: each.name(), about: each.description() }));
 }
 
 function argumentsOf(place: CommandLineState): Completion[] {

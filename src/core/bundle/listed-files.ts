@@ -1,6 +1,6 @@
 import { type Finding, finding } from '../lib/errors.ts';
 import { ancestorsOf, compareCodeUnits, isReservedPath } from '../lib/paths.ts';
-import { invalidKeyText, notUtf8, renameHint } from '../lib/text.ts';
+import { invalidKey, notUtf8, renameHint } from '../lib/text.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { type ManifestFile, manifestName, signatureName } from './manifest.ts';
@@ -86,11 +86,7 @@ export function unreadableFindings({ unreadable }: BundleListing, findings: read
       isAnyMissing ? 'error' : 'warning',
       (more) => `${notUtf8}${more}, so that no manifest can list it; ${renameHint}`,
     ),
-    ...report(
-      unreadable.no_path,
-      'warning',
-      (more) => `${invalidKeyText}${more}, so no manifest can list it`,
-    ),
+    ...report(unreadable.no_path, 'warning', (more) => `${invalidKey}${more}, so no manifest can list it`),
   ];
 }
 

@@ -64,7 +64,7 @@ export async function decideOnLatest(
 ): Promise<Plan> {
   for (let look = 1; ; look += 1) {
     const plan = await decideOn(stored);
-    if (!usesUnrecorded(plan) || look === maxLooks) return plan;
+    if (!needsSurvey(plan) || look === maxLooks) return plan;
     const latest = await readState(storage);
     if (isSameState(latest, stored)) return plan;
     stored = latest;
@@ -75,7 +75,7 @@ export async function decideOnLatest(
  * Reports whether the plan depends on files that are not in the state, because it would delete them or
  * because they are the reason for refusing to publish.
  */
-export function usesUnrecorded({ action, clears }: Plan): boolean {
+export function needsSurvey({ action, clears }: Plan): boolean {
   return clears || !(changesDestination(action) || action === 'skip_same');
 }
 

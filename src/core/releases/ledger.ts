@@ -146,7 +146,6 @@ export function createRollback(releases: Releases, to: ReleaseId): Rollback {
   return { to, from: [...from] };
 }
 
-/** Returns the ledger with all rollbacks ended. */
 export function withoutRollbacks(ledger: Ledger): Ledger {
   return { ...ledger, rollbacks: [] };
 }

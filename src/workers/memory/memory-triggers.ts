@@ -1,12 +1,6 @@
 import type { Trigger } from '../queue/job.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import {
-  isDecided,
-  type TriggeredJob,
-  type TriggerOf,
-  triggerOutcome,
-  type Triggers,
-} from '../queue/trigger.ts';
+import { isDecided, outcomeFor, type TriggeredJob, type TriggerOf, type Triggers } from '../queue/trigger.ts';
 import type { Journal } from './journal.ts';
 
 interface MemoryTriggersOptions {
@@ -37,7 +31,7 @@ export function memoryTriggers({ journal, loadOf, start }: MemoryTriggersOptions
       const key = keyOf(pipelineId, trigger.kind);
       const previous = lasts.get(key) ?? null;
       if (isDecided(previous, trigger, latest)) return { outcome: 'known' };
-      const outcome = passes ? 'passed' : triggerOutcome(trigger, loadOf(pipelineId));
+      const outcome = passes ? 'passed' : outcomeFor(trigger, loadOf(pipelineId));
       lasts.set(key, trigger);
       if (outcome !== 'started') {
         journal.saveTrigger(pipelineId, trigger);

@@ -223,7 +223,6 @@ export class RunRegistry {
     await Promise.all([this.bundles.close(), this.#finished.close()]);
   }
 
-  /** Records how an attempt ended. */
   #recordAttempt(run: Run, endRecord: RunRecord): void {
     if (run.isInterrupted) {
       this.#end(run, endRecord);

@@ -59,7 +59,7 @@ export function isDecided(last: Trigger | null, trigger: Trigger, latest?: strin
  * needs a run that starts after the change. If such a run is already waiting, that is enough, even if the
  * pipeline is paused or the run waits to be retried. `trigger.lua` does the same.
  */
-export function triggerOutcome(
+export function outcomeFor(
   { kind }: Trigger,
   {
     waiting,

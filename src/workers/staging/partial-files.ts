@@ -3,7 +3,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'nod
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { claimStale, claimDirectory, type ClaimedDirectory, type ClaimRequest } from './claimed-directory.ts';
+import { claimDirectory, type ClaimedDirectory, type ClaimRequest,claimStale } from './claimed-directory.ts';
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
 /**

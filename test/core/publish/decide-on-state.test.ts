@@ -1,10 +1,10 @@
 import t from 'tap';
 import { readState } from '../../../src/core/catalog/catalog-store.ts';
 import {
-  newDecider,
   type DecideOn,
   decideOnLatest,
-  usesUnrecorded,
+  needsSurvey,
+  newDecider,
 } from '../../../src/core/publish/decide-on-state.ts';
 import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
@@ -132,7 +132,7 @@ t.test('force does not empty a whole bucket unless that is allowed', async (t) =
 
 t.test('only refusals and clearing depend on unrecorded files', (t) => {
   const depends = (action: string, clears = false): boolean =>
-    usesUnrecorded({ action, clears } as Parameters<typeof usesUnrecorded>[0]);
+    needsSurvey({ action, clears } as Parameters<typeof needsSurvey>[0]);
   for (const action of ['fail_unmanaged', 'fail_conflict']) t.ok(depends(action), action);
   for (const action of ['publish_new', 'upsert_additive', 'replace_catalog', 'skip_same'])
     t.notOk(depends(action), action);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
 import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
-import { claimStale, claimDirectory, openScratch } from '../../../src/workers/staging/claimed-directory.ts';
+import { claimDirectory, claimStale, openScratch } from '../../../src/workers/staging/claimed-directory.ts';
 import { manualClock } from '../manual-clock.ts';
 
 /** Ownership of directories if several processes of a machine share a staging directory. */

@@ -24,7 +24,7 @@ import {
   type SinkRefusal,
   templateSetting,
 } from '../sink.ts';
-import { certificateFault, codeOf, guardLookup, AddressError, refusedIpHost } from './guarded-lookup.ts';
+import { AddressError, certificateFault, codeOf, guardLookup, refusedIpHost } from './guarded-lookup.ts';
 
 const address = matching(
   /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,187}[A-Za-z0-9])?$/,

@@ -8,7 +8,7 @@ import { parseRetryAfter } from '../../lib/retry.ts';
 import type { Event } from '../event.ts';
 import type { SendResult, Sink, SinkRefusal } from '../sink.ts';
 import { signedHeaders, type SigningKey } from '../webhook-signature.ts';
-import { certificateFault, codeOf, guardLookup, AddressError, refusedIpHost } from './guarded-lookup.ts';
+import { AddressError, certificateFault, codeOf, guardLookup, refusedIpHost } from './guarded-lookup.ts';
 
 interface PostOptions {
   url: string;

@@ -6,13 +6,7 @@ import { describeBundlePath } from '../../lib/paths.ts';
 import { versionConflict } from '../../storage/storage-errors.ts';
 import { type AppliedPaths, applyUnderLease, noAppliedPaths, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
-import {
-  newDecider,
-  type DecideOn,
-  decideOnLatest,
-  usesUnrecorded,
-  isSameState,
-} from '../decide-on-state.ts';
+import { type DecideOn, decideOnLatest, isSameState,needsSurvey, newDecider } from '../decide-on-state.ts';
 import { changesDestination, type Plan } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { plannedResult } from '../results/action-result.ts';
@@ -132,7 +126,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
       const plan = await decideOn(lease.found);
       lease.check();
       // On an object store, other publishers can keep writing until this attempt has written its intent.
-      if (usesUnrecorded(plan) && !isSameState(await readState(storage), lease.found))
+      if (needsSurvey(plan) && !isSameState(await readState(storage), lease.found))
         throw versionConflict(storage, stateKey);
       if (!changesDestination(plan.action)) return { plan, applied: null };
       return { plan, applied: await this.#apply(plan, lease) };

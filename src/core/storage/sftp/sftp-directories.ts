@@ -4,14 +4,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import { type Key, parentOf } from '../key.ts';
 import { notADirectory } from '../storage-errors.ts';
 import type { Send, SftpSession } from './session.ts';
-import {
-  cannotCreate,
-  DisconnectError,
-  isAbsent,
-  isDenied,
-  mayExist,
-  requestFailure,
-} from './sftp-errors.ts';
+import { createError, DisconnectError, isAbsent, isDenied, mayExist, requestFailure } from './sftp-errors.ts';
 import { type SftpRoot, undefinedIfMissing } from './sftp-root.ts';
 
 const maxAttempts = 50;
@@ -66,7 +59,7 @@ export class SftpDirectories {
         // check.
         if (isAbsent(error)) throw error;
         if (!mayExist(error) || attempt === maxAttempts)
-          throw cannotCreate(root.label, directory, parentOf(directory) || root.path, error, {
+          throw createError(root.label, directory, parentOf(directory) || root.path, error, {
             isRoot: false,
           });
       }
@@ -153,7 +146,7 @@ async function createRoot(root: SftpRoot): Promise<void> {
       // Another process may have created the directory in the meantime.
       const isStillMissing = (await firstMissing(root)) === missing;
       if (isStillMissing || attempt === maxRootAttempts)
-        throw cannotCreate(root.label, missing, path.posix.dirname(missing), error, { isRoot: true });
+        throw createError(root.label, missing, path.posix.dirname(missing), error, { isRoot: true });
       attempt += 1;
     }
   }

@@ -147,7 +147,7 @@ export function reasonOf(error: unknown): string {
  * and the directories above it. The code is `storage_unavailable` then, since it may just be that a file
  * system is not mounted on the server.
  */
-export function cannotCreate(
+export function createError(
   label: string,
   directory: string,
   parent: string,
