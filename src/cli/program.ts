@@ -3,13 +3,7 @@ import { readFileSync } from 'node:fs';
 import { Command, type OutputConfiguration } from 'commander';
 import { completionCommand } from './commands/completion.ts';
 import { commandTable } from './commands/table.ts';
-import {
-  columnsOf,
-  continuationIndent,
-  tolerateBrokenPipes,
-  wrapLines,
-  writeNow,
-} from './output/terminal.ts';
+import { columnsOf, hangingIndent, tolerateBrokenPipes, wrapLines, writeNow } from './output/terminal.ts';
 import { usageError } from './usage-error.ts';
 
 /**
@@ -87,7 +81,7 @@ function outputOf(program: Command, argv: readonly string[]): OutputConfiguratio
       if (isJson) return;
       const { message, hint } = usageError(text, program, argv);
       const width = columnsOf(2, Infinity);
-      write(wrapLines(`error  ${message}\nnext   ${hint}\n`, width, continuationIndent(width)));
+      write(wrapLines(`error  ${message}\nnext   ${hint}\n`, width, hangingIndent(width)));
     },
     getOutHelpWidth: () => columnsOf(1),
     getErrHelpWidth: () => columnsOf(2),

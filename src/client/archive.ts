@@ -60,16 +60,13 @@ export function resumableSource({ pieces, size, open }: Upload): Pieces {
   return (
     pieces ?? {
       readBytes: size ?? 0,
-      open: (from, onRead) => skipBytes(counted(open(), onRead), from),
+      open: (from, onRead) => skip(counted(open(), onRead), from),
     }
   );
 }
 
 /** Skips the first `count` bytes. */
-export async function* skipBytes(
-  chunks: AsyncIterable<Uint8Array>,
-  count: number,
-): AsyncGenerator<Uint8Array> {
+export async function* skip(chunks: AsyncIterable<Uint8Array>, count: number): AsyncGenerator<Uint8Array> {
   let toSkip = count;
   for await (const chunk of chunks) {
     if (chunk.byteLength > toSkip) yield chunk.subarray(toSkip);

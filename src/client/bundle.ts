@@ -11,7 +11,7 @@ import {
 import { type Digest, digestOf } from '../core/lib/digest.ts';
 import { type Finding, WaybillError } from '../core/lib/errors.ts';
 import { sizeAndDigest } from '../core/storage/body.ts';
-import { type Pieces, skipBytes, type Upload } from './archive.ts';
+import { type Pieces, skip, type Upload } from './archive.ts';
 
 export interface BundleOptions extends PackSettings {
   /**
@@ -127,6 +127,6 @@ function bundleSource(
   return {
     fingerprint: async () => `packed ${digestOf(about.join(' '))}`,
     readBytes: archive.tarBytes,
-    open: (from, onRead) => skipBytes(archive.open(onRead), from),
+    open: (from, onRead) => skip(archive.open(onRead), from),
   };
 }

@@ -139,7 +139,7 @@ class SingleRequestSender implements RequestSender {
 
   async #jsonOf(ask: ApiRequest, answer: HttpResponse): Promise<JsonResponse> {
     const url = requestUrl(this.#base, ask);
-    const text = await withConnectionErrors(url, null, () => readBodyText(answer));
+    const text = await wrapErrors(url, null, () => readBodyText(answer));
     return { headers: answer.headers, body: parseJson(text, url) };
   }
 
@@ -154,7 +154,7 @@ class SingleRequestSender implements RequestSender {
     const authorization: Record<string, string> =
       token === undefined ? {} : { authorization: `Bearer ${token}` };
     const body = ask.body === undefined ? null : trackBody(this.#pace(ask.body()));
-    const answer = await withConnectionErrors(url, body, () =>
+    const answer = await wrapErrors(url, body, () =>
       sendRequest({
         method: ask.method ?? 'GET',
         url,
@@ -168,7 +168,7 @@ class SingleRequestSender implements RequestSender {
     );
     this.isReached = true;
     if (answer.status >= 200 && answer.status < 300) return answer;
-    throw await withConnectionErrors(url, null, () => responseError(answer, url, clock.now()));
+    throw await wrapErrors(url, null, () => responseError(answer, url, clock.now()));
   }
 
   #pace(body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
@@ -208,11 +208,7 @@ function trackBody(body: AsyncIterable<Uint8Array>): TrackedBody {
 }
 
 /** Runs `work`. If it fails, the error mentions the URL, unless it was `body` that failed. */
-async function withConnectionErrors<T>(
-  url: URL,
-  body: TrackedBody | null,
-  work: () => Promise<T>,
-): Promise<T> {
+async function wrapErrors<T>(url: URL, body: TrackedBody | null, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

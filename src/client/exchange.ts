@@ -8,7 +8,7 @@ import { onAbort } from '../core/lib/on-abort.ts';
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH';
 
 /** A single request. All times are in milliseconds. */
-export interface RequestOptions {
+export interface HttpRequest {
   method: Method;
   url: URL;
   headers: Readonly<Record<string, string>>;
@@ -42,7 +42,7 @@ const connectMs = 30_000;
  * is still being sent. Throws the error of the connection or the body, or the reason of `signal`. If the
  * connection stalls, the error is `connection_lost`.
  */
-export async function sendRequest(options: RequestOptions): Promise<HttpResponse> {
+export async function sendRequest(options: HttpRequest): Promise<HttpResponse> {
   const { method, url, headers, body, signal, clock } = options;
   signal?.throwIfAborted();
   const request = (url.protocol === 'https:' ? https : http).request(url, {
@@ -100,7 +100,7 @@ async function feed(
     idleMs,
     answerMs,
     watch,
-  }: RequestOptions & { body: AsyncIterable<Uint8Array>; watch: IdleTimer },
+  }: HttpRequest & { body: AsyncIterable<Uint8Array>; watch: IdleTimer },
 ): Promise<void> {
   const state = { isOver: false };
   const end = (): void => void (state.isOver = true);

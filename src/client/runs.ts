@@ -195,7 +195,6 @@ function isTextOrNull(value: unknown): boolean {
   return value === null || typeof value === 'string';
 }
 
-/** A run that the daemon has accepted. */
 export interface AcceptedRun {
   runId: string;
   /** The run's position in its pipeline's queue when it was accepted, or null if that is not known. */

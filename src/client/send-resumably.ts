@@ -45,7 +45,7 @@ const maxRefusedTokens = 5;
 /** The polling interval while another client is sending the upload. */
 const watchMs = 1000;
 /** Small enough to get through any proxy. */
-const minRequestBytes = 64 << 10;
+const minPatchBytes = 64 << 10;
 const pieceBytes = 64 << 10;
 
 const hasAnyCode = (error: unknown, codes: readonly ErrorCode[]): error is WaybillError =>
@@ -83,7 +83,7 @@ export async function sendResumably(
       const started = await findOrCreateUpload(connection, place, {
         size: upload.size,
         fingerprint,
-        isPatient: waitsForSlot,
+        waitsForSlot,
         partial,
         channel,
       });
@@ -110,14 +110,14 @@ async function findOrCreateUpload(
   place: UploadKey,
   {
     fingerprint,
-    isPatient,
+    waitsForSlot,
     partial,
     channel,
     ...upload
   }: {
     size: number | undefined;
     fingerprint: string | null;
-    isPatient: boolean;
+    waitsForSlot: boolean;
     partial: string | null;
     channel: string | undefined;
   },
@@ -130,7 +130,7 @@ async function findOrCreateUpload(
     } catch (error) {
       if (hasCode(error, 'upload_not_found')) throw sentByAnotherClient(error);
       const isRefused =
-        hasAnyCode(error, unsupportedCodes) || (!isPatient && hasCode(error, 'partial_uploads_full'));
+        hasAnyCode(error, unsupportedCodes) || (!waitsForSlot && hasCode(error, 'partial_uploads_full'));
       throw isRefused ? new NotResumableError(error as WaybillError) : error;
     }
   });
@@ -240,12 +240,8 @@ class ResumableTransfer {
     } catch (error) {
       this.wasContinued = true;
       this.#isContested = hasCode(error, 'upload_locked');
-      if (
-        error instanceof WaybillError &&
-        error.cause instanceof BodyTooLongError &&
-        bytes > minRequestBytes
-      ) {
-        this.#maxRequestBytes = Math.max(minRequestBytes, Math.floor(bytes / 2));
+      if (error instanceof WaybillError && error.cause instanceof BodyTooLongError && bytes > minPatchBytes) {
+        this.#maxRequestBytes = Math.max(minPatchBytes, Math.floor(bytes / 2));
         return null;
       }
       if (this.#connection.canRenew && isRefusedToken(error) && this.#refusedTokens < maxRefusedTokens) {

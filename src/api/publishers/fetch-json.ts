@@ -1,12 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Clock } from '../../core/lib/clock.ts';
-import {
-  codeOf,
-  guardedLookup,
-  RefusedAddressError,
-  refusedIpHost,
-} from '../../core/notify/sinks/guarded-lookup.ts';
+import { AddressError, codeOf, guardLookup, refusedIpHost } from '../../core/notify/sinks/guarded-lookup.ts';
 
 /** The largest document to accept from an issuer, in bytes. GitHub's keys take up 5 KiB. */
 export const maxDocumentBytes = 256 * 1024;
@@ -77,7 +72,7 @@ function send(
   const method = form === undefined ? 'GET' : 'POST';
   return new Promise((resolve, reject) => {
     const request = url.protocol === 'https:' ? httpsRequest : httpRequest;
-    request(url, { method, agent: false, headers, lookup: guardedLookup([]), signal })
+    request(url, { method, agent: false, headers, lookup: guardLookup([]), signal })
       .on('error', reject)
       // If the answer is `101 Switching Protocols`, this is the only event.
       .on('close', () => reject(new FetchFailure(`${url.origin} closed the connection without an answer`)))
@@ -106,7 +101,7 @@ function send(
 
 function failureOf(error: unknown, { origin }: URL): FetchFailure {
   if (error instanceof FetchFailure) return error;
-  if (error instanceof RefusedAddressError)
+  if (error instanceof AddressError)
     return new FetchFailure(`the host of ${origin} is ${error.message}, which is refused`);
   if (error instanceof SyntaxError || error instanceof TypeError)
     return new FetchFailure(`${origin} did not answer with JSON`);

@@ -123,9 +123,7 @@ function parseCommandLine(program: Command, words: readonly string[]): CommandLi
       place = { ...place, pendingOption: option !== undefined && !option.isBoolean() ? option : null };
     } else {
       const below =
-        place.usedFlags === 0
-          ? visibleSubcommands(lastCommand(place)).find((each) => each.name() === word)
-          : undefined;
+        place.usedFlags === 0 ? visible(lastOf(place)).find((each) => each.name() === word) : undefined;
       place =
         below === undefined
           ? { ...place, usedFlags: place.usedFlags + 1 }
@@ -135,11 +133,11 @@ function parseCommandLine(program: Command, words: readonly string[]): CommandLi
   return place;
 }
 
-function lastCommand({ path }: CommandLineState): Command {
+function lastOf({ path }: CommandLineState): Command {
   return path.at(-1) ?? path[0];
 }
 
-function visibleSubcommands(command: Command): readonly Command[] {
+function visible(command: Command): readonly Command[] {
   return command
     .createHelp()
     .visibleCommands(command)
@@ -148,14 +146,11 @@ function visibleSubcommands(command: Command): readonly Command[] {
 
 function commandsOf(place: CommandLineState): Completion[] {
   if (place.usedFlags > 0) return [];
-  return visibleSubcommands(lastCommand(place)).map((each) => ({
-    word: each.name(),
-    about: each.description(),
-  }));
+  return visible(lastOf(place)).map((each) => ({ word: each.name(), about: each.description() }));
 }
 
 function argumentsOf(place: CommandLineState): Completion[] {
-  const expected = lastCommand(place).registeredArguments;
+  const expected = lastOf(place).registeredArguments;
   const argument = expected[place.usedFlags] ?? expected.findLast(({ variadic }) => variadic);
   return (argument?.argChoices ?? []).map((word) => ({ word, about: argument?.description ?? '' }));
 }

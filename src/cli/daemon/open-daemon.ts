@@ -28,8 +28,8 @@ import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { newRequestGate, type RequestGate } from './listener.ts';
 import {
-  type CloseOnFailure,
-  closeOnFailure,
+  type CloseOnError,
+  closeOnError,
   openPublishing,
   openReporting,
   type Reporting,
@@ -73,7 +73,7 @@ export async function openDaemon(
   { workers = true, ...options }: DaemonOptions,
   onFailure: (release: Releaser) => void,
 ): Promise<Daemon> {
-  const own = closeOnFailure(onFailure);
+  const own = closeOnError(onFailure);
   const foundation = await bootstrap(options, (config) => {
     if (!workers) requireBullmq(config, 'an API without workers');
   });
@@ -150,7 +150,7 @@ async function openUploads(
   foundation: ProgramContext,
   configured: Replaceable<ApiAccess>,
   stagingDisk: OpenedDisk,
-  own: CloseOnFailure,
+  own: CloseOnError,
 ): Promise<Uploads> {
   const { config } = foundation;
   const { resumable, staging } = config.server;
@@ -182,7 +182,7 @@ interface Background {
 function startBackground(
   foundation: ProgramContext,
   { metrics, coordinator, workers }: { metrics: Metrics | null; coordinator: Coordinator; workers: boolean },
-  own: CloseOnFailure,
+  own: CloseOnError,
 ): Background {
   const { pipelines } = foundation.config;
   const isSearched = metrics !== null && workers;

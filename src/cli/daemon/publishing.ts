@@ -28,9 +28,9 @@ import { logWarnings, type ProgramContext, type ReadConfig } from './bootstrap.t
  */
 
 /** Remembers a part, so that it is closed if startup fails later on. Returns the part. */
-export type CloseOnFailure = <Part extends { close(withinMs: number): unknown } | null>(part: Part) => Part;
+export type CloseOnError = <Part extends { close(withinMs: number): unknown } | null>(part: Part) => Part;
 
-export function closeOnFailure(onFailure: (release: Releaser) => void): CloseOnFailure {
+export function closeOnError(onFailure: (release: Releaser) => void): CloseOnError {
   return (part) => {
     if (part !== null)
       onFailure(async () => {
@@ -59,7 +59,7 @@ type ProgramTracing = Tracing & { close: () => Promise<void> };
 export async function openReporting(
   foundation: ProgramContext,
   metrics: ProcessMetrics | null,
-  own: CloseOnFailure,
+  own: CloseOnError,
 ): Promise<Reporting> {
   const { log } = foundation;
   const onDropped = (notifier: string, count: number): void => {
@@ -152,7 +152,7 @@ export async function openPublishing(
   foundation: ProgramContext,
   { audit, tracing, store, events, notifier }: Reporting,
   { metrics, stagingDisk }: { metrics: ProcessMetrics | null; stagingDisk?: OpenedDisk },
-  own: CloseOnFailure,
+  own: CloseOnError,
 ): Promise<Coordinator> {
   const coordinator = await openCoordinator({
     ...foundation,

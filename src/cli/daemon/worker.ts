@@ -21,13 +21,7 @@ import {
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type SuccessSearch } from './last-successes.ts';
 import { openWorkerListener, type WorkerListener } from './listener.ts';
-import {
-  closeOnFailure,
-  closeReporting,
-  openPublishing,
-  openReporting,
-  type Reporting,
-} from './publishing.ts';
+import { closeOnError, closeReporting, openPublishing, openReporting, type Reporting } from './publishing.ts';
 import { Reloader } from './reloader.ts';
 
 export async function runWorkerProcess(flags: ProgramFlags & { listen?: string }): Promise<number> {
@@ -98,7 +92,7 @@ async function openWorker(
   { listen, ...options }: WorkerOptions,
   onFailure: (release: Releaser) => void,
 ): Promise<Worker> {
-  const own = closeOnFailure(onFailure);
+  const own = closeOnError(onFailure);
   const foundation = await bootstrap(options, (config) => requireBullmq(config, 'a worker'));
   const { config, clock } = foundation;
   const address = listen ?? config.server.worker.listen;

@@ -4,7 +4,7 @@ import { describeFinding, type ErrorRecord, type Finding, type WaybillError } fr
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import { type Log, silentLog } from '../../core/lib/log.ts';
 import { formatDuration } from '../../core/lib/settings/sizes-and-durations.ts';
-import { continuationIndent, widthOf, wrapLines } from './terminal.ts';
+import { hangingIndent, widthOf, wrapLines } from './terminal.ts';
 
 /**
  * Prints the output of a command. Data goes to stdout and everything else to stderr. Colors are only used on
@@ -149,7 +149,7 @@ function lineWriter(
   return {
     style: pc.createColors(isColoured),
     line: (text) =>
-      void stream.write(`${wrapLines(printable(text, isColoured), width, continuationIndent(width))}\n`),
+      void stream.write(`${wrapLines(printable(text, isColoured), width, hangingIndent(width))}\n`),
   };
 }
 

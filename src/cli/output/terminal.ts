@@ -117,7 +117,7 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
  * Returns the indent for lines that have been wrapped. The text continues below the text after the sign (`+
  * path`) or the label (`error text`).
  */
-export function continuationIndent(width: number): (line: string) => number {
+export function hangingIndent(width: number): (line: string) => number {
   return (line) => {
     const plain = stripVTControlCharacters(line);
     const indent = /^ */.exec(plain)?.[0].length ?? 0;

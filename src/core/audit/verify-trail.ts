@@ -139,12 +139,8 @@ class ChainCheck {
     if (seq === this.#maxSeq + 1 && this.#last.seq === this.#maxSeq) {
       if (prev !== this.#last.digest) this.#broken.push({ before: this.#lastPlace, at: place });
     } else if (seq > this.#maxSeq)
-      for (
-        let missingSeq = this.#maxSeq + 1;
-        missingSeq < seq && this.#missing.size < maxMissing;
-        missingSeq += 1
-      )
-        this.#missing.set(missingSeq, place);
+      for (let next = this.#maxSeq + 1; next < seq && this.#missing.size < maxMissing; next += 1)
+        this.#missing.set(next, place);
     else {
       this.#missing.delete(seq);
       this.#add('reordered', place, `is record ${seq}, which belongs before record ${this.#last.seq}`);

@@ -3,7 +3,7 @@ import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { compareCodeUnits, isReservedSegment, parseRelativePath } from '../lib/paths.ts';
-import { invalidSegmentReason, notUtf8Reason, renameHint } from '../lib/text.ts';
+import { invalidKey, notUtf8, renameHint } from '../lib/text.ts';
 import type { SignaturePolicy } from '../signing/trusted-keys.ts';
 import { bytesBody, readAll, storedBody } from '../storage/body.ts';
 import type { SourceIdentity } from '../storage/identity.ts';
@@ -204,12 +204,10 @@ function reportUnreadable(found: Discovery, unreadable: readonly UnreadableName[
   for (const { reason, directory, decoded, escaped, type } of unreadable) {
     const file = joinKey(directory, escaped);
     if (reason === 'no_path')
-      found.warnings.push(
-        finding('warning', 'key_skipped', `${invalidSegmentReason}, so it was skipped`, { file }),
-      );
+      found.warnings.push(finding('warning', 'key_skipped', `${invalidKey}, so it was skipped`, { file }));
     if (reason === 'no_path' || type !== 'directory' || decoded.startsWith('.')) continue;
     addCandidate(found, file, [
-      finding('error', 'unsafe_bundle_path', `${notUtf8Reason}; ${renameHint}`, { file }),
+      finding('error', 'unsafe_bundle_path', `${notUtf8}; ${renameHint}`, { file }),
     ]);
   }
 }

@@ -1,6 +1,6 @@
 import { type Finding, finding } from '../lib/errors.ts';
 import { ancestorsOf, compareCodeUnits, isReservedPath } from '../lib/paths.ts';
-import { invalidSegmentReason, notUtf8Reason, renameHint } from '../lib/text.ts';
+import { invalidKey, notUtf8, renameHint } from '../lib/text.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { type ManifestFile, manifestName, signatureName } from './manifest.ts';
@@ -84,13 +84,9 @@ export function unreadableFindings({ unreadable }: BundleListing, findings: read
     ...report(
       unreadable.not_utf8,
       isAnyMissing ? 'error' : 'warning',
-      (more) => `${notUtf8Reason}${more}, so that no manifest can list it; ${renameHint}`,
+      (more) => `${notUtf8}${more}, so that no manifest can list it; ${renameHint}`,
     ),
-    ...report(
-      unreadable.no_path,
-      'warning',
-      (more) => `${invalidSegmentReason}${more}, so no manifest can list it`,
-    ),
+    ...report(unreadable.no_path, 'warning', (more) => `${invalidKey}${more}, so no manifest can list it`),
   ];
 }
 

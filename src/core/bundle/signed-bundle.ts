@@ -40,12 +40,7 @@ export function checkSignature(
   }
   const parsed = parseSignature(signature);
   if (!parsed.ok)
-    throw untrusted(
-      'signature_invalid',
-      name,
-      `is not a signature of minisign: ${parsed.reason}`,
-      signAgainHint,
-    );
+    throw untrusted('signature_invalid', name, `is not a signature of minisign: ${parsed.reason}`, signHint);
   const { keyId } = parsed.value;
   const key = trustedKeys(policy).get(keyId);
   if (key === undefined) {
@@ -54,12 +49,12 @@ export function checkSignature(
   }
   const fault = signatureFault(bytes, parsed.value, key);
   if (fault !== null)
-    throw untrusted('signature_invalid', name, `does not fit, by key ${keyId}: ${fault}`, signAgainHint);
+    throw untrusted('signature_invalid', name, `does not fit, by key ${keyId}: ${fault}`, signHint);
   requireDigests(manifest, name);
   return keyId;
 }
 
-const signAgainHint = 'sign the manifest again; if the change was not intended, find its cause';
+const signHint = 'sign the manifest again; if the change was not intended, find its cause';
 
 /**
  * Checks the signature of a bundle that is about to be published. Returns the bundle, along with its signer.

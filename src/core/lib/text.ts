@@ -5,9 +5,8 @@ import { isUtf8 } from 'node:buffer';
  * bundle only has names in UTF-8. Object keys can have segments that no directory entry could have.
  */
 
-export const invalidSegmentReason =
-  'is an object key with an empty, "." or ".." segment, which no path names';
-export const notUtf8Reason = 'has a name that is not UTF-8';
+export const invalidKey = 'is an object key with an empty, "." or ".." segment, which no path names';
+export const notUtf8 = 'has a name that is not UTF-8';
 export const renameHint = 'rename it, for example with convmv -f latin1 -t utf8 --notest FILE';
 export const composeHint = 'rename it, for example with convmv -f utf8 -t utf8 --nfc --notest FILE';
 

@@ -81,7 +81,6 @@ export interface EventData {
     /** The destination that failed; null if the run did not get that far. */
     destination_id: string | null;
     run_id: string;
-    /** The number of the next attempt. */
     attempt: number;
     /** RFC 3339, UTC. */
     next_try_at: string;

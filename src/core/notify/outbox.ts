@@ -100,7 +100,7 @@ export interface UndeliveredEntry {
 }
 
 /** Compares two events by the time when they happened. */
-export function compareEntries(a: UndeliveredEntry, b: UndeliveredEntry): number {
+export function compareAge(a: UndeliveredEntry, b: UndeliveredEntry): number {
   const first = a.undelivered.event.timestamp;
   const second = b.undelivered.event.timestamp;
   return first < second ? -1 : first > second ? 1 : a.seq - b.seq;
@@ -164,14 +164,12 @@ export function undeliveredInMemory(options: UndeliveredInMemoryOptions = {}): U
       const book = put(entry);
       write({ notifierId, eventId }, entry);
       if (book.size <= maxUndelivered) return;
-      const oldest = [...book.values()].reduce((first, one) =>
-        compareEntries(one, first) < 0 ? one : first,
-      );
+      const oldest = [...book.values()].reduce((first, one) => (compareAge(one, first) < 0 ? one : first));
       drop(notifierId, oldest.undelivered.event.id);
       onDropped(notifierId, 1);
     },
     list: async (notifierId) =>
-      [...(books.get(notifierId)?.values() ?? [])].sort(compareEntries).map(({ undelivered }) => undelivered),
+      [...(books.get(notifierId)?.values() ?? [])].sort(compareAge).map(({ undelivered }) => undelivered),
     remove: async (notifierId, eventId) => drop(notifierId, eventId),
     counts: async () => new Map([...books].map(([id, { size }]) => [id, size])),
     async claim(notifierId) {

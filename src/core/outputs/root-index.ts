@@ -25,7 +25,6 @@ import {
 /** Increment this whenever you change the code in a way that changes the content. */
 export const rootIndexVersion = 6;
 
-/** A file of the root index. */
 interface RootFile {
   path: RelativePath;
   kind: string;

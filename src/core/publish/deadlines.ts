@@ -3,7 +3,7 @@ import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { onAbort } from '../lib/on-abort.ts';
 import { formatDuration } from '../lib/settings/sizes-and-durations.ts';
-import { toAbortedError } from './publish-request.ts';
+import { abortError } from './publish-request.ts';
 import type { Progress } from './results/result.ts';
 
 /*
@@ -58,7 +58,7 @@ export async function withinDiscoveryTimeout<T>(
   return withDeadline(context, { ms: discoveryTimeoutMs, late }, async (signal) => {
     let release: () => void = () => undefined;
     const aborted = new Promise<never>((_resolve, reject) => {
-      release = onAbort(signal, () => reject(toAbortedError(signal.reason)));
+      release = onAbort(signal, () => reject(abortError(signal.reason)));
     });
     return Promise.race([look(signal), aborted]).finally(() => release());
   });

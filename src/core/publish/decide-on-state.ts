@@ -24,7 +24,7 @@ export type DecideOn = (stored: StoredState) => Promise<Plan>;
  * `bucket_root_protected`, `catalog_too_large`, `stale_bundle`, `too_many_removals`, and any error from
  * `onDecided`.
  */
-export function createDecider(
+export function newDecider(
   { storage, root }: { storage: Storage; root: Storage },
   destination: Pick<DestinationConfig, 'location' | 'stale' | 'limits'>,
   input: DecisionBasis,
@@ -64,7 +64,7 @@ export async function decideOnLatest(
 ): Promise<Plan> {
   for (let look = 1; ; look += 1) {
     const plan = await decideOn(stored);
-    if (!dependsOnUnrecorded(plan) || look === maxLooks) return plan;
+    if (!needsSurvey(plan) || look === maxLooks) return plan;
     const latest = await readState(storage);
     if (isSameState(latest, stored)) return plan;
     stored = latest;
@@ -75,7 +75,7 @@ export async function decideOnLatest(
  * Reports whether the plan depends on files that are not in the state, because it would delete them or
  * because they are the reason for refusing to publish.
  */
-export function dependsOnUnrecorded({ action, clears }: Plan): boolean {
+export function needsSurvey({ action, clears }: Plan): boolean {
   return clears || !(changesDestination(action) || action === 'skip_same');
 }
 

@@ -73,14 +73,14 @@ export interface BundlePublication {
 
 /** Returns an `aborted` error if this error is the signal's abort reason, or else the error itself. */
 export function abortedOr(error: unknown, signal: AbortSignal | undefined): unknown {
-  return signal?.aborted === true && error === signal.reason ? toAbortedError(error) : error;
+  return signal?.aborted === true && error === signal.reason ? abortError(error) : error;
 }
 
 /**
  * Turns the reason of an abort signal into a `WaybillError`, with the code `aborted` unless it already is
  * one.
  */
-export function toAbortedError(reason: unknown): WaybillError {
+export function abortError(reason: unknown): WaybillError {
   if (reason instanceof WaybillError) return reason;
   return new WaybillError('aborted', 'the publication was stopped before it finished', {
     cause: reason,

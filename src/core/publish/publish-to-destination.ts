@@ -9,12 +9,7 @@ import type { Owner } from '../storage/identity.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Span } from '../tracing/span.ts';
 import { publishBundle } from './publish-bundle.ts';
-import {
-  type BundlePublication,
-  type Decided,
-  type PublishRequest,
-  toAbortedError,
-} from './publish-request.ts';
+import { abortError,type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
 import { publicUrl } from './results/public-url.ts';
@@ -107,7 +102,7 @@ class DestinationPublication {
         paths.push({ destinationPath: selected.destinationPath, action, state });
         if (signal?.aborted !== true || index === bundles.length - 1) continue;
         // The remaining bundles are skipped, so make sure that the abort is reported.
-        if (action.error === null) throw toAbortedError(signal.reason);
+        if (action.error === null) throw abortError(signal.reason);
         return;
       }
       await this.#listAtRoot(storage, paths);

@@ -146,7 +146,6 @@ export function createRollback(releases: Releases, to: ReleaseId): Rollback {
   return { to, from: [...from] };
 }
 
-/** Returns the ledger with all rollbacks ended. */
 export function withoutRollbacks(ledger: Ledger): Ledger {
   return { ...ledger, rollbacks: [] };
 }
@@ -176,18 +175,14 @@ export function withChannel(releases: Releases, channel: Channel): Ledger {
   const others = ledger.channels.filter(({ name }) => name !== channel.name);
   const channels = [...others, channel].sort((a, b) => compareCodeUnits(a.name, b.name));
   const leftTargets = channelTargets(releases, [channel.name]).filter((id) => id !== channel.id);
-  return { ...ledger, channels, leftByChannels: withLeftByChannels(ledger, leftTargets, channel.setAt) };
+  return { ...ledger, channels, leftByChannels: addLeft(ledger, leftTargets, channel.setAt) };
 }
 
 /** Returns the ledger without these channels, which have been removed. */
 export function withoutChannels(releases: Releases, names: readonly string[], now: string): Ledger {
   const { ledger } = releases;
   const channels = ledger.channels.filter(({ name }) => !names.includes(name));
-  return {
-    ...ledger,
-    channels,
-    leftByChannels: withLeftByChannels(ledger, channelTargets(releases, names), now),
-  };
+  return { ...ledger, channels, leftByChannels: addLeft(ledger, channelTargets(releases, names), now) };
 }
 
 export function expiredChannels({ ledger }: Pick<Releases, 'ledger'>, now: Date): string[] {
@@ -203,7 +198,7 @@ export function channelTargets({ ledger, channels }: Releases, names?: readonly 
   return [...new Set([...pointedAt, ...announced])];
 }
 
-function withLeftByChannels(
+function addLeft(
   { leftByChannels }: Ledger,
   ids: readonly ReleaseId[],
   leftAt: string,

@@ -150,10 +150,8 @@ async function switchTo(
 
 function withoutRollback({ ledger, current }: Releases): SwitchDecision {
   const result = { outcome: 'unchanged', current } as const;
-  return {
-    result,
-    next: ledger.rollbacks.length === 0 ? null : { ledger: withoutRollbacks(ledger), current },
-  };
+  const next = ledger.rollbacks.length === 0 ? null : { ledger: withoutRollbacks(ledger), current };
+  return { result, next };
 }
 
 function refused(refusal: SwitchRefusal): SwitchDecision {

@@ -3,7 +3,7 @@ import { isRecord } from '../../core/lib/json-document.ts';
 import type { Log } from '../../core/lib/log.ts';
 import {
   type Claim,
-  compareEntries,
+  compareAge,
   maxUndelivered,
   redeliveryRunning,
   type Undelivered,
@@ -56,7 +56,7 @@ export class RedisUndelivered implements UndeliveredEvents {
   async list(notifierId: string): Promise<Undelivered[]> {
     const { link } = this.#options;
     const found = await link.ask(() => link.redis.hvals(link.key(`undelivered:${notifierId}`)));
-    const entries = found.flatMap(entriesOf).sort(compareEntries);
+    const entries = found.flatMap(entriesOf).sort(compareAge);
     return entries.map(({ undelivered }) => undelivered);
   }
 

@@ -10,7 +10,6 @@ import type { RedisLink } from './link.ts';
 import { optionalRecord } from './run-reads.ts';
 import { pairsOf } from './scripts.ts';
 
-/** The result of claiming a run. */
 export type ClaimResult =
   | ClaimedRun
   /** The job is not authentic, or the record is unreadable. The caller should end the run with this error. */

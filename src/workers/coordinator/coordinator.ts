@@ -107,7 +107,6 @@ export class Coordinator {
     return new Coordinator(options, settings, events, host);
   }
 
-  /** Starts publishing. */
   async start(): Promise<void> {
     const { observer, tracing: { tracer } = noTracing } = this.#options;
     const publish: JobProcessor = (job, context) => {

@@ -6,7 +6,6 @@ export interface DiskRequest {
   args: readonly unknown[];
 }
 
-/** The result of one call. */
 export interface CallResult {
   value?: unknown;
   /** The system error, converted to plain data. */

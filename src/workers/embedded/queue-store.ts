@@ -177,8 +177,8 @@ function journalOn(
   return {
     isDurable: true,
     runs,
-    pauses: new Map(entriesWithPrefix<Pause>(values, pausePrefix)),
-    triggers: entriesWithPrefix<StoredTrigger>(values, triggerPrefix).map(([, trigger]) => trigger),
+    pauses: new Map(entriesIn<Pause>(values, pausePrefix)),
+    triggers: entriesIn<StoredTrigger>(values, triggerPrefix).map(([, trigger]) => trigger),
     saveTrigger(pipelineId, trigger) {
       const entry: StoredTrigger = { pipelineId, trigger };
       setJson(writes, `${triggerPrefix}${trigger.kind}/${pipelineId}`, entry);
@@ -217,7 +217,7 @@ function outboxOn(
   return {
     isDurable: true,
     open(take) {
-      for (const [name, event] of entriesWithPrefix<OutboxEvent>(values, eventPrefix))
+      for (const [name, event] of entriesIn<OutboxEvent>(values, eventPrefix))
         take({ ...event, onEnd: forget(eventPrefix + name) });
     },
     store(traced, notifierIds, deliver) {
@@ -241,7 +241,7 @@ function undeliveredOn(
   onDropped: QueueStoreOptions['onDropped'],
 ): UndeliveredEvents {
   return undeliveredInMemory({
-    restored: entriesWithPrefix<StoredUndelivered>(values, undeliveredPrefix).map(([, entry]) => entry),
+    restored: entriesIn<StoredUndelivered>(values, undeliveredPrefix).map(([, entry]) => entry),
     write: ({ notifierId, eventId }, entry) =>
       setJson(writes, `${undeliveredPrefix}${notifierId}/${eventId}`, entry),
     onDropped,
@@ -253,13 +253,10 @@ function revokedSessionsOn(
   values: ReadonlyMap<string, string>,
   clock: Clock,
 ): RevokedSessions {
-  const storedSessions = [...values].filter(([key]) => key.startsWith(sessionPrefix));
+  const sessions = [...values].filter(([key]) => key.startsWith(sessionPrefix));
   return inProcessRevokedSessions({
     clock,
-    restored: storedSessions.map(([key, expiresAt]) => [
-      key.slice(sessionPrefix.length),
-      new Date(expiresAt),
-    ]),
+    restored: sessions.map(([key, expiresAt]) => [key.slice(sessionPrefix.length), new Date(expiresAt)]),
     write: (id, expiresAt) => {
       const key = sessionPrefix + id;
       if (expiresAt !== null)
@@ -271,10 +268,7 @@ function revokedSessionsOn(
 }
 
 /** Returns the entries of earlier processes whose keys begin with this prefix, by the rest of their keys. */
-function entriesWithPrefix<T>(
-  values: ReadonlyMap<string, string>,
-  prefix: string,
-): [name: string, value: T][] {
+function entriesIn<T>(values: ReadonlyMap<string, string>, prefix: string): [name: string, value: T][] {
   return [...values].flatMap(([key, text]): [string, T][] =>
     key.startsWith(prefix) ? [[key.slice(prefix.length), JSON.parse(text) as T]] : [],
   );

@@ -1,12 +1,6 @@
 import type { Trigger } from '../queue/job.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import {
-  isAlreadyDecided,
-  type TriggeredJob,
-  type TriggerOf,
-  triggerOutcome,
-  type Triggers,
-} from '../queue/trigger.ts';
+import { isDecided, outcomeFor, type TriggeredJob, type TriggerOf, type Triggers } from '../queue/trigger.ts';
 import type { Journal } from './journal.ts';
 
 interface MemoryTriggersOptions {
@@ -36,8 +30,8 @@ export function memoryTriggers({ journal, loadOf, start }: MemoryTriggersOptions
       const { pipelineId, trigger } = job;
       const key = keyOf(pipelineId, trigger.kind);
       const previous = lasts.get(key) ?? null;
-      if (isAlreadyDecided(previous, trigger, latest)) return { outcome: 'known' };
-      const outcome = passes ? 'passed' : triggerOutcome(trigger, loadOf(pipelineId));
+      if (isDecided(previous, trigger, latest)) return { outcome: 'known' };
+      const outcome = passes ? 'passed' : outcomeFor(trigger, loadOf(pipelineId));
       lasts.set(key, trigger);
       if (outcome !== 'started') {
         journal.saveTrigger(pipelineId, trigger);
@@ -66,7 +60,7 @@ function lastTriggers({ triggers, runs }: Journal): Map<string, Trigger> {
   for (const { job } of runs) {
     if (job.staged !== null || job.trigger?.kind !== 'schedule') continue;
     const key = keyOf(job.pipelineId, 'schedule');
-    if (!isAlreadyDecided(lasts.get(key) ?? null, job.trigger)) lasts.set(key, job.trigger);
+    if (!isDecided(lasts.get(key) ?? null, job.trigger)) lasts.set(key, job.trigger);
   }
   return lasts;
 }

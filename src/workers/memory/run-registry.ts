@@ -159,9 +159,7 @@ export class RunRegistry {
     this.#recordAttempt(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
-  /**
-   * Records that the worker crashed. Unless the run is retried, call `retain` afterwards to notify waiters.
-   */
+  /** Records that the worker crashed. Unless the run is retried, call `retain` to notify waiters. */
   crash(run: Run, error: unknown): void {
     this.#recordAttempt(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
@@ -225,7 +223,6 @@ export class RunRegistry {
     await Promise.all([this.bundles.close(), this.#finished.close()]);
   }
 
-  /** Records how an attempt ended. */
   #recordAttempt(run: Run, endRecord: RunRecord): void {
     if (run.isInterrupted) {
       this.#end(run, endRecord);

@@ -112,7 +112,6 @@ export class RunTable {
     return structuredClone(page.result());
   }
 
-  /** Returns the pipeline's newest run and its last success. */
   newestOf(pipelineId: string): { lastRun: RunRecord | null; lastSuccess: LastSuccess | null } {
     const [newest] = this.#byPipeline.get(pipelineId)?.newestFirst() ?? [];
     const lastRun = newest === undefined ? null : structuredClone(newest.record);

@@ -29,7 +29,6 @@ export class FairQueue<T> {
     return this.#queues.get(pipelineId)?.length ?? 0;
   }
 
-  /** Returns the first item of a pipeline. */
   firstOf(pipelineId: string): T | undefined {
     return this.#queues.get(pipelineId)?.[0]?.item;
   }
@@ -114,7 +113,6 @@ export class RetryQueue<Run extends { record: RunRecord }> {
     return this.#runs.size;
   }
 
-  /** Returns the runs of a pipeline. */
   runsOf(pipelineId: string): Run[] {
     return [...this.#runs].filter(({ record }) => record.pipeline_id === pipelineId);
   }

@@ -19,7 +19,6 @@ export interface RunWatch {
   close(): void;
 }
 
-/** The latest change to a run. */
 export interface RunChange {
   /** The cursor to continue after this change. */
   cursor: string;
@@ -89,7 +88,6 @@ export class RunChanges {
     return this.#revision;
   }
 
-  /** The number of runs. */
   get size(): number {
     return this.#latest.size;
   }
@@ -115,7 +113,6 @@ export class RunChanges {
     this.#revision = Math.max(this.#revision, revision);
   }
 
-  /** Drops a run. */
   forget(runId: string): void {
     const change = this.#latest.get(runId);
     if (change === undefined) return;

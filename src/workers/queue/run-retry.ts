@@ -14,7 +14,6 @@ import { failedRun } from './run-transitions.ts';
  *   queued  ──► failed, `superseded`           if a newer run is accepted that publishes to the same place
  */
 
-/** The retry settings of a pipeline. */
 export interface RetrySettings {
   /** For how long after its first failure a run is retried, in milliseconds. 0 turns retries off. */
   forMs: number;
@@ -105,7 +104,6 @@ export function isRetrying({ status, next_try_at }: RunRecord): boolean {
   return status === 'queued' && next_try_at !== null;
 }
 
-/** Returns the log fields that describe the next attempt. */
 export function retryLogFields({ attempt, next_try_at, retry_until, last_error }: RunRecord): object {
   return { attempt, next_try_at, retry_until, code: last_error?.code };
 }

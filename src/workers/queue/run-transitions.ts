@@ -282,7 +282,6 @@ function destinationsOfResult({ destinationId, actions }: DestinationResult): Ru
   return actions.map((action) => destinationOfAction(destinationId, action));
 }
 
-/** Returns the row for one action at a destination. */
 export function destinationOfAction(
   destinationId: string,
   result: DestinationResult['actions'][number],

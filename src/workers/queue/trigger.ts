@@ -45,7 +45,7 @@ export type Decision =
  * Reports whether a trigger has already been decided, given the `last` one that was. `trigger.lua` does the
  * same.
  */
-export function isAlreadyDecided(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
+export function isDecided(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
   if (last === null) return false;
   if (last.kind === 'schedule') {
     if (latest !== undefined && last.tick > latest) return false;
@@ -59,7 +59,7 @@ export function isAlreadyDecided(last: Trigger | null, trigger: Trigger, latest?
  * needs a run that starts after the change. If such a run is already waiting, that is enough, even if the
  * pipeline is paused or the run waits to be retried. `trigger.lua` does the same.
  */
-export function triggerOutcome(
+export function outcomeFor(
   { kind }: Trigger,
   {
     waiting,

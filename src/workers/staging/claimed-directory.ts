@@ -28,7 +28,7 @@ export interface ClaimRequest {
 const maxProcesses = 64;
 
 /** Claims all existing directories whose processes have ended. Throws system errors. */
-export async function claimAbandoned(request: ClaimRequest): Promise<ClaimedDirectory[]> {
+export async function claimStale(request: ClaimRequest): Promise<ClaimedDirectory[]> {
   const claimed: ClaimedDirectory[] = [];
   try {
     for (const number of await numbersOf(request)) {
@@ -144,5 +144,5 @@ async function removeFiles(claimed: ClaimedDirectory): Promise<void> {
 }
 
 async function sweepScratch(request: ClaimRequest): Promise<void> {
-  for (const dead of await claimAbandoned(request)) await removeFiles(dead).finally(() => dead.release());
+  for (const dead of await claimStale(request)) await removeFiles(dead).finally(() => dead.release());
 }

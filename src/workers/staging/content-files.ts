@@ -188,7 +188,7 @@ export function minRecentlyUsed(): PipelineCache {
     bytes -= files.get(digest)?.room ?? 0;
     files.delete(digest);
   };
-  const dropWhile = (isToGo: (usedAt: number, evictedCount: number) => boolean): Digest[] => {
+  const dropWhile = (isToGo: (usedAt: number, count: number) => boolean): Digest[] => {
     const evicted: Digest[] = [];
     for (const [digest, { usedAt }] of files) {
       if (!isToGo(usedAt, evicted.length)) break;
@@ -231,7 +231,7 @@ export function minRecentlyUsed(): PipelineCache {
       const before = bytes;
       const enough = limits.bytes ?? Infinity;
       return dropWhile(
-        (usedAt, evictedCount) => usedAt <= latest && evictedCount < limits.files && before - bytes < enough,
+        (usedAt, count) => usedAt <= latest && count < limits.files && before - bytes < enough,
       );
     },
   };

@@ -5,7 +5,7 @@ import type { Digest } from '../../core/lib/digest.ts';
 import { blockingDisk, type Disk, writeBehind } from '../../core/lib/disk.ts';
 import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { claimAbandoned, claimDirectory, type ClaimedDirectory } from './claimed-directory.ts';
+import { claimDirectory, type ClaimedDirectory,claimStale } from './claimed-directory.ts';
 import {
   type ContentFiles,
   contentFiles,
@@ -90,7 +90,7 @@ class LinkedContent implements ContentStore {
   /** Takes over the files of processes that have ended. */
   async takeOver(): Promise<void> {
     try {
-      const [first, ...others] = await claimAbandoned(this.#request);
+      const [first, ...others] = await claimStale(this.#request);
       for (const other of others) {
         const files = contentFiles(other.directory, this.#disk);
         for (const { pipelineId, digest } of await files.read()) await files.remove(pipelineId, digest);

@@ -3,12 +3,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'nod
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import {
-  claimAbandoned,
-  claimDirectory,
-  type ClaimedDirectory,
-  type ClaimRequest,
-} from './claimed-directory.ts';
+import { claimDirectory, type ClaimedDirectory, type ClaimRequest,claimStale } from './claimed-directory.ts';
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
 /**
@@ -32,7 +27,7 @@ export class PartialDirectory {
   /** Takes over the files of processes that have ended. Throws system errors. */
   static async open(staging: string, clock: Pick<Clock, 'sleep'>): Promise<PartialDirectory> {
     const request = { parent: staging, name: 'partial', clock };
-    const [first, ...others] = await claimAbandoned(request);
+    const [first, ...others] = await claimStale(request);
     if (first === undefined) return new PartialDirectory(request, null);
     for (const other of others) {
       await new PartialFiles(first.directory).takeOver(other.directory);

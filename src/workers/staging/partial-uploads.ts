@@ -245,7 +245,6 @@ function reserved(uploads: readonly PartialUpload[]): number {
   return uploads.reduce((sum, upload) => sum + reservedBytes(upload), 0);
 }
 
-/** Creates the error for an unknown upload. */
 export function unknownUpload(): WaybillError {
   return new WaybillError(
     'upload_not_found',

@@ -27,18 +27,12 @@ export function stageWithContent(
 ) => Promise<StagedBundle> {
   return async ({ pipelineId, keeps, autoManifest, ...request }) => {
     try {
-      const pipelineContent = content.forPipeline(pipelineId, { keeps });
+      const store = content.forPipeline(pipelineId, { keeps });
       const makeManifest: StageRequest['makeManifest'] =
         autoManifest === undefined
           ? undefined
           : (extraction, directory) => uploadedManifest(extraction, directory, autoManifest, systemClock);
-      return await stageUpload({
-        ...request,
-        makeManifest,
-        yieldToEventLoop,
-        disk,
-        content: pipelineContent,
-      });
+      return await stageUpload({ ...request, makeManifest, yieldToEventLoop, disk, content: store });
     } catch (error) {
       if (hasCode(error, 'insufficient_storage')) await content.clear();
       throw error;

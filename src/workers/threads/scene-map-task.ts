@@ -6,7 +6,6 @@ import { readTranscript } from '../../core/scene-map/transcript.ts';
 import type { AnswerOutcome } from './publishing-pool.ts';
 import { answerTask, type ThreadJob, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
-/** A request to check a scene map. */
 export interface SceneMapRequest extends ThreadJob {
   file: NamedBytes;
   /** The transcript. If it is null, segments are not checked. */

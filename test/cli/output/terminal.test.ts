@@ -1,6 +1,6 @@
 import t from 'tap';
 import { barFormat } from '../../../src/cli/output/progress.ts';
-import { continuationIndent, widthOf, wrapLines } from '../../../src/cli/output/terminal.ts';
+import { hangingIndent, widthOf, wrapLines } from '../../../src/cli/output/terminal.ts';
 
 const rows = [
   '    + target=docs/handbook  replace_catalog  12 files, 72.5 KiB, 1 removed, release 20261126T103320Z-287dcce7',
@@ -12,7 +12,7 @@ const rows = [
 t.test('no line is wider than the terminal, and no word is broken or lost', async (t) => {
   for (const width of [60, 80, 120])
     for (const row of rows) {
-      const lines = wrapLines(row, width, continuationIndent(width)).split('\n');
+      const lines = wrapLines(row, width, hangingIndent(width)).split('\n');
       for (const line of lines) t.ok(line.length <= width, `${width}: ${line}`);
       t.same(lines.join(' ').split(/ +/), row.split(/ +/), 'the same words in the same order');
     }
@@ -20,7 +20,7 @@ t.test('no line is wider than the terminal, and no word is broken or lost', asyn
 });
 
 t.test('continuation lines are indented to the text after a sign or a label', async (t) => {
-  const below = (line: string): string[] => wrapLines(line, 24, continuationIndent(24)).split('\n');
+  const below = (line: string): string[] => wrapLines(line, 24, hangingIndent(24)).split('\n');
   t.same(below('next   name a directory of yours'), ['next   name a directory', '       of yours']);
   t.same(below('  + one two three four five six'), ['  + one two three four', '    five six']);
   t.same(below('published 12, unchanged 4, failed 0'), ['published 12, unchanged', '  4, failed 0']);
@@ -28,7 +28,7 @@ t.test('continuation lines are indented to the text after a sign or a label', as
 
 t.test('a line breaks between columns if one of them fits', async (t) => {
   const row = '2026-11-26 11:33 CET  succeeded  site.1  web replace_catalog';
-  t.same(wrapLines(row, 48, continuationIndent(48)).split('\n'), [
+  t.same(wrapLines(row, 48, hangingIndent(48)).split('\n'), [
     '2026-11-26 11:33 CET  succeeded  site.1',
     '  web replace_catalog',
   ]);
@@ -39,7 +39,7 @@ t.test('colors have no width, and a word wider than the terminal stays whole', a
   t.equal(wrapLines('\u001b[32mdone\u001b[39m it', 7), '\u001b[32mdone\u001b[39m it');
   t.same(wrapLines('a sha256:0123456789abcdef b', 10).split('\n'), ['a', 'sha256:0123456789abcdef', 'b']);
   t.equal(
-    wrapLines('  + docs/a-long-path', 10, continuationIndent(10)),
+    wrapLines('  + docs/a-long-path', 10, hangingIndent(10)),
     '  + docs/a-long-path',
     'next to its sign',
   );

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { readState } from '../../../src/core/catalog/catalog-store.ts';
 import {
-  createDecider,
   type DecideOn,
   decideOnLatest,
-  dependsOnUnrecorded,
+  needsSurvey,
+  newDecider,
 } from '../../../src/core/publish/decide-on-state.ts';
 import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
@@ -31,7 +31,7 @@ async function layOut(): Promise<{ root: Storage; storage: Storage; decideOn: De
   const bundle = bundleOf({ a: 'new', b: 'b', 'c/d': 'd' });
   const planned = await planOutputs(bundle, { owner, destination, destinationPath, recorded: [] });
   const { identity: source, created } = bundle;
-  const decideOn = createDecider({ storage, root }, destination, {
+  const decideOn = newDecider({ storage, root }, destination, {
     owner,
     bundle: { source, created },
     workflow: destination.workflow,
@@ -110,7 +110,7 @@ t.test('force does not empty a whole bucket unless that is allowed', async (t) =
     const location = { backend: 's3' as const, ...bucket, prefix, allowBucketRoot };
     const planned = await planOutputs(bundle, { owner, destination, destinationPath: path, recorded: [] });
     const storage = subdirectory(root, parseBundlePath(path));
-    const decideOn = createDecider(
+    const decideOn = newDecider(
       { storage, root },
       { ...destination, location },
       {
@@ -132,7 +132,7 @@ t.test('force does not empty a whole bucket unless that is allowed', async (t) =
 
 t.test('only refusals and clearing depend on unrecorded files', (t) => {
   const depends = (action: string, clears = false): boolean =>
-    dependsOnUnrecorded({ action, clears } as Parameters<typeof dependsOnUnrecorded>[0]);
+    needsSurvey({ action, clears } as Parameters<typeof needsSurvey>[0]);
   for (const action of ['fail_unmanaged', 'fail_conflict']) t.ok(depends(action), action);
   for (const action of ['publish_new', 'upsert_additive', 'replace_catalog', 'skip_same'])
     t.notOk(depends(action), action);
@@ -175,7 +175,7 @@ t.test('limits: none, not reached, exceeded, lifted', async (t) => {
       recorded: [],
     });
     const seen: unknown[] = [];
-    const decideOn = createDecider(
+    const decideOn = newDecider(
       { storage, root },
       { ...destination, limits: { maxRemoved } },
       {

@@ -3,11 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
 import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
-import {
-  claimAbandoned,
-  claimDirectory,
-  openScratch,
-} from '../../../src/workers/staging/claimed-directory.ts';
+import { claimDirectory, claimStale, openScratch } from '../../../src/workers/staging/claimed-directory.ts';
 import { manualClock } from '../manual-clock.ts';
 
 /** Ownership of directories if several processes of a machine share a staging directory. */
@@ -24,17 +20,17 @@ t.test('each of any number of concurrent processes gets its own directory', asyn
 
 t.test('claims a free directory with any number', async (t) => {
   const request = { parent: t.testdir(), name: 'content', clock: systemClock };
-  t.same(await claimAbandoned(request), []);
-  t.same(await claimAbandoned({ ...request, parent: path.join(request.parent, 'none') }), []);
+  t.same(await claimStale(request), []);
+  t.same(await claimStale({ ...request, parent: path.join(request.parent, 'none') }), []);
   const first = await claimDirectory(request);
   for (const name of ['content-3', 'content-x', 'content-2-old']) mkdirSync(path.join(request.parent, name));
   writeFileSync(path.join(request.parent, 'content-4'), 'no directory');
-  const left = await claimAbandoned(request);
+  const left = await claimStale(request);
   t.same(
     left.map(({ directory }) => path.basename(directory)),
     ['content-3'],
   );
-  t.same(await claimAbandoned(request), [], 'it is in use now');
+  t.same(await claimStale(request), [], 'it is in use now');
   for (const one of [first, ...left]) await one.release();
   t.same(readdirSync(request.parent).sort(), ['content-2-old', 'content-4', 'content-x']);
 });

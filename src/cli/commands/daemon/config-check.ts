@@ -102,11 +102,7 @@ async function probesOf(loaded: LoadedConfig, secrets: Secrets): Promise<ProbeOu
   return probeConfiguration(loaded, secrets);
 }
 
-async function report(
-  output: Output,
-  { config, warnings, probes }: Checked,
-  configFile: string,
-): Promise<void> {
+async function report(output: Output, { config, warnings, probes }: Checked, named: string): Promise<void> {
   const { file } = config;
   if (output.isJson) {
     const pipelines = config.pipelines.map(({ id }) => id);
@@ -117,7 +113,7 @@ async function report(
   output.data(`${output.style.green('valid')}  ${file}  ${plural(config.pipelines.length, 'pipeline')}`);
   if (probes === null) return;
   const { printProbeOutcomes } = await import('./probe.ts');
-  printProbeOutcomes(probes, configFile, output);
+  printProbeOutcomes(probes, named, output);
 }
 
 function asFinding({ code, message }: WaybillError, file: string): Finding {

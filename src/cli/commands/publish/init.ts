@@ -143,14 +143,14 @@ async function writeAll(files: readonly NewFile[]): Promise<void> {
   try {
     for (const file of files) {
       const handle = await open(file.path, 'wx', readableByAll).catch((error: unknown) => {
-        throw createError(file.path, error);
+        throw createFailure(file.path, error);
       });
       written.push(file.path);
       try {
         await handle.chmod(readableByAll);
         await handle.writeFile(file.text);
       } catch (error) {
-        throw createError(file.path, error);
+        throw createFailure(file.path, error);
       } finally {
         await handle.close();
       }
@@ -175,7 +175,7 @@ function fileExistsError(file: string): WaybillError {
   });
 }
 
-function createError(file: string, error: unknown): WaybillError {
+function createFailure(file: string, error: unknown): WaybillError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (code === 'EEXIST') return fileExistsError(file);
   const directory = path.dirname(path.resolve(file));

@@ -56,14 +56,10 @@ export async function publishWithRetries(
             else notify(occurrence, trace);
           },
         };
-  const result = await retryTemporaryErrors(
-    request.destinationIds,
-    { ...tries, ...context },
-    (destinationIds) => {
-      pendingOccurrences = [];
-      return publishOnce(holding, pipeline, { ...request, destinationIds });
-    },
-  );
+  const result = await retryPublish(request.destinationIds, { ...tries, ...context }, (destinationIds) => {
+    pendingOccurrences = [];
+    return publishOnce(holding, pipeline, { ...request, destinationIds });
+  });
   for (const [occurrence, trace] of pendingOccurrences) notify?.(occurrence, trace);
   return result;
 }
@@ -81,7 +77,7 @@ async function publishOnce(
 }
 
 /** Publishes to these destinations until no temporary errors are left, or until the time is up. */
-export async function retryTemporaryErrors(
+export async function retryPublish(
   destinationIds: readonly string[],
   { forMs, note, clock, signal, random }: RetryLimits & { clock: Clock; signal?: AbortSignal },
   publish: (destinationIds: readonly string[]) => Promise<PipelineResult>,

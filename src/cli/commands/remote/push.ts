@@ -43,7 +43,7 @@ export async function push(flags: PushFlags, { output, signal }: Io): Promise<nu
       const upload = await prepareFromFlags(flags, bars);
       for (const warning of upload.warnings) output.warn(warning);
       const locate = locator(upload.directory);
-      return await withLocatedFindings(locate, async () => {
+      return await locateErrors(locate, async () => {
         if (dryRun) return await requestPlan(client, upload, { ...flags, pipeline }, output);
         const options = { ...pushOptions(flags, output, bars), ...limits };
         const outcome = await client.push(pipeline, upload, options);
@@ -200,10 +200,7 @@ function locator(directory: string | null): (finding: Finding) => Finding {
   };
 }
 
-async function withLocatedFindings<T>(
-  locate: (finding: Finding) => Finding,
-  work: () => Promise<T>,
-): Promise<T> {
+async function locateErrors<T>(locate: (finding: Finding) => Finding, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

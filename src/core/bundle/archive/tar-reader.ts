@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { Header } from 'tar';
-import { escapedName, notUtf8Reason, quotedName, renameHint } from '../../lib/text.ts';
+import { escapedName, notUtf8, quotedName, renameHint } from '../../lib/text.ts';
 import { archiveError, malformedArchive, truncatedArchive, unsafeEntry } from './archive-errors.ts';
 import { readPaxRecords } from './tar-writer.ts';
 
@@ -211,7 +211,7 @@ function decodeName(bytes: Buffer): string {
   const name = escapedName(bytes.subarray(0, 200)) + (bytes.byteLength > 200 ? '…' : '');
   throw archiveError(
     'unsafe_archive_entry',
-    `the archive entry "${name}" ${notUtf8Reason}`,
+    `the archive entry "${name}" ${notUtf8}`,
     `${renameHint}, and make the archive again`,
   );
 }

@@ -1,14 +1,7 @@
 import ignore from 'ignore';
 import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../../lib/paths.ts';
-import {
-  composeHint,
-  foldedPath,
-  invalidSegmentReason,
-  notUtf8Reason,
-  renameHint,
-  shellQuoted,
-} from '../../lib/text.ts';
+import { composeHint, foldedPath, invalidKey, notUtf8, renameHint, shellQuoted } from '../../lib/text.ts';
 import { readAll } from '../../storage/body.ts';
 import { joinKey, type Key, listedKey, nameOf } from '../../storage/key.ts';
 import type { Entry, EntryType, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
@@ -100,12 +93,10 @@ export async function selectFiles(
     const onUnreadable = ({ reason, decoded, escaped }: UnreadableName): void => {
       const file = joinKey(directory, escaped);
       if (reason === 'no_path')
-        findings.push(
-          finding('warning', 'key_skipped', `${invalidSegmentReason}, so it was skipped`, { file }),
-        );
+        findings.push(finding('warning', 'key_skipped', `${invalidKey}, so it was skipped`, { file }));
       else if (!rules.isExcluded(joinKey(directory, decoded)))
         findings.push(
-          finding('error', 'unsafe_path', `${notUtf8Reason}; ${renameHint}, or exclude it`, {
+          finding('error', 'unsafe_path', `${notUtf8}; ${renameHint}, or exclude it`, {
             file,
           }),
         );

@@ -24,13 +24,7 @@ import {
   type SinkRefusal,
   templateSetting,
 } from '../sink.ts';
-import {
-  certificateFault,
-  codeOf,
-  guardedLookup,
-  RefusedAddressError,
-  refusedIpHost,
-} from './guarded-lookup.ts';
+import { AddressError, certificateFault, codeOf, guardLookup, refusedIpHost } from './guarded-lookup.ts';
 
 const address = matching(
   /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,187}[A-Za-z0-9])?$/,
@@ -182,9 +176,9 @@ class SmtpSession {
   async open(): Promise<void> {
     const { host, port, tls, timeoutMs, login } = this.#options;
     const refused = refusedIpHost(host, []);
-    if (refused !== null) throw new RefusedAddressError(refused);
+    if (refused !== null) throw new AddressError(refused);
     // nodemailer would look up the name itself and ignore the policy for addresses.
-    const socket = connect({ host, port, lookup: guardedLookup([]) });
+    const socket = connect({ host, port, lookup: guardLookup([]) });
     this.#socket = socket;
     await this.#step((done) => socket.on('error', done).once('connect', () => done(null)));
     const { default: Connection } = await import('nodemailer/lib/smtp-connection');
@@ -285,7 +279,7 @@ function textOf({ title, rows, link }: Message, { id }: Event): string {
 function sendFailure(error: unknown, { login }: EmailOptions): SinkRefusal {
   const fail = (reason: string, retry: boolean): SinkRefusal => ({ ok: false, reason, retry });
   if (!(error instanceof Error)) return fail('the mail server cannot be reached', true);
-  if (error instanceof RefusedAddressError)
+  if (error instanceof AddressError)
     return fail(`the mail server is ${error.message}, which is refused`, false);
   // If the connection had an error code, nodemailer has put its own in place of it.
   const code = 'originalCode' in error ? String(error.originalCode) : codeOf(error);

@@ -8,12 +8,12 @@ import { refusedAddress } from '../address-policy.ts';
  */
 
 /** Thrown if an address is refused. The message follows the words `the host is`. */
-export class RefusedAddressError extends Error {
+export class AddressError extends Error {
   override readonly name = 'RefusedAddress';
 }
 
 /** Returns a lookup function that fails if even one of a name's addresses is refused. */
-export function guardedLookup(
+export function guardLookup(
   allowed: readonly string[],
   lookup: LookupFunction = systemLookup,
 ): LookupFunction {
@@ -28,8 +28,8 @@ export function guardedLookup(
       const reason = addresses
         .map(({ address }) => refusedAddress(address, allowed))
         .find((one) => one !== null);
-      if (first === undefined) callback(new RefusedAddressError('no address'), []);
-      else if (reason !== undefined) callback(new RefusedAddressError(reason), []);
+      if (first === undefined) callback(new AddressError('no address'), []);
+      else if (reason !== undefined) callback(new AddressError(reason), []);
       else if (options.all === true) callback(null, addresses);
       else callback(null, first.address, first.family);
     });

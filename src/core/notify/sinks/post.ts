@@ -8,13 +8,7 @@ import { parseRetryAfter } from '../../lib/retry.ts';
 import type { Event } from '../event.ts';
 import type { SendResult, Sink, SinkRefusal } from '../sink.ts';
 import { signedHeaders, type SigningKey } from '../webhook-signature.ts';
-import {
-  certificateFault,
-  codeOf,
-  guardedLookup,
-  RefusedAddressError,
-  refusedIpHost,
-} from './guarded-lookup.ts';
+import { AddressError, certificateFault, codeOf, guardLookup, refusedIpHost } from './guarded-lookup.ts';
 
 interface PostOptions {
   url: string;
@@ -55,13 +49,13 @@ export function postSink(options: PostOptions): Sink {
   const target = new URL(url);
   const isTls = target.protocol === 'https:';
   const agent = new (isTls ? HttpsAgent : HttpAgent)({ keepAlive: true });
-  const lookup = guardedLookup(allowAddresses, options.lookup);
+  const lookup = guardLookup(allowAddresses, options.lookup);
   const refused = refusedIpHost(target.hostname, allowAddresses);
   return {
     concurrency,
     timeoutMs,
     async send(event, signal, trace) {
-      if (refused !== null) return connectionFailure(new RefusedAddressError(refused));
+      if (refused !== null) return connectionFailure(new AddressError(refused));
       const { body, headers: more } = compose(event);
       const headers = {
         'content-type': 'application/json',
@@ -94,7 +88,7 @@ export async function reachWebhook(
 ): Promise<string> {
   const target = new URL(url);
   try {
-    await reachServer(target, { signal, lookup: guardedLookup(allowAddresses) });
+    await reachServer(target, { signal, lookup: guardLookup(allowAddresses) });
     return `connected to ${target.origin}; nothing was sent (waybill notify test sends an event)`;
   } catch (error) {
     signal.throwIfAborted();
@@ -150,7 +144,7 @@ function redirectedTo(location: string | undefined, origin: string): string {
 }
 
 function connectionFailure(error: Error): SinkRefusal {
-  if (error instanceof RefusedAddressError)
+  if (error instanceof AddressError)
     return {
       ok: false,
       reason: `the host of the webhook is ${error.message}, which is refused (allow_addresses can allow it)`,

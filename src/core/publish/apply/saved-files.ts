@@ -56,7 +56,6 @@ export class SavedFiles {
     });
   }
 
-  /** Returns the backup of the file at this key, or undefined if there was no file. */
   backupOf(key: Key): BackupFile | undefined {
     return this.#byKey.get(key);
   }

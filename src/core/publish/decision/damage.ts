@@ -36,7 +36,7 @@ async function findDamageByStat(
   outputs: readonly PlannedOutput[],
 ): Promise<Map<string, Damage>> {
   const damaged = new Map<string, Damage>();
-  const suspects = storage.localFiles === undefined ? outputs : await withWrongSize(storage, outputs);
+  const suspects = storage.localFiles === undefined ? outputs : await wrongSizes(storage, outputs);
   await inParallel(suspects, maxConcurrentFiles, async ({ path, size }) => {
     const damage = damageOf(await storage.stat(keyOf(path)), size);
     if (damage !== null) damaged.set(path, damage);
@@ -75,10 +75,7 @@ async function findDamageByListing(
  * Returns the outputs whose size is different in storage. Local sizes are cheap to read, so only these few
  * need a closer look.
  */
-async function withWrongSize(
-  storage: FileReader,
-  outputs: readonly PlannedOutput[],
-): Promise<PlannedOutput[]> {
+async function wrongSizes(storage: FileReader, outputs: readonly PlannedOutput[]): Promise<PlannedOutput[]> {
   const sizes = await sizesOf(
     storage,
     outputs.map(({ path }) => path),

@@ -129,7 +129,7 @@ export const noKnownOutputs: KnownOutputs = { records: [], holders: new Map(), u
 
 export function knownRecords(state: ManagedState, input: DecisionInput): KnownOutputs {
   if (state.kind === 'legacy') {
-    const records = state.records.flatMap((record) => upgradeLegacyRecord(record, input));
+    const records = state.records.flatMap((record) => fromLegacy(record, input));
     return { records, holders: new Map(records.map(({ path, owner }) => [path, owner])), unfinished: [] };
   }
   const { outputs, pending } = state.catalog;
@@ -170,10 +170,7 @@ function unfinishedRemoves({ action, removes }: Pending): Key[] {
  * Converts a record from a legacy state. Only version 3 recorded enough to be usable. The fields it lacks
  * never match a plan, so the output is written again.
  */
-function upgradeLegacyRecord(
-  { path, v3 }: LegacyRecord,
-  { owner, destinationPath }: DecisionInput,
-): OutputRecord[] {
+function fromLegacy({ path, v3 }: LegacyRecord, { owner, destinationPath }: DecisionInput): OutputRecord[] {
   if (v3 === null || !sameOwner(v3.owner, owner)) return [];
   return [
     {

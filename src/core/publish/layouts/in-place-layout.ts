@@ -6,13 +6,7 @@ import { describeBundlePath } from '../../lib/paths.ts';
 import { versionConflict } from '../../storage/storage-errors.ts';
 import { type AppliedPaths, applyUnderLease, noAppliedPaths, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
-import {
-  createDecider,
-  type DecideOn,
-  decideOnLatest,
-  dependsOnUnrecorded,
-  isSameState,
-} from '../decide-on-state.ts';
+import { type DecideOn, decideOnLatest, isSameState,needsSurvey, newDecider } from '../decide-on-state.ts';
 import { changesDestination, type Plan } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { plannedResult } from '../results/action-result.ts';
@@ -78,7 +72,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     const input = candidate.input(request);
     const migration = release === null ? null : await migrationInPlace(this.#task, release, input);
     const at = release?.storage ?? storage;
-    const decideOn = createDecider({ storage: at, root }, publication.destination, input, request);
+    const decideOn = newDecider({ storage: at, root }, publication.destination, input, request);
     const plan = await decideOnLatest(at, stored, decideOn);
     const decision = { ...observed, plan, writes: plan.writes, decideOn, migration };
     if (!changesDestination(plan.action) && plan.action !== 'skip_same')
@@ -134,7 +128,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
       const plan = await decideOn(lease.found);
       lease.check();
       // On an object store, other publishers can keep writing until this attempt has written its intent.
-      if (dependsOnUnrecorded(plan) && !isSameState(await readState(storage), lease.found))
+      if (needsSurvey(plan) && !isSameState(await readState(storage), lease.found))
         throw versionConflict(storage, stateKey);
       if (!changesDestination(plan.action)) return { plan, applied: null };
       return { plan, applied: await this.#apply(plan, lease) };

@@ -17,7 +17,7 @@ import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { delegate } from '../../storage/wrappers/delegate.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
-import { createDecider, type DecideOn, decideOnLatest } from '../decide-on-state.ts';
+import { type DecideOn, decideOnLatest,newDecider } from '../decide-on-state.ts';
 import { changesDestination, type DecisionBasis, type Plan, type PlannedOutput } from '../plan.ts';
 import type { Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
@@ -91,7 +91,7 @@ export interface MigrationInPlace extends Migration {
 /**
  * Plans how to publish the current release in place. The releases themselves stay, and do not get in the way.
  * `planned` contains the outputs that will be published next. Throws `not_owned` if the release has another
- * owner, `state_conflict` if an output has the same name as the pointer, any error from `createDecider`, or
+ * owner, `state_conflict` if an output has the same name as the pointer, any error from `newDecider`, or
  * the storage's error.
  */
 export async function migrationInPlace(
@@ -103,7 +103,7 @@ export async function migrationInPlace(
   const { channels, stored } = former;
   const { bundle, content } = await formerContent(former.storage, requireCatalog(stored.state), input);
   refusePointerPaths(input.destinationPath, [...content, ...input.planned], channels);
-  const decideOn = createDecider(
+  const decideOn = newDecider(
     { storage: withoutReleases(storage, channels), root },
     publication.destination,
     {
@@ -131,7 +131,7 @@ export async function refuseObstructedMigration(
 
 /**
  * Takes the bundle path's lease and publishes the release in place. Throws the same errors as `apply` and
- * `createDecider`.
+ * `newDecider`.
  */
 async function carryOut(
   { context, storage, publication: { destination } }: PublicationTask,

@@ -140,7 +140,7 @@ export interface ReleasePlan {
 
 /**
  * Decides whether to publish a release, and what goes into it. `storage` is rooted at the bundle path. Throws
- * any error from `createDecider` or `onDecided`, `state_conflict` if the current release is missing outputs
+ * any error from `newDecider` or `onDecided`, `state_conflict` if the current release is missing outputs
  * that an additive publication needs to carry over, or the storage's error.
  */
 export async function planRelease(

@@ -2,13 +2,13 @@ import { type PathBase, resolvePath } from '../../lib/settings/parse-values.ts';
 import type { StorageBackend } from '../backend.ts';
 import { type FileModes, type ModesDocument, modeSettings, privateModes, resolveModes } from '../modes.ts';
 
-interface LocalDocument {
+export interface LocalDocument {
   backend: 'local';
   /** The path as configured. It may be relative, or start with `~/`. */
   path: string;
 }
 
-interface LocalLocation {
+export interface LocalLocation {
   backend: 'local';
   /** An absolute path. */
   path: string;

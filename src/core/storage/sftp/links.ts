@@ -2,7 +2,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import { type Key, listedKey, parentOf, siblingScratch } from '../key.ts';
 import { alreadyExists, noLinks } from '../storage-errors.ts';
 import { applyMode, type SftpDirectories } from './sftp-directories.ts';
-import { ConnectionLostError, isAbsent, isUnsupported } from './sftp-errors.ts';
+import { DisconnectError, isAbsent, isUnsupported } from './sftp-errors.ts';
 import type { SftpNames } from './sftp-names.ts';
 import { type SftpRoot, typeOf } from './sftp-root.ts';
 import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
@@ -40,7 +40,7 @@ export class SftpLinks {
 
   /**
    * Creates a hard link to `from`. Returns false if the server does not support hard links, or refuses to
-   * create this one. Throws `ConnectionLostError`.
+   * create this one. Throws `DisconnectError`.
    */
   async hardLink(from: Key, to: Key): Promise<boolean> {
     const root = this.#root;
@@ -52,7 +52,7 @@ export class SftpLinks {
       this.#hasHardLinks = this.#isHardLinkProven;
       return this.#isHardLinkProven;
     } catch (error) {
-      if (error instanceof ConnectionLostError) throw error;
+      if (error instanceof DisconnectError) throw error;
       // ssh2 does not even send a request that the server does not support.
       if (isUnsupported(error)) this.#hasHardLinks = false;
       return false;
@@ -73,7 +73,7 @@ export class SftpLinks {
       await this.#directories.withParent(to, async () => this.#copy(from, to, found.size));
       return 'copy';
     } catch (error) {
-      if (error instanceof ConnectionLostError || error instanceof WaybillError) throw error;
+      if (error instanceof DisconnectError || error instanceof WaybillError) throw error;
       await root.ask((sftp, done) => sftp.unlink(root.at(to), done)).catch(throwUnlessLost);
       if (isUnsupported(error)) this.#copies = false;
       else if (!isAbsent(error)) throw error;
@@ -200,5 +200,5 @@ export async function expectsSwappedPaths(
  * later.
  */
 function throwUnlessLost(error: unknown): void {
-  if (error instanceof ConnectionLostError) throw error;
+  if (error instanceof DisconnectError) throw error;
 }

@@ -9,13 +9,7 @@ import { onAbort } from '../../lib/on-abort.ts';
 import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import { authMethods, type HostKeyCheck, hostKeyCheck } from './login.ts';
-import {
-  connectFailure,
-  ConnectionLostError,
-  isSessionEnded,
-  isUnsupported,
-  reasonOf,
-} from './sftp-errors.ts';
+import { connectFailure, DisconnectError, isSessionEnded, isUnsupported, reasonOf } from './sftp-errors.ts';
 import type { SftpLocation } from './sftp-location.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -183,7 +177,7 @@ export class SftpSession {
         step = next;
         timer?.cancel();
         timer = this.#clock.timeout(connectTimeoutMs, () =>
-          reject(new ConnectionLostError(`no answer within ${connectTimeoutMs / 1000} s while ${step}`)),
+          reject(new DisconnectError(`no answer within ${connectTimeoutMs / 1000} s while ${step}`)),
         );
       };
       begin(step);
@@ -225,7 +219,7 @@ export class SftpSession {
       await this.ask((sftp, done) => sftp.ext_openssh_rename(name, `${name}-2`, done));
       return true;
     } catch (error) {
-      if (error instanceof ConnectionLostError) throw error;
+      if (error instanceof DisconnectError) throw error;
       return !isUnsupported(error);
     }
   }
@@ -236,7 +230,7 @@ export class SftpSession {
   }
 
   /**
-   * Sends a request. Throws the server's error response (whose `code` is a number), `ConnectionLostError`, or
+   * Sends a request. Throws the server's error response (whose `code` is a number), `DisconnectError`, or
    * the error of `send` if the server does not support the request. If there is no response in time, the
    * connection is dropped.
    */
@@ -245,8 +239,7 @@ export class SftpSession {
     let forget = quiet;
     try {
       return await new Promise<T>((resolve, reject) => {
-        if (this.#isClosed || this.#sftp === undefined)
-          throw new ConnectionLostError('the connection was lost');
+        if (this.#isClosed || this.#sftp === undefined) throw new DisconnectError('the connection was lost');
         this.#pending.add(reject);
         forget = () => void this.#pending.delete(reject);
         this.#watchdog.watch();
@@ -258,7 +251,7 @@ export class SftpSession {
         }
         send(this.#sftp, (error, value) => {
           this.#watchdog.progressed();
-          if (isSessionEnded(error)) reject(new ConnectionLostError('the server ended the SFTP session'));
+          if (isSessionEnded(error)) reject(new DisconnectError('the server ended the SFTP session'));
           else if (error instanceof Error) reject(error);
           else resolve(value as T);
         });
@@ -278,7 +271,7 @@ export class SftpSession {
 
   #lose(why: string): void {
     this.#isClosed = true;
-    for (const reject of this.#pending) reject(new ConnectionLostError(why));
+    for (const reject of this.#pending) reject(new DisconnectError(why));
     this.#pending.clear();
   }
 

@@ -4,14 +4,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import { type Key, parentOf } from '../key.ts';
 import { notADirectory } from '../storage-errors.ts';
 import type { Send, SftpSession } from './session.ts';
-import {
-  cannotCreate,
-  ConnectionLostError,
-  isAbsent,
-  isDenied,
-  mayAlreadyExist,
-  requestFailure,
-} from './sftp-errors.ts';
+import { createError, DisconnectError, isAbsent, isDenied, mayExist, requestFailure } from './sftp-errors.ts';
 import { type SftpRoot, undefinedIfMissing } from './sftp-root.ts';
 
 const maxAttempts = 50;
@@ -58,15 +51,15 @@ export class SftpDirectories {
         await makeDirectory(root, root.at(directory));
         return;
       } catch (error) {
-        if (error instanceof ConnectionLostError) throw error;
+        if (error instanceof DisconnectError) throw error;
         const found = await root.lstat(directory);
         if (found?.isDirectory() === true) return;
         if (found !== undefined) throw notADirectory(root, directory, { isLink: found.isSymbolicLink() });
         // The directory was there, but it was empty, and another publisher has deleted it before we could
         // check.
         if (isAbsent(error)) throw error;
-        if (!mayAlreadyExist(error) || attempt === maxAttempts)
-          throw cannotCreate(root.label, directory, parentOf(directory) || root.path, error, {
+        if (!mayExist(error) || attempt === maxAttempts)
+          throw createError(root.label, directory, parentOf(directory) || root.path, error, {
             isRoot: false,
           });
       }
@@ -104,7 +97,7 @@ export class SftpDirectories {
       try {
         await this.#root.ask((sftp, done) => sftp.rmdir(here, done));
       } catch (error) {
-        if (error instanceof ConnectionLostError) throw error;
+        if (error instanceof DisconnectError) throw error;
         if (!isAbsent(error)) return;
       }
     }
@@ -149,11 +142,11 @@ async function createRoot(root: SftpRoot): Promise<void> {
     try {
       await makeDirectory(root, missing);
     } catch (error) {
-      if (error instanceof ConnectionLostError) throw error;
+      if (error instanceof DisconnectError) throw error;
       // Another process may have created the directory in the meantime.
       const isStillMissing = (await firstMissing(root)) === missing;
       if (isStillMissing || attempt === maxRootAttempts)
-        throw cannotCreate(root.label, missing, path.posix.dirname(missing), error, { isRoot: true });
+        throw createError(root.label, missing, path.posix.dirname(missing), error, { isRoot: true });
       attempt += 1;
     }
   }
@@ -189,7 +182,7 @@ async function inspectComponent(
     return await undefinedIfMissing(async () => root.ask(send));
   } catch (error) {
     if (isDenied(error)) return 'hidden';
-    throw error instanceof ConnectionLostError ? error : requestFailure(root.label, here, error);
+    throw error instanceof DisconnectError ? error : requestFailure(root.label, here, error);
   }
 }
 
@@ -223,7 +216,7 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
   const made = await session
     .ask<Stats>((sftp, done) => sftp.lstat(directory, done))
     .catch((error: unknown) => {
-      if (error instanceof ConnectionLostError) throw error;
+      if (error instanceof DisconnectError) throw error;
       return null;
     });
   if (made?.isDirectory() === true) await applyMode(session, directory, made, root.modes.directory);
@@ -233,7 +226,7 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
  * Sets exactly this mode on a new file or directory, because the server's umask may have removed some
  * permissions. The setgid and sticky bits of a directory are kept. If the server does not report a mode or
  * refuses to change it, that is ignored, because the content is more important. Only throws
- * `ConnectionLostError`.
+ * `DisconnectError`.
  */
 export async function applyMode(
   session: SftpSession,
@@ -245,7 +238,7 @@ export async function applyMode(
   try {
     await session.ask((sftp, done) => sftp.setstat(path, { mode: mode | (found & 0o3000) }, done));
   } catch (error) {
-    if (error instanceof ConnectionLostError) throw error;
+    if (error instanceof DisconnectError) throw error;
     refusing.add(session);
   }
 }

@@ -3,7 +3,7 @@ import { errorMessage, WaybillError } from '../../lib/errors.ts';
 import { isReservedPath } from '../../lib/paths.ts';
 
 /** The connection was lost or timed out. The server may or may not have executed the requests in flight. */
-export class ConnectionLostError extends Error {}
+export class DisconnectError extends Error {}
 
 /**
  * The status codes of version 3 of the protocol (draft-ietf-secsh-filexfer-02, section 7), and those of later
@@ -46,7 +46,7 @@ export function isAbsent(error: unknown): boolean {
 }
 
 /** Returns true if the name may already be taken. In version 3, all the server can say is "failure". */
-export function mayAlreadyExist(error: unknown): boolean {
+export function mayExist(error: unknown): boolean {
   const answer = statusOf(error);
   return answer === code.generalFailure || answer === code.exists;
 }
@@ -77,7 +77,7 @@ export function isUnsupported(error: unknown): boolean {
  */
 export function requestFailure(label: string, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
-  if (error instanceof ConnectionLostError)
+  if (error instanceof DisconnectError)
     return new WaybillError('storage_transient', `${label}: "${key}": ${error.message}`, { cause: error });
   const { code, why, hint } = meaningOf(statusOf(error), error);
   const details = hint === undefined ? { cause: error } : { cause: error, hint };
@@ -147,7 +147,7 @@ export function reasonOf(error: unknown): string {
  * and the directories above it. The code is `storage_unavailable` then, since it may just be that a file
  * system is not mounted on the server.
  */
-export function cannotCreate(
+export function createError(
   label: string,
   directory: string,
   parent: string,
@@ -250,7 +250,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
       'the server sent something other than SFTP, such as the text of a login script',
       'let login scripts print nothing if there is no terminal, or use `Subsystem sftp internal-sftp`',
     );
-  if (error instanceof ConnectionLostError)
+  if (error instanceof DisconnectError)
     return fail('storage_transient', error.message, 'check that sshd runs');
   return fail(
     'storage_transient',

@@ -2,7 +2,7 @@ import { inParallel } from '../../lib/parallel.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import { ListingLimit } from '../untrusted.ts';
-import { ConnectionLostError } from './sftp-errors.ts';
+import { DisconnectError } from './sftp-errors.ts';
 import { type ListedEntry, readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './sftp-root.ts';
 
 const maxConcurrentDirectories = 16;
@@ -10,7 +10,7 @@ const maxConcurrentDirectories = 16;
 /**
  * Implements `Modes.fixModes`. It gets the current modes from directory listings, and changes them with a
  * request that does not follow links (lsetstat@openssh.com). If the server does not support that, all changes
- * count as refused. Throws `ConnectionLostError`, or the error for a directory that cannot be listed.
+ * count as refused. Throws `DisconnectError`, or the error for a directory that cannot be listed.
  */
 export async function fixModes(
   root: SftpRoot,
@@ -44,7 +44,7 @@ async function isChanged(root: SftpRoot, key: Key, mode: number): Promise<boolea
     await root.ask((sftp, done) => sftp.ext_openssh_lsetstat(root.at(key), { mode }, done));
     return true;
   } catch (error) {
-    if (error instanceof ConnectionLostError) throw error;
+    if (error instanceof DisconnectError) throw error;
     return false;
   }
 }

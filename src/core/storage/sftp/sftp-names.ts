@@ -5,7 +5,7 @@ import { joinKey, type Key, listedKey, nameOf, parentOf, siblingStaging } from '
 import { notFound } from '../storage-errors.ts';
 import { ListingLimit } from '../untrusted.ts';
 import type { SftpDirectories } from './sftp-directories.ts';
-import { ConnectionLostError, isAbsent } from './sftp-errors.ts';
+import { DisconnectError, isAbsent } from './sftp-errors.ts';
 import { type SftpRoot, undefinedIfMissing } from './sftp-root.ts';
 
 const maxConcurrentRemovals = 8;
@@ -50,7 +50,7 @@ export class SftpNames {
       await this.#rename(from, to);
       return true;
     } catch (error) {
-      if (error instanceof ConnectionLostError) throw error;
+      if (error instanceof DisconnectError) throw error;
       if ((await this.#root.lstat(to)) !== undefined && (await this.#root.lstat(from)) !== undefined)
         return false;
       throw error;
@@ -87,7 +87,7 @@ export class SftpNames {
     const replace = async (): Promise<void> =>
       this.#directories.withParent(to, async () => this.replace(from, to, listedKey(`${from}.old`)));
     await replace().catch(async (error: unknown) => {
-      if (error instanceof ConnectionLostError || !(await this.removeIfEmpty(to))) throw error;
+      if (error instanceof DisconnectError || !(await this.removeIfEmpty(to))) throw error;
       await replace();
     });
   }
@@ -139,7 +139,7 @@ export class SftpNames {
       await root.ask((sftp, done) => sftp.unlink(root.at(key), done));
     } catch (error) {
       if (isAbsent(error)) return;
-      if (error instanceof ConnectionLostError) throw error;
+      if (error instanceof DisconnectError) throw error;
       // If it is a directory, there is no such file, and the directory is not deleted.
       const found = await root.lstat(key);
       if (found !== undefined && !found.isDirectory()) throw error;
@@ -180,7 +180,7 @@ export class SftpNames {
     try {
       await this.#rename(directory, aside);
     } catch (error) {
-      if (error instanceof ConnectionLostError) throw error;
+      if (error instanceof DisconnectError) throw error;
       if (!isAbsent(error) && (await this.#root.lstat(directory)) !== undefined) throw error;
       // An earlier attempt may have come this far.
       await this.#directories.removeEmpty(parentOf(directory));

@@ -7,7 +7,7 @@ import type { Body, WriteOptions, Written } from '../storage.ts';
 import type { SftpSession } from './session.ts';
 import { type OpenHandle, type SessionPool, SpreadFile, windowBytes } from './session-pool.ts';
 import { applyMode } from './sftp-directories.ts';
-import { ConnectionLostError } from './sftp-errors.ts';
+import { DisconnectError } from './sftp-errors.ts';
 
 /** The number of bytes per request. If the server accepts less than that, ssh2 splits the request. */
 const chunkBytes = 128 << 10;
@@ -242,8 +242,8 @@ export async function syncFile(session: SftpSession, handle: Buffer): Promise<vo
   }
 }
 
-/** Throws `ConnectionLostError` if the server has not received all bytes. */
+/** Throws `DisconnectError` if the server has not received all bytes. */
 export function requireSize(stored: number, sent: number): void {
   if (stored === sent) return;
-  throw new ConnectionLostError(`the server has ${stored} bytes of it, but ${sent} were sent`);
+  throw new DisconnectError(`the server has ${stored} bytes of it, but ${sent} were sent`);
 }

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { retryForOf, retryTemporaryErrors } from '../../../../src/cli/commands/publish/retries.ts';
+import { retryForOf, retryPublish } from '../../../../src/cli/commands/publish/retries.ts';
 import type { ErrorCode } from '../../../../src/core/lib/error-codes.ts';
 import { errorRecord, WaybillError } from '../../../../src/core/lib/errors.ts';
 import type { DestinationResult, PipelineResult } from '../../../../src/core/publish/results/result.ts';
@@ -33,7 +33,7 @@ function publishing(results: Record<string, ErrorCode | null>[]) {
     note: (text: string) => void notes.push(text),
   };
   const done = (forMs: number) =>
-    retryTemporaryErrors(['web', 'mirror'], { forMs, ...options }, async (ids) => {
+    retryPublish(['web', 'mirror'], { forMs, ...options }, async (ids) => {
       asked.push(ids);
       return resultOf(results[Math.min(asked.length, results.length) - 1] ?? {});
     });

@@ -2,7 +2,7 @@ import t from 'tap';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import {
   connectFailure,
-  ConnectionLostError,
+  DisconnectError,
   requestFailure,
 } from '../../../../src/core/storage/sftp/sftp-errors.ts';
 
@@ -33,7 +33,7 @@ t.test('maps statuses of the server to storage errors', async (t) => {
     const cause = answered(answer);
     t.match(requestFailure('sftp://x', 'a', cause), { code, cause, message: /^sftp:\/\/x: "a": / });
   }
-  t.equal(requestFailure('sftp://x', 'a', new ConnectionLostError('gone')).code, 'storage_transient');
+  t.equal(requestFailure('sftp://x', 'a', new DisconnectError('gone')).code, 'storage_transient');
 });
 
 t.test('connection failures map to codes of the storage', async (t) => {

@@ -197,12 +197,7 @@ async function outcomeOf(
   }
 }
 
-const doneText = {
-  rollback: 'rolled back',
-  promote: 'promoted',
-  resume: 'resumed',
-  drop: 'dropped',
-} as const;
+const verbs = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed', drop: 'dropped' } as const;
 
 interface PrintedSwitch extends SwitchOutcome {
   request: SwitchRequest;
@@ -221,7 +216,7 @@ function printSwitch(
   }
   const { verb, dryRun } = request;
   const where = `target=${destinationPath}`;
-  const head = dryRun ? 'dry run' : doneText[verb];
+  const head = dryRun ? 'dry run' : verbs[verb];
   const end = dryRun ? '; nothing was changed' : '';
   if (verb === 'resume') {
     if (resumed.length === 0) data(`${style.green('done')}  ${where}: no release was rolled back`);
