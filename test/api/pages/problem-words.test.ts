@@ -1,7 +1,7 @@
 import t from 'tap';
 import { statusOf } from '../../../src/api/http/answer/error-status.ts';
 import { publicCodes } from '../../../src/api/openapi/components.ts';
-import { namedWordsOf, wordsOf } from '../../../src/api/pages/problem-words.ts';
+import { consolePlaceOf, namedWordsOf, wordsOf } from '../../../src/api/pages/problem-words.ts';
 import type { ErrorCode } from '../../../src/core/lib/error-codes.ts';
 import { startApi } from '../harness.ts';
 
@@ -46,5 +46,15 @@ t.test('the text names a missing thing only if its name is plain', (t) => {
   t.match(textAt('destination_not_found', `${pipeline}/destinations/web`), 'has no destination “web”.');
   t.match(textAt('station_not_found', '/weather/stations/KZZZ'), 'No weather station is called KZZZ');
   t.match(textAt('station_not_found', `/weather/stations/${'Z'.repeat(65)}`), 'No weather station has this');
+  t.end();
+});
+
+t.test('a refused page of the console has a name if its id is plain', (t) => {
+  t.equal(consolePlaceOf('/waybill/console/admin'), 'Daemon');
+  t.equal(consolePlaceOf('/console/admin/reload'), 'Reload configuration');
+  t.equal(consolePlaceOf('/console/pipelines/maps/upload'), 'Upload to maps');
+  t.equal(consolePlaceOf('/console/pipelines/maps/destinations/web'), 'Pipeline maps');
+  t.equal(consolePlaceOf('/console/pipelines/%3Cb%3E'), null);
+  t.equal(consolePlaceOf('/v1/pipelines/maps'), null);
   t.end();
 });

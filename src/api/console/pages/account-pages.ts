@@ -2,8 +2,8 @@ import type { PageRoute } from '../../pages/page-routes.ts';
 import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { ageText, momentOf, tokenName } from '../record-text.ts';
+import { type Right, sharedRights } from '../rights.ts';
 import { show } from '../show.ts';
-import { type Right, sharedRights } from '../views/account-view.ts';
 import { action, isAllowed, page, type PipelineOperation, seenBy, type Visit } from '../visit.ts';
 
 /** Shows which pipelines the visitor may use and for what, with a button that ends all their sessions. */

@@ -1,12 +1,15 @@
 import t from 'tap';
 import { auditDays } from '../../../../src/api/console/views/audit-view.ts';
+import type { AuditRecord } from '../../../../src/core/audit/record.ts';
 
-const record = {
-  ...{ seq: 1, time: '2026-11-20T01:02:03.000Z', host: 'one', act: 'publish', result: 'failed' },
+const record: AuditRecord = {
+  ...{ seq: 1, time: '2026-11-20T01:02:03.000Z', host: 'one' },
+  act: 'publish',
+  result: 'failed',
   ...{ code: 'unmanaged_content', actor: { type: 'daemon', id: null }, address: null },
   ...{ pipeline_id: 'maps', destination_id: 'web', run_id: 'maps.1', request_id: null, prev: null },
   detail: { action: 'publish_new', path: 'session-1', outputs_written: 2, release: 'r-1' },
-} as const;
+};
 
 t.test('a record is one line, with its exact values apart', (t) => {
   const [day] = auditDays([record], new Map());
@@ -35,12 +38,14 @@ t.test('a record is one line, with its exact values apart', (t) => {
 });
 
 t.test('groups records by day, and names the client', (t) => {
-  const login = {
+  const login: AuditRecord = {
     ...record,
-    ...{ time: '2026-11-19T23:59:59.000Z', act: 'login', result: 'done', code: null, detail: {} },
+    act: 'login',
+    result: 'done',
+    ...{ time: '2026-11-19T23:59:59.000Z', code: null, detail: {} },
     ...{ actor: { type: 'token', id: 'operator' }, address: '192.0.2.7' },
     ...{ pipeline_id: null, destination_id: null, run_id: null },
-  } as const;
+  };
   const days = auditDays([record, record, login], new Map());
   t.same(
     days.map(({ date, count }) => [date.text, count]),

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { sharedRights } from '../../../../src/api/console/views/account-view.ts';
+import { sharedRights } from '../../../src/api/console/rights.ts';
 
 const pipeline = (granted: string[], role: string | null = null) => ({
   role,
