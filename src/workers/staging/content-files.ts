@@ -101,7 +101,7 @@ const chunkBytes = 1 << 20;
 /**
  * Errors that are not the file's fault: the process has too many files open, or the machine is out of memory.
  */
-const passing = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
+export const passing: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
 
 /**
  * Hashes a file. Returns null if it cannot be read. If the error is only temporary or `signal` aborts,

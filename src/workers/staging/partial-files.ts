@@ -3,7 +3,10 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'nod
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { claimDirectory, type ClaimedDirectory, type ClaimRequest,claimStale } from './claimed-directory.ts';
+import { inParallel } from '../../core/lib/parallel.ts';
+import { errnoOf } from '../../core/lib/system-errors.ts';
+import { claimDirectory, type ClaimedDirectory, type ClaimRequest, claimStale } from './claimed-directory.ts';
+import { passing } from './content-files.ts';
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
 /**
@@ -87,6 +90,7 @@ async function restore(claimed: ClaimedDirectory): Promise<Claimed> {
  * manifest.
  */
 const recordForm = /^([0-9a-z]{24})\.json$/;
+const maxConcurrentLoads = 8;
 const ownForm = /^[0-9a-z]{24}\.(json|json\.new|bytes)$/;
 
 interface Recorded extends Omit<NewPartialUpload, 'partial' | 'channel'> {
@@ -128,7 +132,11 @@ class PartialFiles {
   async restore(): Promise<PartialUpload[]> {
     const names = await readdir(this.#directory);
     const ids = names.flatMap((name) => recordForm.exec(name)?.[1] ?? []);
-    const uploads = (await Promise.all(ids.map((id) => this.#load(id)))).filter((upload) => upload !== null);
+    const uploads: PartialUpload[] = [];
+    await inParallel(ids, maxConcurrentLoads, async (id) => {
+      const upload = await this.#load(id);
+      if (upload !== null) uploads.push(upload);
+    });
     const needed = new Set(
       uploads.flatMap(({ id, outcome }) => [`${id}.json`, ...(outcome === null ? [`${id}.bytes`] : [])]),
     );
@@ -188,7 +196,10 @@ class PartialFiles {
     return path.join(this.#directory, `${id}.${kind}`);
   }
 
-  /** Loads an upload. Returns null if its files are incomplete, so that it cannot be continued. */
+  /**
+   * Loads an upload. Returns null if its files are incomplete, so that it cannot be continued. Throws if the
+   * system has no files or memory left.
+   */
   async #load(id: string): Promise<PartialUpload | null> {
     try {
       const text = await readFile(this.#path(id, 'json'), 'utf8');
@@ -200,7 +211,8 @@ class PartialFiles {
       const { size, mtime } = await stat(this.#path(id, 'bytes'));
       const received = Math.min(size, record.length ?? record.maxBytes);
       return { ...record, received, touchedAt: mtime > written ? mtime : written };
-    } catch {
+    } catch (error) {
+      if (passing.has(errnoOf(error) ?? '')) throw error;
       return null;
     }
   }

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
@@ -158,3 +159,23 @@ async function text(bytes: AsyncIterable<Uint8Array>): Promise<string> {
   for await (const chunk of bytes) all.push(chunk);
   return Buffer.concat(all).toString();
 }
+
+t.test('more uploads than the process may open files survive a restart', async (t) => {
+  const staging = t.testdir();
+  const uploads = await PartialUploads.open({
+    staging,
+    clock: manualClock(new Date()),
+    log: silentLog,
+    settings: { ...settings, maxUploads: 300, maxBytes: 100_000 },
+  });
+  for (let count = 0; count < 300; count += 1) await uploads.create(wanted);
+  await uploads.close();
+  const directory = new URL('../../../src/workers/staging/partial-files.ts', import.meta.url).href;
+  const script = `
+    import { PartialDirectory } from ${JSON.stringify(directory)};
+    const opened = await PartialDirectory.open(${JSON.stringify(staging)}, { sleep: async () => undefined });
+    console.log(opened.restored.length);
+    await opened.close();`;
+  const run = 'ulimit -n 120; exec "$0" --import=tsx --input-type=module -e "$1"';
+  t.equal(execFileSync('sh', ['-c', run, process.execPath, script], { encoding: 'utf8' }), '300\n');
+});
