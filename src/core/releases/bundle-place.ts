@@ -5,7 +5,7 @@ import type { ErrorCode } from '../lib/error-codes.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import { describeBundlePath } from '../lib/paths.ts';
-import { shellQuoted,suggestion } from '../lib/text.ts';
+import { shellQuoted, suggestion } from '../lib/text.ts';
 import type { StorageLocation } from '../storage/backends.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
