@@ -165,7 +165,7 @@ export class RunWorker {
       claimed.isCancelled ||
       hasCode(signal.reason, 'cancelled') ||
       (hasFailed(outcome) && (await this.#isCancelled(runId)));
-    const endRecord = recordAfter(progress.record, outcome, wasCancelled, clock.now());
+    const endRecord = endedRun(progress.record, outcome, wasCancelled, clock.now());
     if (this.#isStopping && endRecord.status !== 'succeeded' && !wasCancelled) {
       await this.#keepEvents();
       log.info(fields, 'run returned to the queue');
@@ -282,12 +282,7 @@ function hasFailed(outcome: AttemptOutcome): boolean {
 }
 
 /** Returns a run's record after an attempt. */
-function recordAfter(
-  record: RunRecord,
-  outcome: AttemptOutcome,
-  isCancelling: boolean,
-  now: Date,
-): RunRecord {
+function endedRun(record: RunRecord, outcome: AttemptOutcome, isCancelling: boolean, now: Date): RunRecord {
   if (isCancelling) return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, now);
   return 'result' in outcome
     ? finishedRun(record, outcome.result.run, now)

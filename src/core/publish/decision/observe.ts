@@ -60,9 +60,9 @@ export async function observe(
   const unrecorded = state.kind === 'legacy' ? [] : await findPresent(look, candidates, recorded);
   const isRemote = look === storage && storage.localFiles === undefined;
   damaged ??= await findDamage(look, unseen, isRemote);
-  const obstacles = await findObstacles(storage, pathsToWrite(input.planned, reusable, damaged), recorded);
+  const obstacles = await findObstacles(storage, writePaths(input.planned, reusable, damaged), recorded);
   const { nested, contents } = everything ?? {
-    nested: await findNestedAbove(look, candidates),
+    nested: await findAbove(look, candidates),
     contents: [],
   };
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
@@ -113,7 +113,7 @@ async function listedView(storage: Storage, planned: readonly PlannedOutput[]): 
   };
 }
 
-function pathsToWrite(
+function writePaths(
   planned: readonly PlannedOutput[],
   reusable: readonly PlannedOutput[],
   damaged: ReadonlyMap<string, Damage>,
@@ -145,7 +145,7 @@ async function findPresent(
 }
 
 /** Returns the parent directories of these paths that are managed bundle paths themselves. */
-async function findNestedAbove(storage: FileReader, paths: RelativePath[]): Promise<string[]> {
+async function findAbove(storage: FileReader, paths: RelativePath[]): Promise<string[]> {
   const directories = new Set<string>();
   for (const path of paths) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
   const managed = await pMap(
