@@ -63,7 +63,7 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
   'Configuration and secrets': [
     ['configuration file', bytes(maxConfigBytes), '`config_invalid`'],
     ['file in `secrets.directory`', bytes(maxSecretBytes), '`secrets_invalid`'],
-    ['upload token', `at least ${minCharacters} characters`, '`weak_token`'],
+    ['upload token, admin token', `at least ${minCharacters} characters`, '`weak_token`'],
   ],
   Retention: [
     ['catalog', bytes(maxCatalogBytes), '`catalog_too_large`'],

@@ -125,20 +125,11 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
     if (open !== null && of?.isLast !== true) await open.return?.();
   }
 
-  /** Returns the next piece that is not empty, or null at the end. */
-  async function pull(from: AsyncIterator<Uint8Array>): Promise<Uint8Array | null> {
-    for (;;) {
-      const next = await from.next();
-      if (next.done === true) return null;
-      if (next.value.byteLength > 0) return next.value;
-    }
-  }
-
   async function nextChunk(from: AsyncIterator<Uint8Array>, start: number): Promise<Chunk> {
     const readStart = read;
     let length = 0;
     while (length < chunkBytes) {
-      const piece = rest ?? (await pull(from));
+      const piece = rest ?? (await nextPiece(from));
       if (piece === null) break;
       const usedBytes = Math.min(piece.byteLength, chunkBytes - length);
       buffer.set(piece.subarray(0, usedBytes), length);
@@ -146,7 +137,7 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
       length += usedBytes;
     }
     // Read one piece more, so that we know whether this chunk is the last one.
-    rest ??= await pull(from);
+    rest ??= await nextPiece(from);
     return {
       start,
       end: start + length,
@@ -171,4 +162,13 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
     },
     close,
   };
+}
+
+/** Returns the next piece that is not empty, or null at the end. */
+async function nextPiece(from: AsyncIterator<Uint8Array>): Promise<Uint8Array | null> {
+  for (;;) {
+    const next = await from.next();
+    if (next.done === true) return null;
+    if (next.value.byteLength > 0) return next.value;
+  }
 }

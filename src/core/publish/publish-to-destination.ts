@@ -9,7 +9,7 @@ import type { Owner } from '../storage/identity.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Span } from '../tracing/span.ts';
 import { publishBundle } from './publish-bundle.ts';
-import { abortError,type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
+import { abortError, type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
 import { publicUrl } from './results/public-url.ts';

@@ -5,7 +5,7 @@ import type { Digest } from '../../core/lib/digest.ts';
 import { blockingDisk, type Disk, writeBehind } from '../../core/lib/disk.ts';
 import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { claimDirectory, type ClaimedDirectory,claimStale } from './claimed-directory.ts';
+import { claimDirectory, type ClaimedDirectory, claimStale } from './claimed-directory.ts';
 import {
   type ContentFiles,
   contentFiles,

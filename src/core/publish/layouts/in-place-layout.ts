@@ -6,7 +6,7 @@ import { describeBundlePath } from '../../lib/paths.ts';
 import { versionConflict } from '../../storage/storage-errors.ts';
 import { type AppliedPaths, applyUnderLease, noAppliedPaths, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
-import { type DecideOn, decideOnLatest, isSameState,needsSurvey, newDecider } from '../decide-on-state.ts';
+import { type DecideOn, decideOnLatest, isSameState, needsSurvey, newDecider } from '../decide-on-state.ts';
 import { changesDestination, type Plan } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { plannedResult } from '../results/action-result.ts';

@@ -17,7 +17,7 @@ import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { delegate } from '../../storage/wrappers/delegate.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
-import { type DecideOn, decideOnLatest,newDecider } from '../decide-on-state.ts';
+import { type DecideOn, decideOnLatest, newDecider } from '../decide-on-state.ts';
 import { changesDestination, type DecisionBasis, type Plan, type PlannedOutput } from '../plan.ts';
 import type { Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';

@@ -80,7 +80,7 @@ export class SftpRoot {
   }
 
   /**
-   * Calls `forget` before each reconnect and on close. Cached facts about the server may be outdated by then,
+   * Calls `forget` before each reconnect and on close. Cached facts about the server may be outdated,
    * and a different server may answer.
    */
   onReconnect(forget: () => void): void {
