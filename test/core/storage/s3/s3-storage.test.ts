@@ -70,7 +70,7 @@ t.test('an object is kept as a version if the bucket has versions, else as a cop
     await storage.write(name, bytesBody('old'), { mode: 'replace', headers });
     const before = await storage.stat(name);
     const kept = await storage.backUp(name, key('.publisher.tmp/1/kept'));
-    t.match(kept, { by }, versioning);
+    t.match(kept, { method: by }, versioning);
     if (kept === null) return;
     for (const change of ['replaced', 'removed']) {
       if (change === 'removed') await storage.remove(name);
