@@ -143,7 +143,7 @@ t.test('a reload applies tokens, pipelines, notifiers, secrets and the log level
   });
 
   writeFileSync(path.join(root, 'secrets/TOKEN_NEXT'), 'the-next-token-of-this-test\n');
-  writeFileSync(path.join(root, 'secrets/TOKEN_ADMIN'), 'the-next-operator');
+  writeFileSync(path.join(root, 'secrets/TOKEN_ADMIN'), 'the-next-token-of-the-operator');
   write({
     pipelines: { maps: 'mirror', docs: 'public-docs' },
     tokens: { next: ['TOKEN_NEXT', ['maps', 'docs']] },

@@ -90,7 +90,7 @@ t.test('a file is kept as a hard link if the server supports it, and moved other
     await storage.write(key('d/page'), bytesBody('old'), { mode: 'replace' });
     const { ino, mtimeMs } = lstatSync(path.join(place, 'd/page'));
     const kept = await storage.backUp(key('d/page'), key('.publisher.tmp/1/kept'));
-    t.match(kept, { by }, name);
+    t.match(kept, { method: by }, name);
     if (kept === null) return;
     const [from, to] = [key('.publisher.tmp/1/new'), key('d/page')];
     await storage.write(from, bytesBody('new'), { mode: 'scratch' });
