@@ -363,7 +363,7 @@ const breakUploads =
     const fail = (): never => {
       throw new Error('broken by the test');
     };
-    Object.assign(api.ports.uploads.partialUploads, { find: fail, create: fail, of: fail });
+    Object.assign(api.ports.uploads.partialUploads, { find: fail, create: fail, list: fail });
     return call(api);
   };
 const ofSending = (): Record<string, Provocation> => {
