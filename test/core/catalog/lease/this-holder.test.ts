@@ -11,6 +11,8 @@ import {
   newHolder,
   startTimeIn,
 } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { ensureInstalled } from '../../../services/debian.ts';
+import { withOwnMounts } from '../../../services/mount-namespace.ts';
 
 /** Field 22 of proc_pid_stat(5). */
 function startTimeOf(pid: number): string {
@@ -91,11 +93,11 @@ t.test(
       console.log([${JSON.stringify(hidden)}, ${JSON.stringify({ ...hidden, pid: 2 ** 30 })}].map(isKnownDead).join());`;
     const inside =
       'mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=54321 --regid=54321 --clear-groups "$0" --input-type=module --eval "$1" "$2"';
-    const { stdout, stderr } = spawnSync(
-      'unshare',
-      ['--mount', 'sh', '-c', inside, process.execPath, script, file],
-      { encoding: 'utf8', env: { PATH: process.env['PATH'] ?? '' } },
-    );
+    await ensureInstalled('mount', 'namespaces');
+    const [unshare = '', ...options] = withOwnMounts();
+    const command = [...options, 'sh', '-c', inside, process.execPath, script, file];
+    const env = { PATH: process.env['PATH'] ?? '' };
+    const { stdout, stderr } = spawnSync(unshare, command, { encoding: 'utf8', env });
     t.equal(stdout, 'false,true\n', stderr);
   },
 );
