@@ -273,7 +273,9 @@ t.test('checks for a pause when a run is taken', async (t) => {
   t.match(await store.reads.find('maps.1'), { status: 'queued' });
   t.same(await store.reads.depth(), { reserved: 0, queued: 1, running: 0 });
   await store.resume('maps');
-  t.match(await store.claims.claim({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), { claimCount: 1 });
+  t.match(await store.claims.claim({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), {
+    claimCount: 1,
+  });
   t.same(await store.reads.depth(), { reserved: 0, queued: 0, running: 1 });
 });
 
