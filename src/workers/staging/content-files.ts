@@ -101,7 +101,7 @@ const chunkBytes = 1 << 20;
 /**
  * Errors that are not the file's fault: the process has too many files open, or the machine is out of memory.
  */
-export const passing: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
+export const temporaryErrors: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
 
 /**
  * Hashes a file. Returns null if it cannot be read. If the error is only temporary or `signal` aborts,
@@ -118,7 +118,7 @@ export async function measureFile(
   } catch (error) {
     signal?.throwIfAborted();
     const code = errnoOf(error);
-    if (code === undefined || passing.has(code)) throw error;
+    if (code === undefined || temporaryErrors.has(code)) throw error;
     return null;
   }
 }

@@ -6,7 +6,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { inParallel } from '../../core/lib/parallel.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 import { claimDirectory, type ClaimedDirectory, type ClaimRequest, claimStale } from './claimed-directory.ts';
-import { passing } from './content-files.ts';
+import { temporaryErrors } from './content-files.ts';
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
 /**
@@ -212,7 +212,7 @@ class PartialFiles {
       const received = Math.min(size, record.length ?? record.maxBytes);
       return { ...record, received, touchedAt: mtime > written ? mtime : written };
     } catch (error) {
-      if (passing.has(errnoOf(error) ?? '')) throw error;
+      if (temporaryErrors.has(errnoOf(error) ?? '')) throw error;
       return null;
     }
   }

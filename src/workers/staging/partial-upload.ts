@@ -48,8 +48,8 @@ export interface PartialOutcome {
 
 /**
  * Returns the offset at which the client should continue. The last byte is not acknowledged until the run has
- * been accepted. Otherwise, if the queue rejected the upload and the response got lost, the offset would tell
- * the client that the upload is complete. Sending the last byte again is harmless.
+ * been accepted. Otherwise, if the queue rejected the upload and the response got lost, a client would take
+ * the upload for complete. Sending the last byte again is harmless.
  */
 export function offsetOf({
   received,

@@ -224,9 +224,8 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
 
 /**
  * Sets exactly this mode on a new file or directory, because the server's umask may have removed some
- * permissions. The setgid and sticky bits of a directory are kept. If the server does not report a mode or
- * refuses to change it, that is ignored, because the content is more important. Only throws
- * `DisconnectError`.
+ * permissions. The setgid and sticky bits of a directory are kept. Ignores a server that does not report a
+ * mode or refuses to change it, because the content is more important. Only throws `DisconnectError`.
  */
 export async function applyMode(
   session: SftpSession,

@@ -55,7 +55,7 @@ t.test('the card of a destination lists the newest bundle at each path with its 
   t.end();
 });
 
-t.test('a bundle at the root has its own name, or that of its release', (t) => {
+t.test('names a bundle at the root after itself or its release', (t) => {
   const nameOf = (release: string | null, bundlePath: string | null) =>
     cardOf(run(10, { destination_path: '.', release }, { bundle_path: bundlePath }))?.published[0]?.name;
   t.equal(nameOf('r1', 'session-1'), 'session-1');
