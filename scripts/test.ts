@@ -44,7 +44,7 @@ Environment:
   WAYBILL_TEST_JOBS      files at a time (default: two more than the processors)
   WAYBILL_TEST_SEED      seed of the samples (default: derived from the commit)
   WAYBILL_TEST_BUDGET    seconds of samples per file (default: 2, with --all 5)
-  WAYBILL_TEST_MINUTES   in CI, minutes in which slow tests may start (default: 15)`;
+  WAYBILL_TEST_MINUTES   in CI, minutes in which slow tests may start (default: 10)`;
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
 /** If more files than this fail, the cause is probably a change, so do not run them again. */
@@ -56,7 +56,7 @@ const version = sourceVersion();
 const seed = environmentNumber('WAYBILL_TEST_SEED', 0) ?? seedOf(version.commit);
 const chosenJobs = environmentNumber('WAYBILL_TEST_JOBS', 1) ?? availableParallelism() + 2;
 const jobs = mode === 'exhaustive' ? 1 : chosenJobs;
-const slowMinutes = environmentNumber('WAYBILL_TEST_MINUTES', 0) ?? 15;
+const slowMinutes = environmentNumber('WAYBILL_TEST_MINUTES', 0) ?? 10;
 const results = exhaustiveResults('.tap/exhaustive.json', version);
 
 const files = select();
