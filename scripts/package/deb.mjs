@@ -133,6 +133,11 @@ Files: *
 Copyright: ${holder.replace(/^Copyright \(c\) /, '')}
 License: Expat
 ${indented.replace(/(?:\n \.)+$/, '')}
+
+Files: ${home}/templates/fonts/*
+Copyright: 2016 The Inter Project Authors
+License: OFL-1.1
+ The text of the license is in ${home}/templates/fonts/OFL.txt.
 `;
 }
 

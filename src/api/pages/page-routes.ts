@@ -2,7 +2,7 @@ import { type RequestHandler, Router } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { prefersPage } from '../http/answer/negotiate.ts';
 import { sendCompressed } from '../http/answer/send-compressed.ts';
-import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
+import { sendWithEtag, type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../http/http-app.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Handler, Route } from '../http/route.ts';
@@ -33,7 +33,7 @@ export function servePages<Ports extends HttpPorts>(
 
 const answers = new WeakMap<Asset, TaggedAnswer>();
 
-/** Serves stylesheets and scripts. Their file names contain a hash of the content. */
+/** Serves stylesheets, scripts and fonts. Their file names contain a hash of the content. */
 export const assetsPage: PageRoute<HttpPorts> = {
   method: 'get',
   path: '/assets/{asset}',
@@ -41,17 +41,21 @@ export const assetsPage: PageRoute<HttpPorts> = {
   handle: () => (req: Parameters<typeof sendCompressed>[0] & { params: { asset: string } }, res) => {
     const asset = assetOfFile(req.params.asset);
     if (asset === undefined)
-      throw new WaybillError('not_found', 'there is no such stylesheet or script', {
+      throw new WaybillError('not_found', 'there is no such stylesheet, script or font', {
         hint: 'load the page again: it may be of another version of waybill',
       });
-    return sendCompressed(req, res, answerOf(asset));
+    const answer = answerOf(asset);
+    if (asset.mediaType !== 'font/woff2') return sendCompressed(req, res, answer);
+    // WOFF2 is compressed already.
+    sendWithEtag(req, res, answer);
+    return undefined;
   },
 };
 
 function answerOf(asset: Asset): TaggedAnswer {
   let answer = answers.get(asset);
   if (answer === undefined) {
-    answer = taggedAnswer(asset.mediaType, asset.body.toString(), {
+    answer = taggedAnswer(asset.mediaType, asset.body, {
       headers: { 'Cache-Control': 'public, max-age=31536000, immutable' },
       vary: 'Accept-Encoding',
     });

@@ -31,14 +31,15 @@ const maxTextChars = 16 * 1024;
 /** Creates a response from a body. It must not be cached unless the headers say otherwise. */
 export function taggedAnswer(
   mediaType: string,
-  text: string,
+  content: string | Buffer,
   {
     headers = { 'Cache-Control': 'no-store' },
     lastModified = null,
     vary = null,
   }: Partial<Pick<TaggedAnswer, 'headers' | 'lastModified' | 'vary'>> = {},
 ): TaggedAnswer {
-  const body = text.length > maxTextChars ? Buffer.from(text) : text;
+  const isLong = typeof content === 'string' && content.length > maxTextChars;
+  const body = isLong ? Buffer.from(content) : content;
   const bytes = Buffer.byteLength(body);
   return { mediaType, body, bytes, etag: strongTag(body), lastModified, vary, coding: null, headers };
 }
