@@ -15,27 +15,37 @@ function openTarget(): void {
   target?.scrollIntoView();
 }
 
-/** Adds the controls of a request: a value to each parameter, and below the command the token and Send. */
-function addControls(operation: HTMLElement, body: BodyField | undefined): void {
-  for (const entry of operation.querySelectorAll<HTMLElement>('li[data-name]'))
-    entry.append(controlOf(entry.dataset));
-  if (body !== undefined) operation.querySelector('.content')?.append(body.element);
+/** Adds a button below the command that replaces itself with the form for sending the request. */
+function addTryButton(operation: HTMLElement): void {
   const foot = document.createElement('div');
   foot.className = 'foot';
+  const button = document.createElement('button');
+  Object.assign(button, { type: 'button', className: 'button primary', textContent: 'Try it' });
+  const note = document.createElement('p');
+  note.className = 'quiet';
+  note.textContent = 'Sends a real request to this server.';
+  button.addEventListener('click', () => {
+    fillForm(operation, foot);
+    foot.querySelector<HTMLElement>('.input')?.focus();
+  });
+  foot.append(button, note);
+  operation.querySelector('.example')?.append(foot);
+}
+
+/** Creates the fields of a request: one for each parameter, the body and the token. */
+function fieldsOf(operation: HTMLElement, body: BodyField | undefined): HTMLElement[] {
+  const fields = [...operation.querySelectorAll<HTMLElement>('li[data-name]')].map(({ dataset }) => {
+    const { name = '', in: place = '' } = dataset;
+    return labelled(controlOf(dataset), `${operation.id}-${place}-${name}`, `${name} (${place})`);
+  });
+  if (body !== undefined) fields.push(body.element);
   if (operation.dataset['access'] !== undefined) {
     const token = document.createElement('input');
     Object.assign(token, { type: 'password', autocomplete: 'off', className: 'input' });
     Object.assign(token.dataset, { name: 'token', in: 'token' });
-    foot.append(labelled(token, `${operation.id}-token`, 'Token'));
+    fields.push(labelled(token, `${operation.id}-token`, 'Token'));
   }
-  const note = document.createElement('p');
-  note.className = 'quiet';
-  note.textContent = 'Sends a real request to this server.';
-  const send = document.createElement('button');
-  send.className = 'button primary';
-  send.textContent = 'Send';
-  foot.append(send, note);
-  operation.querySelector('.example')?.append(foot);
+  return fields;
 }
 
 /** Creates the control for a parameter: a choice if it has few values, and otherwise a text field. */
@@ -46,7 +56,6 @@ function controlOf(row: DOMStringMap): HTMLElement {
   control.className = 'input';
   control.required = isRequired;
   Object.assign(control.dataset, { name, in: place });
-  control.setAttribute('aria-label', `${name} (${place})`);
   if (control instanceof HTMLInputElement) {
     control.autocomplete = 'off';
     control.placeholder = preset === '' ? example && `e.g. ${example}` : preset;
@@ -88,15 +97,19 @@ async function answerOf(request: Request): Promise<string> {
   return [`${response.status} ${response.statusText}`, ...headers, '', shown].join('\n');
 }
 
-function fillForm(operation: HTMLElement): void {
+function fillForm(operation: HTMLElement, foot: HTMLElement): void {
   const form = operation.querySelector('form');
   if (form === null) return;
   const body = bodyField(operation);
-  addControls(operation, body);
+  const send = document.createElement('button');
+  Object.assign(send, { className: 'button primary', textContent: 'Send' });
+  foot.classList.add('try');
+  foot.querySelector('.button')?.replaceWith(send);
+  foot.prepend(...fieldsOf(operation, body));
   const answer = document.createElement('pre');
   Object.assign(answer, { className: 'code tried', tabIndex: 0, hidden: true });
   answer.setAttribute('role', 'status');
-  answer.setAttribute('aria-label', 'Answer');
+  answer.setAttribute('aria-label', 'Response');
   form.querySelector('.example')?.after(answer);
   form.addEventListener('submit', (event) => {
     event.preventDefault();
@@ -106,7 +119,7 @@ function fillForm(operation: HTMLElement): void {
       .then(() => answerOf(requestOf(operation, form, body)))
       .then(
         (text) => (answer.textContent = text),
-        (error: unknown) => (answer.textContent = `No answer: ${String(error)}`),
+        (error: unknown) => (answer.textContent = `No response: ${String(error)}`),
       );
   });
 }
@@ -126,8 +139,7 @@ function addCopyButton(example: HTMLElement): void {
 const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
   ({ dataset }) => !dataset['path']?.endsWith('/events'),
 );
-for (const operation of finite)
-  operation.addEventListener('toggle', () => fillForm(operation), { once: true });
+finite.forEach(addTryButton);
 if (isSecureContext) document.querySelectorAll<HTMLElement>('.example').forEach(addCopyButton);
 // Show the actual URL of this server in the first example. A narrow screen can break it after a slash.
 const address = document.getElementById('address');

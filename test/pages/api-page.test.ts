@@ -46,10 +46,11 @@ t.test('without script the page is readable, initially collapsed, and shows its 
 
 t.test('tries a read request in the page, and shows status, headers and body of the response', async (t) => {
   const page = await open({}, '#listRuns');
+  await page.locator('#listRuns').getByRole('button', { name: 'Try it' }).click();
   await page.locator('#listRuns').getByLabel('pipeline_id (path)').fill('maps');
   await page.locator('#listRuns').getByLabel('Token').fill(tokens.maps);
   await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
-  const answer = page.locator('#listRuns').getByLabel('Answer', { exact: true });
+  const answer = page.locator('#listRuns').getByLabel('Response', { exact: true });
   await answer.getByText('"runs"').waitFor();
   t.match(await answer.textContent(), /^200 OK\n(.+\n)*x-request-id: .+\n(.+\n)*\n\{/);
   await page.locator('#listRuns').getByLabel('Token').fill('not-a-token-of-anybody');
@@ -61,9 +62,10 @@ t.test('tries a read request in the page, and shows status, headers and body of 
 t.test('a request with a body can be sent: typed JSON, and files, raw or in a form', async (t) => {
   const page = await open({}, '#validateSceneMap');
   const validate = page.locator('#validateSceneMap');
+  await validate.getByRole('button', { name: 'Try it' }).click();
   await validate.getByLabel('JSON', { exact: true }).fill('{"scenes": 7}');
   await validate.getByRole('button', { name: 'Send' }).click();
-  const answer = validate.getByLabel('Answer', { exact: true });
+  const answer = validate.getByLabel('Response', { exact: true });
   await answer.getByText('"findings"').waitFor();
   t.match(await answer.textContent(), '"/scenes"');
 
@@ -79,6 +81,7 @@ t.test('a request with a body can be sent: typed JSON, and files, raw or in a fo
 
   await page.goto(`${url}#uploadBundle`);
   const upload = page.locator('#uploadBundle');
+  await upload.getByRole('button', { name: 'Try it' }).click();
   await upload.getByLabel('pipeline_id (path)').fill('maps');
   await upload.getByLabel('Token').fill(tokens.maps);
   const seen = page.waitForRequest((request) => request.url().endsWith('/pipelines/maps/upload'));
@@ -88,7 +91,7 @@ t.test('a request with a body can be sent: typed JSON, and files, raw or in a fo
     .setInputFiles({ name: 'a.tar.gz', mimeType: '', buffer: Buffer.from('no archive') });
   await upload.getByRole('button', { name: 'Send' }).click();
   t.equal(await (await seen).headerValue('content-type'), 'application/gzip');
-  const accepted = upload.getByLabel('Answer', { exact: true });
+  const accepted = upload.getByLabel('Response', { exact: true });
   await accepted.getByText('x-request-id').waitFor();
   // The bundle is staged by a stub, which accepts any bytes.
   t.match(await accepted.textContent(), /^202 Accepted/);
@@ -99,10 +102,12 @@ t.test('every request that ends can be tried, and axe accepts every form', async
   await page.evaluate('for (const each of document.querySelectorAll(".operation")) each.open = true');
   for (const { operationId, path } of routes)
     t.equal(
-      await page.locator(`#${operationId}`).getByRole('button', { name: 'Send' }).count(),
+      await page.locator(`#${operationId}`).getByRole('button', { name: 'Try it' }).count(),
       path.endsWith('/events') ? 0 : 1,
       operationId,
     );
+  await page.evaluate('for (const each of document.querySelectorAll(".foot > .button")) each.click()');
+  t.equal(await page.getByRole('button', { name: 'Try it' }).count(), 0);
   t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360);
   await page.evaluate(
     `${await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')};undefined`,
@@ -155,7 +160,7 @@ t.test('the example of a dry run says that it is one', async (t) => {
   const page = await open();
   await page.locator('#uploadBundle > summary').click();
   await page.locator('#uploadBundle').getByText('with dry_run=true', { exact: true }).click();
-  const example = page.getByRole('group', { name: 'Example of the answer 200 of uploadBundle' });
+  const example = page.getByRole('group', { name: 'Example of the response 200 of uploadBundle' });
   t.match(await example.innerText(), /"dry_run": true/);
 });
 
@@ -165,7 +170,7 @@ t.test('the first example works as copied from the page', async (t) => {
   t.match(example, `export WAYBILL=${base.slice(0, -1)}\n`);
   const { stdout } = await run('sh', ['-ec', `${example} --fail --silent`]);
   t.match(JSON.parse(stdout), { status: 'ok' });
-  t.match(JSON.parse(await page.getByLabel('Answer of /healthz').innerText()), { status: 'ok' });
+  t.match(JSON.parse(await page.getByLabel('Response of /healthz').innerText()), { status: 'ok' });
 });
 
 t.test('methods have colors, and paths break only after a slash', async (t) => {
@@ -182,6 +187,7 @@ t.test('methods have colors, and paths break only after a slash', async (t) => {
 
 t.test('each request links its errors, and can be tried next to its example', async (t) => {
   const page = await open({}, '#getRun');
+  await page.locator('#getRun').getByRole('button', { name: 'Try it' }).click();
   await page
     .locator('#getRun')
     .getByText(/^Errors \(\d+\)$/)
@@ -195,7 +201,7 @@ t.test('each request links its errors, and can be tried next to its example', as
     `[...document.querySelectorAll('#getRun :is(.input, .example pre, button.primary, .answer, .problems)')]
       .map(({ className }) => className.split(' ')[0])`,
   );
-  t.same(order, ['input', 'input', 'input', 'code', 'input', 'button', 'code', 'problems']);
+  t.same(order, ['code', 'input', 'input', 'input', 'input', 'button', 'code', 'problems']);
 });
 
 t.test('the first example of the weather reader requests one of its own paths', async (t) => {

@@ -16,8 +16,9 @@ export const kitPages: PageSet = {
       name: 'api-opened',
       path: 'docs#listRuns',
       prepare: async (page) => {
-        await page.locator('#listRuns').getByRole('button', { name: 'Send' }).waitFor();
+        await page.locator('#listRuns').getByRole('button', { name: 'Try it' }).click();
         await page.locator('#uploadBundle > summary').click();
+        await page.evaluate('scrollTo(0, 0)');
       },
     },
     { name: 'problem', path: 'nowhere', status: 404, inDocs: true },

@@ -89,7 +89,7 @@ export const listAuditRoute: Route<AuditPorts> = {
   tag: 'daemon',
   summary: 'List the audit trail',
   description:
-    'The records of the host that answers, newest first. Needs a token with the scope `audit`, which sees the records about its pipelines, or the token of `server.admin_token_env`, which sees all. At most 20,000 records are read for one page: a page with filters may therefore be shorter than its limit, even empty, and have a `next`. Without the setting `audit` the answer is 404 `not_found`.',
+    'The records of the host that responds, newest first. Needs a token with the scope `audit`, which sees the records about its pipelines, or the token of `server.admin_token_env`, which sees all. At most 20,000 records are read for one page: a page with filters may therefore be shorter than its limit, even empty, and have a `next`. Without the setting `audit` the response is 404 `not_found`.',
   access: 'token',
   scopes: ['audit', 'admin'],
   parameters: auditQuery.parameters,

@@ -123,7 +123,7 @@ export const liveRoute: Route<unknown> = {
   tag: 'daemon',
   summary: 'Liveness',
   description:
-    'Needs no token. Answers 200 as long as the process responds, also while a dependency is unreachable and during shutdown. Use `/healthz` for readiness.',
+    'Needs no token. Returns 200 as long as the process responds, also while a dependency is unreachable and during shutdown. Use `/healthz` for readiness.',
   access: 'open',
   isProbe: true,
   responses: {

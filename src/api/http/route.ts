@@ -162,7 +162,7 @@ export const runIdParameter: OpenApiParameter = {
   name: 'run_id',
   in: 'path',
   required: true,
-  description: 'Id of a run, as it was answered when the run was accepted.',
+  description: 'Id of a run, as returned when the run was accepted.',
   schema: { type: 'string' },
   example: 'maps.20261120T020434Z.k3f9q2ab7x',
 };

@@ -17,14 +17,14 @@ import { componentSchemas } from './components.ts';
 import { reasonOf } from './reasons.ts';
 
 const publishes =
-  'Upload a bundle, follow the run that publishes it, and switch releases. All requests and answers are plain HTTP with JSON.';
+  'Upload a bundle, follow the run that publishes it, and switch releases. All requests and responses are plain HTTP with JSON.';
 const readsWeather = 'Serves the latest weather records of a database.';
-const rules = `Paths are relative to \`server.http.base_path\`. Every refusal is a problem document (RFC 9457) with a \`code\`. \`HEAD\` works on every path with \`GET\`.
+const rules = `Paths are relative to \`server.http.base_path\`. Every error is a problem document (RFC 9457) with a \`code\`. \`HEAD\` works on every path with \`GET\`.
 
-Every path can also answer 404 \`not_found\`, 405 \`method_not_allowed\` with \`Allow\`, and for invalid HTTP 400 \`malformed_request\`, 408 \`request_timeout\`,
+Every path can also return 404 \`not_found\`, 405 \`method_not_allowed\` with \`Allow\`, and for invalid HTTP 400 \`malformed_request\`, 408 \`request_timeout\`,
 417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.
 
-Web pages of the origins in \`server.http.cors\` can read every answer.`;
+Web pages of the origins in \`server.http.cors\` can read every response.`;
 
 const tags: Record<RouteTag, string> = {
   uploads:

@@ -164,7 +164,7 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
   tag: 'pipelines',
   summary: 'Make a release current',
   description:
-    'Like `waybill releases promote` or, with `rollback`, `waybill releases rollback ID`: one atomic step that copies nothing. Repeating the request changes nothing. A release that is missing, damaged, incomplete or being removed is refused, and the current release stays.',
+    'Like `waybill releases promote` or, with `rollback`, `waybill releases rollback ID`: one atomic step that copies nothing. Repeating the request changes nothing. A release that is missing, damaged, incomplete or being removed is rejected, and the current release stays.',
   access: 'token',
   scopes: ['releases', 'admin'],
   parameters: [pipelineIdParameter, destinationIdParameter, releaseIdParameter, ...activateQuery.parameters],

@@ -77,7 +77,7 @@ export const tokenRoute: Route<TokenPorts> = {
   tag: 'daemon',
   summary: 'Exchange an ID token',
   description:
-    'Token exchange (RFC 8693) for `trusted_publishers`. An ID token is accepted once. A refusal is a problem document that also has the members `error` and `error_description` of OAuth: `invalid_request`, `unsupported_grant_type`, `invalid_scope` or `temporarily_unavailable`.',
+    'Token exchange (RFC 8693) for `trusted_publishers`. An ID token is accepted once. An error is a problem document that also has the members `error` and `error_description` of OAuth: `invalid_request`, `unsupported_grant_type`, `invalid_scope` or `temporarily_unavailable`.',
   access: 'open',
   audit: 'token.exchange',
   body: {

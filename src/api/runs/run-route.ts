@@ -18,8 +18,7 @@ export const maxSeconds = 60;
 
 const showQuery = queryParameters({
   wait: wholeNumber(0, maxSeconds, 0, {
-    description:
-      'Waits until the run has finished, at most this many seconds, before answering with the record.',
+    description: 'Waits until the run has finished, at most this many seconds, before returning the record.',
     example: 30,
   }),
 });
@@ -46,7 +45,7 @@ export const showRunRoute: Route<ShowPorts> = {
     {
       name: 'If-None-Match',
       in: 'header',
-      description: 'The `ETag` of an earlier response. The answer is 304 if nothing has changed.',
+      description: 'The `ETag` of an earlier response. The response is 304 if nothing has changed.',
       schema: { type: 'string' },
     },
   ],

@@ -39,7 +39,7 @@ export const validateSceneMapRoute: Route<SceneMapPorts> = {
   tag: 'scene maps',
   summary: 'Validate a session scene map',
   description:
-    'Stores nothing. Answers 200 with a report for valid and invalid documents. A report has at most 1,000 findings. Needs a token of `upload_tokens` only with `server.http.protect_scene_maps`.',
+    'Stores nothing. Returns 200 with a report for valid and invalid documents. A report has at most 1,000 findings. Needs a token of `upload_tokens` only with `server.http.protect_scene_maps`.',
   access: 'optional',
   parameters: validateQuery.parameters,
   body: {

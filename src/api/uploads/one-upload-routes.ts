@@ -113,7 +113,7 @@ export const sendUploadRoute: Route<UploadPorts> = {
   tag: 'uploads',
   summary: 'Append to an upload',
   description:
-    'Appends any number of bytes at `Upload-Offset`. Bytes that arrived before a lost connection are kept. The request with the last byte is answered after the bundle is staged, validated and accepted, or refused like an upload in one request. After a retryable refusal, the last byte can be sent again. If two requests overlap, the later one continues and the earlier one ends.',
+    'Appends any number of bytes at `Upload-Offset`. Bytes that arrived before a lost connection are kept. The response to the last byte is sent after the bundle is staged and validated. It is that of an upload in one request. After a retryable error, the last byte can be sent again. If two requests overlap, the later one continues and the earlier one ends.',
   access: 'token',
   scopes: ['upload'],
   isTraced: true,

@@ -101,7 +101,7 @@ export function boxParameter(description: string): Parameter<Box | null> {
 }
 
 export const radiusParameter = wholeNumber(1, 500, 50, {
-  description: 'How far from `point` the place that answers may be, in kilometres.',
+  description: 'Maximum distance from `point` to the place, in kilometers.',
 });
 export const radiusRule: Rule = onlyWith('radius', 'point');
 
