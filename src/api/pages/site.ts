@@ -40,7 +40,7 @@ const parts: readonly NavEntry[] = [
     id: 'docs',
     label: 'API',
     path: 'docs',
-    about: 'Every request with its parameters and answers, to read and to try.',
+    about: 'Every request with its parameters and responses. Try them on the page.',
   },
 ];
 
