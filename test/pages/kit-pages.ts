@@ -22,6 +22,7 @@ export const kitPages: PageSet = {
       },
     },
     { name: 'problem', path: 'nowhere', status: 404, inDocs: true },
-    { name: 'problem-of-a-parameter', path: 'runs/none', status: 404 },
+    { name: 'problem-of-a-run', path: 'runs/none', status: 404 },
+    { name: 'problem-of-a-parameter', path: 'runs/none?wait=soon', status: 400 },
   ],
 };

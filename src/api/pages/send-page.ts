@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { describeFinding } from '../../core/lib/errors.ts';
 import type { ProblemPage } from '../http/answer/problem.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
+import { parameterProblems } from './parameter-problems.ts';
 import { consolePlaceOf, hasOwnWords, namedWordsOf } from './problem-words.ts';
 import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
@@ -69,13 +70,15 @@ export function publicPage(
  * document.
  */
 export function problemPage(site: Site): ProblemPage {
-  return ({ title, status, code, detail, hint, instance, retryable, findings = [] }, path, account) => {
+  return ({ title, status, code, detail, hint, instance, retryable, findings = [] }, request, account) => {
+    const { path } = request;
     // `detail` already ends with the hint, but the page shows it separately.
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
     const words = namedWordsOf({ code, status, title }, path);
     const isMissing = message === 'there is nothing under this path';
     const isRefused = status === 403 && account !== undefined;
     const place = isRefused ? consolePlaceOf(path) : null;
+    const parameters = parameterProblems(findings, request);
     const html = renderPage(site, {
       title: place === null ? words.heading : `${words.heading}: ${place}`,
       template: 'pages/problem',
@@ -84,6 +87,7 @@ export function problemPage(site: Site): ProblemPage {
       ...(account === undefined ? {} : { account, nav: 'console' }),
       view: {
         ...words,
+        ...parameters,
         next: site.nav.find(({ id }) => id === words.next) ?? site.nav[0] ?? null,
         hasSearch: code === 'station_not_found',
         // The login page returns to this address, but a form's address cannot be opened.
@@ -98,11 +102,11 @@ export function problemPage(site: Site): ProblemPage {
         message: asSentence(place === null ? message : message.replace(/^this needs/, `“${place}” needs`)),
         hint: hint === undefined ? null : asSentence(hint),
         // The message for programs is the reason, unless it only repeats the heading.
-        isReason: status < 500 && !hasOwnWords(code) && !isMissing,
+        isReason: status < 500 && !hasOwnWords(code) && !isMissing && parameters === null,
         // A sentence does not repeat a very long address. The details have all of it.
         isMissing: isMissing && path.length <= 200,
         requestId: instance.replace(/^urn:uuid:/, ''),
-        findings: findings.map(describeFinding),
+        findings: parameters === null ? findings.map(describeFinding) : [],
       },
     });
     return { html, headers: pageHeaders };

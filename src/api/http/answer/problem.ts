@@ -120,13 +120,21 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
   };
 }
 
+/** The request that a problem page is about. */
+export interface FailedRequest {
+  path: string;
+  /** The query without its question mark. It can contain secrets. */
+  query: string;
+  method: string;
+}
+
 /**
- * Renders a problem as an HTML page. `path` was requested, by this visitor of the console, if any. Also
- * returns the headers that the page needs.
+ * Renders a problem with a request as an HTML page, for this visitor of the console, if any. Also returns the
+ * headers that the page needs.
  */
 export type ProblemPage = (
   problem: Problem,
-  path: string,
+  request: FailedRequest,
   account?: Account,
 ) => { html: string; headers: Readonly<Record<string, string>> };
 
@@ -168,7 +176,9 @@ export async function sendProblem(
   const form = context.problemForm ?? (prefersPage(req.headers.accept) ? 'html' : 'json');
   if (context.problemForm !== undefined || problemPage !== undefined) res.appendHeader('Vary', 'Accept');
   const page =
-    form === 'html' ? pageOf(() => problemPage?.(problem, pathOf(req), context.account), context) : undefined;
+    form === 'html'
+      ? pageOf(() => problemPage?.(problem, failedRequest(req), context.account), context)
+      : undefined;
   const body = putOn(res, problem, { form, page });
   res.statusCode = problem.status;
   if (hasPendingBody(req)) await endAfterDrain(req, res, body, clock);
@@ -204,9 +214,13 @@ function putOn(
   return body;
 }
 
-/** Returns the requested path without its query, which can contain secrets. */
-function pathOf({ url = '', originalUrl = url }: IncomingMessage & { originalUrl?: string }): string {
-  return originalUrl.split('?', 1)[0] ?? '';
+function failedRequest({
+  method = '',
+  url = '',
+  originalUrl = url,
+}: IncomingMessage & { originalUrl?: string }): FailedRequest {
+  const [path = ''] = originalUrl.split('?', 1);
+  return { path, query: originalUrl.slice(path.length + 1), method };
 }
 
 /** Errors whose cause is logged for the administrator but not shown to the client. */

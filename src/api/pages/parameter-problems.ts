@@ -1,0 +1,47 @@
+import type { Finding } from '../../core/lib/errors.ts';
+import type { FailedRequest } from '../http/answer/problem.ts';
+
+/** What a problem page says about invalid parameters of an address. */
+interface ParameterProblems {
+  heading: string;
+  parameters: { name: string; message: string; given: string | null }[];
+  /** A link to the same page without these parameters; null if there is no such page. */
+  withoutThem: string | null;
+}
+
+/** The codes of findings about query parameters, from `api/http/query-parameters.ts`. */
+const parameterCodes: ReadonlySet<string> = new Set([
+  'unknown_parameter',
+  'repeated_parameter',
+  'invalid_value',
+  'missing_parameter',
+  'conflicting_parameters',
+  'invalid_encoding',
+]);
+const maxGivenChars = 80;
+
+/** Returns the parameters that are wrong, with their values. null if the problem is a different one. */
+export function parameterProblems(
+  findings: readonly Finding[],
+  { query, method }: FailedRequest,
+): ParameterProblems | null {
+  if (findings.length === 0 || !findings.every(({ code }) => parameterCodes.has(code))) return null;
+  const given = new URLSearchParams(query);
+  const parameters = findings.map(({ pointer, message }) => {
+    const name = pointer ?? '';
+    const value = given.get(name);
+    return { name, message, given: value === null ? null : shortened(value) };
+  });
+  const isInQuery = parameters.every(({ name }) => given.has(name));
+  for (const { name } of parameters) given.delete(name);
+  return {
+    heading: parameters.length === 1 ? 'Invalid parameter' : 'Invalid parameters',
+    parameters,
+    // Relative to the address of the page, so that it cannot lead to another host.
+    withoutThem: isInQuery && method === 'GET' ? `?${given.toString()}` : null,
+  };
+}
+
+function shortened(text: string): string {
+  return text.length > maxGivenChars ? `${text.slice(0, maxGivenChars)}…` : text;
+}
