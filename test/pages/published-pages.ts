@@ -23,9 +23,11 @@ async function publishedFiles(): Promise<Map<string, Buffer>> {
   const example = await readFile('examples/scene-maps/session-42-findings.json');
   const files = {
     'maps/session-42.json': example,
+    'LICENSE.txt': 'Creative Commons Attribution 4.0 International\n'.repeat(30),
     'notes/readme.txt': 'What happened on the stair, seen twice.\n'.repeat(40),
-    'notes/a-rather-long-name-of-a-file-that-has-to-fit-into-the-width-of-a-telephone.txt': 'x'.repeat(3000),
+    'notes/what-the-harbour-master-remembers-about-the-night-of-the-wreck.txt': 'x'.repeat(3000),
     'pictures/harbour.svg': pictureOf(200),
+    'pictures/salt-marsh.svg': pictureOf(110),
     'pictures/stair.svg': pictureOf(20),
     'pictures/the-drowned-library.svg': pictureOf(280),
     'sound/introduction.opus': 'x'.repeat(200_000),
@@ -52,12 +54,17 @@ async function rootFiles(): Promise<[string, Buffer][]> {
     'session-42',
     'session-41',
     'winter/the-drowned-library-and-what-was-found-on-its-stair',
-    'a',
+    'session-40',
+    'session-39',
+    'handouts',
+    'session-38',
+    'winter/prologue',
+    'guide',
   ];
   const bundles = paths.map((path, index) => ({
-    ...{ path, outputs: 12 - index, bytes: 4_000_000 >> (index * 3), page: `${path}/index.html` },
+    ...{ path, outputs: 12 - index, bytes: 4_000_000 >> index, page: `${path}/index.html` },
     created: `2026-11-${20 - index}T01:02:03.000Z`,
-    published: `2026-11-${20 - index}T02:04:34.334Z`,
+    published: `2026-11-${20 - index}T${String(17 - index).padStart(2, '0')}:${10 + ((index * 23) % 50)}:34.334Z`,
     sceneMap: index % 2 === 0 ? `${path}/maps/scenes.html` : null,
   }));
   const files = await rootIndexFiles({ title: 'maps', identity: ['maps', 'web'], baseUrl: null, bundles });

@@ -39,7 +39,7 @@ async function readSource(): Promise<Source> {
  */
 export const indexGenerator: Generator = {
   name: 'index',
-  version: 4,
+  version: 5,
   setting: 'index',
   describe: async (input) => {
     source ??= readSource();
@@ -91,7 +91,7 @@ interface Row {
 }
 
 interface FileRow extends Row {
-  /** True for the first file of a folder, which has the name of the folder above it. */
+  /** True for the first file of a folder, which has a row with the name of the folder above it. */
   opens: boolean;
 }
 
@@ -101,6 +101,8 @@ const maxPictures = 24;
 
 function pageOf({ bundle, siblings, hasChecksums, rootIndexHref }: GeneratorInput): Page {
   const files = [...bundle.files].sort((a, b) => compareCodeUnits(a.path, b.path));
+  // The files of a folder are together, and those outside of folders are first.
+  const rows = files.map(row).sort((a, b) => compareCodeUnits(a.folder, b.folder));
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   const shown = files.filter(({ path, size }) => picture.test(path) && size <= maxPictureBytes);
   const made = (kind: string): Row[] => siblings.filter((one) => one.kind === kind).map(row);
@@ -110,9 +112,9 @@ function pageOf({ bundle, siblings, hasChecksums, rootIndexHref }: GeneratorInpu
     createdText: instantForPeople(bundle.created),
     total: `${files.length} ${files.length === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`,
     rootIndexHref,
-    files: files.map(row).map((one, index, all) => ({
+    files: rows.map((one, index) => ({
       ...one,
-      opens: one.folder !== '' && one.folder !== all[index - 1]?.folder,
+      opens: one.folder !== '' && one.folder !== rows[index - 1]?.folder,
     })),
     checksums: hasChecksums ? checksumsName : null,
     sceneMaps: made('scene_map_page'),

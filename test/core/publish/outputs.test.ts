@@ -151,6 +151,17 @@ t.test('the archive has the name of the path or the bundle, or else is called bu
   t.equal(await nameFor({ path: 'x'.repeat(250) }), 'bundle.tar.gz');
 });
 
+t.test('the index lists each folder once, after the files outside of folders', async (t) => {
+  const bundle = await bundleOf({ 'a/1': '', 'a/b/2': '', 'a/z': '', 'top.txt': '' });
+  const planned = await planOutputs(bundle, options(everything));
+  const page = (await bytesOf(find(planned, 'index.html'))).toString();
+  const rows = page.matchAll(/<li class="folder"[^>]*>([^<]+)|<a href=".\/([^"]+)" dir/g);
+  t.same(
+    [...rows].map(([, folder, file]) => folder ?? file),
+    ['top.txt', 'a/', 'a/1', 'a/z', 'a/b/', 'a/b/2'],
+  );
+});
+
 t.test(
   'the index escapes everything, loads nothing from elsewhere, and links only below itself',
   async (t) => {
