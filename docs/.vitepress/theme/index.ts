@@ -1,4 +1,4 @@
-import './contrast.css';
+import './style.css';
 import theme from 'vitepress/theme';
 
 export default theme;
