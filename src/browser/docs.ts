@@ -139,7 +139,8 @@ function addCopyButton(example: HTMLElement): void {
 const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
   ({ dataset }) => !dataset['path']?.endsWith('/events'),
 );
-finite.forEach(addTryButton);
+for (const operation of finite)
+  operation.addEventListener('toggle', () => addTryButton(operation), { once: true });
 if (isSecureContext) document.querySelectorAll<HTMLElement>('.example').forEach(addCopyButton);
 // Show the actual URL of this server in the first example. A narrow screen can break it after a slash.
 const address = document.getElementById('address');
