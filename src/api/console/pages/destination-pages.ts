@@ -9,6 +9,7 @@ import { paths, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { catalogView, newestRunAt, openable, placementOf } from '../views/destination-view.ts';
+import { starterOf } from '../views/run-words.ts';
 import { verificationView, type VerifiedPath } from '../views/verification-view.ts';
 import { action, firstRunOf, isAllowed, page, placesFor, type Visit } from '../visit.ts';
 import { crumbsTo, inspect, pathOf, pathParameter, placeOf, queryOf } from './destination-access.ts';
@@ -43,6 +44,8 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
   const here = paths.destination(pipelineId, id);
   const { catalog } = answer;
   const run = catalog?.isPublished === true ? (runs.get(catalog.destinationPath) ?? null) : null;
+  const place = placesFor(visitor, pipelineId, access).get(id) ?? null;
+  const newest = newestRunAt(recent, id, { place, now: parts.clock.now() });
   const published = new Map(
     [...runs].map(([path, { accepted_at: at, finished_at: end }]) => [path, end ?? at]),
   );
@@ -54,9 +57,8 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
       ...catalogView(answer, { prefix, published, now: parts.clock.now() }),
       ...{ id, pipelineId, here, prefix },
       ...{ placement: placementOf(destination), publicBaseUrl: destination.public_base_url },
-      place: placesFor(visitor, pipelineId, access).get(id) ?? null,
-      newest: newestRunAt(recent, id, parts.clock.now()),
-      publishedBy: run === null ? null : paths.run(run.run_id),
+      ...{ place, newest },
+      publishedBy: run === null ? null : { href: paths.run(run.run_id), starter: starterOf(run) },
       firstRun: firstRunOf(visit, pipelineId),
       herePath: (path: string) => withQuery(here, { path }),
       at: (path: string, more: Record<string, string> = {}) =>
