@@ -159,6 +159,14 @@ t.test('without script a form performs every action of the console', async (t) =
   await page.waitForURL(/done=rolled_back/);
   t.match(await mainOf(page), /Rolled back: readers have the chosen release now/);
   t.match(await current.innerText(), former, 'the current release comes first');
+  const undoable = page.url();
+  await page.goto(`${daemon.base}console/pipelines/maps/destinations/site`);
+  t.match(
+    await mainOf(page),
+    new RegExp(`published .* by operator \\(upload\\) · Open the run · release ${former}`),
+    'its run is not the newest one',
+  );
+  await page.goto(undoable);
   await page.getByRole('button', { name: /^Undo: make session-1 of .* current again$/ }).click();
   await page.waitForURL(/done=promoted/);
   t.match(await current.innerText(), newest);

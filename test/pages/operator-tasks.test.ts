@@ -86,6 +86,12 @@ t.test('roll back production, and undo it: six clicks', async (t) => {
   await click(question.getByRole('button', { name: 'Roll back site' }));
   await page.getByText('Rolled back: readers have the chosen release now.').waitFor();
   t.equal(readFileSync(site, 'utf8'), 'as of 25');
+  await page.setViewportSize({ width: 360, height: 900 });
+  t.equal(
+    await page.evaluate('document.documentElement.scrollWidth'),
+    360,
+    'a phone does not scroll sideways',
+  );
   await click(page.getByRole('button', { name: 'Undo' }));
   await page.getByText('Promoted: readers have the chosen release now.').waitFor();
   t.equal(readFileSync(site, 'utf8'), 'as of 26');

@@ -43,7 +43,7 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
   if (answer === null) return;
   const here = paths.destination(pipelineId, id);
   const { catalog } = answer;
-  const run = catalog?.isPublished === true ? (runs.get(catalog.destinationPath) ?? null) : null;
+  const run = catalog === null ? null : publisherOf(recent, runs, { ...catalog, destinationId: id });
   const place = placesFor(visitor, pipelineId, access).get(id) ?? null;
   const newest = newestRunAt(recent, id, { place, now: parts.clock.now() });
   const published = new Map(
@@ -108,6 +108,27 @@ function runsByPath(runs: readonly RunRecord[], destinationId: string): Map<stri
       if (id === destinationId && error === null && path !== null && kind !== 'skip_same' && !found.has(path))
         found.set(path, run);
   return found;
+}
+
+/** Returns the run that published what a page shows; null if it is not known. */
+function publisherOf(
+  recent: readonly RunRecord[],
+  byPath: ReadonlyMap<string, RunRecord>,
+  { destinationId, destinationPath, release }: ShownCatalog,
+): RunRecord | null {
+  if (release === null) return byPath.get(destinationPath) ?? null;
+  // After a rollback, it is not the newest run.
+  const isOfRelease = ({ destinations }: RunRecord): boolean =>
+    destinations.some(
+      (one) => one.destination_id === destinationId && one.release === release && one.action !== 'skip_same',
+    );
+  return recent.findLast(isOfRelease) ?? null;
+}
+
+interface ShownCatalog {
+  destinationId: string;
+  destinationPath: string;
+  release: string | null;
 }
 
 /**

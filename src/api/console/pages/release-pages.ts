@@ -161,12 +161,12 @@ function undoOf(
   places: readonly ReleasePlace[],
   id: string | null,
   done: string | null,
-): { id: string; name: string; path: string; verb: 'promote' | 'rollback' } | null {
+): (Pick<ReleaseRow, 'id' | 'bundle' | 'name' | 'made' | 'verb'> & { path: string }) | null {
   for (const { rows, path } of places) {
     const row = rows.find((one) => one.id === id && one.verb !== null);
     if (row === undefined) continue;
-    const verb = done === 'rolled_back' ? 'promote' : 'rollback';
-    return { id: row.id, name: row.name, path, verb };
+    const { bundle, name, made } = row;
+    return { id: row.id, bundle, name, made, path, verb: done === 'rolled_back' ? 'promote' : 'rollback' };
   }
   return null;
 }
