@@ -2,8 +2,8 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 /**
- * Replaces the times since `sinceMs` by `to` in all catalogs and ledgers below a directory. For sample pages of
- * runs in the past: the threads that publish have their own clock, which cannot be set back.
+ * Replaces the times since `sinceMs` by `to` in all catalogs and ledgers below a directory. For sample pages
+ * of runs in the past: the threads that publish have their own clock, which cannot be set back.
  */
 export function setBackCatalogs(directory: string, sinceMs: number, to: string): void {
   for (const name of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {

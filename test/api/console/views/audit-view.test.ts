@@ -61,3 +61,10 @@ t.test('groups records by day, and names the client', (t) => {
   });
   t.end();
 });
+
+t.test('a refusal without facts shows its code in words', (t) => {
+  const refused: AuditRecord = { ...record, result: 'refused', code: 'insufficient_scope', detail: {} };
+  const [day] = auditDays([refused], { pauses: new Map(), starters: new Map() });
+  t.match(day?.records[0], { result: { label: 'refused' }, facts: 'insufficient scope', starter: null });
+  t.end();
+});
