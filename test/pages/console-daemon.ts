@@ -8,6 +8,7 @@ import { startWorker } from '../../src/cli/daemon/worker.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import type { Lifetime } from './page-sets.ts';
+import { setBackCatalogs } from './set-back.ts';
 
 /** `operator` has every pipeline except `secret`. `guest` has `library`, read-only. */
 export const consoleTokens = {
@@ -94,6 +95,7 @@ export async function startConsole(
   queue = '{driver: memory}',
   more: Record<string, string> = {},
 ): Promise<ConsoleDaemon> {
+  const beganMs = Date.now();
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-console-'));
   const configFile = path.join(root, 'waybill.yml');
   for (const place of ['web', 'site', 'shelf', 'draft', 'full', 'vault'])
@@ -112,7 +114,10 @@ export async function startConsole(
   const follow = async (runId: string): Promise<RunRecord> => {
     for (;;) {
       const record = (await (await fetch(`${base}runs/${runId}?wait=30`)).json()) as RunRecord;
-      if (record.finished_at !== null) return record;
+      if (record.finished_at === null) continue;
+      const isPast = Date.parse(record.finished_at) < beganMs;
+      if (isPast) setBackCatalogs(path.join(root, 'public'), beganMs, record.finished_at);
+      return record;
     }
   };
   const post = async (path: string, token: string, init: RequestInit = {}): Promise<{ run_id: string }> => {

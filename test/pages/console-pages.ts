@@ -123,6 +123,12 @@ async function mistakenBundle(): Promise<Buffer> {
   }
 }
 
+/** A token that may only read tries to start a run, for the audit trail. */
+async function refusedStart(base: string): Promise<void> {
+  const headers = { authorization: `Bearer ${consoleTokens.guest}` };
+  await fetch(`${base}v1/pipelines/library/runs`, { method: 'POST', headers });
+}
+
 /** Pages as an administrator sees them. */
 export const adminPages: PageSet = {
   name: 'console of the admin',
@@ -134,7 +140,10 @@ export const adminPages: PageSet = {
     await console.accept({ 'index.html': 'second' }, { created: '2026-11-21T01:02:03Z' });
     return console.base;
   },
-  enter: (page, base) => logIn(page, base, consoleTokens.admin),
+  enter: async (page, base) => {
+    await refusedStart(base);
+    await logIn(page, base, consoleTokens.admin);
+  },
   pages: [
     { name: 'console-admin', path: 'console/admin', inDocs: true },
     { name: 'console-audit', path: 'console/audit', inDocs: true },

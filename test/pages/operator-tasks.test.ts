@@ -78,11 +78,20 @@ t.test('roll back production, and undo it: six clicks', async (t) => {
   await click(link(page, 'Releases'));
   const row = page.getByRole('row').filter({ hasText: 'last good' });
   await click(row.getByRole('link', { name: 'Roll back' }));
-  const question = page.getByRole('region', { name: 'Roll back site to session-1?' });
-  t.match(await textOf(question), /From .* current since .* To .* became current .* You can undo this/);
-  await click(question.getByRole('button', { name: 'Roll back to' }));
+  const question = page.getByRole('region', { name: 'Roll back site to session-1 of' });
+  t.match(
+    await textOf(question),
+    /Readers get now .* current since .* After the rollback .* became current .* Undo With one click/,
+  );
+  await click(question.getByRole('button', { name: 'Roll back site' }));
   await page.getByText('Rolled back: readers have the chosen release now.').waitFor();
   t.equal(readFileSync(site, 'utf8'), 'as of 25');
+  await page.setViewportSize({ width: 360, height: 900 });
+  t.equal(
+    await page.evaluate('document.documentElement.scrollWidth'),
+    360,
+    'a phone does not scroll sideways',
+  );
   await click(page.getByRole('button', { name: 'Undo' }));
   await page.getByText('Promoted: readers have the chosen release now.').waitFor();
   t.equal(readFileSync(site, 'utf8'), 'as of 26');

@@ -9,8 +9,10 @@ import type { ConsoleParts } from '../ports.ts';
 import { ageText, type Mark, type Moment, momentOf, plural, statusMark, triesText } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { subjectView } from '../views/audit-view.ts';
+import { sentence } from '../views/error-view.ts';
 import { eventName, failureText } from '../views/run-words.ts';
 import { action, page, requireAdmin, seenBy, type Visit } from '../visit.ts';
+import { pausedBy } from './pipeline-pages.ts';
 
 const maxEvents = 50;
 
@@ -49,13 +51,9 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       path: paths.admin(),
       auditPath: parts.audit == null ? null : paths.audit(),
       checks: checks.map(checkRow),
-      isHealthy: checks.every(({ state }) => state === 'ok'),
-      health: healthText(checks),
-      summary: summaryOf(checks, notifiers, queues),
-      undelivered: undeliveredMark(notifiers),
+      problems: problemsOf(checks, notifiers, queues),
       notifiers,
       queues,
-      hasPaused: queues.some(({ pause }) => pause !== null),
       hasRunning: queues.some(({ running }) => running !== null),
       hasWaiting: queues.some(({ since }) => since !== null),
       depth: await queue.depth(),
@@ -64,42 +62,24 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
   });
 }
 
-interface SummaryLine extends Mark {
-  /** The id of the section about it. */
-  section: string;
-}
-
-/** Summarizes the sections of the page, with problems first. */
-function summaryOf(
+/** Names what needs attention, such as `1 undelivered event, 1 pipeline paused`; null if nothing does. */
+function problemsOf(
   checks: readonly CheckReport[],
   notifiers: readonly { count: number }[],
   queues: readonly QueueRow[],
-): SummaryLine[] {
+): Mark | null {
   const bad = checks.filter(({ state }) => state !== 'ok');
-  const isFailing = bad.some(({ state }) => state === 'failing');
-  const health: Mark =
-    bad.length === 0
-      ? { label: `all ${checks.length} checks ok`, tone: 'success', symbol: '✓' }
-      : { ...checkMarks[isFailing ? 'failing' : 'degraded'], label: `${plural(bad.length, 'check')} not ok` };
+  const events = notifiers.reduce((sum, one) => sum + one.count, 0);
   const paused = queues.filter(({ pause }) => pause !== null).length;
-  const open: Mark =
-    paused === 0
-      ? { label: 'no pipeline paused', tone: 'success', symbol: '✓' }
-      : { label: `${plural(paused, 'pipeline')} paused`, tone: 'warning', symbol: '❚❚' };
-  const order: readonly Mark['tone'][] = ['failure', 'warning', 'success', 'neutral'];
-  return [
-    { ...undeliveredMark(notifiers), section: 'undelivered' },
-    { ...health, section: 'health' },
-    { ...open, section: 'queues' },
-  ].sort((a, b) => order.indexOf(a.tone) - order.indexOf(b.tone));
-}
-
-function undeliveredMark(notifiers: readonly { count: number }[]): Mark {
-  const count = notifiers.reduce((sum, one) => sum + one.count, 0);
-  if (notifiers.length === 0) return { label: 'no notifier', tone: 'neutral', symbol: '○' };
-  return count === 0
-    ? { label: 'all events delivered', tone: 'success', symbol: '✓' }
-    : { label: plural(count, 'undelivered event'), tone: 'failure', symbol: '✕' };
+  const parts = [
+    ...(bad.length === 0 ? [] : [`${plural(bad.length, 'check')} not ok`]),
+    ...(events === 0 ? [] : [plural(events, 'undelivered event')]),
+    ...(paused === 0 ? [] : [`${plural(paused, 'pipeline')} paused`]),
+  ];
+  if (parts.length === 0) return null;
+  const isFailing = events > 0 || bad.some(({ state }) => state === 'failing');
+  const look = isFailing ? checkMarks.failing : checkMarks.degraded;
+  return { ...look, label: parts.join(', ') };
 }
 
 const checkNames: Readonly<Record<CheckReport['name'], string>> = {
@@ -121,23 +101,11 @@ const checkMarks: Readonly<Record<CheckReport['state'], Mark>> = {
 function checkRow({ name, state, since, detail, hint }: CheckReport): object {
   return {
     name: checkNames[name],
+    isOk: state === 'ok',
     mark: checkMarks[state],
     since: momentOf(since),
     detail: detail ?? null,
     hint: hint ?? null,
-  };
-}
-
-/** Describes checks that are all ok in one line, with the time of the last change. */
-function healthText(checks: readonly CheckReport[]): object {
-  const last =
-    checks
-      .map(({ since }) => since)
-      .sort()
-      .at(-1) ?? null;
-  return {
-    names: checks.map(({ name }) => checkNames[name]),
-    since: last === null ? null : momentOf(last),
   };
 }
 
@@ -149,7 +117,7 @@ interface QueueRow {
   /** null if there is none. */
   newestRun: (Mark & { href: string; age: string }) | null;
   /** null unless the pipeline is paused. */
-  pause: { since: Moment & { age: string }; reason: string | null } | null;
+  pause: { since: Moment & { age: string }; by: string | null; reason: string | null } | null;
   waiting: number;
   /** The age of the run that has been waiting longest, such as `3 min ago`; null if none is waiting. */
   since: string | null;
@@ -164,11 +132,15 @@ function queueMark({ paused, running }: PipelineState): Mark {
 }
 
 /** Counts each pipeline's waiting and running runs across all hosts. */
-async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<QueueRow[]> {
+async function queuesOf(visit: Visit<unknown>): Promise<QueueRow[]> {
+  const { visitor, access, parts } = visit;
   const { queue, clock } = parts;
   const states = await pipelineStates(seenBy(visitor, access), parts);
   const pauses = await queue.pauses();
   const since = await queue.waitingSince(states.map(({ pipeline_id: id }) => id));
+  const pausers = await Promise.all(
+    states.map(async ({ pipeline_id: id }) => (pauses.has(id) ? pausedBy(visit, id) : null)),
+  );
   return states.map((state, index) => {
     const first = since[index] ?? null;
     const pause = pauses.get(state.pipeline_id);
@@ -189,7 +161,8 @@ async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<Que
           ? null
           : {
               since: { ...momentOf(pause.since), age: ageText(pause.since, clock.now()) },
-              reason: pause.reason,
+              by: pausers[index] ?? null,
+              reason: pause.reason === null ? null : sentence(pause.reason.replace(/\.?$/, '.')),
             },
       waiting: state.waiting,
       since: first === null ? null : ageText(first, clock.now()),

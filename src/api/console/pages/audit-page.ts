@@ -8,6 +8,7 @@ import type { ConsoleParts } from '../ports.ts';
 import { dayOf, plural } from '../record-text.ts';
 import { show } from '../show.ts';
 import { actNames, auditDays } from '../views/audit-view.ts';
+import { starterText } from '../views/run-words.ts';
 import { page, requireAdmin, seenBy } from '../visit.ts';
 
 /** Shows this host's audit trail to admins. */
@@ -28,23 +29,30 @@ export const auditPage: PageRoute<ConsoleParts> = {
       const { pipeline, act, actor, before, since, until } = query;
       const found = await readAudit(audit, query, pipeline.length > 0 ? pipeline : null);
       const next = nextOfAudit(query, found);
+      const pipelines = seenBy(visitor, access).map(({ pipeline_id: id }) => id);
+      const periods = periodsOf(paths.audit(), filters, parts.clock.now());
+      const isPeriod = periods.some(({ isCurrent }) => isCurrent);
       show(visit, {
         title: 'Audit trail',
         template: 'audit',
         nav: 'daemon',
         crumbs: [{ label: 'Daemon', path: paths.admin() }, { label: 'Audit trail' }],
         view: {
-          days: auditDays(found.records, await parts.queue.pauses()),
+          days: auditDays(found.records, {
+            pauses: await parts.queue.pauses(),
+            starters: await startersOf(parts, pipelines),
+          }),
           count: countText(found.records.length, next !== null, before !== null),
           filters: filtersText(query),
           path: paths.audit(),
-          periods: periodsOf(paths.audit(), filters, parts.clock.now()),
+          periods,
+          hasMoreFilters: act !== null || pipeline.length > 0 || (!isPeriod && (since ?? until) !== null),
           next: next === null ? null : `${paths.audit()}?${next}`,
           isFirst: before === null,
           acts: acts
             .map((id) => ({ id, name: actNames[id] }))
             .sort((a, b) => a.name.localeCompare(b.name, 'en')),
-          pipelines: seenBy(visitor, access).map(({ pipeline_id: id }) => id),
+          pipelines,
           asked: {
             act: act ?? '',
             actor: actor ?? '',
@@ -56,6 +64,18 @@ export const auditPage: PageRoute<ConsoleParts> = {
       });
     }),
 };
+
+/** The number of runs among which those of the records are searched. */
+const searchedRuns = 500;
+
+/** Returns what started the newest runs, by the id of the run. */
+async function startersOf(
+  { queue }: Pick<ConsoleParts, 'queue'>,
+  pipelines: readonly string[],
+): Promise<Map<string, string>> {
+  const { runs } = await queue.list(pipelines, { limit: searchedRuns });
+  return new Map(runs.map((run) => [run.run_id, starterText(run)]));
+}
 
 function countText(count: number, hasOlder: boolean, isLater: boolean): string {
   if (isLater) return plural(count, 'older record');

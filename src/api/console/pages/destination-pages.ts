@@ -9,6 +9,7 @@ import { paths, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { catalogView, newestRunAt, openable, placementOf } from '../views/destination-view.ts';
+import { starterOf } from '../views/run-words.ts';
 import { verificationView, type VerifiedPath } from '../views/verification-view.ts';
 import { action, firstRunOf, isAllowed, page, placesFor, type Visit } from '../visit.ts';
 import { crumbsTo, inspect, pathOf, pathParameter, placeOf, queryOf } from './destination-access.ts';
@@ -42,7 +43,9 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
   if (answer === null) return;
   const here = paths.destination(pipelineId, id);
   const { catalog } = answer;
-  const run = catalog?.isPublished === true ? (runs.get(catalog.destinationPath) ?? null) : null;
+  const run = catalog === null ? null : publisherOf(recent, runs, { ...catalog, destinationId: id });
+  const place = placesFor(visitor, pipelineId, access).get(id) ?? null;
+  const newest = newestRunAt(recent, id, { place, now: parts.clock.now() });
   const published = new Map(
     [...runs].map(([path, { accepted_at: at, finished_at: end }]) => [path, end ?? at]),
   );
@@ -54,9 +57,8 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
       ...catalogView(answer, { prefix, published, now: parts.clock.now() }),
       ...{ id, pipelineId, here, prefix },
       ...{ placement: placementOf(destination), publicBaseUrl: destination.public_base_url },
-      place: placesFor(visitor, pipelineId, access).get(id) ?? null,
-      newest: newestRunAt(recent, id, parts.clock.now()),
-      publishedBy: run === null ? null : paths.run(run.run_id),
+      ...{ place, newest },
+      publishedBy: run === null ? null : { href: paths.run(run.run_id), starter: starterOf(run) },
       firstRun: firstRunOf(visit, pipelineId),
       herePath: (path: string) => withQuery(here, { path }),
       at: (path: string, more: Record<string, string> = {}) =>
@@ -106,6 +108,27 @@ function runsByPath(runs: readonly RunRecord[], destinationId: string): Map<stri
       if (id === destinationId && error === null && path !== null && kind !== 'skip_same' && !found.has(path))
         found.set(path, run);
   return found;
+}
+
+/** Returns the run that published what a page shows; null if it is not known. */
+function publisherOf(
+  recent: readonly RunRecord[],
+  byPath: ReadonlyMap<string, RunRecord>,
+  { destinationId, destinationPath, release }: ShownCatalog,
+): RunRecord | null {
+  if (release === null) return byPath.get(destinationPath) ?? null;
+  // After a rollback, it is not the newest run.
+  const isOfRelease = ({ destinations }: RunRecord): boolean =>
+    destinations.some(
+      (one) => one.destination_id === destinationId && one.release === release && one.action !== 'skip_same',
+    );
+  return recent.findLast(isOfRelease) ?? null;
+}
+
+interface ShownCatalog {
+  destinationId: string;
+  destinationPath: string;
+  release: string | null;
 }
 
 /**

@@ -8,7 +8,15 @@ import { askReleases, type DestinationParams } from '../../pipelines/releases-ro
 import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
-import { differenceView, releaseChoices, type ReleaseRow, releaseRows } from '../views/release-view.ts';
+import {
+  activatorOf,
+  differenceView,
+  releaseChoices,
+  type ReleaseRow,
+  releaseRows,
+  type ReleaseRun,
+} from '../views/release-view.ts';
+import { starterText } from '../views/run-words.ts';
 import { action, isAllowed, page, type Visit } from '../visit.ts';
 import { crumbsTo, inspect, pathOf, pathParameter, placeOf, queryOf } from './destination-access.ts';
 
@@ -47,6 +55,7 @@ async function showReleases(visit: Visit<DestinationParams>): Promise<void> {
   });
   const id = destination.destination_id;
   const here = paths.releases(pipelineId, id);
+  const runOf = await releaseRuns(visit, id);
   show(visit, {
     title: `Releases of ${id}`,
     template: 'releases',
@@ -57,7 +66,8 @@ async function showReleases(visit: Visit<DestinationParams>): Promise<void> {
       choice,
       compared: comparedOf(places, compared),
       here,
-      runPath: await runPaths(visit, destination.destination_id),
+      runOf,
+      activatorOf: (row: ReleaseRow) => activatorOf(runOf(row.id), row),
       comparePath: (at: string, before: string, after: string) =>
         withQuery(here, { path: at, from: before, to: after }),
       choosePath: (at: string, release: string) => withQuery(here, { path: at, choose: release }),
@@ -104,26 +114,35 @@ function comparedOf(places: readonly ReleasePlace[], compared: Difference | null
   if (compared === null) return null;
   const { from, to } = compared;
   const place = places.find(({ rows }) => rows.some(({ id }) => id === to));
+  const rows = place?.rows ?? [];
+  const isAboutCurrent = rows.some(({ id, isCurrent }) => isCurrent && (id === from || id === to));
   return {
     ...{ from, to, ...differenceView(compared) },
-    ...{ path: place?.path ?? '.', choices: releaseChoices(place?.rows ?? []) },
+    ...{ path: place?.path ?? '.', choices: releaseChoices(rows) },
+    // The switch whose effect the comparison shows.
+    next: isAboutCurrent
+      ? (rows.find(({ id, verb }) => verb !== null && (id === from || id === to)) ?? null)
+      : null,
   };
 }
 
 /** The number of runs among which the ones that published the releases are searched. */
 const searchedRuns = 200;
 
-/** Returns a function from a release to the path of the run that published it; null if it is not known. */
-async function runPaths(
+/** Returns a function from a release to the run that published it; null if it is not known. */
+async function releaseRuns(
   { req, parts }: Visit<DestinationParams>,
   destinationId: string,
-): Promise<(release: string) => string | null> {
+): Promise<(release: string) => ReleaseRun | null> {
   const { runs } = await parts.queue.list([req.params.pipelineId], { limit: searchedRuns });
-  const found = new Map<string, string>();
+  const found = new Map<string, ReleaseRun>();
   for (const run of runs)
     for (const { destination_id: id, release, action: kind } of run.destinations)
       if (id === destinationId && release !== null && kind !== 'skip_same')
-        found.set(release, paths.run(run.run_id));
+        found.set(release, {
+          ...{ href: paths.run(run.run_id), starter: starterText(run) },
+          ...{ startedAt: run.started_at, finishedAt: run.finished_at },
+        });
   return (release) => found.get(release) ?? null;
 }
 
@@ -142,12 +161,12 @@ function undoOf(
   places: readonly ReleasePlace[],
   id: string | null,
   done: string | null,
-): { id: string; bundle: string; path: string; verb: 'promote' | 'rollback' } | null {
+): (Pick<ReleaseRow, 'id' | 'bundle' | 'name' | 'made' | 'verb'> & { path: string }) | null {
   for (const { rows, path } of places) {
     const row = rows.find((one) => one.id === id && one.verb !== null);
     if (row === undefined) continue;
-    const verb = done === 'rolled_back' ? 'promote' : 'rollback';
-    return { id: row.id, bundle: row.bundle, path, verb };
+    const { bundle, name, made } = row;
+    return { id: row.id, bundle, name, made, path, verb: done === 'rolled_back' ? 'promote' : 'rollback' };
   }
   return null;
 }

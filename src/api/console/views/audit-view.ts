@@ -53,6 +53,8 @@ interface AuditRow {
   /** null if it was done. */
   result: Mark | null;
   actor: string;
+  /** The token or the event that started the run of this record; null if the actor is not the daemon. */
+  starter: string | null;
   /** null if it was done on this host. */
   address: string | null;
   facts: string;
@@ -81,8 +83,16 @@ const marks: Readonly<Record<AuditRecord['result'], Mark | null>> = {
   failed: { label: 'failed', tone: 'failure', symbol: '✕' },
 };
 
-/** Groups records by day. `pauses` has the reasons of current pauses, which are not part of the trail. */
-export function auditDays(records: readonly AuditRecord[], pauses: ReadonlyMap<string, Pause>): AuditDay[] {
+/** Facts that are not part of the trail. */
+export interface AuditContext {
+  /** The current pauses with their reasons, by pipeline. */
+  pauses: ReadonlyMap<string, Pause>;
+  /** The tokens and events that started runs, by the id of the run, as far as known. */
+  starters: ReadonlyMap<string, string>;
+}
+
+/** Groups records by day. */
+export function auditDays(records: readonly AuditRecord[], context: AuditContext): AuditDay[] {
   const days = new Map<string, AuditRecord[]>();
   for (const record of records) {
     const day = record.time.slice(0, 10);
@@ -91,12 +101,12 @@ export function auditDays(records: readonly AuditRecord[], pauses: ReadonlyMap<s
   return [...days].map(([iso, ofDay]) => ({
     date: { iso, text: momentOf(iso).text.split(',')[0] ?? iso },
     count: plural(ofDay.length, 'record'),
-    records: ofDay.map((record) => rowOf(record, pauses)),
+    records: ofDay.map((record) => rowOf(record, context)),
   }));
 }
 
-function rowOf(record: AuditRecord, pauses: ReadonlyMap<string, Pause>): AuditRow {
-  const { time, act, result, actor } = record;
+function rowOf(record: AuditRecord, { pauses, starters }: AuditContext): AuditRow {
+  const { time, act, result, actor, run_id: run } = record;
   return {
     name: actNames[act],
     time: { iso: time, text: time.slice(11, 19) },
@@ -104,8 +114,9 @@ function rowOf(record: AuditRecord, pauses: ReadonlyMap<string, Pause>): AuditRo
     result: marks[result],
     isByUser: actor.type !== 'daemon',
     actor: tokenName(actor.id ?? actor.type),
+    starter: actor.type === 'daemon' && run !== null ? (starters.get(run) ?? null) : null,
     address: record.address,
-    facts: factsText(record, pauses),
+    facts: factsText(record, pauses) || codeText(record),
     details: detailsOf(record),
   };
 }
@@ -159,6 +170,11 @@ function factsText(
   if (pause?.reason == null || Math.abs(Date.parse(pause.since) - Date.parse(time)) > maxPauseGapMs)
     return text;
   return [text, `reason: ${pause.reason}`].filter((part) => part !== '').join(', ');
+}
+
+/** The error code in words, such as `insufficient scope`; empty if there is none. */
+function codeText({ code }: AuditRecord): string {
+  return code?.replaceAll('_', ' ') ?? '';
 }
 
 type Fact = AuditRecord['detail'][string];

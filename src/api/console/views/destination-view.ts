@@ -14,6 +14,7 @@ import {
   statusMark,
 } from '../record-text.ts';
 import { type ErrorView, errorView } from './error-view.ts';
+import { forceCommand, type Starter, starterOf } from './run-words.ts';
 
 /** One page of the files at a bundle path, with links to its directories. */
 export interface CatalogPageView {
@@ -85,6 +86,7 @@ export function placementOf({
 interface NewestRun {
   mark: Mark;
   href: string;
+  starter: Starter;
   ended: Moment & { age: string };
   /** null if it succeeded. */
   error: ErrorView | null;
@@ -93,9 +95,16 @@ interface NewestRun {
 /**
  * Returns the newest finished run of a destination, except cancelled and superseded runs. `runs` must be
  * sorted newest first.
+ *
+ * @param place Where the destination is; null if the visitor may not see it.
  */
-export function newestRunAt(runs: readonly RunRecord[], destinationId: string, now: Date): NewestRun | null {
-  for (const { destinations, error: ofRun, finished_at: ended, run_id: runId } of runs) {
+export function newestRunAt(
+  runs: readonly RunRecord[],
+  destinationId: string,
+  { place, now }: { place: string | null; now: Date },
+): NewestRun | null {
+  for (const run of runs) {
+    const { destinations, error: ofRun, finished_at: ended, run_id: runId } = run;
     const here = destinations.filter(({ destination_id: id }) => id === destinationId);
     const isEnded = ofRun?.code !== 'cancelled' && ofRun?.code !== 'superseded' && ended !== null;
     // A run that failed at its source has no destinations, and published nothing here either.
@@ -104,8 +113,12 @@ export function newestRunAt(runs: readonly RunRecord[], destinationId: string, n
     return {
       mark: statusMark({ status: error === null ? 'succeeded' : 'failed', error, next_try_at: null }),
       href: pagePaths.run(runId),
+      starter: starterOf(run),
       ended: { ...momentOf(ended), age: ageText(ended, now) },
-      error: error === null ? null : errorView(error),
+      error:
+        error === null
+          ? null
+          : errorView(error, { place, command: forceCommand(run, destinationId, error.hint ?? null) }),
     };
   }
   return null;

@@ -17,6 +17,8 @@ export interface ReleaseRow {
   /** How its size differs from `before`, such as `+1 file, −2 KiB`; null if it does not. */
   growth: string | null;
   bundle: string;
+  /** Its bundle and the time at which that was made, because versions of a bundle have the same name. */
+  name: string;
   /** The time at which its bundle was made; null if its catalog does not say. */
   made: (Moment & { short: string }) | null;
   active: (Moment & { age: string; short: string }) | null;
@@ -34,6 +36,8 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>, now: Dat
   });
   return ordered.map((one, index) => {
     const before = beforeOf(one, ordered, index);
+    const made = timeOf(one.bundle?.created ?? null);
+    const bundle = bundleName(one);
     return {
       id: one.id,
       ...standingOf(one),
@@ -42,8 +46,8 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>, now: Dat
       files:
         one.outputs === null ? 'unreadable' : `${plural(one.outputs, 'file')}, ${sizeText(one.bytes ?? 0)}`,
       growth: before === null ? null : growthOf(before, one),
-      bundle: bundleName(one),
-      made: timeOf(one.bundle?.created ?? null),
+      ...{ bundle, made },
+      name: made === null || bundle === one.id ? bundle : `${bundle} of ${made.short} UTC`,
       active:
         one.activatedAt === null
           ? null
@@ -134,6 +138,23 @@ function verbFor(one: Listed): ReleaseRow['verb'] {
   return one.activatedAt === null || one.isRolledBack ? 'promote' : 'rollback';
 }
 
+/** A run that published a release. */
+export interface ReleaseRun {
+  href: string;
+  /** The token or the event that started the run. */
+  starter: string;
+  startedAt: string | null;
+  finishedAt: string | null;
+}
+
+/** Returns what started the run if the run made the release current; null if a later switch did. */
+export function activatorOf(run: ReleaseRun | null, { active }: Pick<ReleaseRow, 'active'>): string | null {
+  if (run === null || active === null || run.startedAt === null) return null;
+  const [at, start] = [active.iso, run.startedAt].map((iso) => Date.parse(iso)) as [number, number];
+  const end = run.finishedAt === null ? Infinity : Date.parse(run.finishedAt);
+  return at >= start && at <= end ? run.starter : null;
+}
+
 /** The differences between two releases. */
 export interface DifferenceView {
   /** Such as `1 new, 0 changed, 2 removed, 3 unchanged`. */
@@ -168,7 +189,10 @@ export function differenceView({ added, changed, removed, same, omitted }: Compa
 export function releaseChoices(rows: readonly ReleaseRow[]): { id: string; label: string }[] {
   const named = rows
     .filter((row) => row.isReadable)
-    .map(({ id, bundle, made }) => ({ id, label: made === null ? bundle : `${bundle}, ${made.short}` }));
+    .map(({ id, bundle, made, isCurrent }) => ({
+      id,
+      label: `${bundle}${made === null ? '' : ` of ${made.short}`}${isCurrent ? ' (now)' : ''}`,
+    }));
   return named.map(({ id, label }) => ({
     id,
     label: named.filter((other) => other.label === label).length > 1 ? `${label}, ${id}` : label,

@@ -124,6 +124,12 @@ export function starterOf({ triggered_by: by, rerun_of: former }: RunRecord): St
   return { token: id === null ? null : tokenName(id), how: former === null ? kinds[by.kind] : 'rerun' };
 }
 
+/** Returns the token that started a run, or else the kind of event. */
+export function starterText(run: RunRecord): string {
+  const { token, how } = starterOf(run);
+  return token ?? how;
+}
+
 /**
  * Reports whether repeating a failed run without changes could succeed, either because one of the errors is
  * temporary or because the run was cancelled.

@@ -12,13 +12,14 @@ const record: AuditRecord = {
 };
 
 t.test('a record is one line, with its exact values apart', (t) => {
-  const [day] = auditDays([record], new Map());
+  const [day] = auditDays([record], { pauses: new Map(), starters: new Map([['maps.1', 'ci']]) });
   t.match(day, {
     date: { iso: '2026-11-20', text: '20 Nov 2026' },
     count: '1 record',
     records: [
       {
         ...{ name: 'Publish', place: 'maps → web', actor: 'daemon', isByUser: false, address: null },
+        starter: 'ci',
         ...{ result: { label: 'failed' }, facts: 'published at session-1, 2 files written' },
       },
     ],
@@ -46,7 +47,7 @@ t.test('groups records by day, and names the client', (t) => {
     ...{ actor: { type: 'token', id: 'operator' }, address: '192.0.2.7' },
     ...{ pipeline_id: null, destination_id: null, run_id: null },
   };
-  const days = auditDays([record, record, login], new Map());
+  const days = auditDays([record, record, login], { pauses: new Map(), starters: new Map() });
   t.same(
     days.map(({ date, count }) => [date.text, count]),
     [
@@ -58,5 +59,12 @@ t.test('groups records by day, and names the client', (t) => {
     ...{ isByUser: true, actor: 'operator', address: '192.0.2.7', place: '', result: null, facts: '' },
     details: [{ name: 'Time' }, { name: 'By', value: 'token operator, from 192.0.2.7' }],
   });
+  t.end();
+});
+
+t.test('a refusal without facts shows its code in words', (t) => {
+  const refused: AuditRecord = { ...record, result: 'refused', code: 'insufficient_scope', detail: {} };
+  const [day] = auditDays([refused], { pauses: new Map(), starters: new Map() });
+  t.match(day?.records[0], { result: { label: 'refused' }, facts: 'insufficient scope', starter: null });
   t.end();
 });

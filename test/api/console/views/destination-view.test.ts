@@ -53,21 +53,31 @@ t.test('the newest run of a destination is the one that ended there, or failed b
   const run = (id: string, more: object): never =>
     ({
       ...{ run_id: id, error: null, finished_at: '2026-11-20T01:00:00Z', destinations: [] },
+      ...{ pipeline_id: 'maps', rerun_of: null, triggered_by: { kind: 'request', token_id: 'ci' } },
       ...more,
     }) as never;
   const at = (id: string, error: object | null = null): object => ({ destination_id: id, error });
+  const about = { place: '/srv/web', now };
   const failure = { code: 'source_unavailable', message: 'the source is gone', hint: null, findings: [] };
   const waiting = run('waiting', { finished_at: null });
   const other = run('other', { destinations: [at('other', failure)] });
   const good = run('good', { destinations: [at('web')] });
   const cancelled = run('cancelled', { error: { ...failure, code: 'cancelled' } });
-  t.equal(newestRunAt([waiting, other, cancelled], 'web', now), null);
-  t.match(newestRunAt([waiting, other, cancelled, good], 'web', now), {
+  t.equal(newestRunAt([waiting, other, cancelled], 'web', about), null);
+  t.match(newestRunAt([waiting, other, cancelled, good], 'web', about), {
+    ...{ starter: { token: 'ci', how: 'manual start' } },
     ...{ mark: { label: 'succeeded' }, href: 'console/runs/good', ended: { age: '1 h ago' }, error: null },
   });
   for (const more of [{ error: failure }, { destinations: [at('web'), at('web', failure)] }])
-    t.match(newestRunAt([run('failed', more), good], 'web', now), {
+    t.match(newestRunAt([run('failed', more), good], 'web', about), {
       ...{ mark: { label: 'failed' }, href: 'console/runs/failed', error: { title: 'The source is gone' } },
     });
+  const blocked = { ...failure, hint: 'move them; --force deletes them' };
+  t.match(newestRunAt([run('blocked', { destinations: [at('web', blocked)] })], 'web', about), {
+    error: {
+      place: '/srv/web',
+      command: 'waybill run --config waybill.yml --pipeline maps --destination web --force --dry-run',
+    },
+  });
   t.end();
 });

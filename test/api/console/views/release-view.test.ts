@@ -1,5 +1,6 @@
 import t from 'tap';
 import {
+  activatorOf,
   differenceView,
   releaseChoices,
   releaseRows,
@@ -80,9 +81,25 @@ t.test('a release is compared in size with the one before it, and has the time o
   );
   t.same(
     releaseChoices(rows).map(({ label }) => label),
-    ['site, 20 Nov, 03:59', 'site, 20 Nov, 02:59, r3', 'site, 20 Nov, 02:59, r2', 'site'],
+    ['site of 20 Nov, 03:59', 'site of 20 Nov, 02:59, r3', 'site of 20 Nov, 02:59, r2', 'site'],
     'every release has another name',
   );
+  t.end();
+});
+
+t.test('a release names who made it current only if its run did', (t) => {
+  const run = {
+    href: '',
+    starter: 'ci',
+    startedAt: '2026-11-20T01:00:00Z',
+    finishedAt: '2026-11-20T01:00:09Z',
+  };
+  const at = (iso: string) => ({ active: { iso, text: '', age: '', short: '' } });
+  t.equal(activatorOf(run, at('2026-11-20T01:00:05.000Z')), 'ci');
+  t.equal(activatorOf(run, at('2026-11-20T02:00:00.000Z')), null, 'not if a later rollback did');
+  t.equal(activatorOf({ ...run, finishedAt: null }, at('2026-11-20T02:00:00.000Z')), 'ci', 'while it runs');
+  t.equal(activatorOf(run, { active: null }), null);
+  t.equal(activatorOf(null, at('2026-11-20T01:00:05.000Z')), null);
   t.end();
 });
 
