@@ -68,7 +68,7 @@ t.test('without script a form performs every action of the console', async (t) =
   rmSync(path.join(daemon.root, 'public/shelf/session-41'), { recursive: true });
   await page.goto(`${daemon.base}console/pipelines/library/plan`);
   await page.getByRole('button', { name: 'Make a plan' }).click();
-  t.match(await mainOf(page), /1 publication would change[^]*shelf/);
+  t.match(await mainOf(page), /A run would change \d files? at shelf[^]*session-41/);
   await page.getByRole('button', { name: 'Run it as planned' }).click();
   await page.waitForURL(/done=started/);
   t.match(await daemon.follow(runOf(page)), { status: 'succeeded' });
@@ -79,7 +79,10 @@ t.test('without script a form performs every action of the console', async (t) =
   await page.goto(`${daemon.base}console/pipelines/maps/upload`);
   await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
   await page.getByRole('button', { name: 'Plan without publishing' }).click();
-  t.match(await mainOf(page), /Plan\s+\d publications would change[^]*A plan publishes nothing[^]*web/);
+  t.match(
+    await mainOf(page),
+    /Plan\s+A run would change \d files at web and site[^]*A plan publishes nothing[^]*web/,
+  );
   await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
   await page.getByRole('button', { name: 'Upload', exact: true }).click();
   await page.waitForURL(/done=uploaded/);

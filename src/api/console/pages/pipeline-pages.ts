@@ -8,25 +8,13 @@ import { type PipelineState, pipelineStates } from '../../pipelines/pipelines-ro
 import { requireChannel } from '../../runs/accept-run.ts';
 import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { plural, tokenName } from '../record-text.ts';
+import { tokenName } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { attentionOf, type UndeliveredItem } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
 import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
 import { failureText } from '../views/run-words.ts';
-import { trendFacts } from '../views/trend-facts.ts';
-import { holdingsOf, periodOf, trendsOf } from '../views/trends.ts';
-import {
-  action,
-  firstRunOf,
-  type Form,
-  isAllowed,
-  page,
-  permit,
-  placesFor,
-  seenBy,
-  type Visit,
-} from '../visit.ts';
+import { action, type Form, isAllowed, page, permit, placesFor, seenBy, type Visit } from '../visit.ts';
 
 /** The number of runs in a pipeline's bar chart. */
 const recentRuns = 30;
@@ -181,39 +169,6 @@ async function pausedBy({ visitor, parts }: Visit<PipelineParams>, id: string): 
   const [record] = (await readAudit(parts.audit, query, [id])).records;
   return record?.result === 'done' ? tokenName(record.actor.id ?? record.actor.type) : null;
 }
-
-/** The maximum number of runs to plot. Beyond this, pages get slower without showing more detail. */
-const maxRuns = 2_000;
-
-/** Plots trends across a pipeline's retained runs. */
-export const trendsPage: PageRoute<ConsoleParts> = {
-  method: 'get',
-  path: '/console/pipelines/{pipeline_id}/trends',
-  handle: (parts) =>
-    page<{ pipelineId: string }>(parts, async (visit) => {
-      const { req, res, visitor, access } = visit;
-      const { pipeline_id: id } = permit(res, visitor, 'read', req.params.pipelineId, access);
-      const { runs, next } = await parts.queue.list([id], { limit: maxRuns });
-      show(visit, {
-        title: `Trends of ${id}`,
-        template: 'trends',
-        crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Trends' }],
-        view: {
-          plots: trendsOf(runs),
-          facts: trendFacts(runs),
-          isEmpty: runs.every((run) => run.finished_at === null),
-          holdings: holdingsOf(runs),
-          runs: plural(runs.length, 'run'),
-          period: periodOf(runs),
-          runPath: paths.run,
-          destinationPath: (destination: string) => paths.destination(id, destination),
-          firstRun: firstRunOf(visit, id),
-          isAll: next === null,
-        },
-        follows: { pipeline: id },
-      });
-    }),
-};
 
 export const startAction = pipelineAction('start', 'run.start', async (visit, form) =>
   withFlash(paths.run(await startFrom(visit, form)), 'started'),
