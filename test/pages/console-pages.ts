@@ -13,7 +13,7 @@ export const consolePages: PageSet = {
   start: async (t) => {
     const console = await startConsole(t);
     await earlierRuns(console);
-    for (const [index, hoursAgo] of [74, 50, 27, 3].entries())
+    for (const [index, hoursAgo] of [74, 50, 27, 3.2].entries())
       await past(60 * hoursAgo, () =>
         console.publish(
           { 'index.html': `version ${index}`, [`notes/day-${index}.txt`]: 'x'.repeat(1000 * (index + 1)) },
@@ -149,7 +149,7 @@ export const adminPages: PageSet = {
   start: async (t) => {
     const console = await startConsole(t);
     const token = consoleTokens.ci;
-    await past(60 * 26, () => console.publish({ 'index.html': 'first' }, { token }));
+    await past(60 * 26, () => console.publish({ 'index.html': 'first' }, { token }), 4);
     await past(155, () => startAndNotify(console, 'library'));
     await past(41, () => startAndNotify(console, 'blocked'));
     await past(35, () => console.pause('maps', 'the disk of the web server is being replaced'));
@@ -164,6 +164,7 @@ export const adminPages: PageSet = {
     { name: 'console-audit-empty', isState: true, path: 'console/audit?actor=none' },
     { name: 'console-admin-overview', isState: true, path: 'console' },
     { name: 'console-paused-pipeline', isState: true, path: 'console/pipelines/maps' },
+    { name: 'console-trends-of-one-run', isState: true, path: 'console/pipelines/maps/trends' },
     { name: 'console-pipeline-without-runs', path: 'console/pipelines/secret' },
     { name: 'console-trends-without-runs', isState: true, path: 'console/pipelines/secret/trends' },
     {

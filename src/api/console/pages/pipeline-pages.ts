@@ -137,7 +137,7 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
       trendsPath: paths.trends(id),
       runsPath: `${paths.runs()}?${new URLSearchParams({ pipeline: id }).toString()}`,
       uploadPath: mayUpload ? paths.upload(id) : null,
-      lacksUpload: takesUploads && !mayUpload,
+      lacking: lackingFor(visit, id, takesUploads ? 'upload' : 'start'),
       pushCommand: pushCommand(visit, id),
       loginPath: withQuery(paths.login(), {
         switch: 'yes',
@@ -154,6 +154,31 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
     follows: { pipeline: id },
     isMoving: state.running !== null || state.waiting > 0,
   });
+}
+
+/**
+ * Returns the permission that the visitor lacks for the pipeline's first run, and who grants it. Returns null
+ * if none is missing.
+ */
+function lackingFor(
+  { visitor }: Visit<PipelineParams>,
+  id: string,
+  operation: 'upload' | 'start',
+): { heading: string; text: string; setting: string; login: string } | null {
+  if (isAllowed(visitor, operation, id)) return null;
+  const { id: tokenId, person } = visitor.token;
+  const [act, name] = operation === 'upload' ? ['upload to', 'Uploads'] : ['start runs of', 'Runs'];
+  const scope = operation === 'upload' ? 'upload' : 'run';
+  const [owner, needs, setting, login] =
+    person === undefined
+      ? [`The token ${tokenName(tokenId)}`, `a token with the scope ${scope}`, 'upload_tokens', 'token']
+      : [`The account ${person.name}`, 'the role operator', 'server.console.login', 'account'];
+  return {
+    heading: `${owner} may not ${act} ${id}`,
+    text: `${name} need ${needs} for this pipeline.`,
+    setting,
+    login: `Log in with another ${login}`,
+  };
 }
 
 /** Returns the command that uploads a directory to this daemon. */
