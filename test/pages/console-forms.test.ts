@@ -257,6 +257,17 @@ t.test('a forbidden page links to a login with another token', async (t) => {
   await page.getByRole('heading', { name: 'Daemon', level: 1 }).waitFor();
 });
 
+t.test('a pipeline without runs first names the missing permission', async (t) => {
+  const page = await open(t, { token: consoleTokens.admin });
+  await page.goto(`${daemon.base}console/pipelines/secret`);
+  t.match(
+    await mainOf(page),
+    /The token admin may not upload to secret\s+Uploads need a token with the scope upload[^]*upload_tokens[^]*Waiting for the first upload/,
+  );
+  await page.getByRole('link', { name: 'Log in with another token' }).click();
+  await page.getByLabel('Token').waitFor();
+});
+
 t.test("shows a rejection on the form's page", async (t) => {
   const page = await open(t);
   await daemon.start('library');

@@ -107,6 +107,7 @@ export const consolePages: PageSet = {
       },
     },
     { name: 'console-trends', path: 'console/pipelines/maps/trends', inDocs: true },
+    { name: 'console-failing-pipeline', isState: true, path: 'console/pipelines/blocked' },
     { name: 'console-trends-of-failures', isState: true, path: 'console/pipelines/blocked/trends' },
     {
       name: 'console-failed-destination',

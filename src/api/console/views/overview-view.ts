@@ -103,7 +103,7 @@ export interface StatusSummary extends Pick<Mark, 'tone'> {
   at: Moment | null;
   /** The error or the reason of the pause; null if the heading says everything. */
   text: string | null;
-  /** What waits for the end of a pause; null if the pipeline is not paused. */
+  /** The effect of a pause on runs and uploads; null if the pipeline is not paused. */
   waits: string | null;
   /** The last run if it failed, but something else is more important. */
   failedRunId: string | null;
