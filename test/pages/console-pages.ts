@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Page } from 'playwright-core';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { type ConsoleDaemon, consoleTokens, logIn, packed, startConsole } from './console-daemon.ts';
 import { changeLibrary, earlierRuns } from './earlier-runs.ts';
@@ -59,10 +60,13 @@ export const consolePages: PageSet = {
       name: 'console-plan',
       path: 'console/pipelines/library/plan',
       inDocs: true,
-      prepare: async (page) => {
-        await page.getByRole('button', { name: 'Make a plan' }).click();
-        await page.getByRole('button', { name: 'Plan again' }).waitFor();
-      },
+      prepare: makePlan,
+    },
+    {
+      name: 'console-failing-plan',
+      isState: true,
+      path: 'console/pipelines/blocked/plan',
+      prepare: makePlan,
     },
     { name: 'console-upload', path: 'console/pipelines/maps/upload', inDocs: true },
     {
@@ -118,6 +122,11 @@ export const consolePages: PageSet = {
     { name: 'console-denied', path: 'console/admin', status: 403 },
   ],
 };
+
+async function makePlan(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Make a plan' }).click();
+  await page.getByRole('button', { name: 'Plan again' }).waitFor();
+}
 
 /** Starts a run. Resolves when its failed notification is recorded, if it has one. */
 async function startAndNotify(console: ConsoleDaemon, pipeline: string): Promise<void> {

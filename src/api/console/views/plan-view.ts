@@ -12,7 +12,7 @@ import {
   sizeText,
 } from '../record-text.ts';
 import { type ErrorView, errorView, plainWords, sentence } from './error-view.ts';
-import { type ChangeLine, changeLine, reasonText } from './run-words.ts';
+import { type ChangeLine, changeLine, forcePlan, reasonText } from './run-words.ts';
 
 interface PlanRow {
   destinationId: string;
@@ -73,9 +73,10 @@ interface UnchangedRow {
 const maxChanges = 200;
 const maxBundles = 12;
 
-export function planView(planned: RunResult, now: Date): PlanView {
+/** `isOfSource` if the pipeline reads a source, so that a run can be repeated on the command line. */
+export function planView(planned: RunResult, now: Date, { isOfSource = false } = {}): PlanView {
   const result = publicResult(planned);
-  const all = result.pipelines.flatMap(({ destinations }) =>
+  const all = result.pipelines.flatMap(({ pipelineId, destinations }) =>
     destinations.flatMap(({ destinationId, actions }) =>
       actions.map((one): PlanRow => {
         const changes = one.changes.filter(isVisible);
@@ -91,7 +92,13 @@ export function planView(planned: RunResult, now: Date): PlanView {
           counts: `${plural(one.outputs.length, 'file')}, ${sizeText(size)}`,
           changes: changes.slice(0, maxChanges).map(changeLine),
           changesOmitted: Math.max(0, changes.length - maxChanges),
-          error: one.error === null ? null : errorView(one.error, { destinationId }),
+          error:
+            one.error === null
+              ? null
+              : errorView(one.error, {
+                  destinationId,
+                  command: isOfSource ? forcePlan(pipelineId, destinationId, one.error.hint) : null,
+                }),
         };
       }),
     ),

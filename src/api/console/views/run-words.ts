@@ -138,8 +138,13 @@ export function rerunHelps(run: RunRecord): boolean {
  * source can be repeated on the command line.
  */
 export function forceCommand(run: RunRecord, destinationId: string, hint: string | null): string | null {
-  if (hint?.includes('--force') !== true || run.triggered_by.kind === 'upload') return null;
-  return `waybill run --config waybill.yml --pipeline ${run.pipeline_id} --destination ${destinationId} --force --dry-run`;
+  return run.triggered_by.kind === 'upload' ? null : forcePlan(run.pipeline_id, destinationId, hint);
+}
+
+/** The same for the plan of a pipeline that reads a source. */
+export function forcePlan(pipelineId: string, destinationId: string, hint: string | null): string | null {
+  if (hint?.includes('--force') !== true) return null;
+  return `waybill run --config waybill.yml --pipeline ${pipelineId} --destination ${destinationId} --force --dry-run`;
 }
 
 export function errorsOf({ error, destinations }: RunRecord): ErrorRecord[] {

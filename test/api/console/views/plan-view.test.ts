@@ -17,12 +17,15 @@ function publication(bundle: string, more: object = {}): Planned {
 }
 
 /** The view of a plan with these publications at each destination. */
-function viewOf(places: Readonly<Record<string, readonly Planned[]>>): ReturnType<typeof planView> {
+function viewOf(
+  places: Readonly<Record<string, readonly Planned[]>>,
+  options = {},
+): ReturnType<typeof planView> {
   const destinations = Object.entries(places).map(([destinationId, actions]) => ({
     ...{ destinationId, actions, location: '/srv/www', orphans: [], warnings: [], error: null },
   }));
-  const pipeline = { destinations, error: null, invalidBundles: [], warnings: [] };
-  return planView({ pipelines: [pipeline], warnings: [] } as never, now);
+  const pipeline = { pipelineId: 'library', destinations, error: null, invalidBundles: [], warnings: [] };
+  return planView({ pipelines: [pipeline], warnings: [] } as never, now, options);
 }
 
 const added = publication('b', {
@@ -79,5 +82,19 @@ t.test('failures come first, and unchanged files are not listed as changes', (t)
       ['a', []],
     ],
   );
+  t.end();
+});
+
+t.test('a forced plan is a command, unless the bundle is an upload', (t) => {
+  const hint = 'move the files away; --force deletes them, and --force --dry-run lists it first';
+  const error = { code: 'unmanaged_content', message: 'in the way', hint, retryable: false, findings: [] };
+  const failing = { web: [publication('a', { error, changes: [], action: 'fail_unmanaged' })] };
+  const commandOf = (options: object): string | null | undefined =>
+    viewOf(failing, options).places[0]?.rows[0]?.error?.command;
+  t.equal(
+    commandOf({ isOfSource: true }),
+    'waybill run --config waybill.yml --pipeline library --destination web --force --dry-run',
+  );
+  t.equal(commandOf({}), null);
   t.end();
 });
