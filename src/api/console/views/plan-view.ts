@@ -11,8 +11,8 @@ import {
   plural,
   sizeText,
 } from '../record-text.ts';
-import { type ErrorView, errorView, plainWords, sentence } from './error-view.ts';
-import { type ChangeLine, changeLine, forcePlan, reasonText } from './run-words.ts';
+import { type ErrorView, errorView } from './error-view.ts';
+import { type ChangeLine, changeLine, forcePlan, reasonText, warningText } from './run-words.ts';
 
 interface PlanRow {
   destinationId: string;
@@ -38,8 +38,9 @@ export interface PlanView {
   headline: string;
   /** The numbers of new, changed and removed files; null if no file would change. */
   changes: string | null;
-  /** Whether a run would publish something or fail. */
-  hasWork: boolean;
+  /** Whether a run would publish something. */
+  hasChanges: boolean;
+  isFailing: boolean;
   /**
    * Publications that would change something or fail. Destinations with the same ones share an entry.
    * Failures are listed first.
@@ -122,13 +123,14 @@ export function planView(planned: RunResult, now: Date, { isOfSource = false } =
         ? `Nothing would change: ${unchangedReason.charAt(0).toLowerCase()}${unchangedReason.slice(1)}`
         : headlineOf(failed.length + errors.length, changed),
     changes: changesText(changed),
-    hasWork: failed.length + changed.length > 0,
+    hasChanges: changed.length > 0,
+    isFailing: failed.length + errors.length > 0,
     places: byDestination([...failed, ...changed]),
     unchanged: unchangedRows(unchanged),
     ...{ unchangedReason, isSettled },
     made: momentOf(now.toISOString()),
     errors: errors.map((one) => errorView(one)),
-    warnings: warnings.map(({ message }) => sentence(plainWords(message))),
+    warnings: warnings.map(({ message }) => warningText(message)),
     digest: digestOfPlan(planned),
   };
 }

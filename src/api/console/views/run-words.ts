@@ -18,6 +18,11 @@ export function bundleOf({ bundle_path: path, destinations }: RunRecord): string
   return names.length > 1 ? plural(names.length, 'bundle') : (names[0] ?? null);
 }
 
+/** Puts a warning in the words of the console. Pages show paths in words, so it leaves out `target=.`. */
+export function warningText(message: string): string {
+  return sentence(plainWords(message.replace(/^(?:[^"]*: )?target=\.: /, '').replace(/\.?$/, '.')));
+}
+
 /** The names of changes to files, the same in the stages of a run, its plan and comparisons of releases. */
 export const fateWords: Readonly<Record<string, string>> = {
   ...{ add: 'new', change: 'changed', remove: 'removed', refresh: 'same', keep: 'same' },

@@ -36,7 +36,7 @@ const added = publication('b', {
 t.test('sums up what a run would change, and where', (t) => {
   const plan = viewOf({ web: [publication('a'), added], site: [publication('a')] });
   t.match(plan, { headline: 'A run would change 3 files at web and site', changes: '2 changed, 1 new' });
-  t.ok(plan.hasWork);
+  t.match(plan, { hasChanges: true, isFailing: false });
   t.same(
     plan.places.map(({ ids, rows }) => [ids, rows.map(({ mark, reason }) => [mark.label, reason])]),
     [
@@ -74,7 +74,7 @@ t.test('failures come first, and unchanged files are not listed as changes', (t)
   const kept = publication('a', { changes: [{ path: 'a.txt', fate: 'refresh', why: 'source_differs' }] });
   const plan = viewOf({ web: [kept, publication('c', { error, changes: [], action: 'fail_unmanaged' })] });
   t.equal(plan.headline, '1 publication would fail. A run would change no file, but its records, at web');
-  t.equal(plan.changes, null);
+  t.match(plan, { changes: null, isFailing: true });
   t.same(
     plan.places[0]?.rows.map(({ bundle, changes }) => [bundle, changes]),
     [
