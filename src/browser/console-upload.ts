@@ -66,7 +66,7 @@ class UploadForm {
     for (const part of form.querySelectorAll<HTMLElement>('[data-without-script]')) part.hidden = true;
     archive.classList.replace('input', 'unseen');
     archive.required = false;
-    this.#setFiles([]);
+    this.#setFiles([], drop.classList.contains('again') ? 'again' : 'first');
     chooseChannel(form);
     drop.addEventListener('dragover', (event) => {
       event.preventDefault();

@@ -68,7 +68,7 @@ t.test('without script a form performs every action of the console', async (t) =
   rmSync(path.join(daemon.root, 'public/shelf/session-41'), { recursive: true });
   await page.goto(`${daemon.base}console/pipelines/library/plan`);
   await page.getByRole('button', { name: 'Make a plan' }).click();
-  t.match(await mainOf(page), /1 publication would change[^]*shelf/);
+  t.match(await mainOf(page), /A run would change \d files? at shelf[^]*session-41/);
   await page.getByRole('button', { name: 'Run it as planned' }).click();
   await page.waitForURL(/done=started/);
   t.match(await daemon.follow(runOf(page)), { status: 'succeeded' });
@@ -79,7 +79,10 @@ t.test('without script a form performs every action of the console', async (t) =
   await page.goto(`${daemon.base}console/pipelines/maps/upload`);
   await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
   await page.getByRole('button', { name: 'Plan without publishing' }).click();
-  t.match(await mainOf(page), /Plan\s+\d publications would change[^]*A plan publishes nothing[^]*web/);
+  t.match(
+    await mainOf(page),
+    /Plan\s+A run would change \d files at web and site[^]*A plan publishes nothing[^]*web/,
+  );
   await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
   await page.getByRole('button', { name: 'Upload', exact: true }).click();
   await page.waitForURL(/done=uploaded/);
@@ -265,6 +268,17 @@ t.test('a forbidden page links to a login with another token', async (t) => {
   await page.getByLabel('Token').fill(consoleTokens.admin);
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.getByRole('heading', { name: 'Daemon', level: 1 }).waitFor();
+});
+
+t.test('a pipeline without runs first names the missing permission', async (t) => {
+  const page = await open(t, { token: consoleTokens.admin });
+  await page.goto(`${daemon.base}console/pipelines/secret`);
+  t.match(
+    await mainOf(page),
+    /The token admin may not upload to secret\s+Uploads need a token with the scope upload[^]*upload_tokens[^]*Waiting for the first upload/,
+  );
+  await page.getByRole('link', { name: 'Log in with another token' }).click();
+  await page.getByLabel('Token').waitFor();
 });
 
 t.test("shows a rejection on the form's page", async (t) => {

@@ -158,7 +158,7 @@ t.test('checks a directory before it is sent', async (t) => {
   ] as const) {
     await drop(page, directoryOf({ 'index.html': 'x', 'manifest.json': manifest }));
     await problem.filter({ hasText: says }).waitFor();
-    t.ok(await upload.isDisabled());
+    t.notOk(await upload.isVisible());
   }
   await drop(page, directoryOf({ 'index.html': 'x', '.env': 'secret' }));
   await page.locator('#upload-state', { hasText: '1 hidden file is included, for example .env.' }).waitFor();
@@ -175,7 +175,7 @@ t.test('checks a directory before it is sent', async (t) => {
   await drop(page, directoryOf({ 'index.html': 'too long', 'b.txt': '' }));
   await problem.filter({ hasText: '8 bytes are more than the limit of 1 bytes' }).waitFor();
   t.match(await problem.innerText(), /2 files are more than the limit of 1/);
-  t.ok(await upload.isDisabled());
+  t.notOk(await upload.isVisible());
   t.same(uploads, [], 'nothing was sent');
 });
 
@@ -277,7 +277,17 @@ t.test('shows three errors of a bundle, each at its location in the manifest', a
   t.equal(await page.locator('#upload-findings .findings li').count(), 0, 'none is listed twice');
   t.match(await page.locator('#upload-findings').innerText(), /^Not accepted: 3 mistakes in dropped-/);
   t.match(await page.getByText('Choose the directory again').getAttribute('class'), /primary/);
-  t.ok(await page.getByRole('button', { name: 'Upload', exact: true }).isDisabled());
+  t.same(
+    await page.locator('.manifest .fix').allTextContents(),
+    [
+      'Correct the size in the manifest, or replace the file.',
+      'Add the file, or remove this entry from the manifest.',
+      'Correct the digest in the manifest, or replace the file.',
+    ],
+    'each with its next step',
+  );
+  for (const text of ['Choose a directory or an archive first.', 'Plan without publishing'])
+    t.notOk(await page.getByText(text).isVisible(), `${text} is not a step after a refusal`);
   t.same(
     [...publishedAt('web').keys()].filter((file) => file.startsWith('mistaken')),
     [],

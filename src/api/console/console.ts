@@ -15,12 +15,12 @@ import {
   pipelinePage,
   resumeAction,
   startAction,
-  trendsPage,
 } from './pages/pipeline-pages.ts';
 import { planAction, planPage, runPlanAction } from './pages/plan-page.ts';
 import { activateAction, releasesPage } from './pages/release-pages.ts';
 import { cancelAction, rerunAction, retryAction, runPage } from './pages/run-pages.ts';
 import { rerunManyAction, runsPage } from './pages/runs-page.ts';
+import { trendsPage } from './pages/trends-page.ts';
 import { uploadAction, uploadPage } from './pages/upload-page.ts';
 import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
 import { SealedCookie, sealOf } from './sealed-cookie.ts';

@@ -175,6 +175,11 @@ export function plural(count: number, noun: string): string {
   return `${count.toLocaleString('en-GB')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
+/** Returns the names of destinations for a sentence, such as `web and site`, or their number. */
+export function destinationsPhrase(ids: readonly string[]): string {
+  return ids.length > 3 ? plural(ids.length, 'destination') : new Intl.ListFormat('en-GB').format(ids);
+}
+
 /** Returns the names of destinations, such as `web, site`, or their number if there are many. */
 export function destinationsText(ids: readonly string[]): string {
   return ids.length > 3 ? plural(ids.length, 'destination') : ids.join(', ');

@@ -6,6 +6,8 @@ export interface Problem {
 }
 
 export interface Finding {
+  /** Absent for problems that the browser found. */
+  code?: string;
   message: string;
   file: string | null;
   pointer: string | null;
@@ -14,6 +16,13 @@ export interface Finding {
 }
 
 const around = 3;
+
+/** The next steps for findings about files of the manifest. */
+const fixes: Partial<Record<string, string>> = {
+  file_missing: 'Add the file, or remove this entry from the manifest.',
+  size_mismatch: 'Correct the size in the manifest, or replace the file.',
+  digest_mismatch: 'Correct the digest in the manifest, or replace the file.',
+};
 
 interface Refused {
   /** The text of the manifest; null if it is not known. */
@@ -44,12 +53,12 @@ export function showProblem(
     const item = element('li', '');
     const where = [one.file, one.line, one.column].filter((part) => part !== null).join(':');
     if (where !== '') item.append(element('span', 'place', where), element('br', ''));
-    item.append(one.message);
+    item.append(one.message, ...fixOf(one));
     list.append(item);
   }
   if (list.childElementCount > 0) notice.append(list);
   if (code !== undefined) {
-    const line = element('p', 'small', 'Code ');
+    const line = element('p', 'small quiet', 'Code ');
     line.append(element('code', '', code));
     notice.append(line);
   }
@@ -93,10 +102,16 @@ function manifestWith(manifest: string, located: readonly Located[]): HTMLElemen
     const here = located.filter(({ at }) => at === number);
     const line = element('div', here.length > 0 ? 'wrong' : '');
     line.append(element('span', 'number', String(number)), text);
-    for (const one of here) line.append(element('span', 'says', messageOf(one.finding)));
+    for (const { finding } of here)
+      line.append(element('span', 'says', messageOf(finding)), ...fixOf(finding));
     box.append(line);
   }
   return box;
+}
+
+function fixOf({ code }: Finding): HTMLElement[] {
+  const fix = code === undefined ? undefined : fixes[code];
+  return fix === undefined ? [] : [element('span', 'fix', fix)];
 }
 
 /** Names the file, which the line does not always do. */

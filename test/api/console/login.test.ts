@@ -250,7 +250,9 @@ t.test('a role decides what a user can see and do', async (t) => {
   t.match(account, /maps operator (✓ yes ){5}docs viewer ✓ yes (– no ){4}/);
   t.notMatch((await get('')).text, />files</);
   t.match((await get('/pipelines/maps')).text, /Pause/, 'an operator can pause');
-  t.notMatch((await get('/pipelines/docs')).text, /Pause|Upload/, 'a viewer cannot');
+  const { text } = await get('/pipelines/docs');
+  t.notMatch(text, /Pause|Upload a bundle/, 'a viewer cannot');
+  t.match(text, /The account [^<]+ may not upload to docs[^]*Uploads need the role operator/);
   for (const path of ['/pipelines/files', '/admin', '/audit', '/pipelines/docs/upload'])
     t.equal((await get(path)).status, 403, path);
   t.match((await get('/admin')).text, /“Daemon” needs the role admin\./);

@@ -8,25 +8,13 @@ import { type PipelineState, pipelineStates } from '../../pipelines/pipelines-ro
 import { requireChannel } from '../../runs/accept-run.ts';
 import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { plural, tokenName } from '../record-text.ts';
+import { tokenName } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { attentionOf, type UndeliveredItem } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
 import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
 import { failureText } from '../views/run-words.ts';
-import { trendFacts } from '../views/trend-facts.ts';
-import { holdingsOf, periodOf, trendsOf } from '../views/trends.ts';
-import {
-  action,
-  firstRunOf,
-  type Form,
-  isAllowed,
-  page,
-  permit,
-  placesFor,
-  seenBy,
-  type Visit,
-} from '../visit.ts';
+import { action, type Form, isAllowed, page, permit, placesFor, seenBy, type Visit } from '../visit.ts';
 
 /** The number of runs in a pipeline's bar chart. */
 const recentRuns = 30;
@@ -149,7 +137,7 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
       trendsPath: paths.trends(id),
       runsPath: `${paths.runs()}?${new URLSearchParams({ pipeline: id }).toString()}`,
       uploadPath: mayUpload ? paths.upload(id) : null,
-      lacksUpload: takesUploads && !mayUpload,
+      lacking: lackingFor(visit, id, takesUploads ? 'upload' : 'start'),
       pushCommand: pushCommand(visit, id),
       loginPath: withQuery(paths.login(), {
         switch: 'yes',
@@ -168,6 +156,31 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
   });
 }
 
+/**
+ * Returns the permission that the visitor lacks for the pipeline's first run, and who grants it. Returns null
+ * if none is missing.
+ */
+function lackingFor(
+  { visitor }: Visit<PipelineParams>,
+  id: string,
+  operation: 'upload' | 'start',
+): { heading: string; text: string; setting: string; login: string } | null {
+  if (isAllowed(visitor, operation, id)) return null;
+  const { id: tokenId, person } = visitor.token;
+  const [act, name] = operation === 'upload' ? ['upload to', 'Uploads'] : ['start runs of', 'Runs'];
+  const scope = operation === 'upload' ? 'upload' : 'run';
+  const [owner, needs, setting, login] =
+    person === undefined
+      ? [`The token ${tokenName(tokenId)}`, `a token with the scope ${scope}`, 'upload_tokens', 'token']
+      : [`The account ${person.name}`, 'the role operator', 'server.console.login', 'account'];
+  return {
+    heading: `${owner} may not ${act} ${id}`,
+    text: `${name} need ${needs} for this pipeline.`,
+    setting,
+    login: `Log in with another ${login}`,
+  };
+}
+
 /** Returns the command that uploads a directory to this daemon. */
 function pushCommand({ req, parts }: Visit<PipelineParams>, id: string): string {
   const { basePath } = parts.http;
@@ -181,39 +194,6 @@ export async function pausedBy({ visitor, parts }: Visit<unknown>, id: string): 
   const [record] = (await readAudit(parts.audit, query, [id])).records;
   return record?.result === 'done' ? tokenName(record.actor.id ?? record.actor.type) : null;
 }
-
-/** The maximum number of runs to plot. Beyond this, pages get slower without showing more detail. */
-const maxRuns = 2_000;
-
-/** Plots trends across a pipeline's retained runs. */
-export const trendsPage: PageRoute<ConsoleParts> = {
-  method: 'get',
-  path: '/console/pipelines/{pipeline_id}/trends',
-  handle: (parts) =>
-    page<{ pipelineId: string }>(parts, async (visit) => {
-      const { req, res, visitor, access } = visit;
-      const { pipeline_id: id } = permit(res, visitor, 'read', req.params.pipelineId, access);
-      const { runs, next } = await parts.queue.list([id], { limit: maxRuns });
-      show(visit, {
-        title: `Trends of ${id}`,
-        template: 'trends',
-        crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Trends' }],
-        view: {
-          plots: trendsOf(runs),
-          facts: trendFacts(runs),
-          isEmpty: runs.every((run) => run.finished_at === null),
-          holdings: holdingsOf(runs),
-          runs: plural(runs.length, 'run'),
-          period: periodOf(runs),
-          runPath: paths.run,
-          destinationPath: (destination: string) => paths.destination(id, destination),
-          firstRun: firstRunOf(visit, id),
-          isAll: next === null,
-        },
-        follows: { pipeline: id },
-      });
-    }),
-};
 
 export const startAction = pipelineAction('start', 'run.start', async (visit, form) =>
   withFlash(paths.run(await startFrom(visit, form)), 'started'),

@@ -92,7 +92,7 @@ function showPlan(
     template: 'plan',
     crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Plan' }],
     view: {
-      plan: planned === null ? null : planView(planned, visit.parts.clock.now()),
+      plan: planned === null ? null : planView(planned, visit.parts.clock.now(), { isOfSource: true }),
       path: paths.plan(id),
       pipelinePath: paths.pipeline(id),
       destinationPath: (destination: string) => paths.destination(id, destination),

@@ -13,7 +13,7 @@ import { takeUpload } from '../../uploads/take-upload.ts';
 import type { UploadPipeline } from '../../uploads/upload-service.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { destinationsText, plural, sizeText } from '../record-text.ts';
+import { destinationsPhrase, plural, sizeText } from '../record-text.ts';
 import { show } from '../show.ts';
 import { planView } from '../views/plan-view.ts';
 import {
@@ -129,7 +129,7 @@ function showUpload(
       most: sizeText(pipeline.maxUploadSize),
       maxBytes: pipeline.maxUploadSize,
       maxFileCount: pipeline.maxFiles,
-      destinations: destinationsText(pipeline.destinations.map((one) => one.id)),
+      destinations: destinationsPhrase(pipeline.destinations.map((one) => one.id)),
     },
   });
 }

@@ -101,8 +101,10 @@ export interface StatusSummary extends Pick<Mark, 'tone'> {
   runId: string | null;
   /** The end of the failed run; null for a pause, whose heading has its time. */
   at: Moment | null;
-  /** null if the heading says everything. */
+  /** The error or the reason of the pause; null if the heading says everything. */
   text: string | null;
+  /** The effect of a pause on runs and uploads; null if the pipeline is not paused. */
+  waits: string | null;
   /** The last run if it failed, but something else is more important. */
   failedRunId: string | null;
 }
@@ -116,21 +118,25 @@ export function statusSummaryOf(state: PipelineState): StatusSummary | null {
       tone: 'warning',
       heading: `Paused since ${momentOf(paused.since).text}`,
       ...{ runId: null, at: null },
-      text: pauseText(state),
+      ...{
+        text: paused.reason === null ? null : sentence(paused.reason.replace(/\.?$/, '.')),
+        waits: waitsText(state),
+      },
       failedRunId: error?.runId ?? null,
     };
   if (last === null || error === null || error.code === 'cancelled') return null;
   const { runId, title, text } = error;
   const heading = `The last run failed: ${title}`;
   const at = momentOf(last.finished_at ?? last.accepted_at);
-  return { tone: 'failure', runId, failedRunId: null, heading, at, text };
+  return { tone: 'failure', runId, failedRunId: null, heading, at, text, waits: null };
 }
 
-function pauseText({ paused, waiting }: PipelineState): string {
-  const reason = paused?.reason ?? null;
+function waitsText({ source, waiting }: PipelineState): string {
   const runs =
-    waiting === 0 ? 'No run starts.' : `${plural(waiting, 'run')} ${waiting === 1 ? 'waits' : 'wait'}.`;
-  return `${reason === null ? '' : `${sentence(reason.replace(/\.?$/, '.'))} `}${runs}`;
+    waiting === 0
+      ? 'No run starts until the pipeline is resumed.'
+      : `${plural(waiting, 'run')} ${waiting === 1 ? 'waits' : 'wait'} until the pipeline is resumed.`;
+  return source.backend === 'http_upload' ? `${runs} Uploads are still accepted.` : runs;
 }
 
 /** A bar chart of recent runs, oldest first. The height of a bar is the run's duration, in SVG units. */

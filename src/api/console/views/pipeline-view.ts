@@ -67,8 +67,8 @@ interface Published {
 /** Enough runs to fill a wide window. */
 export const gridRuns = 40;
 /** With fewer columns, there is no space for the times of the newest and the oldest run. */
-const minGridRuns = 8;
-const listedRuns = 10;
+const minGridRuns = 12;
+const listedRuns = 8;
 const maxPublished = 3;
 
 /** Builds the view of a pipeline from its newest runs, which must be sorted newest first. */

@@ -1,14 +1,25 @@
 import { createHash } from 'node:crypto';
 import { publicResult, type RunResult } from '../../../core/publish/results/result.ts';
-import { actionMark, type Mark, type Moment, momentOf, plural, sizeText } from '../record-text.ts';
-import { type ErrorView, errorView, plainWords, sentence } from './error-view.ts';
-import { type ChangeLine, changeLine } from './run-words.ts';
+import type { RunDestination } from '../../../workers/queue/run-record.ts';
+import {
+  actionMark,
+  destinationsPhrase,
+  isVisible,
+  type Mark,
+  type Moment,
+  momentOf,
+  plural,
+  sizeText,
+} from '../record-text.ts';
+import { type ErrorView, errorView } from './error-view.ts';
+import { type ChangeLine, changeLine, forcePlan, reasonText, warningText } from './run-words.ts';
 
 interface PlanRow {
   destinationId: string;
   /** null if the whole destination failed, not just one bundle. */
   bundle: string | null;
   path: string | null;
+  /** The action, such as `update`. */
   mark: Mark;
   /** True if a run would not publish anything. */
   isUnchanged: boolean;
@@ -25,8 +36,16 @@ interface PlanRow {
 export interface PlanView {
   /** A one-sentence summary. */
   headline: string;
-  /** Publications that would change something or fail. Failures are listed first. */
-  rows: PlanRow[];
+  /** The numbers of new, changed and removed files; null if no file would change. */
+  changes: string | null;
+  /** Whether a run would publish something. */
+  hasChanges: boolean;
+  isFailing: boolean;
+  /**
+   * Publications that would change something or fail. Destinations with the same ones share an entry.
+   * Failures are listed first.
+   */
+  places: { ids: string[]; rows: PlanRow[] }[];
   /** Destinations with bundles that a run would leave unchanged. */
   unchanged: UnchangedRow[];
   unchangedReason: string | null;
@@ -55,25 +74,32 @@ interface UnchangedRow {
 const maxChanges = 200;
 const maxBundles = 12;
 
-export function planView(planned: RunResult, now: Date): PlanView {
+/** `isOfSource` if the pipeline reads a source, so that a run can be repeated on the command line. */
+export function planView(planned: RunResult, now: Date, { isOfSource = false } = {}): PlanView {
   const result = publicResult(planned);
-  const all = result.pipelines.flatMap(({ destinations }) =>
+  const all = result.pipelines.flatMap(({ pipelineId, destinations }) =>
     destinations.flatMap(({ destinationId, actions }) =>
       actions.map((one): PlanRow => {
-        const changes = one.changes.filter(({ fate }) => fate !== 'keep');
+        const changes = one.changes.filter(isVisible);
         const size = one.outputs.reduce((sum, output) => sum + output.size, 0);
         return {
           destinationId,
           bundle: one.bundle,
           path: one.destinationPath,
-          mark: actionMark(one),
+          mark: plannedMark(actionMark(one)),
           isUnchanged: one.error === null && one.action === 'skip_same',
-          reason: one.reason === null ? null : sentence(plainWords(one.reason.message)),
+          reason: plannedReason({ ...one, changes }),
           ...{ files: one.outputs.length, bytes: size },
           counts: `${plural(one.outputs.length, 'file')}, ${sizeText(size)}`,
           changes: changes.slice(0, maxChanges).map(changeLine),
           changesOmitted: Math.max(0, changes.length - maxChanges),
-          error: one.error === null ? null : errorView(one.error, { destinationId }),
+          error:
+            one.error === null
+              ? null
+              : errorView(one.error, {
+                  destinationId,
+                  command: isOfSource ? forcePlan(pipelineId, destinationId, one.error.hint) : null,
+                }),
         };
       }),
     ),
@@ -96,12 +122,15 @@ export function planView(planned: RunResult, now: Date): PlanView {
       isSettled && unchangedReason !== null
         ? `Nothing would change: ${unchangedReason.charAt(0).toLowerCase()}${unchangedReason.slice(1)}`
         : headlineOf(failed.length + errors.length, changed),
-    rows: [...failed, ...changed],
+    changes: changesText(changed),
+    hasChanges: changed.length > 0,
+    isFailing: failed.length + errors.length > 0,
+    places: byDestination([...failed, ...changed]),
     unchanged: unchangedRows(unchanged),
     ...{ unchangedReason, isSettled },
     made: momentOf(now.toISOString()),
     errors: errors.map((one) => errorView(one)),
-    warnings: warnings.map(({ message }) => sentence(plainWords(message))),
+    warnings: warnings.map(({ message }) => warningText(message)),
     digest: digestOfPlan(planned),
   };
 }
@@ -137,12 +166,51 @@ function reasonOfAll(rows: readonly PlanRow[]): string | null {
 }
 
 function headlineOf(failed: number, changed: readonly PlanRow[]): string {
-  const files = changed.reduce((sum, row) => sum + row.changes.length + row.changesOmitted, 0);
-  const changes =
-    changed.length === 0
-      ? 'Nothing would change.'
-      : `${plural(changed.length, 'publication')} would change, with ${plural(files, 'changed file')}.`;
+  const places = destinationsPhrase([...new Set(changed.map(({ destinationId }) => destinationId))]);
+  const files = changed.reduce(
+    (sum, { changes, changesOmitted }) => sum + changes.length + changesOmitted,
+    0,
+  );
+  const what = files === 0 ? 'no file, but its records,' : plural(files, 'file');
+  const changes = changed.length === 0 ? 'Nothing would change' : `A run would change ${what} at ${places}`;
   return failed === 0 ? changes : `${plural(failed, 'publication')} would fail. ${changes}`;
+}
+
+function changesText(changed: readonly PlanRow[]): string | null {
+  const all = changed.flatMap(({ changes }) => changes);
+  const omitted = changed.reduce((sum, { changesOmitted }) => sum + changesOmitted, 0);
+  const words = [...new Set(all.map(({ word }) => word))].map(
+    (word) => `${all.filter((one) => one.word === word).length.toLocaleString('en-GB')} ${word}`,
+  );
+  const parts = [...words, ...(omitted === 0 ? [] : [`${omitted.toLocaleString('en-GB')} not listed`])];
+  return parts.length === 0 ? null : parts.join(', ');
+}
+
+const plannedLabels: Readonly<Record<string, string>> = {
+  ...{ published: 'publish', updated: 'update', replaced: 'replace', forced: 'force', failed: 'fail' },
+};
+
+/** Names an action that has not happened yet. */
+function plannedMark(mark: Mark): Mark {
+  return { ...mark, label: plannedLabels[mark.label] ?? mark.label };
+}
+
+/** The listed changes are reason enough. */
+function plannedReason({ reason, changes }: Pick<RunDestination, 'reason' | 'changes'>): string | null {
+  return reason?.code === 'outputs_differ' && changes.length > 0
+    ? null
+    : reasonText({ reason, changes, changes_omitted: 0 });
+}
+
+function byDestination(rows: readonly PlanRow[]): PlanView['places'] {
+  const places = new Map<string, PlanView['places'][number]>();
+  for (const id of new Set(rows.map(({ destinationId }) => destinationId))) {
+    const here = rows.filter(({ destinationId }) => destinationId === id);
+    const key = JSON.stringify(here.map((row) => ({ ...row, destinationId: null })));
+    const { ids } = places.get(key) ?? { ids: [] };
+    places.set(key, { ids: [...ids, id], rows: here });
+  }
+  return [...places.values()];
 }
 
 /** Hashes what the plan would do. Plans with the same actions on the same content get the same digest. */

@@ -16,7 +16,7 @@ import {
   statusMark,
   type Tone,
 } from '../record-text.ts';
-import { type ErrorView, errorView, plainWords, sentence } from './error-view.ts';
+import { type ErrorView, errorView } from './error-view.ts';
 import { type ChangeGroup, changesOf, type DestinationRow, partOf, rowsOf } from './run-destinations.ts';
 import { type RunEvent, runEvents, type RunTimeline, runTimeline } from './run-timeline.ts';
 import {
@@ -28,6 +28,7 @@ import {
   rerunHelps,
   type Starter,
   starterOf,
+  warningText,
 } from './run-words.ts';
 
 interface RunView {
@@ -141,14 +142,13 @@ export function runView(
 
 /**
  * Returns the warnings without the selection of the bundle that was uploaded, because an upload has only one.
- * The page shows paths in words, so it leaves out `target=.`.
  */
 function warningsOf({ warnings, triggered_by: by }: RunRecord): RunWarning[] {
   return warnings
     .filter(({ code }) => by.kind !== 'upload' || code !== 'fixed_bundle_selected')
     .map((one) => ({
       ...one,
-      message: sentence(plainWords(one.message.replace(/^(?:[^"]*: )?target=\.: /, '').replace(/\.?$/, '.'))),
+      message: warningText(one.message),
     }));
 }
 

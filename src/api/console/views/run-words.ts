@@ -18,6 +18,11 @@ export function bundleOf({ bundle_path: path, destinations }: RunRecord): string
   return names.length > 1 ? plural(names.length, 'bundle') : (names[0] ?? null);
 }
 
+/** Puts a warning in the words of the console. Pages show paths in words, so it leaves out `target=.`. */
+export function warningText(message: string): string {
+  return sentence(plainWords(message.replace(/^(?:[^"]*: )?target=\.: /, '').replace(/\.?$/, '.')));
+}
+
 /** The names of changes to files, the same in the stages of a run, its plan and comparisons of releases. */
 export const fateWords: Readonly<Record<string, string>> = {
   ...{ add: 'new', change: 'changed', remove: 'removed', refresh: 'same', keep: 'same' },
@@ -144,8 +149,13 @@ export function rerunHelps(run: RunRecord): boolean {
  * source can be repeated on the command line.
  */
 export function forceCommand(run: RunRecord, destinationId: string, hint: string | null): string | null {
-  if (hint?.includes('--force') !== true || run.triggered_by.kind === 'upload') return null;
-  return `waybill run --config waybill.yml --pipeline ${run.pipeline_id} --destination ${destinationId} --force --dry-run`;
+  return run.triggered_by.kind === 'upload' ? null : forcePlan(run.pipeline_id, destinationId, hint);
+}
+
+/** The same for the plan of a pipeline that reads a source. */
+export function forcePlan(pipelineId: string, destinationId: string, hint: string | null): string | null {
+  if (hint?.includes('--force') !== true) return null;
+  return `waybill run --config waybill.yml --pipeline ${pipelineId} --destination ${destinationId} --force --dry-run`;
 }
 
 export function errorsOf({ error, destinations }: RunRecord): ErrorRecord[] {

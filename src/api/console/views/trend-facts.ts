@@ -7,8 +7,8 @@ import { durationText, shortMoment } from '../record-text.ts';
 interface TrendFact {
   name: string;
   value: string;
-  /** What the value means. */
-  about: string;
+  /** A note on the value; null if it needs none. */
+  about: string | null;
   isFailure: boolean;
   /** The run that the value is about; null if it is about several. */
   href: string | null;
@@ -32,14 +32,14 @@ export function trendFacts(runs: readonly RunRecord[]): TrendFact[] {
     failuresOf(ended),
     {
       ...{ name: 'Median duration', value: durationText(percentileOf(durations, 0.5)) },
-      ...{ about: 'the middle of all durations', isFailure: false, href: null },
+      ...{ about: null, isFailure: false, href: null },
     },
     ...(begun.length < minForPercentile
       ? []
       : [
           {
             ...{ name: '95th percentile', value: durationText(percentileOf(durations, 0.95)) },
-            ...{ about: '19 of 20 runs took less', isFailure: false, href: null },
+            ...{ about: null, isFailure: false, href: null },
           },
         ]),
     {

@@ -13,8 +13,8 @@ export interface Plot {
   id: string;
   title: string;
   about: string;
-  /** A sentence to show instead of a plot that would be empty; '' if another plot has it. Otherwise null. */
-  nothing: string | null;
+  /** Whether it says more than a single number. */
+  isShown: boolean;
   width: number;
   height: number;
   /**
@@ -30,8 +30,6 @@ export interface Plot {
    * percentages. The text of a failed run is empty if there are many bars.
    */
   labels: { x: number; y: number; text: string; isFailure: boolean }[];
-  /** Whether failed runs have a cross. */
-  hasCrosses: boolean;
   /** A horizontal line at the median. */
   marks: { y: number; name: string }[];
   /** The times of the first and the last run, and of the middle one if there are many. */
@@ -61,7 +59,7 @@ interface Point {
 }
 
 const [width, height] = [1000, 100];
-const maxBarWidth = 120;
+const maxBarWidth = 60;
 /** The maximum number of points that can be distinguished at this width. Any more are merged. */
 const maxPoints = 120;
 const maxPhoneLabels = 4;
@@ -70,6 +68,9 @@ const maxLinks = 40;
 
 /** Waiting times below this are hidden unless another run waited longer. */
 const minWaitMs = 1000;
+
+/** With fewer runs, a list of them says more than plots. */
+export const minPlottedRuns = 5;
 
 /** Plots durations, failures, transferred bytes, waiting times and sizes of bundles. */
 export function trendsOf(runs: readonly RunRecord[]): Plot[] {
@@ -84,35 +85,29 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
     }));
   const begun = ended.filter(({ started_at: at }) => at !== null);
   const published = ended.filter((run) => largestOf(run, outputsOf) > 0);
-  const percentiles = { together: largest, text: durationText, unitOf: durationUnit, hasMarks: true };
-  const hidden = published.length === 0 && ended.length > 0 ? '' : null;
+  const medians = { together: largest, text: durationText, unitOf: durationUnit, hasMedian: true };
   const failures = ended.filter(({ status }) => status === 'failed').length;
   return [
-    plotOf('durations', 'Duration of runs', points(durationMs, begun), percentiles),
+    plotOf('durations', 'Duration of runs', points(durationMs, begun), { ...medians, isShown: true }),
+    // Fewer failed runs are marked in the plot of the durations.
     plotOf('failures', 'Failed runs', points(failed), {
-      ...{ together: sum, text: String },
+      ...{ together: sum, text: String, isShown: failures > 0 && ended.length > maxPoints },
       about: () => `${failures} of ${plural(ended.length, 'run')}`,
-      nothing: failures === 0 ? 'No run failed.' : null,
     }),
     plotOf('queue', 'Waiting time of runs', points(waitedMs, begun), {
-      ...percentiles,
-      nothing: begun.every((run) => waitedMs(run) < minWaitMs) ? 'No run waited longer than a second.' : null,
+      ...{ ...medians, isShown: begun.some((run) => waitedMs(run) >= minWaitMs) },
     }),
     plotOf('bytes', 'Bytes written', points(written), {
       ...{ together: sum, text: sizeText, unitOf: sizeUnit },
-      constant: (value) => (value === 0 ? 'No bytes were written.' : `Each run wrote ${sizeText(value)}.`),
     }),
     plotOf('release-bytes', 'Size of each bundle', points(largestBy(bytesOf), published), {
       ...{ together: last, text: sizeText, unitOf: sizeUnit },
-      nothing: hidden === null ? null : 'No bundle was published.',
-      constant: (value) => `Each bundle has ${sizeText(value)}.`,
     }),
     plotOf('release-files', 'Files in each bundle', points(largestBy(outputsOf), published), {
-      ...{ together: last, text: (value) => value.toLocaleString('en-GB'), nothing: hidden },
-      constant: (value) => `Each bundle has ${plural(value, 'file')}.`,
+      ...{ together: last, text: (value) => value.toLocaleString('en-GB') },
     }),
     plotOf('growth', 'Total size of the newest bundles', growth(ended), {
-      ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true, nothing: hidden },
+      ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true },
     }),
   ];
 }
@@ -195,19 +190,18 @@ interface PlotOptions {
   unitOf?: (value: number) => number;
   /** Draws a line that stays level until the next point, instead of bars. */
   isContinuous?: boolean;
-  /** Mentions the 95th percentile, adds a line at the median, and marks failed runs with a cross. */
-  hasMarks?: boolean;
+  /** Adds a line at the median, and marks failed runs with a cross. */
+  hasMedian?: boolean;
   about?: () => string;
-  nothing?: string | null;
-  /** Returns the sentence that replaces the plot if all its values are the same. */
-  constant?: (value: number) => string;
+  /** Default: whether it has different values above zero. */
+  isShown?: boolean;
 }
 
 function plotOf(id: string, title: string, points: readonly Point[], options: PlotOptions): Plot {
   const { together, text, unitOf = () => 1, isContinuous = false } = options;
   const shown = condensed(points, together);
   const values = points.map(({ value }) => value);
-  const percentiles = options.hasMarks === true && values.length > 0 ? percentilesOf(values) : [];
+  const median = options.hasMedian === true && values.length > 0 ? percentileOf(values, 0.5) : null;
   const top = roundTop(Math.max(1, limitOf(shown.map(({ value }) => value))), unitOf);
   const slot = width / Math.max(1, shown.length);
   const y = scaleLinear([0, top], [height, 0]).clamp(true);
@@ -216,24 +210,31 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   const across = (_: Point, index: number): number => round(index * slot);
   const up = ({ value }: Point): number => round(y(value));
   const cut = shown.filter(({ value }) => value > top).length;
+  const { labels, hasCrosses } = labelsOf(shown, { top, up, text, hasCrosses: median !== null });
   const known = [
-    ...percentiles.map(({ name, value }) => `${name} ${text(value)}`),
-    ...(percentiles.length > 0
-      ? []
-      : [`largest ${text(Math.max(0, ...values))}`, `newest ${text(last(values))}`]),
-    ...(cut === 0 ? [] : [`${plural(cut, 'long bar')} cut off`]),
+    ...(median === null
+      ? [`Largest ${text(Math.max(0, ...values))}, newest ${text(last(values))}.`]
+      : [`Dashed line: median ${text(median)}.`]),
+    ...(hasCrosses ? ['Red, ✕: failed.'] : []),
+    ...(cut === 0 ? [] : [`${plural(cut, 'long bar')} cut off.`]),
   ];
   return {
-    ...{ id, title, width, height, nothing: options.nothing ?? sameOf(values, options) },
-    about: values.length === 0 ? 'no run has ended yet' : (options.about?.() ?? known.join(', ')),
+    ...{
+      id,
+      title,
+      width,
+      height,
+      labels,
+      isShown: options.isShown ?? new Set(values.filter((one) => one > 0)).size > 1,
+    },
+    about: options.about?.() ?? known.join(' '),
     area: isContinuous ? (area<Point>(across, height, up).curve(curveStepAfter)(steps) ?? '') : '',
     line: isContinuous ? (line<Point>(across, up).curve(curveStepAfter)(steps) ?? '') : '',
     bars: isContinuous ? [] : barsOf(shown, { top, up, text }),
-    ...labelsOf(shown, { top, up, text, hasCrosses: options.hasMarks === true }),
-    marks: percentiles.slice(0, 1).map(({ name, value }) => ({ y: round(y(value)), name })),
+    marks: median === null ? [] : [{ y: round(y(median)), name: 'median' }],
     ...ticksOf(shown),
     isDense: shown.length > maxPhoneLabels,
-    levels: (top < 2 * unitOf(top) ? [top, 0] : [top, top / 2, 0]).map(text),
+    levels: [...(top < 2 * unitOf(top) ? [top] : [top, top / 2]).map(text), '0'],
   };
 }
 
@@ -245,7 +246,7 @@ function labelsOf(
     text,
     hasCrosses,
   }: { top: number; up: (point: Point) => number; text: (value: number) => string; hasCrosses: boolean },
-): Pick<Plot, 'labels' | 'hasCrosses'> {
+): { labels: Plot['labels']; hasCrosses: boolean } {
   const labels = shown.flatMap((point, index) => {
     const isFailure = hasCrosses && point.isFailure && shown.length <= maxLinks;
     const hasText = point.value > top || (shown.length <= maxLabels && point.value > 0);
@@ -255,12 +256,6 @@ function labelsOf(
       : [];
   });
   return { labels, hasCrosses: labels.some(({ isFailure }) => isFailure) };
-}
-
-function sameOf(values: readonly number[], { constant }: PlotOptions): string | null {
-  const [first] = values;
-  if (constant === undefined || first === undefined || values.some((value) => value !== first)) return null;
-  return constant(first);
 }
 
 function barsOf(
@@ -284,14 +279,6 @@ function barsOf(
 function titleOf({ at, value, isFailure }: Point, text: (value: number) => string): string {
   const moment = momentOf(new Date(at).toISOString()).text;
   return `${text(value)}, ${moment}${isFailure ? ', failed' : ''}`;
-}
-
-/** Returns the median and the 95th percentile. For few values, the latter is the maximum. */
-function percentilesOf(values: readonly number[]): { name: string; value: number }[] {
-  return [
-    { name: 'median', value: percentileOf(values, 0.5) },
-    { name: values.length < 20 ? 'longest' : '95th percentile', value: percentileOf(values, 0.95) },
-  ];
 }
 
 /** Returns the dates of the first and the last run, such as `20 Nov 2026 to 28 Nov 2026`, in UTC. */

@@ -47,7 +47,10 @@ t.test('links the most important status of a pipeline to its run', (t) => {
       runId: null,
       failedRunId: 'maps.1',
     },
-    text: 'The disk. No run starts.',
+    ...{
+      text: 'The disk.',
+      waits: 'No run starts until the pipeline is resumed. Uploads are still accepted.',
+    },
   });
   t.end();
 });
