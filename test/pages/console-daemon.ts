@@ -9,9 +9,10 @@ import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import type { Lifetime } from './page-sets.ts';
 
-/** `operator` has every pipeline except `secret`. `guest` has `library`, read-only. */
+/** `operator` has every pipeline but `secret`. `ci` uploads to `maps`. `guest` has `library`, read-only. */
 export const consoleTokens = {
   operator: 'the-token-of-the-operator-of-all',
+  ci: 'the-token-of-the-continuous-build',
   guest: 'the-token-of-a-guest-who-may-read',
   admin: 'the-token-of-whoever-runs-the-daemon',
 };
@@ -47,6 +48,8 @@ interface PublishOptions {
   name?: string;
   created?: string;
   pipeline?: string;
+  /** The token. Default: that of the operator. */
+  token?: string;
   /** The kinds of special files. */
   kinds?: Record<string, string>;
 }
@@ -56,6 +59,7 @@ function configuration(queue: string): string {
 audit: {}
 upload_tokens:
   - {id: operator, value_env: T_OPERATOR, pipelines: [maps, library, blocked]}
+  - {id: ci, value_env: T_CI, pipelines: [maps], scopes: [upload, read]}
   - {id: guest, value_env: T_GUEST, pipelines: [library], scopes: [read]}
 server:
   http: {listen: "127.0.0.1:0"}
@@ -101,8 +105,8 @@ export async function startConsole(
   cpSync('examples/demo/bundles', path.join(root, 'library'), { recursive: true });
   writeFileSync(path.join(root, 'public/full/index.html'), 'an unmanaged file');
   writeFileSync(configFile, configuration(queue));
-  const { operator, guest, admin } = consoleTokens;
-  const env = { T_OPERATOR: operator, T_GUEST: guest, T_ADMIN: admin, HOME: root, ...more };
+  const { operator, ci, guest, admin } = consoleTokens;
+  const env = { T_OPERATOR: operator, T_CI: ci, T_GUEST: guest, T_ADMIN: admin, HOME: root, ...more };
   const served = await serve({ configFile, log: silentLog, env });
   t.teardown(async () => {
     await served.close();
@@ -123,11 +127,12 @@ export async function startConsole(
   };
   const accept: ConsoleDaemon['accept'] = async (files, options = {}) => {
     const { name = 'session-1', created = '2026-11-20T01:02:03Z', pipeline = 'maps', kinds } = options;
+    const { token = operator } = options;
     const init = {
       headers: { 'content-type': 'application/x-tar' },
       body: new Uint8Array(await packed(root, files, { name, created, kinds })),
     };
-    return (await post(`${pipeline}/upload`, operator, init)).run_id;
+    return (await post(`${pipeline}/upload`, token, init)).run_id;
   };
   return {
     ...{ served, base, root, accept, follow },

@@ -1,20 +1,32 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { consoleTokens, logIn, packed, startConsole } from './console-daemon.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { type ConsoleDaemon, consoleTokens, logIn, packed, startConsole } from './console-daemon.ts';
 import type { PageSet } from './page-sets.ts';
+import { past } from './past.ts';
 
 /** The console with successful runs, a failed run, a plan and releases. */
 export const consolePages: PageSet = {
   name: 'console',
   start: async (t) => {
     const console = await startConsole(t);
-    for (let index = 0; index < 4; index++)
-      await console.publish(
-        { 'index.html': `version ${index}`, [`notes/day-${index}.txt`]: 'x'.repeat(1000 * (index + 1)) },
-        { created: `2026-11-2${index}T01:02:03Z`, name: `session-${index % 2}` },
+    // The first run also starts a thread.
+    await past(60 * 75, () => console.start('library'), 4);
+    for (const [index, hoursAgo] of [74, 50, 27, 3].entries())
+      await past(60 * hoursAgo, () =>
+        console.publish(
+          { 'index.html': `version ${index}`, [`notes/day-${index}.txt`]: 'x'.repeat(1000 * (index + 1)) },
+          { created: `2026-11-2${index}T01:02:03Z`, name: `session-${index % 2}`, token: consoleTokens.ci },
+        ),
       );
-    for (const pipeline of ['library', 'library', 'blocked']) await console.start(pipeline);
+    for (const [pipeline, minutesAgo] of [
+      ['library', 155],
+      ['blocked', 131],
+      ['library', 48],
+      ['blocked', 12],
+    ] as const)
+      await past(minutesAgo, () => startAndNotify(console, pipeline));
     return console.base;
   },
   enter: (page, base) => logIn(page, base, consoleTokens.operator),
@@ -27,7 +39,7 @@ export const consolePages: PageSet = {
       inDocs: true,
       prepare: async (page) => {
         await page.locator('.runs tbody th a').first().click();
-        await page.locator('.steps').waitFor();
+        await page.locator('.outcome').waitFor();
       },
     },
     {
@@ -105,6 +117,13 @@ export const consolePages: PageSet = {
   ],
 };
 
+/** Starts a run. Resolves when its failed notification is recorded, if it has one. */
+async function startAndNotify(console: ConsoleDaemon, pipeline: string): Promise<void> {
+  const { run_id: id, status } = await console.start(pipeline);
+  if (status !== 'failed') return;
+  while ((await console.follow(id)).failed_deliveries.length === 0) await systemClock.sleep(20);
+}
+
 /** A bundle whose manifest lists a missing file. */
 async function mistakenBundle(): Promise<Buffer> {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-mistaken-'));
@@ -128,10 +147,13 @@ export const adminPages: PageSet = {
   name: 'console of the admin',
   start: async (t) => {
     const console = await startConsole(t);
-    await console.publish({ 'index.html': 'first' });
-    for (const pipeline of ['library', 'blocked']) await console.start(pipeline);
-    await console.pause('maps', 'the disk of the web server is exchanged');
-    await console.accept({ 'index.html': 'second' }, { created: '2026-11-21T01:02:03Z' });
+    const token = consoleTokens.ci;
+    await past(60 * 26, () => console.publish({ 'index.html': 'first' }, { token }), 4);
+    await past(155, () => startAndNotify(console, 'library'));
+    await past(41, () => startAndNotify(console, 'blocked'));
+    await past(35, () => console.pause('maps', 'the disk of the web server is being replaced'));
+    const created = '2026-11-21T01:02:03Z';
+    await past(9, () => console.accept({ 'index.html': 'second' }, { created, token }));
     return console.base;
   },
   enter: (page, base) => logIn(page, base, consoleTokens.admin),
@@ -163,8 +185,8 @@ export const oddPages: PageSet = {
       'ЖУРНАЛ/第一章.txt': 'empty',
       'empty.txt': '',
     };
-    await console.publish(files, { name: long });
-    await console.publish(files, { name: 'قصة-المدينة', created: '2026-11-21T01:02:03Z' });
+    await past(190, () => console.publish(files, { name: long }));
+    await past(14, () => console.publish(files, { name: 'قصة-المدينة', created: '2026-11-21T01:02:03Z' }));
     return console.base;
   },
   enter: (page, base) => logIn(page, base, consoleTokens.operator),
@@ -175,7 +197,7 @@ export const oddPages: PageSet = {
       path: 'console/runs',
       prepare: async (page) => {
         await page.locator('.runs tbody th a').first().click();
-        await page.locator('.steps').waitFor();
+        await page.locator('.outcome').waitFor();
       },
     },
     { name: 'console-odd-destination', isState: true, path: 'console/pipelines/maps/destinations/web' },
