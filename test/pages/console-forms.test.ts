@@ -245,7 +245,7 @@ t.test('a forbidden page links to a login with another token', async (t) => {
   t.equal((await page.goto(`${daemon.base}console/admin`))?.status(), 403);
   t.match(
     await mainOf(page),
-    /^Not allowed: Daemon\s+“Daemon” needs the admin token\.\s+Logged in with\s+token operator\s+Permissions\s+[^.]+ in the pipelines maps, library, blocked\s+What to do\s+Use the admin token\./,
+    /^Console\s+Daemon\s+No permission: Daemon\s+“Daemon” needs the admin token\. You are logged in with the token operator\.\s+Log in with another token/,
   );
   t.ok(await page.getByRole('button', { name: 'Log out' }).isVisible(), 'in the header of every page');
   await page.getByRole('link', { name: 'Log in with another token' }).click();
