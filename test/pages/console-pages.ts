@@ -182,7 +182,7 @@ export const oddPages: PageSet = {
     const files = {
       'ملاحظات/قصة-المدينة.txt': 'نص',
       [`${long}/${long}.txt`]: 'x'.repeat(3_000_000),
-      'ЖУРНАЛ/第一章.txt': 'empty',
+      'ЖУРНАЛ/κεφάλαιο.txt': 'empty',
       'empty.txt': '',
     };
     await past(190, () => console.publish(files, { name: long }));

@@ -192,7 +192,10 @@ function progressOf({ progress, started_at: start }: RunRecord, now: Date): RunP
   return {
     stage: stages[stage],
     ...partOf(progress),
-    text: `${outputs_done} of ${plural(outputs_total, 'file')}, ${sizeText(bytes_done)} of ${sizeText(bytes_total)}`,
+    text:
+      outputs_total === 0
+        ? 'Comparing the bundle with the destinations'
+        : `${outputs_done} of ${plural(outputs_total, 'file')}, ${sizeText(bytes_done)} of ${sizeText(bytes_total)}`,
     pace: start === null ? null : paceText(bytes_done, bytes_total, now.getTime() - Date.parse(start)),
   };
 }
