@@ -9,7 +9,9 @@ import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import type { Lifetime } from './page-sets.ts';
 
-/** `operator` has every pipeline but `secret`. `ci` uploads to `maps`. `guest` has `library`, read-only. */
+/**
+ * `operator` has every pipeline except `secret`. `ci` uploads to `maps`. `guest` has `library`, read-only.
+ */
 export const consoleTokens = {
   operator: 'the-token-of-the-operator-of-all',
   ci: 'the-token-of-the-continuous-build',
@@ -62,7 +64,7 @@ upload_tokens:
   - {id: ci, value_env: T_CI, pipelines: [maps], scopes: [upload, read]}
   - {id: guest, value_env: T_GUEST, pipelines: [library], scopes: [read]}
 server:
-  http: {listen: "127.0.0.1:0"}
+  http: {listen: "127.0.0.1:0", retention: 30d}
   admin_token_env: T_ADMIN
   staging: {directory: ./staging}
   queue: ${queue}

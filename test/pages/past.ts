@@ -6,12 +6,13 @@ import { systemClock } from '../../src/core/lib/clock.ts';
  * The threads that publish keep the right time.
  */
 export async function past<T>(minutesAgo: number, work: () => Promise<T>, pace = 60): Promise<T> {
+  const now = systemClock.now.bind(systemClock);
   const beganMs = performance.now();
-  const fromMs = Date.now() - minutesAgo * 60_000;
+  const fromMs = now().getTime() - minutesAgo * 60_000;
   systemClock.now = () => new Date(fromMs + pace * (performance.now() - beganMs));
   try {
     return await work();
   } finally {
-    systemClock.now = () => new Date();
+    systemClock.now = now;
   }
 }

@@ -178,7 +178,7 @@ function pushCommand({ req, parts }: Visit<PipelineParams>, id: string): string 
 }
 
 /** Returns who paused a pipeline, from the audit trail, which only admins may read. null if not known. */
-async function pausedBy({ visitor, parts }: Visit<unknown>, id: string): Promise<string | null> {
+export async function pausedBy({ visitor, parts }: Visit<unknown>, id: string): Promise<string | null> {
   if (!visitor.isAdmin || parts.audit == null) return null;
   const query = auditQuery.read('?act=pipeline.pause&limit=1');
   const [record] = (await readAudit(parts.audit, query, [id])).records;
