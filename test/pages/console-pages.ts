@@ -41,7 +41,7 @@ export const consolePages: PageSet = {
       inDocs: true,
       prepare: async (page) => {
         await page.locator('.runs tbody th a').first().click();
-        await page.locator('.steps').waitFor();
+        await page.locator('.outcome').waitFor();
       },
     },
     {
@@ -203,7 +203,7 @@ export const oddPages: PageSet = {
     const files = {
       'ملاحظات/قصة-المدينة.txt': 'نص',
       [`${long}/${long}.txt`]: 'x'.repeat(3_000_000),
-      'ЖУРНАЛ/第一章.txt': 'empty',
+      'ЖУРНАЛ/κεφάλαιο.txt': 'empty',
       'empty.txt': '',
     };
     await past(190, () => console.publish(files, { name: long }));
@@ -218,7 +218,7 @@ export const oddPages: PageSet = {
       path: 'console/runs',
       prepare: async (page) => {
         await page.locator('.runs tbody th a').first().click();
-        await page.locator('.steps').waitFor();
+        await page.locator('.outcome').waitFor();
       },
     },
     { name: 'console-odd-destination', isState: true, path: 'console/pipelines/maps/destinations/web' },

@@ -52,15 +52,12 @@ t.test("find out why last night's run failed, and fix it: two clicks and one fix
   await daemon.start('blocked');
   const { page, click, effort } = await operator(t);
   const attention = page.getByRole('region', { name: '1 pipeline failing' });
-  t.match(
-    await textOf(attention),
-    /blocked .* Files in the way at full\. .* What to do: Move these files away/,
-  );
+  t.match(await textOf(attention), /blocked .* Files in the way\. .* What to do: Move these files away/);
   await click(attention.getByRole('link', { name: 'Open the run of blocked' }));
   const outcome = page.getByRole('region', { name: 'Outcome' });
   t.match(
     await textOf(outcome),
-    /Files in the way at full .* Where: \S+\/public\/full What to do: Move these files away.*waybill run --config waybill\.yml --pipeline blocked --destination full --force --dry-run/,
+    /Files in the way at full .* Where: full \S+\/public\/full What to do: Move these files away.*waybill run --config waybill\.yml --pipeline blocked --destination full --force --dry-run/,
   );
   // The fix of a destination that contains foreign files.
   rmSync(path.join(daemon.root, 'public/full/index.html'));
@@ -128,7 +125,7 @@ t.test('find out who published what yesterday: two clicks', async (t) => {
   // All runs of this test are from today.
   await click(link(page, 'Today'));
   const row = page.getByRole('row').filter({ hasText: 'session-1' }).first();
-  t.match(await textOf(row), /session-1 .* maps .* succeeded web, site: updated operator, upload/);
+  t.match(await textOf(row), /session-1 maps .* succeeded web, site: updated operator, upload/);
 });
 
 t.test('add a schedule from the documentation: three clicks and one line', async (t) => {

@@ -127,19 +127,11 @@ export function accountOf(visitor: Visitor, basePath: string): Account {
   return {
     name: nameOf(visitor),
     isToken: visitor.token.person === undefined,
-    rights: rightsOf(visitor),
     href: `${basePath}${paths.account()}`,
     daemon: visitor.isAdmin ? `${basePath}${paths.admin()}` : null,
     signOut: `${basePath}${paths.logout()}`,
     csrf: visitor.session.csrf,
   };
-}
-
-function rightsOf({ isAdmin, token: { pipelines, scopes, person } }: Visitor): string {
-  if (isAdmin) return 'admin of all pipelines and the daemon';
-  const roles = [...(person?.roles ?? [])].map(([id, role]) => `${role} of ${id}`);
-  if (person !== undefined) return roles.length === 0 ? 'no role' : roles.join(', ');
-  return `${[...scopes].join(', ')} in the pipelines ${[...pipelines].join(', ')}`;
 }
 
 /** Returns a person's name and highest role, or the token's id. */
@@ -277,8 +269,7 @@ export function firstRunOf(
   const open = { label: 'Open the pipeline', path: paths.pipeline(id), isAction: false };
   if (!access.uploadPipelines.has(id)) return { text: 'The first run reads the source.', ...open };
   if (!isAllowed(visitor, 'upload', id)) {
-    const needs = visitor.token.person === undefined ? 'a token with the scope upload' : 'the role operator';
-    return { text: `The first upload starts a run. It needs ${needs}.`, ...open };
+    return { text: 'The first upload starts a run. It needs the permission to publish.', ...open };
   }
   const upload = { label: 'Upload a bundle', path: paths.upload(id), isAction: true };
   return { text: 'The first upload starts a run.', ...upload };

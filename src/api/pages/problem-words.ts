@@ -104,7 +104,7 @@ const byStatus: Readonly<Record<number, ProblemWords>> = {
   },
   401: { heading: 'Log in first', text: 'Your session has ended, or you are not logged in.' },
   403: {
-    heading: 'Not allowed',
+    heading: 'No permission',
     text: 'The administrator of this server decides which token or role may do this.',
   },
   404: { heading: 'Page not found', text: 'Nothing is at this address. The link may be old or mistyped.' },

@@ -4,7 +4,7 @@ import type { ProblemPage } from '../http/answer/problem.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import { parameterProblems } from './parameter-problems.ts';
 import { consolePlaceOf, hasOwnWords, namedWordsOf } from './problem-words.ts';
-import { type Page, renderPage } from './render-page.ts';
+import { type Crumb, type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
 /** Pages may only load resources from their own host, and use no inline scripts or styles. */
@@ -76,13 +76,14 @@ export function problemPage(site: Site): ProblemPage {
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
     const words = namedWordsOf({ code, status, title }, path);
     const isMissing = message === 'there is nothing under this path';
-    const isRefused = status === 403 && account !== undefined;
+    const isRefused = status === 403 && account !== undefined && !hasOwnWords(code);
     const place = isRefused ? consolePlaceOf(path) : null;
     const parameters = parameterProblems(findings, request);
     const html = renderPage(site, {
       title: place === null ? words.heading : `${words.heading}: ${place}`,
-      template: 'pages/problem',
+      template: isRefused ? 'pages/denied' : 'pages/problem',
       scripts: ['copy'],
+      ...(isRefused ? { styles: ['console'], crumbs: crumbsTo(site, place ?? words.heading) } : {}),
       ...(code === 'station_not_found' ? { styles: ['weather'], nav: 'weather' } : {}),
       ...(account === undefined ? {} : { account, nav: 'console' }),
       view: {
@@ -115,6 +116,10 @@ export function problemPage(site: Site): ProblemPage {
 
 function loginPath({ basePath }: Site, next: string): string {
   return `${basePath}console/login?${new URLSearchParams({ switch: 'yes', next }).toString()}`;
+}
+
+function crumbsTo({ basePath }: Site, label: string): Crumb[] {
+  return [{ label: 'Console', href: `${basePath}console` }, { label }];
 }
 
 function asSentence(text: string): string {

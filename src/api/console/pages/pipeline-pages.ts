@@ -56,15 +56,18 @@ export const overviewPage: PageRoute<ConsoleParts> = {
               href: paths.pipeline(item.pipelineId),
               mayRerun: item.run.rerunnable && isAllowed(visitor, 'rerun', item.pipelineId),
             })),
-            paused: attention.paused.map((item) => ({
-              ...item,
-              href: paths.pipeline(item.pipelineId),
-              mayResume: isAllowed(visitor, 'pause', item.pipelineId),
-            })),
+            paused: await Promise.all(
+              attention.paused.map(async (item) => ({
+                ...item,
+                by: await pausedBy(visit, item.pipelineId),
+                href: paths.pipeline(item.pipelineId),
+                mayResume: isAllowed(visitor, 'pause', item.pipelineId),
+              })),
+            ),
           },
-          // The errors of the pipelines that need attention are at the top.
+          // The results are enough here. The errors that need attention are at the top.
           runs: runLines(recent.runs, now).map((line) =>
-            attention.items.some(({ run }) => run.id === line.id) ? { ...line, error: null } : line,
+            line.results === null ? line : { ...line, error: null },
           ),
           runPath: paths.run,
           depth: await depthFor(visit, states),

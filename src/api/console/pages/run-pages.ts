@@ -46,6 +46,7 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
       pipelineId,
       pipelinePath: paths.pipeline(pipelineId),
       adminPath: paths.admin(),
+      waitsFor: waitText((await parts.queue.pauses()).get(pipelineId)),
       recordPath: `runs/${encodeURIComponent(runId)}`,
       mayCancel: !view.isOver && isAllowed(visitor, 'cancel', pipelineId),
       mayRetry: view.retry !== null && isAllowed(visitor, 'retry', pipelineId),
@@ -56,6 +57,12 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
       : { follows: { pipeline: pipelineId, run: runId } }),
     isMoving: !view.isOver,
   });
+}
+
+/** Returns why a run that was accepted has not started. */
+function waitText(pause: { reason: string | null } | undefined): string {
+  if (pause === undefined) return 'Runs of a pipeline start one at a time.';
+  return pause.reason === null ? 'The pipeline is paused.' : `The pipeline is paused: ${pause.reason}`;
 }
 
 export const cancelAction = runAction('cancel', async ({ parts }, run) => {

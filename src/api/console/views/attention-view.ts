@@ -114,7 +114,7 @@ function failureIn(state: PipelineState, runs: readonly RunRecord[], now: Date):
     pipelineId: state.pipeline_id,
     destinationId: id ?? null,
     mark: statusMark(run),
-    error: errorView(error, id === undefined ? {} : { destinationId: id }),
+    error: errorView(error),
     run: {
       id: run.run_id,
       bundle: bundleOf(run),

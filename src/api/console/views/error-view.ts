@@ -9,8 +9,10 @@ export interface ErrorView extends Pick<ErrorRecord, 'code' | 'hint' | 'retryabl
   title: string;
   /** The other sentences of the message; null if there are none. */
   text: string | null;
-  /** A command for the next step, to copy; null if there is none. */
+  /** A command that only lists the files in the way, to copy; null if there is none. */
   command: string | null;
+  /** The effect of that command without `--dry-run`, such as `deletes them`; null if there is no command. */
+  force: string | null;
   /** Where the destination is; null if the visitor may not see it, or if the error is not about one. */
   place: string | null;
   findings: string[];
@@ -18,6 +20,9 @@ export interface ErrorView extends Pick<ErrorRecord, 'code' | 'hint' | 'retryabl
 
 /** The short names of frequent problems. */
 const titles: Partial<Record<string, string>> = { unmanaged_content: 'Files in the way' };
+
+/** The end of a hint about a flag of the command line, which a page replaces with a command to copy. */
+const forceClause = /; --force (deletes [^,]+), and --force --dry-run lists it first$/;
 
 interface About {
   destinationId?: string;
@@ -32,7 +37,8 @@ export function errorView(
   return {
     ...wordsOf({ code, message }, destinationId),
     ...{ code, retryable, command, place },
-    hint: typeof hint === 'string' ? hintText(hint, command !== null) : null,
+    hint: typeof hint === 'string' ? sentencesOf(hint.replace(forceClause, '')).join(' ') : null,
+    force: command === null ? null : (forceClause.exec(hint ?? '')?.[1] ?? null),
     findings: findings.map(describeFinding),
   };
 }
@@ -49,16 +55,9 @@ function wordsOf(
   return { title, text: rest.length === 0 ? null : rest.join(' ') };
 }
 
-/** Returns the title and the text of an error in one line. */
-export function failureLine(error: Pick<ErrorRecord, 'code' | 'message'>): string {
-  const { title, text } = wordsOf(error);
-  return text === null ? title : `${title}. ${text}`;
-}
-
-/** Leaves out the advice to list the files first if the page has the command for it. */
-function hintText(hint: string, hasCommand: boolean): string {
-  const text = hasCommand ? hint.replace(/,? and --force --dry-run lists it first$/, '') : hint;
-  return sentencesOf(text).join(' ');
+/** Returns the title of an error. */
+export function failureTitle(error: Pick<ErrorRecord, 'code' | 'message'>): string {
+  return wordsOf(error).title;
 }
 
 /** Splits a message of the core into sentences. */

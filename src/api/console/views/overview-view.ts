@@ -20,9 +20,6 @@ export interface PipelineCard {
   /** How runs are started when there is no schedule. */
   startedBy: string;
   state: Mark;
-  /** Why no run can start, with a note that the published data may be out of date; null if runs can start. */
-  blocked: string | null;
-  pauseReason: string | null;
   lastSuccess: (Moment & { age: string; runId: string }) | null;
   nextRun: (Moment & { age: string }) | null;
   isPaused: boolean;
@@ -46,8 +43,6 @@ export function overviewView(
     startedBy: startedBy(state),
     isPaused: state.paused !== null,
     state: stateMark(state),
-    blocked: blockedReason(state),
-    pauseReason: state.paused?.reason ?? null,
     lastSuccess:
       state.last_success === null
         ? null
@@ -67,14 +62,14 @@ export function overviewView(
 }
 
 function startedBy({ paused, source, watch }: PipelineState): string {
-  if (paused !== null) return 'when resumed';
+  if (paused !== null) return 'on resume';
   if (source.backend === 'http_upload') return 'on upload';
   return watch ? 'when the source changes' : 'on demand';
 }
 
-function urgency({ error, blocked, trend }: PipelineCard): number {
+function urgency({ error, isPaused, trend }: PipelineCard): number {
   if (error !== null) return 3;
-  if (blocked !== null) return 2;
+  if (isPaused) return 2;
   return trend.failed > 0 ? 1 : 0;
 }
 
@@ -87,11 +82,6 @@ function stateMark({
   if (running !== null) return { label: 'running', tone: 'running', symbol: '▸' };
   if (paused !== null) return { label: 'paused', tone: 'warning', symbol: '❚❚' };
   return last === null ? { label: 'no runs yet', tone: 'neutral', symbol: '○' } : statusMark(last);
-}
-
-function blockedReason({ paused }: PipelineState): string | null {
-  if (paused === null) return null;
-  return paused.reason === null ? 'Paused: no run starts.' : `Paused: ${paused.reason}`;
 }
 
 /** The problem of a pipeline that a visitor has to know first. */
@@ -144,6 +134,9 @@ export interface RunBars {
   width: number;
   height: number;
   bars: { runId: string; x: number; y: number; width: number; height: number; tone: Tone; title: string }[];
+  /** The places of earlier runs, if there are fewer than fit, and the width of each. */
+  gaps: number[];
+  gapWidth: number;
   /** The number of failed runs in the chart. */
   failed: number;
   total: number;
@@ -152,8 +145,8 @@ export interface RunBars {
 }
 
 const most = 30;
-/** A chart of fewer runs has as much space, so that bars are neither thick nor far from the others. */
-const fewest = 12;
+/** A chart of fewer runs has gaps for the others, so that bars are neither thick nor alone. */
+const fewest = 20;
 const [width, height, gap, least] = [240, 40, 2, 4];
 
 /** Builds the bar chart. `runs` must be sorted newest first. */
@@ -178,7 +171,9 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
     };
   });
   const failed = shown.filter(({ status }) => status === 'failed').length;
-  return { width, height, bars, failed, total: shown.length, about: aboutOf(shown, failed, now) };
+  const gaps = Array.from({ length: Math.max(0, fewest - shown.length) }, (_, index) => round(index * step));
+  const about = aboutOf(shown, failed, now);
+  return { width, height, bars, gaps, gapWidth: step - gap, failed, total: shown.length, about };
 }
 
 /** Describes the runs that have ended. */

@@ -227,8 +227,6 @@ interface OrderedRuns {
   /** Whether the run failed and its bundle is still stored, which makes it repeatable. */
   isFailedAndRerunnable: boolean;
   channel: string | null;
-  /** The last part of the id, which differs in the runs of a pipeline. */
-  short: string;
   accepted: Moment & { age: string; short: string };
   duration: string | null;
   error: ReturnType<typeof failureOf>;
@@ -247,7 +245,6 @@ export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
       starter: starterOf(run),
       isFailedAndRerunnable: run.rerunnable && run.status === 'failed',
       channel: run.channel,
-      short: run.run_id.slice(run.run_id.lastIndexOf('.') + 1),
       accepted: {
         ...momentOf(run.accepted_at),
         age: ageText(run.accepted_at, now),

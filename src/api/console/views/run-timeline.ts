@@ -10,57 +10,8 @@ import {
   statusMark,
   type Tone,
 } from '../record-text.ts';
-import { failureLine, plainWords, sentence } from './error-view.ts';
+import { failureTitle, plainWords } from './error-view.ts';
 import { deliveryText, starterOf } from './run-words.ts';
-
-/** The stages of a run and how long each one took. */
-export interface RunTimeline {
-  steps: {
-    label: string;
-    tone: Tone;
-    /** When the stage began; null if the run has not reached it. */
-    at: { iso: string; text: string } | null;
-    /** The duration of the stage; null if it is not over yet. */
-    lasted: string | null;
-    state: 'done' | 'current' | 'ahead';
-  }[];
-}
-
-export function runTimeline(run: RunRecord, now: Date): RunTimeline {
-  const isOver = run.finished_at !== null;
-  const end = run.finished_at;
-  const last = { label: isOver ? run.status : 'done', tone: toneOf(run), at: end };
-  const marks: { label: string; tone: Tone; at: string | null }[] = [
-    { label: 'accepted', tone: 'waiting', at: run.accepted_at },
-    { label: 'running', tone: 'running', at: run.started_at },
-    last,
-  ];
-  return {
-    steps: marks.map(({ label, tone, at }, index) => {
-      const next = marks.slice(index + 1).find((one) => one.at !== null)?.at ?? null;
-      const isCurrent = at !== null && next === null;
-      const until = next === null ? now.getTime() : Date.parse(next);
-      return {
-        label: sentence(label),
-        tone,
-        at: at === null ? null : { iso: at, text: momentOf(at).text.slice(-12) },
-        lasted: at === null || index === 2 ? null : lastedText(label, until - Date.parse(at), isCurrent),
-        state: at === null ? 'ahead' : isCurrent ? 'current' : 'done',
-      };
-    }),
-  };
-}
-
-function lastedText(label: string, ms: number, isCurrent: boolean): string {
-  const text = durationText(ms);
-  if (label === 'accepted') return isCurrent ? `waits for ${text}` : `waited ${text}`;
-  return isCurrent ? `${text} so far` : `took ${text}`;
-}
-
-function toneOf({ status, error }: RunRecord): Tone {
-  if (error?.code === 'cancelled') return 'warning';
-  return status === 'succeeded' ? 'success' : status === 'failed' ? 'failure' : 'neutral';
-}
 
 /** A bar on the time axis that a run's destinations share, in percent of the run's duration. */
 export interface TimeBar {
@@ -138,23 +89,40 @@ function causeOf(run: RunRecord, eventType: string): string | null {
   return run.destinations.find((one) => one.error !== null)?.finished_at ?? run.finished_at;
 }
 
-function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLogLine[]): UndatedEvent[] {
+function step(at: string | null | undefined, tone: Tone, text: string): UndatedEvent[] {
+  return at === null || at === undefined ? [] : [{ at: momentOf(at), tone, text, isLogLine: false }];
+}
+
+/** Steps that follow each other faster are one event. */
+const minStepMs = 1000;
+
+/** Returns the steps of a run until it started. */
+function firstEvents(run: RunRecord): UndatedEvent[] {
+  const { accepted_at: accepted, queued_at: queued, started_at: started, last_error: error } = run;
   const { token, how } = starterOf(run);
-  const took = durationOf(run, now);
-  const step = (at: string | null | undefined, tone: Tone, text: string): UndatedEvent[] =>
-    at === null || at === undefined ? [] : [{ at: momentOf(at), tone, text, isLogLine: false }];
+  const by = `${how}${token === null ? '' : ` by ${token}`}`;
   const retry =
-    run.last_error === null
+    error === null
       ? ''
-      : `, try ${run.attempt}${run.status === 'queued' ? ' to come' : ''} after: ${plainWords(run.last_error.message)}`;
+      : `, try ${run.attempt}${run.status === 'queued' ? ' to come' : ''} after: ${plainWords(error.message)}`;
+  const isApart = (at: string | null): boolean =>
+    at !== null && (retry !== '' || Date.parse(at) - Date.parse(accepted) >= minStepMs);
+  if (started !== null && !isApart(started)) return step(accepted, 'running', `Accepted and started: ${by}`);
   return [
-    ...step(run.accepted_at, 'neutral', `Accepted: ${how}${token === null ? '' : ` by ${token}`}`),
-    ...step(run.queued_at, 'waiting', `Waiting${run.status === 'queued' ? retry : ''}`),
-    ...step(run.started_at, 'running', `Started${retry}`),
+    ...step(accepted, 'neutral', `Accepted: ${by}`),
+    ...(isApart(queued) ? step(queued, 'waiting', `Waiting${run.status === 'queued' ? retry : ''}`) : []),
+    ...step(started, 'running', `Started${retry}`),
+  ];
+}
+
+function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLogLine[]): UndatedEvent[] {
+  const took = durationOf(run, now);
+  return [
+    ...firstEvents(run),
     ...run.destinations.flatMap((one) => {
       const { label, tone } = outcomeMark(one);
       const written = one.outputs_written > 0 ? `, ${plural(one.outputs_written, 'file')} written` : '';
-      const text = one.error === null ? `${label}${written}` : failureLine(one.error);
+      const text = one.error === null ? `${label}${written}` : failureTitle(one.error);
       return step(one.finished_at, tone, `${one.destination_id}: ${text}`);
     }),
     ...step(

@@ -3,6 +3,7 @@ import type { PublishedBy } from '../../../core/publishers/published-by.ts';
 import type { RunLogLine } from '../../../workers/coordinator/run-logs.ts';
 import type { RunRecord, RunWarning } from '../../../workers/queue/run-record.ts';
 import {
+  ageText,
   changesFiles,
   destinationsText,
   durationOf,
@@ -18,7 +19,7 @@ import {
 } from '../record-text.ts';
 import { type ErrorView, errorView } from './error-view.ts';
 import { type ChangeGroup, changesOf, type DestinationRow, partOf, rowsOf } from './run-destinations.ts';
-import { type RunEvent, runEvents, type RunTimeline, runTimeline } from './run-timeline.ts';
+import { type RunEvent, runEvents } from './run-timeline.ts';
 import {
   bundleOf,
   deliveryText,
@@ -49,14 +50,10 @@ interface RunView {
   publishedBy: PublishedBy | null;
   rerunOf: string | null;
   traceId: string | null;
-  accepted: Moment;
-  finished: Moment | null;
-  duration: string | null;
-  waited: string | null;
-  timeline: RunTimeline;
+  accepted: Moment & { age: string };
   progress: RunProgressView | null;
-  /** The files at all destinations, for a finished run. */
-  total: string | null;
+  /** null unless the run has finished without an error. */
+  outcome: RunOutcome | null;
   history: RunEvent[];
   /** Whether repeating the failed run without changes could succeed. */
   rerunHelps: boolean;
@@ -69,6 +66,12 @@ interface RunView {
   warnings: RunWarning[];
   deliveries: { notifierId: string; word: string; tone: Tone; event: string; reason: string | null }[];
   deliveriesOmitted: number;
+}
+
+interface RunOutcome {
+  heading: string;
+  /** The files at all destinations, and the wait if it was long; null if there are none. */
+  details: string | null;
 }
 
 interface RunProgressView {
@@ -102,8 +105,6 @@ export function runView(
   now: Date,
   { lines = [], places = new Map() }: Sources = {},
 ): RunView {
-  const duration = durationOf(run, now);
-  const begun = run.started_at ?? run.finished_at;
   return {
     id: run.run_id,
     short: run.run_id.slice(run.run_id.lastIndexOf('.') + 1),
@@ -117,13 +118,9 @@ export function runView(
     publishedBy: run.published_by ?? null,
     rerunOf: run.rerun_of,
     traceId: run.trace_id,
-    accepted: momentOf(run.accepted_at),
-    finished: momentOrNull(run.finished_at),
-    duration: duration === null ? null : durationText(duration),
-    waited: begun === null ? null : durationText(Date.parse(begun) - Date.parse(run.accepted_at)),
-    timeline: runTimeline(run, now),
+    accepted: { ...momentOf(run.accepted_at), age: ageText(run.accepted_at, now) },
     progress: progressOf(run, now),
-    total: run.finished_at === null ? null : totalOf(run),
+    outcome: outcomeOf(run, now),
     history: runEvents(run, now, lines),
     rerunHelps: rerunHelps(run),
     retry: retryOf(run),
@@ -195,12 +192,33 @@ function progressOf({ progress, started_at: start }: RunRecord, now: Date): RunP
   return {
     stage: stages[stage],
     ...partOf(progress),
-    text: `${outputs_done} of ${plural(outputs_total, 'file')}, ${sizeText(bytes_done)} of ${sizeText(bytes_total)}`,
+    text:
+      outputs_total === 0
+        ? 'Comparing the bundle with the destinations'
+        : `${outputs_done} of ${plural(outputs_total, 'file')}, ${sizeText(bytes_done)} of ${sizeText(bytes_total)}`,
     pace: start === null ? null : paceText(bytes_done, bytes_total, now.getTime() - Date.parse(start)),
   };
 }
 
-function totalOf({ destinations }: RunRecord): string | null {
+/** The wait of a run that is worth mentioning. */
+const minWaitMs = 1000;
+
+function outcomeOf(run: RunRecord, now: Date): RunOutcome | null {
+  const ms = durationOf(run, now);
+  if (run.status !== 'succeeded' || ms === null) return null;
+  const waitMs = Date.parse(run.started_at ?? run.accepted_at) - Date.parse(run.accepted_at);
+  const took = durationText(ms);
+  const wait = waitMs < minWaitMs ? null : `waited ${durationText(waitMs)}`;
+  const details = [filesOf(run), wait].filter((one) => one !== null);
+  return {
+    heading: run.destinations.some(changesFiles)
+      ? `Published in ${took}`
+      : `Checked in ${took}: no file changed`,
+    details: details.length === 0 ? null : details.join(', '),
+  };
+}
+
+function filesOf({ destinations }: RunRecord): string | null {
   const sum = (key: 'outputs_written' | 'outputs_linked' | 'outputs_kept' | 'outputs_removed'): number =>
     destinations.reduce((total, one) => total + one[key], 0);
   const bytes = destinations.reduce((total, one) => total + one.bytes_written, 0);
@@ -209,9 +227,11 @@ function totalOf({ destinations }: RunRecord): string | null {
     [sum('outputs_linked') + sum('outputs_kept'), 'unchanged'],
     [sum('outputs_removed'), 'removed'],
   ];
-  const known = parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
+  const known = parts.filter(([count]) => count > 0);
   if (known.length === 0) return null;
-  return `${destinations.some(changesFiles) ? 'Files' : 'No file changed'}: ${known.join(', ')}`;
+  return known
+    .map(([count, word], index) => `${index === 0 ? plural(count, 'file') : count} ${word}`)
+    .join(', ');
 }
 
 /** Formats the average speed since the start, and the time remaining at that speed. */

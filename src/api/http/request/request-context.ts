@@ -17,8 +17,6 @@ export interface Account {
   name: string;
   /** Whether they logged in with a token, and not as a person. */
   isToken: boolean;
-  /** Their pipelines with the scopes or the roles, such as `operator of maps`. */
-  rights: string;
   /** The full path of their account page. */
   href: string;
   /** The full path of the page of the daemon; null if they may not open it. */

@@ -62,7 +62,7 @@ t.test('failures come first, each with its cause, its starter and the next step'
     now,
     [{ notifierId: 'journal', count: 2, reason: 'The disk is full.' }],
   );
-  t.match(placed.items[0], { destinationId: 'web', error: { title: 'Files in the way at web' } });
+  t.match(placed.items[0], { destinationId: 'web', error: { title: 'Files in the way' } });
   t.match(placed, { heading: '1 pipeline failing, 2 undelivered events', mark: { tone: 'failure' } });
   t.end();
 });

@@ -21,6 +21,22 @@ t.test('splits sentences outside quoted names', (t) => {
   t.end();
 });
 
+t.test('a command replaces the advice to list the files with a flag', (t) => {
+  const error = {
+    code: 'unmanaged_content',
+    message: 'in the way',
+    retryable: false,
+    findings: [],
+    hint: 'move these files away, or publish to another path; --force deletes them and everything else there, and --force --dry-run lists it first',
+  } as const;
+  const hint = 'Move these files away, or publish to another path.';
+  t.match(errorView(error), { hint, command: null, force: null });
+  t.match(errorView(error, { command: 'waybill run' }), {
+    ...{ hint, command: 'waybill run', force: 'deletes them and everything else there' },
+  });
+  t.end();
+});
+
 t.test('the view of an error names the damaged file', (t) => {
   const error = {
     code: 'invalid_bundle',

@@ -12,12 +12,11 @@ const state: PipelineState = {
 t.test('the card of a paused pipeline shows the pause', (t) => {
   const cardOf = (more: Partial<PipelineState>): unknown => {
     const [card] = overviewView([{ state: { ...state, ...more }, runs: [] }], new Date());
-    return [card?.state.label, card?.blocked];
+    return [card?.state.label, card?.startedBy];
   };
   const paused = { since: '2026-11-20T01:02:03Z', reason: null };
-  t.same(cardOf({}), ['no runs yet', null]);
-  t.match(cardOf({ paused }), ['paused', /no run starts/]);
-  t.match(cardOf({ paused: { ...paused, reason: 'the disk' } }), ['paused', 'Paused: the disk']);
+  t.same(cardOf({}), ['no runs yet', 'on upload']);
+  t.same(cardOf({ paused }), ['paused', 'on resume']);
   t.end();
 });
 
@@ -80,7 +79,7 @@ t.test('pipelines that need attention come first', (t) => {
     cards.map(({ id }) => id),
     ['failing', 'paused', 'shaky', 'well', 'new'],
   );
-  t.match(cards[2]?.trend, { failed: 2, total: 3 });
+  t.match(cards[2]?.trend, { failed: 2, total: 3, bars: { length: 3 }, gaps: { length: 17 } });
   t.match(cards[2]?.trend.bars[0], { tone: 'failure', title: 'failed, 20 Nov 2026, 01:02:03 UTC, 0 ms' });
   t.end();
 });

@@ -100,6 +100,20 @@ t.test('events and log lines of a run are sorted by time, and name the token', (
   t.end();
 });
 
+t.test('the first steps of a run are one event if they take less than a second', (t) => {
+  const textsOf = (more: object) => runView(run(more), [], now).history.map(({ text }) => text);
+  const early = { queued_at: at(0), started_at: new Date(Date.parse(at(0)) + 999).toISOString() };
+  t.same(textsOf(early), ['Accepted and started: upload by ci']);
+  t.same(textsOf({ queued_at: at(0), started_at: at(1) }), ['Accepted: upload by ci', 'Started']);
+  const waiting = { queued_at: at(0), started_at: null, status: 'queued' };
+  t.same(textsOf(waiting), ['Accepted: upload by ci']);
+  t.same(textsOf({ ...waiting, attempt: 2, last_error: error }), [
+    'Accepted: upload by ci',
+    'Waiting, try 2 to come after: gone',
+  ]);
+  t.end();
+});
+
 t.test('changes leave out files that are the same for readers', (t) => {
   const change = (path: string, fate: string, why: string) => ({ path, fate, why });
   const same = change('b', 'refresh', 'source_differs');
@@ -117,7 +131,10 @@ t.test('an update that changed no file is shown as unchanged', (t) => {
     runView(run({ status: 'succeeded', finished_at: at(16), destinations }), [], now);
   const unchanged = view({ ...kept, changes: [same] });
   t.match(unchanged.destinations, [{ mark: { label: 'unchanged', tone: 'neutral' } }]);
-  t.equal(unchanged.total, 'No file changed: 2 unchanged');
+  t.same(unchanged.outcome, {
+    heading: 'Checked in 6 s: no file changed',
+    details: '2 files unchanged, waited 10 s',
+  });
   t.ok(unchanged.history.some(({ text }) => text === 'web: unchanged'));
   const others: object[] = [
     { outputs_written: 1 },
@@ -128,7 +145,7 @@ t.test('an update that changed no file is shown as unchanged', (t) => {
   for (const more of others) {
     const changed = view({ ...kept, ...more });
     t.match(changed.destinations, [{ mark: { label: 'updated' } }]);
-    t.match(changed.total, /^Files: /);
+    t.match(changed.outcome?.heading, /^Published in /);
   }
   t.match(view({ ...kept, error }).destinations, [{ mark: { label: 'updated', tone: 'failure' } }]);
   t.match(view({ ...kept, action: 'publish_new' }).destinations, [{ mark: { label: 'published' } }]);
