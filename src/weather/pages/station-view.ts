@@ -14,11 +14,11 @@ import {
   type PlaceData,
 } from '../records/observation-fields.ts';
 import { converterOf, type UnitSystem } from '../units.ts';
+import { alertLine } from './alert-view.ts';
 import { daysOf, halfDaysOf, zoneOf } from './forecast-view.ts';
 import { mayApply, type Unplaced } from './map-notices.ts';
 import { queryText, stationHref, unitsText } from './map-query.ts';
 import { states } from './map-shapes.ts';
-import { alertLine } from './map-view.ts';
 import { meteogram } from './meteogram.ts';
 import { dataOf, type Section } from './section.ts';
 import { stormsOf, zoneOfState } from './storm-view.ts';

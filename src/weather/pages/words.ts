@@ -80,6 +80,14 @@ export function ageOf(from: Date, now: Date): string {
   return plural(Math.floor(minutes / (24 * 60)), 'day');
 }
 
+/** Formats a duration: `40 min`, `11 h 40 min` or `3 days`. */
+export function durationOf(from: Date, to: Date): string {
+  const minutes = Math.max(1, Math.floor((to.getTime() - from.getTime()) / minuteMs));
+  if (minutes >= 48 * 60) return ageOf(from, to);
+  const [hours, rest] = [Math.floor(minutes / 60), minutes % 60];
+  return [...(hours > 0 ? [`${hours} h`] : []), ...(rest > 0 ? [`${rest} min`] : [])].join(' ');
+}
+
 /** Returns a text that stays on one line. */
 export function unbroken(text: string): string {
   return text.replaceAll(' ', '\u00a0');
