@@ -121,52 +121,72 @@ const categories: readonly [label: string, name: string, fill: string, shape: st
   ['SLGT', 'Slight Risk', '#FFE066', polygon(-94, 30, -86, 35)],
 ];
 
+/** The outlooks of today, tomorrow and the day after. The risk ends tomorrow. */
 function outlookRows(): string {
-  const areas = categories.map(
-    ([label, name, fill, shape], index) =>
-      `insert into outlooks (run_id, hazard, label, kind, rank, label_text, stroke, fill, geometry)
-       select max(run_id), 'categorical', '${label}', 'category', ${index + 2}, '${name}', '#333333', '${fill}', '${shape}' from outlook_runs;`,
-  );
-  return `insert into outlook_runs (day, issued_at, valid_from, valid_until)
-    values (1, '2026-01-20T16:30Z', '2026-01-20T16:30Z', '2026-01-21T12:00Z');
-    ${areas.join('\n')}
-    insert into outlook_runs (day, issued_at, valid_from, valid_until) values
-      (2, '2026-01-20T17:30Z', '2026-01-21T12:00Z', '2026-01-22T12:00Z'),
-      (3, '2026-01-20T08:30Z', '2026-01-22T12:00Z', '2026-01-23T12:00Z');`;
+  const runs = [
+    ['2026-01-20T16:30Z', '2026-01-20T16:30Z', '2026-01-21T12:00Z', categories],
+    ['2026-01-20T17:30Z', '2026-01-21T12:00Z', '2026-01-22T12:00Z', categories.slice(0, 2)],
+    ['2026-01-20T13:30Z', '2026-01-22T12:00Z', '2026-01-23T12:00Z', categories.slice(0, 1)],
+  ] as const;
+  const nowhere = '{"type":"MultiPolygon","coordinates":[]}';
+  const chances = [
+    ['tornado', 'NONE', 0, 'null', nowhere],
+    ['wind', '0.05', 1, '5', polygon(-97, 29, -82, 37)],
+    ['hail', 'NONE', 0, 'null', nowhere],
+  ] as const;
+  return runs
+    .flatMap(([issued, from, until, shown], index) => [
+      `insert into outlook_runs (day, issued_at, valid_from, valid_until)
+       values (${index + 1}, '${issued}', '${from}', '${until}');`,
+      ...shown.map(
+        ([label, name, fill, shape], rank) =>
+          `insert into outlooks (run_id, hazard, label, kind, rank, label_text, stroke, fill, geometry)
+           select max(run_id), 'categorical', '${label}', 'category', ${rank + 2}, '${name}', '#333333', '${fill}', '${shape}' from outlook_runs;`,
+      ),
+      ...(index === 2 ? [['any_severe', 'NONE', 0, 'null', nowhere] as const] : chances).map(
+        ([hazard, label, rank, percent, shape]) =>
+          `insert into outlooks (run_id, hazard, label, kind, rank, probability_pct, geometry)
+           select max(run_id), '${hazard}', '${label}', 'probability', ${rank}, ${percent}, '${shape}' from outlook_runs;`,
+      ),
+    ])
+    .join('\n');
 }
 
 const observation = `station_id, observed_at, received_at, text_description, raw_message, temperature_c, dewpoint_c,
   relative_humidity_pct, wind_direction_deg, wind_speed_kmh, wind_gust_kmh, altimeter_pa, visibility_m`;
 
-const discussionWith = (odd: string): string => `000
-FXUS61 KOKX 201730
-AFDOKX
+const sections: readonly [heading: string, qualifier: string | null, body: string][] = [
+  ['SYNOPSIS', null, 'Low pressure passes to the south this evening. High pressure builds\nin on Wednesday.'],
+  [
+    'NEAR TERM',
+    'THROUGH TONIGHT',
+    'Snow begins around 4 PM and becomes heavy at times near the coast.\nTemperatures fall into the 20s.\n\nSnow ends from west to east after midnight, with four to eight\ninches in the city.',
+  ],
+  [
+    'LONG TERM',
+    'THURSDAY THROUGH MONDAY',
+    'Dry on Thursday and Friday. Another low may bring snow on Saturday.',
+  ],
+];
 
-Area Forecast Discussion
-National Weather Service New York NY
-1230 PM EST Tue Jan 20 2026
-
-.SYNOPSIS...
-Low pressure passes to the south this evening. High pressure builds
-in on Wednesday. ${odd}
-
-&&
-
-.NEAR TERM /THROUGH TONIGHT/...
-Snow begins around 4 PM and becomes heavy at times near the coast.
-Temperatures fall into the 20s.
-
-Snow ends from west to east after midnight, with four to eight
-inches in the city.
-
-&&
-
-.LONG TERM /THURSDAY THROUGH MONDAY/...
-Dry on Thursday and Friday. Another low may bring snow on Saturday.
-
-&&
-
-$$`;
+/** @param odd text that is added to each section */
+function discussionRows(odd: string): string {
+  const parts = sections.map(([heading, qualifier, body], index) => ({
+    ...{ heading, qualifier },
+    body: `${body} ${odd}`,
+    index,
+  }));
+  const whole = parts.map(({ heading, body }) => `.${heading}...\n${body}`).join('\n\n');
+  return `insert into forecast_discussions (product_id, office, issued_at, raw_text)
+    values ('afd', 'OKX', '2026-01-20T17:30Z', ${text(whole)});
+  ${parts
+    .map(
+      ({ heading, qualifier, body, index }) =>
+        `insert into forecast_discussion_sections (product_id, position, heading, qualifier, body)
+         values ('afd', ${index + 1}, '${heading}', ${qualifier === null ? 'null' : text(qualifier)}, ${text(body)});`,
+    )
+    .join('\n')}`;
+}
 
 /**
  * SQL that fills the tables of the contract.
@@ -220,8 +240,7 @@ const worldWith = (odd: string): string => `
       (array['This Afternoon', 'Tonight', 'Wednesday', 'Wednesday Night', 'Thursday', 'Thursday Night'])[n + 1], n % 2 = 0, 3, 'Snow',
       'Snow, mainly after 4 pm. Cloudy, with a high near 35. North wind around 12 mph, with gusts as high as 25 mph. ' || ${text(odd)}
     from forecast_runs, generate_series(0, 5) n where kind = 'narrative';
-  insert into forecast_discussions (product_id, office, issued_at, raw_text)
-    values ('afd', 'OKX', '2026-01-20T17:30Z', ${text(discussionWith(odd))});
+  ${discussionRows(odd)}
   insert into weather_story_runs (office, fetched_at) values ('OKX', '2026-01-20T17:00Z');
   insert into weather_stories (run_id, position, title, description, starts_at, ends_at)
     select run_id, 1, 'Snow tonight', 'Snow begins around 4 pm and ends after midnight. Four to eight inches are expected. ' || ${text(odd)}, '2026-01-20T12:00Z', '2026-01-21T12:00Z' from weather_story_runs;
@@ -274,6 +293,7 @@ export const badDay = `
   insert into observation_clouds (station_id, observed_at, position, amount, base_m)
     select station_id, observed_at, 1, 'BKN', 914.4 from observations where station_id in ('KMEI', 'PASY');
   ${alertRows(badAlerts, 'bad')}
+  delete from outlooks where hazard <> 'categorical' and run_id in (select run_id from outlook_runs where day = 1);
   insert into outlooks (run_id, hazard, label, kind, rank, label_text, stroke, fill, geometry)
-    select max(run_id), 'categorical', 'HIGH', 'category', 6, 'High Risk', '#333333', '#EE99EE', '${polygon(-92, 31, -86, 34.5)}' from outlook_runs;
+    select max(run_id), 'categorical', 'HIGH', 'category', 6, 'High Risk', '#333333', '#EE99EE', '${polygon(-92, 31, -86, 34.5)}' from outlook_runs where day = 1;
 `;

@@ -51,7 +51,9 @@ export function stormsOf(
     return state === 'none';
   });
   if (isCalm) {
-    const days = risks.map(({ day, text }) => `${uncapital(text)} ${day.replace(/^To/, 'to')}`);
+    const days = risks.map(
+      ({ day, text }) => `${uncapital(text)} ${day.replaceAll(/\bTo(?=day|morrow)/g, 'to')}`,
+    );
     return note(`Thunderstorm outlook: ${days.join('; ')}.`);
   }
   return { risks, note: null, isHigh: risks.some(({ level }) => (level ?? 0) >= highLevel) };

@@ -172,6 +172,15 @@ function isTable(part: string): boolean {
   return part.split('\n').filter((line) => /\S(?: {3,}|\t+)\S/.test(line)).length >= 2;
 }
 
+const weekdays = /\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b/g;
+
+/** Changes a heading in capitals to a sentence: `NEAR TERM` to `Near term`. Leaves others alone. */
+export function plainCase(text: string): string {
+  if (/[a-z]/.test(text)) return text;
+  const lower = text.replaceAll(/\b[A-Z]{2,}\b/g, (word) => word.toLowerCase());
+  return capital(lower.replaceAll(weekdays, capital));
+}
+
 /** The icons in `templates/weather-pages/icons.ejs`. */
 type Icon =
   | 'thunder'
