@@ -95,7 +95,7 @@ t.test('a phone shows the part of the country that has a risk, and a laptop show
 t.test('a table of hours names its units once', async (t) => {
   const html = await pageAt('weather/stations/KNYC');
   t.match(html, />Temperature \(°F\)<.*>Wind \(mph\)</s);
-  const winds = [...html.matchAll(/<td class="wind">([^<]*)</g)].map(([, wind]) => wind);
+  const winds = [...html.matchAll(/<td class="wind number">([^<]*)</g)].map(([, wind]) => wind);
   t.ok(winds.length > 0);
   t.same(
     winds.filter((wind) => !/^[NESW]+\u00a0\d+$/.test(wind ?? '')),
@@ -150,13 +150,13 @@ t.test('shows difficult data correctly: partial, across 180°, without a locatio
   );
   t.match(
     meridian,
-    /class="alert failure".*>Tornado Warning<.*>Extreme<.*1 alert may apply here, but its exact area is unknown.*>Flood Watch<.*Lauderdale; Clarke/s,
+    /class="alert failure extreme".*>Tornado Warning<.*>Extreme<.*1 alert may apply here, but its exact area is unknown.*class="alert severe maybe".*>Flood Watch<.*Lauderdale; Clarke/s,
   );
   t.match(meridian, /<use href="#icon-thunder"\/><\/svg>.*<span class="sky">Thunderstorm and Rain/);
   const shemya = await page('weather/stations/PASY');
-  t.match(shemya, /<span class="quiet small area">Western Aleutians</);
+  t.match(shemya, /<span class="area">Western Aleutians</);
   t.notMatch(shemya, /<strong>Where:/, 'the text does not repeat the area');
-  t.match(shemya, /until <time [^>]*>Tue 20 Jan 20:00 HAST \(21:00.AKST\)</);
+  t.match(shemya, /Ends <time [^>]*>Tue 20 Jan 20:00 HAST<\/time> \(21:00.AKST, in.11.h.40.min\)</);
   t.match(shemya, /Test, not a warning: Tsunami Warning/);
   t.notMatch(shemya, /may apply here/, 'an alert for zones of Mississippi cannot apply in Alaska');
   t.match(
@@ -180,7 +180,7 @@ t.test('stale data is labeled as stale, and never as an absence of alerts', asyn
   const old = await pageAt('weather/stations/KOLD');
   t.match(
     old,
-    /Old report: the station last reported 3.days.ago. The nearest station with a current report is <a href="[^"]*KSYR">Syracuse</,
+    />No report for 3 days<.*Last report, <time .*>Nearest current reports<.*KSYR">Syracuse<.*>42.mi</s,
   );
   t.equal(old.match(/No forecast is available for this place/g)?.length, 1, 'one notice for both forecasts');
   const later = await startWeatherPages(t, { now: '2026-01-23T18:20:00Z' });
@@ -189,10 +189,43 @@ t.test('stale data is labeled as stale, and never as an absence of alerts', asyn
   t.match(map, /No station has reported in the last three hours/);
   t.notMatch(map, /No alert is in force/);
   const station = await (await fetch(`${later}weather/stations/KNYC`)).text();
-  t.match(station, /Old report: the station last reported 3.days.ago/);
-  t.notMatch(station, /nearest station/, 'none reports');
+  t.match(station, />No report for 3 days</);
+  t.match(station, /No station nearby has a current report/);
   t.match(station, /This hourly forecast is stale: it is 3 days old/);
   t.notMatch(station, /No alert is in force/);
+});
+
+t.test('tomorrow has the outlook for tomorrow, and not the one of yesterday for today', async (t) => {
+  const pageOf = async (world: string): Promise<string> => {
+    const started = await startWeatherPages(t, { world });
+    return (await fetch(`${started}weather/?day=2`)).text();
+  };
+  const whole = await pageOf(weatherWorld);
+  t.match(whole, /Marginal risk of severe storms tomorrow<.*Valid from<\/dt><dd>Wed 21 Jan 06:00 CST</s);
+  const old = `update outlook_runs set issued_at = issued_at - interval '1 day',
+    valid_from = valid_from - interval '1 day', valid_until = valid_until - interval '1 day' where day = 2;`;
+  t.match(await pageOf(weatherWorld + old), /No outlook is known for this day/);
+});
+
+t.test('every risk level lists its states, and a silent station says since when', async (t) => {
+  const risks = await pageAt('weather/?day=1');
+  t.match(risks, />Marginal Risk<.*>Georgia<.*>Thunderstorms, not severe<.*>Kansas<.*>Kentucky</s);
+  t.match(await pageAt('weather/?state=NY'), />Long Silent Field<.*>no report for 3 days</s);
+});
+
+t.test('the discussion of the forecast office has headings and paragraphs', async (t) => {
+  const html = await pageAt('weather/stations/KNYC');
+  t.match(
+    html,
+    /<h3>Near term <span class="quiet">Through tonight<\/span><\/h3>\s*<p>Snow begins [^<]*\. Temp/,
+  );
+  t.notMatch(html, /NEAR TERM/);
+});
+
+t.test('days have hours with their sky in each row, and later days say how far apart they are', async (t) => {
+  const html = await pageAt('weather/stations/KNYC');
+  t.equal(html.match(/<caption>Every 3 hours</g)?.length, 5);
+  t.notMatch(html, /<td class="sky-text"><\/td>/);
 });
 
 t.test('answers an invalid request with an error page', async (t) => {

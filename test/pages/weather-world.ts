@@ -29,8 +29,12 @@ interface Alert {
   /** If null, the zone determines the place. */
   geometry: string | null;
   zone: string;
+  /** The end, in UTC. Default: `2026-01-21T06:00Z`. */
+  ends?: string;
   status?: string;
   area?: string;
+  what?: string;
+  instruction?: string;
   description?: string;
 }
 
@@ -39,25 +43,33 @@ function alertsWith(odd: string): readonly Alert[] {
   const alerts: readonly Alert[] = [
     {
       ...{ event: 'Winter Storm Warning', severity: 'Severe', geometry: null, zone: 'NYZ072' },
-      area: 'New York (Manhattan)',
+      ...{ area: 'New York (Manhattan)', what: 'Heavy snow. Four to eight inches are expected' },
+      instruction: 'Travel only in an emergency. Keep a flashlight, food, and water in your vehicle.',
     },
     {
-      ...{ event: 'Tornado Warning', severity: 'Extreme', zone: 'MSZ001' },
+      ...{ event: 'Tornado Warning', severity: 'Extreme', zone: 'MSZ001', ends: '2026-01-20T19:00Z' },
       ...{ geometry: polygon(-90, 32, -88, 33.5), area: 'Lauderdale; Kemper; Neshoba' },
+      what: 'A confirmed tornado near Meridian, moving east at 35 mph',
+      instruction:
+        'Take shelter now in a basement or an interior room on the lowest floor of a sturdy building.',
     },
     {
-      ...{ event: 'Wind Advisory', severity: 'Moderate', zone: 'COZ001' },
+      ...{ event: 'Wind Advisory', severity: 'Moderate', zone: 'COZ001', ends: '2026-01-21T01:00Z' },
       ...{ geometry: polygon(-105, 38, -100, 43), area: 'Nebraska Panhandle; Northeast Plains' },
+      what: 'West winds 25 to 35 mph with gusts up to 55 mph',
+      instruction: 'Use extra caution when driving. Secure outdoor objects.',
     },
     {
       ...{ event: odd === '' ? 'Dense Fog Advisory' : odd, severity: 'Minor', zone: 'NVZ001' },
-      ...{ geometry: polygon(-120, 36, -116, 40), area: 'Central Nevada' },
+      ...{ geometry: polygon(-120, 36, -116, 40), area: 'Central Nevada', ends: '2026-01-20T20:00Z' },
+      what: 'Visibility of one quarter mile or less in dense fog',
+      instruction: 'Slow down, use your headlights, and keep plenty of distance ahead of you.',
     },
   ];
   return alerts.map((alert) => ({
     ...alert,
     area: joined([alert.area ?? '', odd], '; '),
-    description: `* WHAT...${alert.event}.\n\n* WHERE...${joined([alert.area ?? '', odd], ' and ')}.`,
+    description: `* WHAT...${alert.what}.\n\n* WHERE...${joined([alert.area ?? '', odd], ' and ')}.`,
   }));
 }
 
@@ -78,14 +90,24 @@ function alertRows(alerts: readonly Alert[], name = 'urn'): string {
   return alerts
     .map(
       (
-        { event, severity, geometry, zone, status = 'Actual', area = '', description = `* WHAT...${event}.` },
+        {
+          event,
+          severity,
+          geometry,
+          zone,
+          ends = '2026-01-21T06:00Z',
+          status = 'Actual',
+          area = '',
+          description = `* WHAT...${event}.`,
+          instruction = 'Stay at home.',
+        },
         index,
       ) => `
       insert into alerts (alert_id, sent_at, effective_at, expires_at, ends_at, status, message_type, category, severity,
         certainty, urgency, event, office, sender_name, headline, description, instruction, area_desc, geometry)
-      values ('${name}:${index}', '2026-01-20T17:00Z', '2026-01-20T17:00Z', '2026-01-21T03:00Z', '2026-01-21T06:00Z', '${status}', 'Alert',
+      values ('${name}:${index}', '2026-01-20T17:00Z', '2026-01-20T17:00Z', '${ends}', '${ends}', '${status}', 'Alert',
         'Met', '${severity}', 'Likely', 'Expected', ${text(event)}, 'OKX', ${text(senders[zone.slice(0, 2)] ?? 'NWS')},
-        ${text(`${event} until 1 AM`)}, ${text(description)}, 'Stay at home.',
+        ${text(`${event} until 1 AM`)}, ${text(description)}, ${text(instruction)},
         ${text(area)}, ${geometry === null ? 'null' : text(geometry)});
       insert into alert_areas (alert_id, ugc) values ('${name}:${index}', '${zone}');
       insert into alert_run_members select max(run_id), '${name}:${index}' from alert_runs;`,
@@ -99,19 +121,72 @@ const categories: readonly [label: string, name: string, fill: string, shape: st
   ['SLGT', 'Slight Risk', '#FFE066', polygon(-94, 30, -86, 35)],
 ];
 
+/** The outlooks of today, tomorrow and the day after. The risk ends tomorrow. */
 function outlookRows(): string {
-  const areas = categories.map(
-    ([label, name, fill, shape], index) =>
-      `insert into outlooks (run_id, hazard, label, kind, rank, label_text, stroke, fill, geometry)
-       select max(run_id), 'categorical', '${label}', 'category', ${index + 2}, '${name}', '#333333', '${fill}', '${shape}' from outlook_runs;`,
-  );
-  return `insert into outlook_runs (day, issued_at, valid_from, valid_until)
-    values (1, '2026-01-20T16:30Z', '2026-01-20T16:30Z', '2026-01-21T12:00Z');
-    ${areas.join('\n')}`;
+  const runs = [
+    ['2026-01-20T16:30Z', '2026-01-20T16:30Z', '2026-01-21T12:00Z', categories],
+    ['2026-01-20T17:30Z', '2026-01-21T12:00Z', '2026-01-22T12:00Z', categories.slice(0, 2)],
+    ['2026-01-20T13:30Z', '2026-01-22T12:00Z', '2026-01-23T12:00Z', categories.slice(0, 1)],
+  ] as const;
+  const nowhere = '{"type":"MultiPolygon","coordinates":[]}';
+  const chances = [
+    ['tornado', 'NONE', 0, 'null', nowhere],
+    ['wind', '0.05', 1, '5', polygon(-97, 29, -82, 37)],
+    ['hail', 'NONE', 0, 'null', nowhere],
+  ] as const;
+  return runs
+    .flatMap(([issued, from, until, shown], index) => [
+      `insert into outlook_runs (day, issued_at, valid_from, valid_until)
+       values (${index + 1}, '${issued}', '${from}', '${until}');`,
+      ...shown.map(
+        ([label, name, fill, shape], rank) =>
+          `insert into outlooks (run_id, hazard, label, kind, rank, label_text, stroke, fill, geometry)
+           select max(run_id), 'categorical', '${label}', 'category', ${rank + 2}, '${name}', '#333333', '${fill}', '${shape}' from outlook_runs;`,
+      ),
+      ...(index === 2 ? [['any_severe', 'NONE', 0, 'null', nowhere] as const] : chances).map(
+        ([hazard, label, rank, percent, shape]) =>
+          `insert into outlooks (run_id, hazard, label, kind, rank, probability_pct, geometry)
+           select max(run_id), '${hazard}', '${label}', 'probability', ${rank}, ${percent}, '${shape}' from outlook_runs;`,
+      ),
+    ])
+    .join('\n');
 }
 
 const observation = `station_id, observed_at, received_at, text_description, raw_message, temperature_c, dewpoint_c,
   relative_humidity_pct, wind_direction_deg, wind_speed_kmh, wind_gust_kmh, altimeter_pa, visibility_m`;
+
+const sections: readonly [heading: string, qualifier: string | null, body: string][] = [
+  ['SYNOPSIS', null, 'Low pressure passes to the south this evening. High pressure builds\nin on Wednesday.'],
+  [
+    'NEAR TERM',
+    'THROUGH TONIGHT',
+    'Snow begins around 4 PM and becomes heavy at times near the coast.\nTemperatures fall into the 20s.\n\nSnow ends from west to east after midnight, with four to eight\ninches in the city.',
+  ],
+  [
+    'LONG TERM',
+    'THURSDAY THROUGH MONDAY',
+    'Dry on Thursday and Friday. Another low may bring snow on Saturday.',
+  ],
+];
+
+/** @param odd text that is added to each section */
+function discussionRows(odd: string): string {
+  const parts = sections.map(([heading, qualifier, body], index) => ({
+    ...{ heading, qualifier },
+    body: `${body} ${odd}`,
+    index,
+  }));
+  const whole = parts.map(({ heading, body }) => `.${heading}...\n${body}`).join('\n\n');
+  return `insert into forecast_discussions (product_id, office, issued_at, raw_text)
+    values ('afd', 'OKX', '2026-01-20T17:30Z', ${text(whole)});
+  ${parts
+    .map(
+      ({ heading, qualifier, body, index }) =>
+        `insert into forecast_discussion_sections (product_id, position, heading, qualifier, body)
+         values ('afd', ${index + 1}, '${heading}', ${qualifier === null ? 'null' : text(qualifier)}, ${text(body)});`,
+    )
+    .join('\n')}`;
+}
 
 /**
  * SQL that fills the tables of the contract.
@@ -122,9 +197,11 @@ const worldWith = (odd: string): string => `
   insert into stations
     select 'K' || chr(65 + (n / 26) % 26) || chr(65 + n % 26) || 'X', 'Field number ' || n, 26.5 + (n % 11) * 2.1, -122 + (n / 11) * 2.4,
       100 + n, 'America/Chicago', case when n % 11 = 2 then 'TX' else 'KS' end from generate_series(0, 230) n;
-  -- What lies in the sea is no field.
+  -- Fields in the sea, in Mexico or in Canada are removed.
   delete from stations where latitude_deg < 34 and (longitude_deg < -115 or longitude_deg > -82 or latitude_deg < 29);
-  delete from stations where latitude_deg < 42 and longitude_deg > -76 or latitude_deg > 44 and longitude_deg > -84;
+  delete from stations where latitude_deg < 42 and longitude_deg > -77 or latitude_deg > 42 and longitude_deg > -84;
+  delete from stations where latitude_deg < 32 and longitude_deg < -105 or latitude_deg < 38 and longitude_deg < -121
+    or latitude_deg > 45 and longitude_deg > -90;
   insert into stations values
     ('KNYC', 'New York City, Central Park', 40.78, -73.97, 27, 'America/New_York', 'NY'),
     ('KALB', ${text(odd === '' ? 'Albany' : odd)}, 42.75, -73.80, 90, 'America/New_York', 'NY'),
@@ -135,9 +212,12 @@ const worldWith = (odd: string): string => `
     ('PHNL', 'Honolulu', 21.33, -157.93, 4, 'Pacific/Honolulu', 'HI'),
     ('PGUM', 'Guam', 13.48, 144.8, 77, 'Pacific/Guam', 'GU');
   insert into observations (${observation})
-    select station_id, case when station_id = 'KOLD' then '2026-01-17T18:00Z' else '2026-01-20T17:51Z' end::timestamptz,
-      '2026-01-20T18:00Z', 'Mostly Cloudy', 'METAR', 45 - latitude_deg * 1.15, 38 - latitude_deg * 1.15, 71,
-      230, 22, 41, 101320, 16093 from stations;
+    select station_id, case station_id when 'KOLD' then '2026-01-17T18:00Z' when 'KBUF' then '2026-01-20T17:54Z'
+      when 'KSYR' then '2026-01-20T17:54Z' else '2026-01-20T17:51Z' end::timestamptz,
+      '2026-01-20T18:00Z', case station_id when 'KBUF' then 'Light Snow' when 'KSYR' then 'Snow' else 'Mostly Cloudy' end, 'METAR',
+      45 - latitude_deg * 1.15 + noise, 38 - latitude_deg * 1.15 + noise, 71, 230, 22, 41, 101320, 16093 from stations,
+      -- Nearby fields differ by some degrees.
+      lateral (select case when stations.name like 'Field%' then 3 * sin(longitude_deg * 7) + 2 * cos(latitude_deg * 5) else 0 end) n(noise);
   insert into observation_clouds (station_id, observed_at, position, amount, base_m)
     select station_id, observed_at, 1, 'BKN', 914.4 from observations where station_id = 'KNYC';
   insert into zones (ugc, name, geometry) values ('NYZ072', 'New York', '${polygon(-75.2, 40.4, -73.2, 42.4)}');
@@ -160,11 +240,10 @@ const worldWith = (odd: string): string => `
       (array['This Afternoon', 'Tonight', 'Wednesday', 'Wednesday Night', 'Thursday', 'Thursday Night'])[n + 1], n % 2 = 0, 3, 'Snow',
       'Snow, mainly after 4 pm. Cloudy, with a high near 35. North wind around 12 mph, with gusts as high as 25 mph. ' || ${text(odd)}
     from forecast_runs, generate_series(0, 5) n where kind = 'narrative';
-  insert into forecast_discussions (product_id, office, issued_at, raw_text)
-    values ('afd', 'OKX', '2026-01-20T17:30Z', ${text(`Area Forecast Discussion\nNational Weather Service New York NY\n\n.SYNOPSIS...\nLow pressure passes to the south.\n${odd}`)});
+  ${discussionRows(odd)}
   insert into weather_story_runs (office, fetched_at) values ('OKX', '2026-01-20T17:00Z');
   insert into weather_stories (run_id, position, title, description, starts_at, ends_at)
-    select run_id, 1, 'Snow tonight', 'Two to four inches. ' || ${text(odd)}, '2026-01-20T12:00Z', '2026-01-21T12:00Z' from weather_story_runs;
+    select run_id, 1, 'Snow tonight', 'Snow begins around 4 pm and ends after midnight. Four to eight inches are expected. ' || ${text(odd)}, '2026-01-20T12:00Z', '2026-01-21T12:00Z' from weather_story_runs;
 `;
 
 export const weatherWorld = worldWith('');
@@ -214,6 +293,7 @@ export const badDay = `
   insert into observation_clouds (station_id, observed_at, position, amount, base_m)
     select station_id, observed_at, 1, 'BKN', 914.4 from observations where station_id in ('KMEI', 'PASY');
   ${alertRows(badAlerts, 'bad')}
+  delete from outlooks where hazard <> 'categorical' and run_id in (select run_id from outlook_runs where day = 1);
   insert into outlooks (run_id, hazard, label, kind, rank, label_text, stroke, fill, geometry)
-    select max(run_id), 'categorical', 'HIGH', 'category', 6, 'High Risk', '#333333', '#EE99EE', '${polygon(-92, 31, -86, 34.5)}' from outlook_runs;
+    select max(run_id), 'categorical', 'HIGH', 'category', 6, 'High Risk', '#333333', '#EE99EE', '${polygon(-92, 31, -86, 34.5)}' from outlook_runs where day = 1;
 `;

@@ -65,6 +65,17 @@ export function hidesArea(outlines: readonly Outline[], [x, y]: Point, radius: n
   });
 }
 
+/** Reports whether the edge of an area passes through a box, which then is neither inside nor outside. */
+export function isCrossed(outlines: readonly Outline[], [left, top, right, bottom]: Outline['box']): boolean {
+  const middle = (top + bottom) / 2;
+  const samples = [0, 1, 2, 3, 4].map((step): Point => [left + ((right - left) * step) / 4, middle]);
+  const corners = [left, right].flatMap((x) => [top, bottom].map((y): Point => [x, y]));
+  return outlines.some((outline) => {
+    const count = [...samples, ...corners].filter((at) => isInside(outline, at)).length;
+    return count > 0 && count < samples.length + corners.length;
+  });
+}
+
 const lands = new WeakMap<StateOutline, Outline[]>();
 
 function landOf(state: StateOutline): Outline[] {
@@ -107,25 +118,25 @@ export function isPartlyIn(state: StateOutline, shape: string): boolean {
 
 /** The least part of the map's width to show around areas, and the space around them. */
 const minFrame = 0.36;
-const frameRoom = 1.25;
+const frameRoom = 1.15;
 
-/** Returns the part of the map of the country around areas, in its proportions. null without areas. */
-export function frameAround(shapes: readonly string[]): MapFrame | null {
+/** Returns the part of the map of the country around areas, in these proportions. null without areas. */
+export function frameAround(shapes: readonly string[], ratio: number): MapFrame | null {
   const boxes = shapes.flatMap(outlinesOf).map(({ box }) => box);
   if (boxes.length === 0) return null;
-  const [left, top] = [0, 1].map((side) => Math.min(...boxes.map((box) => box[side] ?? 0))) as [
-    number,
-    number,
+  const edge = (side: number, best: (...values: number[]) => number): number =>
+    best(...boxes.map((box) => box[side] ?? 0));
+  const [left, top, right, bottom] = [
+    edge(0, Math.min),
+    edge(1, Math.min),
+    edge(2, Math.max),
+    edge(3, Math.max),
   ];
-  const [right, bottom] = [2, 3].map((side) => Math.max(...boxes.map((box) => box[side] ?? 0))) as [
-    number,
-    number,
-  ];
-  const share = Math.max((right - left) / mapSize.width, (bottom - top) / mapSize.height) * frameRoom;
-  const part = Math.min(Math.max(share, minFrame), 1);
-  const [width, height] = [mapSize.width * part, mapSize.height * part];
+  const needed = Math.max(right - left, (bottom - top) * ratio) * frameRoom;
+  const width = Math.min(Math.max(needed, mapSize.width * minFrame), mapSize.width);
+  const height = width / ratio;
   const within = (middle: number, size: number, whole: number): number =>
-    Math.min(Math.max(middle - size / 2, 0), whole - size);
+    size > whole ? (whole - size) / 2 : Math.min(Math.max(middle - size / 2, 0), whole - size);
   return {
     left: within((left + right) / 2, width, mapSize.width),
     top: within((top + bottom) / 2, height, mapSize.height),

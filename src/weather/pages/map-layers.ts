@@ -3,7 +3,7 @@ import type { AlertsData } from '../records/family-fields.ts';
 import { type ObservationData, type PlaceData } from '../records/observation-fields.ts';
 import { converterOf } from '../units.ts';
 import { temperatureColour } from './colours.ts';
-import { hidesArea, labelPoint, outlinesOf } from './map-cover.ts';
+import { hidesArea, isCrossed, labelPoint, outlinesOf } from './map-cover.ts';
 import { type MapQuery, stationHref } from './map-query.ts';
 import { isWithin, type MapArea, type MapFrame, type StateOutline } from './map-shapes.ts';
 import { mapSize, type Point, projected } from './projection.ts';
@@ -119,7 +119,7 @@ const layouts = {
   wide: { apartBy: 0.065, disc: 0.032, scale: 1, maxNames: 30, maxNameLength: 22, labelPx: 12 },
   phone,
   /** A part of the country on a phone has room for larger labels. */
-  zoomed: { ...phone, labelPx: 13 },
+  closer: { ...phone, labelPx: 13 },
 } as const satisfies Record<string, LayerLayout>;
 /** The size of a temperature on the map, and the distance of its middle from its base line, in pixels. */
 const fontPx = 13;
@@ -133,12 +133,14 @@ export function layerOf(
   size: keyof typeof layouts,
   { land, here }: { land: readonly StateOutline[]; here: string },
 ): object {
-  const { query, frame, state } = content;
+  const { query, frame, state, areas } = content;
   const layout: LayerLayout = layouts[size];
   const scale = (frame.width / mapSize.width) * layout.scale;
   const dots = query.day === null ? dotsOf(content, layout, here) : [];
-  const named = size === 'wide' || query.day !== null ? land.filter((one) => hasLabel(one, state)) : [];
-  const names = state === null ? [] : namesOf(dots, frame, { ...layout, scale });
+  const named = size === 'phone' ? [] : land.filter((one) => hasLabel(one, state));
+  const edges = [...areas.map(({ shape }) => shape), state?.coarse ?? ''];
+  const outlines = edges.flatMap(outlinesOf);
+  const names = state === null ? [] : namesOf(dots, { frame, outlines, layout: { ...layout, scale } });
   return {
     fontSize: rounded(fontPx * scale),
     lift: rounded(liftPx * scale),
@@ -206,35 +208,68 @@ function insideOf(frame: MapFrame, [x, y]: Point, radius: number) {
 
 type Box = readonly [left: number, top: number, right: number, bottom: number];
 
+/** Where a name is next to its dot. */
+type Side = 'right' | 'left' | 'above' | 'below';
+const sides: readonly Side[] = ['right', 'left', 'above', 'below'];
+
 interface Name {
   x: number;
   y: number;
-  isLeft: boolean;
+  side: Side;
   text: string;
   box: Box;
 }
 
-/** Returns names next to the dots of a state, where they fit. The dots are sorted by importance. */
-function namesOf(dots: readonly Dot[], frame: MapFrame, layout: LayerLayout): Name[] {
+/**
+ * Returns names next to the dots of a state, where they fit. Prefers a side where no edge of an area and no
+ * border passes through the name. The dots are sorted by importance.
+ */
+function namesOf(
+  dots: readonly Dot[],
+  {
+    frame,
+    outlines,
+    layout,
+  }: { frame: MapFrame; outlines: ReturnType<typeof outlinesOf>; layout: LayerLayout },
+): Name[] {
   const radius = (frame.width * layout.disc) / 2;
-  const gap = radius + frame.width * 0.006;
-  const height = fontPx * layout.scale;
   const names: Name[] = [];
-  for (const { x, y, name } of dots.slice(0, layout.maxNames)) {
-    const [first = name] = name.split(',', 1);
-    const text = first.length > layout.maxNameLength ? `${first.slice(0, layout.maxNameLength - 1)}…` : first;
-    const width = text.length * letterWidth * height;
-    const others = [...dots.filter((one) => one.x !== x || one.y !== y).map((one) => around(one, radius))];
-    for (const isLeft of [false, true]) {
-      const start = isLeft ? x - gap - width : x + gap;
-      const box: Box = [start, y - height / 2, start + width, y + height / 2];
-      if (box[0] < frame.left || box[2] > frame.left + frame.width) continue;
-      if ([...others, ...names.map((one) => one.box)].some((other) => overlap(box, other))) continue;
-      names.push({ x: rounded(x + (isLeft ? -gap : gap)), y, isLeft, text, box });
-      break;
-    }
+  for (const dot of dots.slice(0, layout.maxNames)) {
+    const taken = [
+      ...dots.filter((one) => one !== dot).map((one) => around(one, radius)),
+      ...names.map(({ box }) => box),
+    ];
+    const possible = sides
+      .map((side) => nameOf(dot, side, { radius, layout }))
+      .filter(({ box }) => isBoxInside(frame, box) && !taken.some((other) => overlap(box, other)));
+    const best = possible.find(({ box }) => !isCrossed(outlines, box)) ?? possible[0];
+    if (best !== undefined) names.push(best);
   }
   return names;
+}
+
+function nameOf(
+  { x, y, name }: Dot,
+  side: Side,
+  { radius, layout }: { radius: number; layout: LayerLayout },
+): Name {
+  const [first = name] = name.split(',', 1);
+  const text = first.length > layout.maxNameLength ? `${first.slice(0, layout.maxNameLength - 1)}…` : first;
+  const height = fontPx * layout.scale;
+  const width = text.length * letterWidth * height;
+  const gap = radius * 1.2;
+  const [dx, dy] = { right: [gap, 0], left: [-gap, 0], above: [0, -1], below: [0, 1] }[side] as [
+    number,
+    number,
+  ];
+  const middle = y + dy * (radius + height * 0.6);
+  const start = x + dx - (dx > 0 ? 0 : dx < 0 ? width : width / 2);
+  const box: Box = [start, middle - height / 2, start + width, middle + height / 2];
+  return { x: rounded(x + dx), y: rounded(middle), side, text, box };
+}
+
+function isBoxInside({ left, top, width, height }: MapFrame, box: Box): boolean {
+  return box[0] >= left && box[1] >= top && box[2] <= left + width && box[3] <= top + height;
 }
 
 function around({ x, y }: { x: number; y: number }, radius: number): Box {
@@ -259,19 +294,21 @@ function takenBy(
   return [...dots.map((dot) => around(dot, (frame.width * disc) / 2)), ...names.map(({ box }) => box)];
 }
 
-/** Returns the abbreviations of states, where they fit and hide nothing. */
+/** Returns the abbreviations of states, where they fit and hide nothing, and preferably on no edge. */
 function labelsOf(
   land: readonly StateOutline[],
   { frame, areas, query }: MapContent,
   { px, taken }: { px: number; taken: readonly Box[] },
 ): object[] {
   const size = [px * 0.75, px * 0.45] as const;
-  const alerts = query.day === null ? areas.flatMap(({ shape }) => outlinesOf(shape)) : [];
+  const outlines = areas.flatMap(({ shape }) => outlinesOf(shape));
+  const alerts = query.day === null ? outlines : [];
   return land.flatMap((state) => {
     const boxAt = ([x, y]: Point): Box => [x - size[0], y - size[1], x + size[0], y + size[1]];
     const isFree = (at: Point): boolean =>
       isInside(frame, at, px) && !taken.some((box) => overlap(box, boxAt(at))) && !hidesArea(alerts, at, px);
-    const at = labelPoint(state, size, isFree);
+    const isClear = (at: Point): boolean => isFree(at) && !isCrossed(outlines, boxAt(at));
+    const at = labelPoint(state, size, isClear) ?? labelPoint(state, size, isFree);
     return at === null ? [] : [{ text: state.code, x: rounded(at[0]), y: rounded(at[1] + px * 0.36) }];
   });
 }

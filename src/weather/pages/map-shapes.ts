@@ -40,17 +40,22 @@ export interface MapFrame {
 
 export const wholeCountry: MapFrame = { left: 0, top: 0, ...mapSize };
 
-/** A wider map would be too low on a phone. */
+/** A wider map would be too low. */
 const maxRatio = 2.2;
+/** The width of a part of the country on a phone, divided by its height. Also in `weather.css`. */
+export const phoneRatio = 1.3;
 
 /**
- * Returns the part of the map to show for a state. It includes a margin, and has the proportions of the whole
- * map, unless the state is wider.
+ * Returns the part of the map to show for a state. It includes a margin. By default, it has the proportions
+ * of the whole map, unless the state is wider.
  */
-export function frameOf({ box: [left, top, right, bottom] }: Pick<StateOutline, 'box'>): MapFrame {
+export function frameOf(
+  { box: [left, top, right, bottom] }: Pick<StateOutline, 'box'>,
+  fixedRatio?: number,
+): MapFrame {
   const room = 1.15;
   const least = mapSize.width / mapSize.height;
-  const ratio = Math.min(Math.max((right - left) / (bottom - top), least), maxRatio);
+  const ratio = fixedRatio ?? Math.min(Math.max((right - left) / (bottom - top), least), maxRatio);
   const width = Math.max((right - left) * room, (bottom - top) * room * ratio, 12);
   const height = width / ratio;
   const rounded = (value: number): number => Number(value.toFixed(1));

@@ -3,61 +3,36 @@ import {
   type AlertsData,
   type ConvectiveOutlookData,
   type ForecastDiscussionData,
-  type HourlyForecastData,
   type NarrativeForecastData,
   type WeatherStoriesData,
 } from '../records/family-fields.ts';
-import {
-  type CurrentConditionsData,
-  type ObservationData,
-  type ObservationsData,
-  type PlaceData,
-} from '../records/observation-fields.ts';
-import { converterOf, type UnitSystem } from '../units.ts';
-import { daysOf, halfDaysOf, zoneOf } from './forecast-view.ts';
+import { type PlaceData } from '../records/observation-fields.ts';
+import { alertLine } from './alert-view.ts';
 import { mayApply, type Unplaced } from './map-notices.ts';
-import { queryText, stationHref, unitsText } from './map-query.ts';
+import { queryText, unitsText } from './map-query.ts';
 import { states } from './map-shapes.ts';
-import { alertLine } from './map-view.ts';
 import { meteogram } from './meteogram.ts';
-import { dataOf, type Section } from './section.ts';
-import { stormsOf, zoneOfState } from './storm-view.ts';
+import { dataOf, type Notice, noticeOf, type Section } from './section.ts';
 import {
-  ageOf,
-  cloudsOf,
-  iconOf,
-  moment,
-  quantity,
-  readableQuantity,
-  skyOf,
-  temperatureUnit,
-  unbroken,
-  wholeDegrees,
-  windOf,
-} from './words.ts';
+  barColoursOf,
+  daysOf,
+  halfDaysOf,
+  nearestOf,
+  type PresentContent,
+  presentOf,
+  zoneOf,
+} from './station-weather.ts';
+import { stormsOf, zoneOfState } from './storm-view.ts';
+import { moment, paragraphsOf, plainCase, temperatureUnit } from './words.ts';
 
-export interface StationContent {
-  place: PlaceData;
-  now: Date;
-  units: UnitSystem;
-  conditions: Section<CurrentConditionsData>;
-  newest: Section<ObservationData | ObservationsData>;
+export interface StationContent extends PresentContent {
   alerts: Section<AlertsData>;
   unplaced: Unplaced;
-  hourly: Section<HourlyForecastData>;
   narrative: Section<NarrativeForecastData>;
   outlooks: readonly Section<ConvectiveOutlookData>[];
-  /** The nearest station with a current observation. null if none is near, or if this station has one. */
-  nearest: NearStation | null;
   /** null if no forecast says which office is responsible. */
   discussion: Section<ForecastDiscussionData> | null;
   stories: Section<WeatherStoriesData> | null;
-}
-
-export interface NearStation {
-  place: PlaceData;
-  /** In degrees Celsius. null if the observation could not be read. */
-  observation: ObservationData | null;
 }
 
 /** Renders the page of a weather station. */
@@ -75,7 +50,8 @@ export function stationView(content: StationContent, base: string): Page {
     template: 'weather-pages/station',
     nav: 'weather',
     styles: ['weather'],
-    madeAt: now.toISOString(),
+    // The line below the heading has the time, so that the footer does not need it.
+    scripts: ['times'],
     crumbs: [
       { label: 'Weather', href: `${here}${queryText({ units })}` },
       ...(state === undefined
@@ -87,12 +63,13 @@ export function stationView(content: StationContent, base: string): Page {
       id: place.id,
       name,
       where: placeText(place),
+      asOf: moment(now, place.timeZone),
       others: othersOf(state, units, here),
       otherUnits: {
         label: `Show ${temperatureUnit(other)}`,
         href: `${here}stations/${encodeURIComponent(place.id)}${unitsText({ units: other })}`,
       },
-      present: { ...presentOf(content), nearest: nearestOf(content, here) },
+      present: { ...presentOf(content), near: nearestOf(content, here) },
       alerts: alertsOf(alerts, { place, now, unplaced: content.unplaced }),
       storms: {
         ...stormsOf(content.outlooks, { now, timeZone: place.timeZone }),
@@ -130,6 +107,7 @@ function hourlyOf({ hourly, units, now }: StationContent, hasForecast: boolean):
     unit: forecast === null ? '' : temperatureUnit(units),
     windUnit: forecast?.units.windSpeed ?? '',
     days: daysOf(forecast, now),
+    barColours: barColoursOf(forecast),
   };
 }
 
@@ -157,88 +135,6 @@ function isMissing(section: Section<object>): boolean {
   return section.kind === 'read' && section.data === null;
 }
 
-interface Notice {
-  status: 'warning' | 'failure' | 'neutral';
-  text: string;
-}
-
-function noticeOf(section: Section<object>, what: string, now: Date): Notice | null {
-  if (section.kind === 'refused') return { status: 'failure', text: section.why };
-  if (section.data === null) return { status: 'neutral', text: `No ${what} is available for this place.` };
-  if (!section.stale || section.asOf === null) return null;
-  return { status: 'warning', text: `This ${what} is stale: it is ${ageOf(section.asOf, now)} old.` };
-}
-
-/**
- * Returns the current conditions. Without them, returns the latest observation of the station, labeled
- * accordingly.
- */
-function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
-  const current = dataOf(conditions);
-  const found = dataOf(newest);
-  const last = found === null || 'observations' in found ? null : found;
-  const shown = current ?? last;
-  if (shown === null) {
-    const refused = conditions.kind === 'refused' ? conditions : newest.kind === 'refused' ? newest : null;
-    const notice: Notice =
-      refused === null
-        ? { status: 'neutral', text: 'This station has reported nothing.' }
-        : { status: 'failure', text: refused.why };
-    return { notice, values: null };
-  }
-  const observedAt = new Date(shown.observedAt);
-  const isStale = current === null || (conditions.kind === 'read' && conditions.stale);
-  const notice: Notice | null = isStale
-    ? {
-        status: 'warning',
-        text: `Old report: the station last reported ${unbroken(`${ageOf(observedAt, now)} ago`)}.`,
-      }
-    : null;
-  const { units } = shown;
-  const feelsLike = current?.feelsLike ?? null;
-  return {
-    notice,
-    values: {
-      temperature: wholeDegrees(shown.temperature, units.temperature),
-      sky: skyOf(shown),
-      icon: iconOf(skyOf(shown), isDaytimeAt(dataOf(hourly), shown.observedAt)),
-      observedAt: shown.observedAt,
-      observedText: moment(shown.observedAt, place.timeZone),
-      // The notice has the age of a stale report.
-      age: isStale ? null : unbroken(`${ageOf(observedAt, now)} ago`),
-      feelsLike: feelsLike === null ? null : wholeDegrees(feelsLike, units.temperature),
-      facts: [
-        ['Dew point', wholeDegrees(shown.dewpoint, units.temperature)],
-        ['Humidity', quantity(shown.relativeHumidity, units.relativeHumidity)],
-        ['Pressure', readableQuantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
-        ['Visibility', readableQuantity(shown.visibility, units.visibility)],
-        ['Rain in the last hour', quantity(shown.precipitation1h, units.precipitation)],
-        ['Wind', windOf(shown, units.windSpeed)],
-        ['Clouds', cloudsOf(shown.clouds, units.cloudBase)],
-      ].filter(([, value]) => value !== '' && value !== '–'),
-    },
-  };
-}
-
-/** Returns a link to the nearest station that reports, with its distance and its weather. */
-function nearestOf({ nearest, units }: StationContent, here: string): object | null {
-  if (nearest === null) return null;
-  const { place, observation } = nearest;
-  const celsius = observation?.temperature ?? null;
-  const converter = converterOf(units);
-  const sky = observation === null ? null : skyOf(observation);
-  const about = [
-    ...(place.distance === null ? [] : [`${quantity(place.distance, units === 'si' ? 'km' : 'mi', 0)} away`]),
-    ...(celsius === null ? [] : [wholeDegrees(converter.temperature(celsius), converter.units.temperature)]),
-    ...(sky === null ? [] : [sky]),
-  ];
-  return {
-    name: place.name ?? place.id,
-    href: stationHref(place.id, { units }, here),
-    about: about.join(', '),
-  };
-}
-
 interface PlaceAlerts {
   notices: Notice[];
   list: object[];
@@ -260,9 +156,7 @@ function alertsOf(
   const list = (data?.alerts ?? []).map((alert) => alertLine(alert, now, times));
   const text = uncertainText(section, unplaced);
   const uncertain =
-    text === null
-      ? null
-      : { text, list: unplaced.near.map((alert) => ({ ...alertLine(alert, now, times), tone: 'warning' })) };
+    text === null ? null : { text, list: unplaced.near.map((alert) => alertLine(alert, now, times)) };
   const tests = (data?.tests ?? []).map(
     ({ event, areaDescription }) => `Test, not a warning: ${event} (${areaDescription}).`,
   );
@@ -284,15 +178,7 @@ function uncertainText(section: Section<AlertsData>, { near, elsewhere }: Unplac
   return isUnknown ? 'Some alerts cannot be read; one may hold here.' : null;
 }
 
-/**
- * Reports whether it is day or night at this time, according to the forecast. Without a forecast, assumes
- * that it is day.
- */
-function isDaytimeAt(forecast: HourlyForecastData | null, at: string): boolean {
-  const near = forecast?.periods.find(({ endsAt }) => endsAt > at);
-  return near?.isDaytime ?? true;
-}
-
+/** Returns the sections of a discussion, or its whole text if it has none. */
 function discussionOf(section: Section<ForecastDiscussionData> | null, place: PlaceData, now: Date) {
   const data = section === null ? null : dataOf(section);
   if (section === null || data === null) return null;
@@ -300,6 +186,11 @@ function discussionOf(section: Section<ForecastDiscussionData> | null, place: Pl
     office: data.office,
     issued: moment(data.issuedAt, place.timeZone),
     notice: noticeOf(section, 'discussion', now),
+    sections: data.sections.map(({ heading, qualifier, body }) => ({
+      heading: plainCase(heading),
+      qualifier: qualifier === null ? null : plainCase(qualifier),
+      paragraphs: paragraphsOf(body),
+    })),
     text: data.text.trim(),
   };
 }

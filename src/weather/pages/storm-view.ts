@@ -51,7 +51,9 @@ export function stormsOf(
     return state === 'none';
   });
   if (isCalm) {
-    const days = risks.map(({ day, text }) => `${uncapital(text)} ${day.replace(/^To/, 'to')}`);
+    const days = risks.map(
+      ({ day, text }) => `${uncapital(text)} ${day.replaceAll(/\bTo(?=day|morrow)/g, 'to')}`,
+    );
     return note(`Thunderstorm outlook: ${days.join('; ')}.`);
   }
   return { risks, note: null, isHigh: risks.some(({ level }) => (level ?? 0) >= highLevel) };
@@ -163,8 +165,9 @@ export function outlookOf({ outlook, query, areas, state, now }: MapContent): ob
     unknown: hazards,
     times: [
       ['Issued', moment(data.issuedAt, zone)],
-      ['Valid from', moment(data.validFrom, zone)],
+      ...(data.validFrom === data.issuedAt ? [] : [['Valid from', moment(data.validFrom, zone)]]),
       ['Valid until', moment(data.validUntil, zone)],
+      ['Source', 'Storm Prediction Center'],
     ],
   };
 }
@@ -205,12 +208,13 @@ function placesOf(shape: string, max: number): string {
 export function legendOf({ areas, state, query }: MapContent, here: string): object[] {
   const listed = new Set<string>();
   return [...areas].reverse().map((area) => {
-    const isNamed = area.level !== null && state === null;
-    const found = isNamed ? statesIn(area.shape, states()).filter(({ code }) => !listed.has(code)) : [];
-    for (const { code } of found) listed.add(code);
+    const isNamed = query.day !== null && state === null;
+    const found = isNamed ? statesIn(area.shape, states()) : [];
     const places = found
+      .filter(({ code }) => !listed.has(code))
       .sort((a, b) => a.name.localeCompare(b.name, 'en'))
       .map(({ code, name }) => ({ name, href: `${here}${queryText({ ...query, q: null, state: code })}` }));
-    return { ...area, places };
+    for (const { code } of found) listed.add(code);
+    return { ...area, places, note: found.length > 0 ? 'Other parts of the states above' : null };
   });
 }

@@ -31,8 +31,10 @@ import {
   type ZoneShapes,
 } from './map-shapes.ts';
 import { mapView } from './map-view.ts';
-import { dataOf, sectionOf } from './section.ts';
-import { type NearStation, stationView } from './station-view.ts';
+import { dataOf, outlookSection, sectionOf } from './section.ts';
+import { stationView } from './station-view.ts';
+import type { NearStation } from './station-weather.ts';
+import { zoneOfState } from './storm-view.ts';
 
 /** Creating a page takes many reads, so requests within this many milliseconds get the same page. */
 const keptMs = 15_000;
@@ -152,7 +154,7 @@ async function mapPage(
   const outlook =
     query.day === null
       ? null
-      : await sectionOf(weather, 'convectiveOutlooks', { day: query.day, select: 'effective' });
+      : await outlookSection(weather, { day: query.day }, { now, timeZone: zoneOfState(query.state) });
   const shownOutlook = outlook === null ? null : dataOf(outlook);
   const { areas, drawn } =
     outlook === null
@@ -189,12 +191,12 @@ async function stationPage(
     sectionOf(weather, 'hourlyForecasts', { point, hours, units }),
     sectionOf(weather, 'narrativeForecasts', { point, periods: 14, units }),
     ...outlookDays.map((day) =>
-      sectionOf(weather, 'convectiveOutlooks', { day, point, select: 'effective', geometry: false }),
+      outlookSection(weather, { day, point, geometry: false }, { now, timeZone: place.timeZone }),
     ),
   ]);
   const unplaced = await unplacedAlerts(weather, alerts, place);
   const isSilent = conditions.kind === 'read' && (conditions.data === null || conditions.stale);
-  const nearest = isSilent ? await nearestReporting(weather, place, { units, now }) : null;
+  const nearest = isSilent ? await nearestReporting(weather, place, { units, now }) : [];
   const office = dataOf(narrative)?.office ?? dataOf(hourly)?.office ?? null;
   const [discussion, stories] =
     office === null
@@ -223,19 +225,23 @@ async function stationPage(
   );
 }
 
+/** The number of stations to try, and to show. */
 const maxNear = 50;
+const shownNear = 3;
 
-/** Returns the nearest station that has reported in the last hours; null if none of the nearest ones has. */
+/** Returns the nearest stations that have reported in the last hours. */
 async function nearestReporting(
   weather: WeatherService,
   { id, latitude, longitude }: PlaceData,
   { units, now }: { units: UnitSystem; now: Date },
-): Promise<NearStation | null> {
+): Promise<NearStation[]> {
   const near = await sectionOf(weather, 'stations', { near: { latitude, longitude }, limit: maxNear, units });
-  const place = dataOf(near)?.stations.find((each) => each.id !== id && isCurrent(each));
-  if (place === undefined) return null;
-  const newest = await weather.newestObservations([place.id], new Date(now.getTime() - maxListedAgeMs));
-  return { place, observation: newest.get(place.id) ?? null };
+  const places = (dataOf(near)?.stations ?? [])
+    .filter((each) => each.id !== id && isCurrent(each))
+    .slice(0, shownNear);
+  const ids = places.map((place) => place.id);
+  const newest = await weather.newestObservations(ids, new Date(now.getTime() - maxListedAgeMs));
+  return places.map((place) => ({ place, observation: newest.get(place.id) ?? null }));
 }
 
 /** @param id untrusted */

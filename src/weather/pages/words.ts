@@ -80,6 +80,14 @@ export function ageOf(from: Date, now: Date): string {
   return plural(Math.floor(minutes / (24 * 60)), 'day');
 }
 
+/** Formats a duration: `40 min`, `11 h 40 min` or `3 days`. */
+export function durationOf(from: Date, to: Date): string {
+  const minutes = Math.max(1, Math.floor((to.getTime() - from.getTime()) / minuteMs));
+  if (minutes >= 48 * 60) return ageOf(from, to);
+  const [hours, rest] = [Math.floor(minutes / 60), minutes % 60];
+  return [...(hours > 0 ? [`${hours} h`] : []), ...(rest > 0 ? [`${rest} min`] : [])].join(' ');
+}
+
 /** Returns a text that stays on one line. */
 export function unbroken(text: string): string {
   return text.replaceAll(' ', '\u00a0');
@@ -162,6 +170,15 @@ export function paragraphsOf(text: string | null): Paragraph[] {
 
 function isTable(part: string): boolean {
   return part.split('\n').filter((line) => /\S(?: {3,}|\t+)\S/.test(line)).length >= 2;
+}
+
+const weekdays = /\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b/g;
+
+/** Changes a heading in capitals to a sentence: `NEAR TERM` to `Near term`. Leaves others alone. */
+export function plainCase(text: string): string {
+  if (/[a-z]/.test(text)) return text;
+  const lower = text.replaceAll(/\b[A-Z]{2,}\b/g, (word) => word.toLowerCase());
+  return capital(lower.replaceAll(weekdays, capital));
 }
 
 /** The icons in `templates/weather-pages/icons.ejs`. */
