@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { WaybillError } from '../core/lib/errors.ts';
-import { isRecord } from '../core/lib/json-document.ts';
+import { acceptedAnswer, pipelineList, requireShape, runPage, runRecord } from './answers.ts';
 import type { Connection, JsonResponse } from './connection.ts';
-import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
+import type { PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 
 /* Requests about runs and pipelines. */
 
@@ -38,21 +38,21 @@ export async function* listRuns(
   let next: string | null = null;
   do {
     const answer = await connection.requestJson(next === null ? { path: 'v1/runs', query } : { path: next });
-    const body = answer.body as RunSearch;
-    for (const run of body.runs.slice(0, remaining)) yield parseRunRecord(run);
-    remaining -= body.runs.length;
-    next = body.next;
+    const page: RunSearch = requireShape(answer, runPage);
+    yield* page.runs.slice(0, remaining);
+    remaining -= page.runs.length;
+    next = page.next;
   } while (next !== null && remaining > 0);
 }
 
 export async function showRun(connection: Connection, runId: string): Promise<RunRecord> {
-  return parseRunRecord((await connection.requestJson({ path: runPath(runId) })).body);
+  return requireShape(await connection.requestJson({ path: runPath(runId) }), runRecord);
 }
 
 /** Cancels a run and returns its record. If it is in progress, it may take a moment to stop. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'cancel');
-  return parseRunRecord((await connection.requestJson({ method: 'POST', path })).body);
+  return requireShape(await connection.requestJson({ method: 'POST', path }), runRecord);
 }
 
 /**
@@ -61,7 +61,7 @@ export async function cancelRun(connection: Connection, runId: string): Promise<
  */
 export async function retryRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'retry');
-  return parseRunRecord((await connection.requestJson({ method: 'POST', path })).body);
+  return requireShape(await connection.requestJson({ method: 'POST', path }), runRecord);
 }
 
 /**
@@ -117,7 +117,7 @@ export async function waitForRun(
     const requestedAt = clock.monotonic();
     const wait = Math.max(0, Math.min(waitSeconds, Math.ceil((deadline - requestedAt) / 1000)));
     const answer = await connection.requestJson({ path: runPath(runId), query: { wait: String(wait) } });
-    const run = parseRunRecord(answer.body);
+    const run = requireShape(answer, runRecord);
     onRecord?.(run);
     if (run.finished_at !== null) return run;
     const now = clock.monotonic();
@@ -134,8 +134,8 @@ export async function waitForRun(
 }
 
 export async function listPipelines(connection: Connection): Promise<PipelineList['pipelines']> {
-  const { body } = await connection.requestJson({ path: 'v1/pipelines' });
-  return (body as PipelineList).pipelines;
+  const answer = await connection.requestJson({ path: 'v1/pipelines' });
+  return requireShape(answer, pipelineList).pipelines;
 }
 
 function runPath(runId: string): string {
@@ -151,50 +151,6 @@ async function actionPath(
   return `v1/pipelines/${encodeURIComponent(pipelineId)}/runs/${encodeURIComponent(runId)}/${action}`;
 }
 
-type Unknown = Record<string, unknown>;
-
-/**
- * Checks that a run record from the daemon has the fields that callers need. A broken or malicious daemon may
- * send anything. Throws an `unexpected_answer` error if a field is missing.
- */
-export function parseRunRecord(body: unknown): RunRecord {
-  const fault = isRecord(body) ? faultOf(body) : 'the answer';
-  if (fault === null) return body as RunRecord;
-  throw new WaybillError('unexpected_answer', `the daemon's record of a run is not valid: ${fault}`, {
-    hint: 'check the URL and the version of the daemon',
-  });
-}
-
-/** Returns the name of the first field that is invalid, or null if there is not one. */
-function faultOf(record: Unknown): string | null {
-  for (const name of ['run_id', 'pipeline_id', 'status', 'accepted_at'])
-    if (typeof record[name] !== 'string') return name;
-  if (!isTextOrNull(record['finished_at'])) return 'finished_at';
-  if (record['progress'] !== null && !isRecord(record['progress'])) return 'progress';
-  if (!isErrorOrNull(record['error'])) return 'error';
-  const destinations = record['destinations'];
-  if (!Array.isArray(destinations)) return 'destinations';
-  const wrong = destinations.findIndex((each) => !isRecord(each) || !isErrorOrNull(each['error']));
-  return wrong === -1 ? null : `destinations/${wrong}`;
-}
-
-function isErrorOrNull(error: unknown): boolean {
-  if (error === null) return true;
-  if (!isRecord(error)) return false;
-  const { code, message, hint, findings } = error;
-  return (
-    typeof code === 'string' &&
-    typeof message === 'string' &&
-    isTextOrNull(hint) &&
-    Array.isArray(findings) &&
-    findings.every(isRecord)
-  );
-}
-
-function isTextOrNull(value: unknown): boolean {
-  return value === null || typeof value === 'string';
-}
-
 export interface AcceptedRun {
   runId: string;
   /** The run's position in its pipeline's queue when it was accepted, or null if that is not known. */
@@ -204,7 +160,8 @@ export interface AcceptedRun {
 }
 
 /** Parses the response to a request that starts a run. */
-export function acceptedRun({ headers, body }: JsonResponse): AcceptedRun {
-  const { run_id: runId, position } = body as Accepted;
-  return { runId, position: position ?? null, isReplayed: headers['idempotency-replayed'] === 'true' };
+export function acceptedRun(answer: JsonResponse): AcceptedRun {
+  const { run_id: runId, position } = requireShape(answer, acceptedAnswer);
+  const isReplayed = answer.headers['idempotency-replayed'] === 'true';
+  return { runId, position: position ?? null, isReplayed };
 }
