@@ -22,6 +22,27 @@ t.test('help and version', async (t) => {
   t.match(waybill(['--version']).stdout, /^\d+\.\d+\.\d+\n$/);
 });
 
+t.test('help finds a command of a group, and refuses a command that does not exist', (t) => {
+  for (const words of [
+    ['help', 'releases', 'list'],
+    ['releases', 'help', 'list'],
+  ])
+    t.match(waybill(words), { status: 0, stdout: /^Usage: waybill releases list / }, words.join(' '));
+  for (const [words, name, list] of [
+    [['help', 'nope'], 'nope', 'waybill'],
+    [['nope', '--help'], 'nope', 'waybill'],
+    [['help', 'pussh'], 'pussh"; did you mean push?', 'waybill'],
+    [['releases', 'help', 'nope'], 'nope', 'waybill releases'],
+    [['help', 'releases', 'nope'], 'nope', 'waybill releases'],
+  ] as const) {
+    const { status, stdout, stderr } = waybill(words);
+    t.match({ status, stdout }, { status: 2, stdout: '' }, words.join(' '));
+    t.ok(stderr.startsWith(`error  unknown command "${name}`), stderr);
+    t.ok(stderr.endsWith(`\nnext   ${list} --help lists the commands\n`), stderr);
+  }
+  t.end();
+});
+
 t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks no word', (t) => {
   const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)];
   const helpOf = (command: Command, width: number): string => {
