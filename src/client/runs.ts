@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { WaybillError } from '../core/lib/errors.ts';
+import { hasCode, WaybillError, withDetails } from '../core/lib/errors.ts';
 import { acceptedAnswer, pipelineList, requireShape, runPage, runRecord } from './answers.ts';
 import type { Connection, JsonResponse } from './connection.ts';
 import type { PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
@@ -102,7 +102,7 @@ const minPollMs = 1000;
 /**
  * Waits until the run has finished and returns its record. This uses long polling: the daemon waits for up to
  * half a minute before it responds, which is no problem for proxies. Throws `run_unfinished` if the run
- * does not finish in time, or `run_not_found`.
+ * does not finish in time, or `run_not_found`. If the daemon becomes unreachable, the error names the run.
  */
 export async function waitForRun(
   connection: Connection,
@@ -116,21 +116,40 @@ export async function waitForRun(
   for (;;) {
     const requestedAt = clock.monotonic();
     const wait = Math.max(0, Math.min(waitSeconds, Math.ceil((deadline - requestedAt) / 1000)));
-    const answer = await connection.requestJson({ path: runPath(runId), query: { wait: String(wait) } });
+    let isFirst = true;
+    const answer = await connection
+      .withRetries(async (requests) => {
+        if (!isFirst && clock.monotonic() >= deadline) return null;
+        isFirst = false;
+        return requests.requestJson({ path: runPath(runId), query: { wait: String(wait) } });
+      })
+      .catch((error: unknown) => {
+        throw namingRun(error, runId);
+      });
+    if (answer === null) throw unfinished(runId, 'the daemon does not answer');
     const run = requireShape(answer, runRecord);
     onRecord?.(run);
     if (run.finished_at !== null) return run;
     const now = clock.monotonic();
-    if (now >= deadline)
-      throw new WaybillError(
-        'run_unfinished',
-        `the run ${runId} has not ended in time: it is ${run.status}`,
-        {
-          hint: 'the run continues; show it later by its id',
-        },
-      );
+    if (now >= deadline) throw unfinished(runId, `it is ${run.status}`);
     if (now - requestedAt < minPollMs) await clock.sleep(minPollMs, signal);
   }
+}
+
+function unfinished(runId: string, why: string): WaybillError {
+  return new WaybillError('run_unfinished', `the run ${runId} has not ended in time: ${why}`, {
+    hint: 'the run continues; show it later by its id',
+  });
+}
+
+/** Adds the run to the error of a daemon that became unreachable. The run may go on without this client. */
+function namingRun(error: unknown, runId: string): unknown {
+  if (!hasCode(error, 'connection_lost') && !hasCode(error, 'daemon_unreachable')) return error;
+  const { message } = error as WaybillError;
+  return withDetails(error as WaybillError, {
+    message: `the result of the run ${runId} is unknown: ${message}`,
+    hint: `the run may continue; when the daemon answers again: waybill runs follow ${runId}`,
+  });
 }
 
 export async function listPipelines(connection: Connection): Promise<PipelineList['pipelines']> {

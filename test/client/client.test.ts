@@ -389,6 +389,21 @@ t.test('an answer 200 that is not from a daemon is one error that names the URL'
   t.match(await failureOf(resumed), { code: 'unexpected_answer', message: /has no Location of the upload$/ });
 });
 
+t.test('an outage while waiting for a run ends with its id, and no later than the time limit', async (t) => {
+  const { url } = await scripted(t, [(socket) => socket.destroy()]);
+  const waiting = connect({ url, ...quick }).runs.wait('maps.7', { timeoutMs: 0 });
+  t.match(await failureOf(waiting), {
+    code: 'run_unfinished',
+    message: 'the run maps.7 has not ended in time: the daemon does not answer',
+  });
+  const short = { patience: { baseMs: 1, capMs: 1, forMs: 1, tries: 2 } };
+  t.match(await failureOf(connect({ url, ...short }).runs.wait('maps.7')), {
+    code: 'connection_lost',
+    message: /^the result of the run maps\.7 is unknown: /,
+    hint: /waybill runs follow maps\.7$/,
+  });
+});
+
 t.test('exchanges a token again if the answer is cut off', async (t) => {
   const token = JSON.stringify({ access_token: 'a', expires_in: 600, publisher_id: 'ci' });
   const { url, heads } = await scripted(t, [
