@@ -35,7 +35,13 @@ function argumentsOf(words: readonly string[]): string[] {
 }
 
 function failureOf(error: unknown): WaybillError {
-  if ((error as NodeJS.ErrnoException | undefined)?.syscall !== 'uv_cwd') return asWaybillError(error);
+  const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
+  if (code === 'EMFILE')
+    return new WaybillError('usage', 'the limit on open files of this process is too low', {
+      hint: 'raise it to 1024 or more: ulimit -n 1024, or LimitNOFILE=1024 in the systemd unit',
+      cause: error,
+    });
+  if (syscall !== 'uv_cwd') return asWaybillError(error);
   return new WaybillError('usage', 'the current directory no longer exists', {
     hint: 'change to another directory, and run the command again',
     cause: error,

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -40,6 +40,18 @@ t.test('help finds a command of a group, and refuses a command that does not exi
     t.ok(stderr.startsWith(`error  unknown command "${name}`), stderr);
     t.ok(stderr.endsWith(`\nnext   ${list} --help lists the commands\n`), stderr);
   }
+  t.end();
+});
+
+t.test('a limit on open files that is too low for the start is named', (t) => {
+  const place = t.testdir({ 'c.yml': configuration(['{ id: web, backend: local, path: web }']) });
+  const limited = ['-c', 'ulimit -n 40; exec "$@"', 'sh', process.execPath, program];
+  const { status, stderr } = spawnSync('/bin/sh', [...limited, 'serve', '--config', 'c.yml'], {
+    cwd: place,
+    encoding: 'utf8',
+  });
+  t.equal(status, 2);
+  t.match(stderr, /^error {2}the limit on open files of this process is too low\nnext {3}raise it to 1024/);
   t.end();
 });
 
