@@ -3,6 +3,7 @@ import './process/refuse-platform.ts';
 import { CommanderError } from 'commander';
 import { asWaybillError, errorRecord, WaybillError } from '../core/lib/errors.ts';
 import { exitCodes } from './exit-codes.ts';
+import { refuseUnknownHelp, withHelpOption } from './help-request.ts';
 import { tolerateBrokenPipes } from './output/terminal.ts';
 import { asksForJson, makeProgram, takesColour } from './program.ts';
 import { singleDashConfig } from './setup/command-options.ts';
@@ -14,12 +15,14 @@ import { usageError } from './usage-error.ts';
  */
 
 const program = makeProgram(process.argv.slice(2));
+const argv = withHelpOption(process.argv.slice(2), program);
 
 void main();
 
 async function main(): Promise<void> {
   try {
-    await program.parseAsync(argumentsOf(process.argv));
+    refuseUnknownHelp(argv, program);
+    await program.parseAsync(argumentsOf(argv), { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) await reportUsage(error);
     else await report(failureOf(error), error);
@@ -27,12 +30,18 @@ async function main(): Promise<void> {
 }
 
 /** Allows `-config` for the weather reader, as it always has. */
-function argumentsOf(argv: readonly string[]): string[] {
-  return argv[2] === 'weather' ? singleDashConfig(argv) : [...argv];
+function argumentsOf(words: readonly string[]): string[] {
+  return words[0] === 'weather' ? singleDashConfig(words) : [...words];
 }
 
 function failureOf(error: unknown): WaybillError {
-  if ((error as NodeJS.ErrnoException | undefined)?.syscall !== 'uv_cwd') return asWaybillError(error);
+  const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
+  if (code === 'EMFILE')
+    return new WaybillError('usage', 'the limit on open files of this process is too low', {
+      hint: 'raise it to 1024 or more: ulimit -n 1024, or LimitNOFILE=1024 in the systemd unit',
+      cause: error,
+    });
+  if (syscall !== 'uv_cwd') return asWaybillError(error);
   return new WaybillError('usage', 'the current directory no longer exists', {
     hint: 'change to another directory, and run the command again',
     cause: error,
@@ -57,6 +66,6 @@ async function reportUsage({ exitCode, message }: CommanderError): Promise<void>
   if (exitCode === 0 || !message.startsWith('error: ') || !asksForJson(process.argv)) return;
   tolerateBrokenPipes();
   const { printErrorDocument } = await import('./output/output.ts');
-  const { message: explained, hint } = usageError(message, program, process.argv.slice(2));
+  const { message: explained, hint } = usageError(message, program, argv);
   printErrorDocument({ code: 'usage', message: explained, hint, retryable: false, findings: [] });
 }

@@ -200,6 +200,7 @@ function namedCommand(program: Command, argv: readonly string[]): { words: strin
   let command = program;
   const words = [program.name()];
   for (const word of argv) {
+    if (word === 'help') continue;
     const below = command.commands.find((each) => each.name() === word);
     if (below === undefined) break;
     command = below;

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
 import { RateLimiter } from '../core/lib/rate-limiter.ts';
+import { issuedToken, requireShape, unexpectedAnswer } from './answers.ts';
 import { type HttpResponse, type Method, sendRequest } from './exchange.ts';
 import { connectionFailure, readBodyText, responseError } from './failures.ts';
 import type { ExchangeForm, TokenSource } from './token-source.ts';
@@ -42,6 +43,7 @@ export interface ApiRequest {
 }
 
 export interface JsonResponse {
+  url: URL;
   headers: HttpResponse['headers'];
   body: unknown;
 }
@@ -140,12 +142,12 @@ class SingleRequestSender implements RequestSender {
   async #jsonOf(ask: ApiRequest, answer: HttpResponse): Promise<JsonResponse> {
     const url = requestUrl(this.#base, ask);
     const text = await wrapErrors(url, null, () => readBodyText(answer));
-    return { headers: answer.headers, body: parseJson(text, url) };
+    return { url, headers: answer.headers, body: parseJson(text, url) };
   }
 
-  async #exchangeForm(form: Readonly<Record<string, string>>): Promise<unknown> {
+  async #exchangeForm(form: Parameters<ExchangeForm>[0]): ReturnType<ExchangeForm> {
     const ask = formRequest('v1/token', form);
-    return (await this.#jsonOf(ask, await this.#send(ask, undefined))).body;
+    return requireShape(await this.#jsonOf(ask, await this.#send(ask, undefined)), issuedToken);
   }
 
   async #send(ask: ApiRequest, token: string | undefined): Promise<HttpResponse> {
@@ -221,14 +223,7 @@ function parseJson(text: string, url: URL): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
-    throw new WaybillError(
-      'unexpected_answer',
-      `${url.origin} does not answer like a waybill daemon: the answer of ${url.pathname} is not JSON`,
-      {
-        hint: 'check the URL, including server.http.base_path of the daemon if it is set',
-        cause: error,
-      },
-    );
+    throw unexpectedAnswer(url, 'is not JSON', error);
   }
 }
 

@@ -23,6 +23,7 @@ export interface HttpRequest {
 }
 
 export interface HttpResponse {
+  url: URL;
   status: number;
   headers: http.IncomingHttpHeaders;
   /** Reads the body. Can only be called once. When the iteration ends, the connection is closed. */
@@ -72,7 +73,7 @@ export async function sendRequest(options: HttpRequest): Promise<HttpResponse> {
     watch.within(options.idleMs, 'the answer stalled');
     const read = (): AsyncGenerator<Uint8Array> =>
       bytesOf(response, { watch, idleMs: options.idleMs, close });
-    return { status: response.statusCode ?? 0, headers: response.headers, read, close };
+    return { url, status: response.statusCode ?? 0, headers: response.headers, read, close };
   } catch (error) {
     close();
     throw error;

@@ -1,11 +1,11 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { WaybillError } from '../core/lib/errors.ts';
-import { isRecord } from '../core/lib/json-document.ts';
+import { requireShape, runRecord, unexpectedAnswer } from './answers.ts';
 import type { Connection } from './connection.ts';
 import type { HttpResponse } from './exchange.ts';
 import { connectionFailure } from './failures.ts';
 import type { RunRecord } from './generated/api-types.ts';
-import { parseRunRecord } from './runs.ts';
+import { fields, list, type Shape, text } from './shape.ts';
 
 /** A single run, or all runs of these pipelines. Default: all pipelines that the token is valid for. */
 export type Followed = { runId: string } | { pipelines?: readonly string[] };
@@ -57,9 +57,7 @@ function eventsRequest(followed: Followed): { path: string; query?: Record<strin
 function requireEvents(answer: HttpResponse): void {
   if (answer.headers['content-type']?.startsWith('text/event-stream') === true) return;
   answer.close();
-  throw new WaybillError('unexpected_answer', 'the response is not an event stream', {
-    hint: 'check the URL: it must be the URL of the daemon, including its base path',
-  });
+  throw unexpectedAnswer(answer.url, 'is not a stream of events');
 }
 
 /**
@@ -72,46 +70,35 @@ async function* recordsOf(
   const messages: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (message) => void messages.push(message) });
   const decoder = new TextDecoder();
+  const { url } = answer;
   try {
     for await (const chunk of answer.read()) {
       parser.feed(decoder.decode(chunk, { stream: true }));
       for (const { event, id, data } of messages.splice(0)) {
         if (id !== undefined) place.lastId = id;
-        if (event === 'end') return String(recordIn(data)['reason']);
+        const read = <T>(shape: Shape<T>): T => requireShape({ url, body: jsonIn(data, url) }, shape);
+        if (event === 'end') return read(endEvent).reason;
         // Oldest first, which is the order of the events.
-        if (event === 'snapshot') yield* snapshotIn(data).reverse().map(parseRunRecord);
-        else if (event === 'run') yield parseRunRecord(recordIn(data));
+        if (event === 'snapshot') yield* read(snapshotEvent).runs.reverse();
+        else if (event === 'run') yield read(runRecord);
       }
     }
   } catch (error) {
     // Errors thrown by the consumer of this generator do not get here.
-    const failure = connectionFailure(error, new URL('http://daemon'));
+    const failure = connectionFailure(error, url);
     if (!failure.retryable) throw failure;
   }
   return null;
 }
 
-function snapshotIn(data: string): unknown[] {
-  const { runs } = recordIn(data);
-  if (Array.isArray(runs)) return runs;
-  throw malformed();
-}
+const endEvent: Shape<{ reason: string }> = fields({ reason: text });
+const snapshotEvent: Shape<{ runs: RunRecord[] }> = fields({ runs: list(runRecord) });
 
 /** Parses the data of an event. A reconnect would not help if it is malformed, so that is not retryable. */
-function recordIn(data: string): Record<string, unknown> {
-  let value: unknown;
+function jsonIn(data: string, url: URL): unknown {
   try {
-    value = JSON.parse(data);
+    return JSON.parse(data);
   } catch (error) {
-    throw malformed(error);
+    throw unexpectedAnswer(url, 'has an event whose data is not JSON', error);
   }
-  if (isRecord(value)) return value;
-  throw malformed();
-}
-
-function malformed(cause?: unknown): WaybillError {
-  return new WaybillError('unexpected_answer', 'the daemon sent an event whose data is not valid', {
-    hint: 'check the URL and the version of the daemon',
-    cause,
-  });
 }

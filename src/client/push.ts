@@ -1,4 +1,5 @@
 import { hasCode } from '../core/lib/errors.ts';
+import { plan, requireShape } from './answers.ts';
 import type { Upload } from './archive.ts';
 import type { Connection } from './connection.ts';
 import type { Plan, RunRecord } from './generated/api-types.ts';
@@ -12,14 +13,14 @@ export async function tryBundle(
   upload: Upload,
   { channel }: Pick<UploadOptions, 'channel'> = {},
 ): Promise<Plan> {
-  const { body } = await connection.requestJson({
+  const answer = await connection.requestJson({
     method: 'POST',
     path: uploadPath(pipelineId),
     query: { dry_run: 'true', channel },
     headers: bodyHeaders(upload),
     body: upload.open,
   });
-  return body as Plan;
+  return requireShape(answer, plan);
 }
 
 export interface PushOutcome extends AcceptedRun {

@@ -1,6 +1,7 @@
-import { WaybillError } from '../core/lib/errors.ts';
+import { releaseDiff, releaseList, releaseSwitch, requireShape, shownRelease } from './answers.ts';
 import type { ApiRequest, Connection } from './connection.ts';
 import type { Release, ReleaseDiff, Releases, ReleaseSwitch } from './generated/api-types.ts';
+import type { Shape } from './shape.ts';
 
 /* Requests about the releases of a destination. */
 
@@ -20,7 +21,7 @@ export interface ActivateOptions {
 }
 
 export async function listReleases(connection: Connection, place: ReleasePlace): Promise<Releases> {
-  return requestReleases(connection, place, 'releases', {});
+  return requestReleases(connection, place, releaseList, {});
 }
 
 export async function showRelease(
@@ -28,7 +29,7 @@ export async function showRelease(
   place: ReleasePlace,
   release: string,
 ): Promise<Release> {
-  return requestReleases(connection, place, 'release', { below: [release] });
+  return requestReleases(connection, place, shownRelease, { below: [release] });
 }
 
 export async function compareReleases(
@@ -37,7 +38,7 @@ export async function compareReleases(
   from: string,
   to: string,
 ): Promise<ReleaseDiff> {
-  return requestReleases(connection, place, 'release-diff', { below: [from, 'diff'], query: { to } });
+  return requestReleases(connection, place, releaseDiff, { below: [from, 'diff'], query: { to } });
 }
 
 /** Makes a release current. Repeating this changes nothing. */
@@ -48,7 +49,7 @@ export async function activateRelease(
   { rollback = false, dryRun = false }: ActivateOptions = {},
 ): Promise<ReleaseSwitch> {
   const bytes = Buffer.from(JSON.stringify({ rollback }));
-  return requestReleases(connection, place, 'release-switch', {
+  return requestReleases(connection, place, releaseSwitch, {
     below: [release, 'activate'],
     query: { dry_run: String(dryRun) },
     method: 'POST',
@@ -59,20 +60,17 @@ export async function activateRelease(
   });
 }
 
-async function requestReleases<T extends { kind: string }>(
+async function requestReleases<T>(
   connection: Connection,
   { pipeline, destination, path }: ReleasePlace,
-  kind: T['kind'],
+  shape: Shape<T>,
   { below = [], query, ...rest }: Omit<ApiRequest, 'path'> & { below?: readonly string[] },
 ): Promise<T> {
   const parts = ['pipelines', pipeline, 'destinations', destination, 'releases', ...below];
-  const { body } = await connection.requestJson({
+  const answer = await connection.requestJson({
     ...rest,
     path: `v1/${parts.map(encodeURIComponent).join('/')}`,
     query: { ...query, path },
   });
-  if ((body as Partial<T> | null)?.kind === kind) return body as T;
-  throw new WaybillError('unexpected_answer', `the answer is not a document of the kind ${kind}`, {
-    hint: 'check the URL and the version of the daemon',
-  });
+  return requireShape(answer, shape);
 }

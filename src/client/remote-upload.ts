@@ -1,7 +1,8 @@
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
+import { partialUpload, requireShape, runRecord, unexpectedAnswer, uploadList } from './answers.ts';
 import type { Upload } from './archive.ts';
 import type { ApiRequest, RequestSender } from './connection.ts';
-import type { PartialUpload, RunRecord } from './generated/api-types.ts';
+import type { PartialUpload } from './generated/api-types.ts';
 import type { AcceptedRun } from './runs.ts';
 
 /*
@@ -39,8 +40,8 @@ export async function findUpload(
   fingerprint: string,
 ): Promise<RemoteUpload | AcceptedRun | null> {
   const query = { idempotency_key: place.key };
-  const { body } = await requests.requestJson({ ...uploadRequest(place), query });
-  for (const upload of (body as { uploads: PartialUpload[] }).uploads) {
+  const answer = await requests.requestJson({ ...uploadRequest(place), query });
+  for (const upload of requireShape(answer, uploadList).uploads) {
     if (upload.metadata?.[fingerprintName] !== fingerprint) continue;
     if (upload.run_id === null) return toRemoteUpload(upload);
     if (await hasNotFailed(requests, upload.run_id))
@@ -59,8 +60,8 @@ export function partialHeader(partial: string | null | undefined): Record<string
 
 async function hasNotFailed(requests: RequestSender, runId: string): Promise<boolean> {
   try {
-    const { body } = await requests.requestJson({ path: `runs/${encodeURIComponent(runId)}` });
-    return (body as RunRecord).status !== 'failed';
+    const answer = await requests.requestJson({ path: `runs/${encodeURIComponent(runId)}` });
+    return requireShape(answer, runRecord).status !== 'failed';
   } catch (error) {
     if (hasCode(error, 'run_not_found')) return false;
     throw error;
@@ -98,8 +99,7 @@ export async function createUpload(
   answer.close();
   // Only use the id, because if there is a proxy, the daemon may be at a different path.
   const id = answer.headers.location?.split('/').at(-1);
-  if (id === undefined || id === '')
-    throw new WaybillError('unexpected_answer', 'the daemon created an upload but sent no Location');
+  if (id === undefined || id === '') throw unexpectedAnswer(answer.url, 'has no Location of the upload');
   return { id, offset: 0, length: size ?? null };
 }
 
@@ -132,7 +132,8 @@ export async function fetchUpload(
   place: UploadKey,
   id: string,
 ): Promise<RemoteUpload | AcceptedRun> {
-  const upload = (await requests.requestJson(uploadRequest(place, id))).body as PartialUpload;
+  const answer = await requests.requestJson(uploadRequest(place, id));
+  const upload: PartialUpload = requireShape(answer, partialUpload);
   if (upload.run_id === null) return toRemoteUpload(upload);
   return { runId: upload.run_id, position: upload.position, isReplayed: upload.replayed };
 }
@@ -178,7 +179,7 @@ export async function patchUpload(
 /** Returns the position in the queue. It is just for information, so returns null if the request fails. */
 async function fetchPosition(requests: RequestSender, ask: ApiRequest): Promise<number | null> {
   try {
-    return ((await requests.requestJson(ask)).body as PartialUpload).position;
+    return requireShape(await requests.requestJson(ask), partialUpload).position;
   } catch (error) {
     if (error instanceof WaybillError) return null;
     throw error;

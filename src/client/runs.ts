@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { WaybillError } from '../core/lib/errors.ts';
-import { isRecord } from '../core/lib/json-document.ts';
+import { hasCode, WaybillError, withDetails } from '../core/lib/errors.ts';
+import { acceptedAnswer, pipelineList, requireShape, runPage, runRecord } from './answers.ts';
 import type { Connection, JsonResponse } from './connection.ts';
-import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
+import type { PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 
 /* Requests about runs and pipelines. */
 
@@ -38,21 +38,21 @@ export async function* listRuns(
   let next: string | null = null;
   do {
     const answer = await connection.requestJson(next === null ? { path: 'v1/runs', query } : { path: next });
-    const body = answer.body as RunSearch;
-    for (const run of body.runs.slice(0, remaining)) yield parseRunRecord(run);
-    remaining -= body.runs.length;
-    next = body.next;
+    const page: RunSearch = requireShape(answer, runPage);
+    yield* page.runs.slice(0, remaining);
+    remaining -= page.runs.length;
+    next = page.next;
   } while (next !== null && remaining > 0);
 }
 
 export async function showRun(connection: Connection, runId: string): Promise<RunRecord> {
-  return parseRunRecord((await connection.requestJson({ path: runPath(runId) })).body);
+  return requireShape(await connection.requestJson({ path: runPath(runId) }), runRecord);
 }
 
 /** Cancels a run and returns its record. If it is in progress, it may take a moment to stop. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'cancel');
-  return parseRunRecord((await connection.requestJson({ method: 'POST', path })).body);
+  return requireShape(await connection.requestJson({ method: 'POST', path }), runRecord);
 }
 
 /**
@@ -61,7 +61,7 @@ export async function cancelRun(connection: Connection, runId: string): Promise<
  */
 export async function retryRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'retry');
-  return parseRunRecord((await connection.requestJson({ method: 'POST', path })).body);
+  return requireShape(await connection.requestJson({ method: 'POST', path }), runRecord);
 }
 
 /**
@@ -102,7 +102,7 @@ const minPollMs = 1000;
 /**
  * Waits until the run has finished and returns its record. This uses long polling: the daemon waits for up to
  * half a minute before it responds, which is no problem for proxies. Throws `run_unfinished` if the run
- * does not finish in time, or `run_not_found`.
+ * does not finish in time, or `run_not_found`. If the daemon becomes unreachable, the error names the run.
  */
 export async function waitForRun(
   connection: Connection,
@@ -116,26 +116,45 @@ export async function waitForRun(
   for (;;) {
     const requestedAt = clock.monotonic();
     const wait = Math.max(0, Math.min(waitSeconds, Math.ceil((deadline - requestedAt) / 1000)));
-    const answer = await connection.requestJson({ path: runPath(runId), query: { wait: String(wait) } });
-    const run = parseRunRecord(answer.body);
+    let isFirst = true;
+    const answer = await connection
+      .withRetries(async (requests) => {
+        if (!isFirst && clock.monotonic() >= deadline) return null;
+        isFirst = false;
+        return requests.requestJson({ path: runPath(runId), query: { wait: String(wait) } });
+      })
+      .catch((error: unknown) => {
+        throw namingRun(error, runId);
+      });
+    if (answer === null) throw unfinished(runId, 'the daemon does not answer');
+    const run = requireShape(answer, runRecord);
     onRecord?.(run);
     if (run.finished_at !== null) return run;
     const now = clock.monotonic();
-    if (now >= deadline)
-      throw new WaybillError(
-        'run_unfinished',
-        `the run ${runId} has not ended in time: it is ${run.status}`,
-        {
-          hint: 'the run continues; show it later by its id',
-        },
-      );
+    if (now >= deadline) throw unfinished(runId, `it is ${run.status}`);
     if (now - requestedAt < minPollMs) await clock.sleep(minPollMs, signal);
   }
 }
 
+function unfinished(runId: string, why: string): WaybillError {
+  return new WaybillError('run_unfinished', `the run ${runId} has not ended in time: ${why}`, {
+    hint: 'the run continues; show it later by its id',
+  });
+}
+
+/** Adds the run to the error of a daemon that became unreachable. The run may go on without this client. */
+function namingRun(error: unknown, runId: string): unknown {
+  if (!hasCode(error, 'connection_lost') && !hasCode(error, 'daemon_unreachable')) return error;
+  const { message } = error as WaybillError;
+  return withDetails(error as WaybillError, {
+    message: `the result of the run ${runId} is unknown: ${message}`,
+    hint: `the run may continue; when the daemon answers again: waybill runs follow ${runId}`,
+  });
+}
+
 export async function listPipelines(connection: Connection): Promise<PipelineList['pipelines']> {
-  const { body } = await connection.requestJson({ path: 'v1/pipelines' });
-  return (body as PipelineList).pipelines;
+  const answer = await connection.requestJson({ path: 'v1/pipelines' });
+  return requireShape(answer, pipelineList).pipelines;
 }
 
 function runPath(runId: string): string {
@@ -151,50 +170,6 @@ async function actionPath(
   return `v1/pipelines/${encodeURIComponent(pipelineId)}/runs/${encodeURIComponent(runId)}/${action}`;
 }
 
-type Unknown = Record<string, unknown>;
-
-/**
- * Checks that a run record from the daemon has the fields that callers need. A broken or malicious daemon may
- * send anything. Throws an `unexpected_answer` error if a field is missing.
- */
-export function parseRunRecord(body: unknown): RunRecord {
-  const fault = isRecord(body) ? faultOf(body) : 'the answer';
-  if (fault === null) return body as RunRecord;
-  throw new WaybillError('unexpected_answer', `the daemon's record of a run is not valid: ${fault}`, {
-    hint: 'check the URL and the version of the daemon',
-  });
-}
-
-/** Returns the name of the first field that is invalid, or null if there is not one. */
-function faultOf(record: Unknown): string | null {
-  for (const name of ['run_id', 'pipeline_id', 'status', 'accepted_at'])
-    if (typeof record[name] !== 'string') return name;
-  if (!isTextOrNull(record['finished_at'])) return 'finished_at';
-  if (record['progress'] !== null && !isRecord(record['progress'])) return 'progress';
-  if (!isErrorOrNull(record['error'])) return 'error';
-  const destinations = record['destinations'];
-  if (!Array.isArray(destinations)) return 'destinations';
-  const wrong = destinations.findIndex((each) => !isRecord(each) || !isErrorOrNull(each['error']));
-  return wrong === -1 ? null : `destinations/${wrong}`;
-}
-
-function isErrorOrNull(error: unknown): boolean {
-  if (error === null) return true;
-  if (!isRecord(error)) return false;
-  const { code, message, hint, findings } = error;
-  return (
-    typeof code === 'string' &&
-    typeof message === 'string' &&
-    isTextOrNull(hint) &&
-    Array.isArray(findings) &&
-    findings.every(isRecord)
-  );
-}
-
-function isTextOrNull(value: unknown): boolean {
-  return value === null || typeof value === 'string';
-}
-
 export interface AcceptedRun {
   runId: string;
   /** The run's position in its pipeline's queue when it was accepted, or null if that is not known. */
@@ -204,7 +179,8 @@ export interface AcceptedRun {
 }
 
 /** Parses the response to a request that starts a run. */
-export function acceptedRun({ headers, body }: JsonResponse): AcceptedRun {
-  const { run_id: runId, position } = body as Accepted;
-  return { runId, position: position ?? null, isReplayed: headers['idempotency-replayed'] === 'true' };
+export function acceptedRun(answer: JsonResponse): AcceptedRun {
+  const { run_id: runId, position } = requireShape(answer, acceptedAnswer);
+  const isReplayed = answer.headers['idempotency-replayed'] === 'true';
+  return { runId, position: position ?? null, isReplayed };
 }

@@ -1,8 +1,17 @@
 import type { Clock } from '../core/lib/clock.ts';
-import { WaybillError } from '../core/lib/errors.ts';
+
+/** The body of a response to `POST v1/token`. */
+export interface TokenAnswer {
+  access_token: string;
+  expires_in: number;
+  publisher_id: string;
+  pipelines?: unknown;
+  scope?: unknown;
+  subject?: unknown;
+}
 
 /** Sends a form to the daemon's `POST v1/token`, and returns the body of the response. */
-export type ExchangeForm = (form: Readonly<Record<string, string>>) => Promise<unknown>;
+export type ExchangeForm = (form: Readonly<Record<string, string>>) => Promise<TokenAnswer>;
 
 /** A token that may change while the client is running. */
 export interface TokenSource {
@@ -81,14 +90,10 @@ export function exchangedToken(options: IdTokenOptions): TokenSource {
   };
 }
 
-function parseIssuedToken(body: unknown): { value: string; seconds: number; issued: IssuedToken } {
-  const answer = (body ?? {}) as Record<string, unknown>;
-  const { access_token: value, expires_in: seconds, publisher_id: publisherId, scope, subject } = answer;
-  if (typeof value !== 'string' || typeof seconds !== 'number' || typeof publisherId !== 'string')
-    throw new WaybillError('unexpected_answer', 'the response to the token exchange is not from a daemon', {
-      hint: 'check the URL, including server.http.base_path of the daemon if it is set',
-    });
-  const pipelines = Array.isArray(answer['pipelines']) ? answer['pipelines'].map(String) : [];
+function parseIssuedToken(body: TokenAnswer): { value: string; seconds: number; issued: IssuedToken } {
+  const { access_token: value, expires_in: seconds, publisher_id: publisherId, ...answer } = body;
+  const { scope, subject } = answer;
+  const pipelines = Array.isArray(answer.pipelines) ? answer.pipelines.map(String) : [];
   const issued = {
     publisherId,
     subject: typeof subject === 'string' ? subject : null,

@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import { hasCode, type WaybillError } from '../core/lib/errors.ts';
+import { missingFiles, requireShape } from './answers.ts';
 import type { Parts, Upload } from './archive.ts';
 import { type Connection, isRefusedToken } from './connection.ts';
 import type { MissingFiles } from './generated/api-types.ts';
@@ -181,7 +182,7 @@ async function requestMissing(
   { manifest }: Parts,
 ): Promise<MissingFiles | { missing: null; manifest: '' }> {
   try {
-    const { body } = await connection.requestJson({
+    const answer = await connection.requestJson({
       method: 'POST',
       path: `v1/pipelines/${encodeURIComponent(pipelineId)}/missing`,
       headers: { 'content-type': 'application/json', 'content-length': String(manifest.byteLength) },
@@ -189,7 +190,7 @@ async function requestMissing(
         yield manifest;
       },
     });
-    return body as MissingFiles;
+    return requireShape(answer, missingFiles);
   } catch (error) {
     if (unsupportedCodes.some((code) => hasCode(error, code))) return { missing: null, manifest: '' };
     throw error;

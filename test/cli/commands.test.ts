@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -20,6 +20,39 @@ t.test('help and version', async (t) => {
   for (const name of [...names, 'config']) t.match(help.stdout, new RegExp(`^ {2}${name}\\b`, 'm'));
   t.match(waybill(['run', '--help']).stdout, /--force/);
   t.match(waybill(['--version']).stdout, /^\d+\.\d+\.\d+\n$/);
+});
+
+t.test('help finds a command of a group, and refuses a command that does not exist', (t) => {
+  for (const words of [
+    ['help', 'releases', 'list'],
+    ['releases', 'help', 'list'],
+  ])
+    t.match(waybill(words), { status: 0, stdout: /^Usage: waybill releases list / }, words.join(' '));
+  for (const [words, name, list] of [
+    [['help', 'nope'], 'nope', 'waybill'],
+    [['nope', '--help'], 'nope', 'waybill'],
+    [['help', 'pussh'], 'pussh"; did you mean push?', 'waybill'],
+    [['releases', 'help', 'nope'], 'nope', 'waybill releases'],
+    [['help', 'releases', 'nope'], 'nope', 'waybill releases'],
+  ] as const) {
+    const { status, stdout, stderr } = waybill(words);
+    t.match({ status, stdout }, { status: 2, stdout: '' }, words.join(' '));
+    t.ok(stderr.startsWith(`error  unknown command "${name}`), stderr);
+    t.ok(stderr.endsWith(`\nnext   ${list} --help lists the commands\n`), stderr);
+  }
+  t.end();
+});
+
+t.test('a limit on open files that is too low for the start is named', (t) => {
+  const place = t.testdir({ 'c.yml': configuration(['{ id: web, backend: local, path: web }']) });
+  const limited = ['-c', 'ulimit -n 40; exec "$@"', 'sh', process.execPath, program];
+  const { status, stderr } = spawnSync('/bin/sh', [...limited, 'serve', '--config', 'c.yml'], {
+    cwd: place,
+    encoding: 'utf8',
+  });
+  t.equal(status, 2);
+  t.match(stderr, /^error {2}the limit on open files of this process is too low\nnext {3}raise it to 1024/);
+  t.end();
 });
 
 t.test('every help fits in 60, 80 and 120 columns, names exit codes, and breaks no word', (t) => {

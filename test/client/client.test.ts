@@ -6,6 +6,7 @@ import type { Test } from 'tap';
 import t from 'tap';
 import type { PipelineSummary } from '../../src/api/pipelines/pipelines-route.ts';
 import {
+  type Client,
   connect,
   type ConnectionOptions,
   exchangedToken,
@@ -31,6 +32,9 @@ export const summary: (
   pipeline;
 
 const quick = { patience: { baseMs: 1, capMs: 5, forMs: 60_000, tries: 3 } };
+
+/** The fields of a record whose run has not failed. */
+const untried = { attempt: 1, next_try_at: null, last_error: null, warnings: [], failed_deliveries: [] };
 
 async function failureOf(work: Promise<unknown>): Promise<WaybillError> {
   return work.then(
@@ -284,7 +288,7 @@ t.test('uploads a forgotten run again, and continues one stream after its last e
   const record = (more: object): string => JSON.stringify({ ...running, ...more });
   const running = {
     ...{ run_id: 'b', pipeline_id: 'p', status: 'running', accepted_at: '2026-11-20T00:00:00Z' },
-    ...{ finished_at: null, progress: null, error: null, destinations: [] },
+    ...{ finished_at: null, progress: null, error: null, destinations: [], ...untried },
   };
   const { url } = await scripted(t, [
     says('202 Accepted', accepted('a')),
@@ -339,10 +343,65 @@ t.test('refuses events and records that are no answer of a daemon, rather than a
   }
   const record = {
     ...{ run_id: 'b', pipeline_id: 'p', status: 'waiting', accepted_at: '2026-11-20T00:00:00Z' },
-    ...{ finished_at: null, progress: null, error: null, destinations: [] },
+    ...{ finished_at: null, progress: null, error: null, destinations: [], ...untried },
   };
   const { url } = await scripted(t, [says('200 OK', JSON.stringify(record)), says('200 OK', '{}')]);
   await t.rejects(connect({ url, ...quick }).runs.retry('b'), { code: 'unexpected_answer' });
+});
+
+t.test('an answer 200 that is not from a daemon is one error that names the URL', async (t) => {
+  const place = { pipeline: 'p', destination: 'd' };
+  const upload: Upload = {
+    open: async function* () {
+      yield Buffer.from('bytes');
+    },
+    contentType: 'application/gzip',
+    idempotencyKey: 'key',
+  };
+  const calls: Record<string, (client: Client) => Promise<unknown>> = {
+    'v1/runs': (client) => client.runs.list().next(),
+    'runs/r': (client) => client.runs.show('r'),
+    'v1/pipelines': (client) => client.pipelines(),
+    'v1/pipelines/p/runs': (client) => client.runs.start('p'),
+    'v1/pipelines/p/upload': (client) => client.push('p', upload, { resumable: 'never' }),
+    'v1/pipelines/p/destinations/d/releases': (client) => client.releases.list(place),
+    'v1/pipelines/p/destinations/d/releases/a': (client) => client.releases.show(place, 'a'),
+    'v1/pipelines/p/destinations/d/releases/a/diff': (client) => client.releases.diff(place, 'a', 'b'),
+    'v1/pipelines/p/destinations/d/releases/a/activate': (client) => client.releases.activate(place, 'a'),
+  };
+  const answers: [body: string, fault: RegExp][] = [
+    ['<html>', /is not JSON$/],
+    ['null', /is not the expected JSON document$/],
+    ['[]', /is not the expected JSON document$/],
+    ['{}', /has no valid \w+$/],
+    ['{"runs":[{}],"pipelines":[{}],"paths":[{}],"run_id":7,"release":{}}', /has no valid [\w/]+$/],
+  ];
+  for (const [path, call] of Object.entries(calls))
+    for (const [body, fault] of answers) {
+      const { url } = await scripted(t, [says('200 OK', body)]);
+      const failure = await failureOf(call(connect({ url, ...quick })));
+      t.match(failure, { code: 'unexpected_answer', message: fault }, `${path} with ${body}`);
+      const start = `${new URL(url).origin} does not answer like a waybill daemon: the answer of /base/${path} `;
+      t.ok(failure.message.startsWith(start), failure.message);
+    }
+  const { url } = await scripted(t, [says('200 OK', '{}')]);
+  const resumed = connect({ url, ...quick }).push('p', upload, { resumable: 'always' });
+  t.match(await failureOf(resumed), { code: 'unexpected_answer', message: /has no Location of the upload$/ });
+});
+
+t.test('an outage while waiting for a run ends with its id, and no later than the time limit', async (t) => {
+  const { url } = await scripted(t, [(socket) => socket.destroy()]);
+  const waiting = connect({ url, ...quick }).runs.wait('maps.7', { timeoutMs: 0 });
+  t.match(await failureOf(waiting), {
+    code: 'run_unfinished',
+    message: 'the run maps.7 has not ended in time: the daemon does not answer',
+  });
+  const short = { patience: { baseMs: 1, capMs: 1, forMs: 1, tries: 2 } };
+  t.match(await failureOf(connect({ url, ...short }).runs.wait('maps.7')), {
+    code: 'connection_lost',
+    message: /^the result of the run maps\.7 is unknown: /,
+    hint: /waybill runs follow maps\.7$/,
+  });
 });
 
 t.test('exchanges a token again if the answer is cut off', async (t) => {

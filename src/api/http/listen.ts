@@ -87,6 +87,7 @@ export async function listen(
   server.on('connection', options.onAccepted ?? (() => undefined));
   const connections = limitConnections(server, options.maxConnections, clock, log);
   const bound = await bind(server, options);
+  logAcceptErrors(server, clock, log);
   return {
     origin: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
     connections,
@@ -153,6 +154,16 @@ function withAcceptTime(server: Server, clock: Clock, listener: RequestListener)
     }
     listener(req, res);
   };
+}
+
+/** A connection that cannot be accepted must not end the process. */
+function logAcceptErrors(server: Server, clock: Clock, log: Log): void {
+  let quietUntil = -Infinity;
+  server.on('error', (error) => {
+    if (clock.monotonic() < quietUntil) return;
+    quietUntil = clock.monotonic() + refusalLogMs;
+    log.error({ err: error }, 'a connection could not be accepted');
+  });
 }
 
 function limitConnections(server: Server, maximum: number, clock: Clock, log: Log): () => ConnectionStats {

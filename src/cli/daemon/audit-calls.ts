@@ -1,5 +1,7 @@
+import { statusOf } from '../../api/http/answer/error-status.ts';
 import type { ActEntry } from '../../core/audit/record.ts';
 import type { Trail } from '../../core/audit/trail.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
 import { programActor } from '../../core/notify/occurrence-acts.ts';
 import type { Triggers } from '../../workers/queue/trigger.ts';
@@ -30,9 +32,14 @@ export function auditTriggers(triggers: Triggers, trail: Trail): Triggers {
   };
 }
 
+/** Returns the same result as a request for a reload has. */
+function resultOf(code: ErrorCode): ActEntry['result'] {
+  return statusOf[code] >= 500 ? 'failed' : 'refused';
+}
+
 /**
- * Wraps a reload that was requested by a signal, to record it. If the reload is rejected, `reload` itself
- * logs that, even if the record cannot be written.
+ * Wraps a reload that was requested by a signal, to record it. If the reload is rejected or fails, `reload`
+ * itself logs that, even if the record cannot be written.
  */
 export function auditReload<T>(reload: () => Promise<T>, trail: Trail): () => Promise<T> {
   const entry: ActEntry = { act: 'reload', result: 'done', actor: { ...programActor, signal: 'SIGHUP' } };
@@ -43,7 +50,8 @@ export function auditReload<T>(reload: () => Promise<T>, trail: Trail): () => Pr
       await trail.append(entry);
       return report;
     } catch (thrown) {
-      await trail.append({ ...entry, result: 'refused', code: asWaybillError(thrown).code });
+      const { code } = asWaybillError(thrown);
+      await trail.append({ ...entry, result: resultOf(code), code });
       throw thrown;
     }
   };

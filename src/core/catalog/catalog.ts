@@ -120,6 +120,14 @@ export interface Catalog {
   pending: Pending | null;
 }
 
+/**
+ * Returns the generation of the next commit. It stays at 2^53 - 1, which only an edited catalog can have. A
+ * larger number would not be exact, and no version could read it.
+ */
+export function nextGeneration(generation: number): number {
+  return Math.min(generation + 1, Number.MAX_SAFE_INTEGER);
+}
+
 /** A record from an older schema version. */
 export interface LegacyRecord {
   path: RelativePath;

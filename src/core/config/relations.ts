@@ -1,4 +1,5 @@
 import { isRecord } from '../lib/json-document.ts';
+import { realPath } from '../lib/real-path.ts';
 import type { KeyPath } from '../lib/settings/check.ts';
 import { type PathBase, resolvePath } from '../lib/settings/parse-values.ts';
 import type { StorageRoot } from '../storage/backend.ts';
@@ -193,7 +194,7 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
     ];
   const own = ownDirectories[driver];
   if (own === undefined || backend !== thisMachine) return [];
-  const at = (path: string): StorageRoot => ({ container: '', root: resolvePath(path, base) });
+  const at = (path: string): StorageRoot => ({ container: '', root: realPath(resolvePath(path, base)) });
   const staged = at(textOf(staging, 'directory') ?? './staging');
   const queued = at(textOf(queue, own.key) ?? own.initial);
   const how = overlapOf(queued, staged);

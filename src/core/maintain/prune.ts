@@ -1,4 +1,10 @@
-import { bundlesOf, type Catalog, isRootIndexOutput, type OutputRecord } from '../catalog/catalog.ts';
+import {
+  bundlesOf,
+  type Catalog,
+  isRootIndexOutput,
+  nextGeneration,
+  type OutputRecord,
+} from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { createIntent, type Lease } from '../catalog/lease/lease.ts';
 import { guardWithLease, sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
@@ -167,7 +173,7 @@ async function prunePath(
     if (failure !== null && hasCode(failure.error, 'lease_lost')) throw failure.error;
     const remaining = catalog.outputs.filter(({ path }) => !removedPaths.has(path));
     await lease.writeState({
-      generation: catalog.generation + 1,
+      generation: nextGeneration(catalog.generation),
       updatedAt: clock.now().toISOString(),
       bundles: bundlesOf(catalog.bundles, remaining),
       outputs: remaining,

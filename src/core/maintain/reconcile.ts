@@ -1,4 +1,10 @@
-import { bundlesOf, type CatalogState, type OutputRecord, recordedPaths } from '../catalog/catalog.ts';
+import {
+  bundlesOf,
+  type CatalogState,
+  nextGeneration,
+  type OutputRecord,
+  recordedPaths,
+} from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
 import { displayPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
@@ -136,6 +142,12 @@ async function repair(context: CoreContext, storage: Storage, options: Reconcile
     if (outputs.length === catalog.outputs.length) return;
     const updatedAt = context.clock.now().toISOString();
     const bundles = bundlesOf(catalog.bundles, outputs);
-    await lease.writeState({ ...catalog, generation: catalog.generation + 1, updatedAt, bundles, outputs });
+    await lease.writeState({
+      ...catalog,
+      generation: nextGeneration(catalog.generation),
+      updatedAt,
+      bundles,
+      outputs,
+    });
   });
 }

@@ -188,13 +188,23 @@ export async function signingOf(
 ): Promise<Signing | null> {
   const { signature = null } = destination.outputs;
   if (signature === null) return null;
-  const text = secrets.require(signature.keyEnv, `destination "${owner.destinationId}"`);
+  const secret = await readSigningKey(signature.keyEnv, secrets, owner.destinationId);
+  return { secret, owner, runId, publisher, version: productVersion() };
+}
+
+/** Returns the key that the outputs of a destination are signed with. Throws the errors of `signingOf`. */
+export async function readSigningKey(
+  keyEnv: string,
+  secrets: Secrets,
+  destinationId: string,
+): Promise<SecretKey> {
+  const text = secrets.require(keyEnv, `destination "${destinationId}"`);
   const parsed = parseSecretKeyFile(Buffer.from(`${text.trimEnd()}\n`));
-  if (!parsed.ok) throw invalid(signature.keyEnv, parsed.reason);
-  if (parsed.value.needsPassphrase) throw invalid(signature.keyEnv, 'it needs a passphrase');
+  if (!parsed.ok) throw invalid(keyEnv, parsed.reason);
+  if (parsed.value.needsPassphrase) throw invalid(keyEnv, 'it needs a passphrase');
   const opened = await parsed.value.open('');
-  if (!opened.ok) throw invalid(signature.keyEnv, opened.reason);
-  return { secret: opened.value, owner, runId, publisher, version: productVersion() };
+  if (!opened.ok) throw invalid(keyEnv, opened.reason);
+  return opened.value;
 }
 
 function invalid(name: string, reason: string): WaybillError {

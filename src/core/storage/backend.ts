@@ -50,6 +50,7 @@ export interface StorageBackend<
   describe(location: Location): string;
   /**
    * Returns where the bytes physically are, so that locations can be checked for being identical or nested.
+   * Symbolic links of this machine are resolved.
    */
   place(location: Location): StorageRoot;
   /**

@@ -19,6 +19,8 @@ export class Housekeeping {
   readonly #closing = new AbortController();
   readonly #ticking: Promise<void>;
   #lastRescue = 0;
+  /** The data of Redis in the last round; null before the first one. */
+  #seen: { epoch: string; queued: number; running: number } | null = null;
 
   constructor(options: HousekeepingOptions) {
     this.#options = options;
@@ -54,6 +56,7 @@ export class Housekeeping {
   async #sweep(): Promise<void> {
     const { link, store, pipelines, keep, shared, handOver, discard, onExpire } = this.#options;
     if (link.upForMs() === 0) return;
+    await this.#noticeDataLoss();
     store.confirmation.check();
     await pipelines.reopen();
     for (const pipelineId of await store.outboxes()) await handOver(pipelineId);
@@ -72,6 +75,22 @@ export class Housekeeping {
       await shared.remove(name);
       await store.forgetStaged(name);
     }
+  }
+
+  /**
+   * Logs that Redis lost its data, because the runs that were waiting are gone together with their records.
+   * `FLUSHALL` does that, and so does a restart of a Redis that stores nothing.
+   */
+  async #noticeDataLoss(): Promise<void> {
+    const { store, log } = this.#options;
+    const { epoch } = await store.reads.changes(null, 1);
+    if (this.#seen !== null && this.#seen.epoch !== epoch)
+      log.error(
+        { queued: this.#seen.queued, running: this.#seen.running },
+        'Redis has lost its data: queued runs are gone, with the records of all runs; upload their bundles again',
+      );
+    const { queued, running } = await store.reads.depth();
+    this.#seen = { epoch, queued, running };
   }
 
   #isRescueDue(): boolean {

@@ -24,12 +24,14 @@ export interface RedisServer {
 /** A client for a single Redis server or for a Cluster. */
 export type RedisClient = Redis | Cluster;
 
-/** Determines how to connect to Redis. Throws `secrets_invalid` if the URL is missing. */
+/** Determines how to connect to Redis. Throws `secrets_invalid` if the URL is missing or malformed. */
 export function redisServer(
   { redisUrlEnv: urlEnv, prefix, redisSentinels: sentinels, redisCluster: isCluster }: BullmqConfig,
   secrets: Pick<Secrets, 'require'>,
 ): RedisServer {
-  return { url: secrets.require(urlEnv, 'server.queue'), urlEnv, prefix, sentinels, isCluster };
+  const server = { url: secrets.require(urlEnv, 'server.queue'), urlEnv, prefix, sentinels, isCluster };
+  checkUrl(server);
+  return server;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { WaybillError } from '../../core/lib/errors.ts';
 
 /** Redis errors that are caused by the server's current state rather than by the call itself. */
-const passing =
+const transientError =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
 
 /** Why Redis rejects a command, and what the administrator can do about it. */
@@ -54,7 +54,7 @@ export function safeError(error: unknown): Error {
 export function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | Error {
   if (error instanceof WaybillError) return error;
   const cause = safeError(error);
-  if (isReply(error) && refusal === null && !passing.test(cause.message)) return cause;
+  if (isReply(error) && refusal === null && !transientError.test(cause.message)) return cause;
   if (refusal !== null)
     return new WaybillError('queue_unavailable', `the queue of this daemon accepts nothing: ${refusal.why}`, {
       cause,

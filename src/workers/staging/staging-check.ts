@@ -56,15 +56,17 @@ function isMissing(error: unknown): boolean {
 /**
  * Limits how often a check runs. `check` is called at most every `everyMs` milliseconds, and in between, its
  * last result is returned. While a new call is in progress, the last result is used until it is `2 * everyMs`
- * old.
+ * old. If a call takes longer than ten seconds, fails with `staging_unavailable` until it ends, because a
+ * frozen disk never answers. It is not called a second time, which would block another thread.
  */
 export function cachedCheck(clock: Clock, everyMs: number, check: () => Promise<void>): () => Promise<void> {
   let last: CheckResult | null = null;
   let running: CheckResult | null = null;
   const begin = (at: number): CheckResult => {
-    const result = { at, outcome: check() };
+    const checking = check();
+    const result = { at, outcome: withTimeout(checking, clock) };
     const end = (): void => void ([last, running] = [result, null]);
-    result.outcome.then(end, end);
+    checking.then(end, end);
     return result;
   };
   return () => {
@@ -73,6 +75,21 @@ export function cachedCheck(clock: Clock, everyMs: number, check: () => Promise<
     running ??= begin(now);
     return (last !== null && now - last.at < 2 * everyMs ? last : running).outcome;
   };
+}
+
+const timeoutMs = 10_000;
+
+function withTimeout(checking: Promise<void>, clock: Clock): Promise<void> {
+  const outcome = new Promise<void>((resolve, reject) => {
+    const timer = clock.timeout(timeoutMs, () => {
+      const cause = new Error(`the disk has not answered for ${timeoutMs / 1000} s`);
+      reject(unavailable(cause.message, cause));
+    });
+    checking.finally(() => timer.cancel()).then(resolve, reject);
+  });
+  // The callers may have left.
+  outcome.catch(() => undefined);
+  return outcome;
 }
 
 interface CheckResult {

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import http from 'node:http';
 import net from 'node:net';
 import t, { type Test } from 'tap';
 import { type HttpServer, listen } from '../../../src/api/http/listen.ts';
@@ -78,6 +79,38 @@ async function silentServer(
   });
   return { server, asked };
 }
+
+t.test(
+  'a connection that cannot be accepted is logged once a minute, and does not end the process',
+  async (t) => {
+    const servers: http.Server[] = [];
+    const { createServer } = http;
+    t.teardown(() => (http.createServer = createServer));
+    http.createServer = ((options: http.ServerOptions) => {
+      const server = createServer(options);
+      servers.push(server);
+      return server;
+    }) as typeof createServer;
+    const clock = manualClock();
+    const errors: string[] = [];
+    const log = { ...silentLog, error: (_: object, message: string) => void errors.push(message) };
+    const options = { host: '127.0.0.1', port: 0, maxConnections: 10, uploadTimeoutMs: hour };
+    const server = await listen(() => undefined, options, {
+      clock,
+      log,
+      logging: logControl(),
+      metrics: null,
+    });
+    t.teardown(() => server.close());
+    const emit = (): void => void servers[0]?.emit('error', new Error('accept EMFILE'));
+    emit();
+    emit();
+    t.same(errors, ['a connection could not be accepted']);
+    await clock.advance(60_000);
+    emit();
+    t.equal(errors.length, 2);
+  },
+);
 
 t.test('a closing server waits at most six seconds for its last answers', async (t) => {
   const clock = manualClock();

@@ -54,16 +54,21 @@ t.test('a schedule starts no run if it cannot be recorded', async (t) => {
   t.same(decided, []);
 });
 
-t.test('a reload by a signal is recorded, and so is a rejected one', async (t) => {
+t.test('a reload by a signal is recorded, and so is one that was rejected or failed', async (t) => {
   const entries: ActEntry[] = [];
   await auditReload(async () => undefined, trailOf(entries))();
   const refuse = async (): Promise<never> => {
     throw new WaybillError('reload_refused', 'invalid');
   };
   await t.rejects(auditReload(refuse, trailOf(entries))(), { code: 'reload_refused' });
+  const fail = async (): Promise<never> => {
+    throw new WaybillError('queue_unavailable', 'Redis is unreachable');
+  };
+  await t.rejects(auditReload(fail, trailOf(entries))(), { code: 'queue_unavailable' });
   t.match(entries, [
     { act: 'reload', result: 'done', actor: { type: 'daemon', signal: 'SIGHUP' } },
     { act: 'reload', result: 'refused', code: 'reload_refused' },
+    { act: 'reload', result: 'failed', code: 'queue_unavailable' },
   ]);
 });
 

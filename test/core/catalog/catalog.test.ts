@@ -4,6 +4,7 @@ import {
   type Catalog,
   type CatalogState,
   isCommittedSince,
+  nextGeneration,
   publishedBy,
   withPublished,
 } from '../../../src/core/catalog/catalog.ts';
@@ -48,4 +49,11 @@ t.test('records the last bundle of each owner that has outputs', async (t) => {
   t.same(withPublished(bundles, bundle(theirs, 'z')), [bundle(ours, 'y'), bundle(theirs, 'z')]);
   t.same(bundlesOf(bundles, [{ owner: ours }, { owner: ours }]), [bundle(ours, 'y')]);
   t.same(bundlesOf(bundles, []), []);
+});
+
+t.test('the next generation can always be read back', (t) => {
+  t.equal(nextGeneration(1), 2);
+  t.equal(nextGeneration(Number.MAX_SAFE_INTEGER - 1), Number.MAX_SAFE_INTEGER);
+  t.ok(Number.isSafeInteger(nextGeneration(Number.MAX_SAFE_INTEGER)));
+  t.end();
 });

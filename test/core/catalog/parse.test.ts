@@ -166,6 +166,8 @@ t.test('a malformed state is invalid, with the place in the reason', async (t) =
     ['no outputs', { ...base, outputs: undefined }, /outputs is not an array/],
     ['no pending', { ...base, pending: undefined }, /pending is not an object/],
     ['negative generation', { ...base, generation: -1 }, /generation/],
+    ['fractional generation', { ...base, generation: 1.5 }, /generation/],
+    ['generation that is not exact', { ...base, generation: 2 ** 53 }, /generation/],
     ['time without a zone', { ...base, updated_at: '2026-11-20T00:00:00' }, /updated_at/],
     ['duplicate paths', { ...base, outputs: [first, first] }, /outputs\[1\]\.path is listed twice/],
     [

@@ -1,4 +1,4 @@
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, relative } from 'node:path';
 import t from 'tap';
@@ -632,6 +632,32 @@ t.test('checks related settings together, even next to other errors', async (t) 
     [],
     'a common prefix of the names is not an overlap',
   );
+});
+
+t.test('places that are the same or nested through symbolic links are refused', async (t) => {
+  const place = t.testdir({ site: { pub: {} }, 'c.yml': '' });
+  await symlink('site', join(place, 'linked'));
+  await symlink('site/pub', join(place, 'nested'));
+  const codes = async (text: string): Promise<string[]> => {
+    await writeFile(join(place, 'c.yml'), text);
+    const loaded = loadConfig(join(place, 'c.yml'), { home: homedir() });
+    return loaded.then(
+      () => [],
+      (error: unknown) => (error as WaybillError).findings.map(({ code }) => code),
+    );
+  };
+  const pipeline = (source: string, ...destinations: string[]): string =>
+    `pipelines: [{ id: p, source: { backend: local, path: ${source} }, destinations: [${destinations
+      .map((path, index) => `{ id: d${index}, backend: local, path: ${path} }`)
+      .join(', ')}] }]`;
+  t.same(await codes(pipeline('site', 'nested')), ['overlapping_locations']);
+  t.same(await codes(pipeline('site', 'linked/new/one')), ['overlapping_locations']);
+  t.same(await codes(pipeline('nested', 'site')), ['overlapping_locations']);
+  t.same(await codes(pipeline('other', 'site', 'linked')), ['same_location']);
+  t.same(await codes(pipeline('site', 'linked-not')), []);
+  const queue = 'queue: { driver: embedded, directory: linked/queue }';
+  const server = `server: { staging: { directory: site }, ${queue} }`;
+  t.same(await codes(`${server}\n${pipeline('in', 'out')}`), ['overlapping_locations']);
 });
 
 t.test('questionable but valid settings are warnings', async (t) => {

@@ -73,6 +73,9 @@ export async function feedSuite(t: Test, open: () => Promise<WritableDatabase>):
 
   await t.test('follows a day of changes', async (t) => {
     await emptied(target);
+    // JavaScript has no such numbers.
+    for (const table of ['alert_runs', 'forecast_runs', 'weather_story_runs', 'outlook_runs'])
+      await target.run(`alter table ${table} alter run_id restart with 9007199254740993`);
     await feedDay(target, server);
     t.same(
       await rowsOf(

@@ -426,3 +426,30 @@ t.test('a Redis that stores nothing is not ready, and the error and the log name
     );
   }
 });
+
+t.test('logs that Redis lost its data, and accepts and runs new uploads afterwards', async (t) => {
+  const redis = await service(t);
+  const errors: string[] = [];
+  const log: Log = { ...silentLog, error: (_, message) => void errors.push(message) };
+  const queue = await host(t, redis, { log });
+  await submit(queue, 'maps.1');
+  await until(
+    () => redis.cli('EXISTS', 'waybill:epoch'),
+    (seen) => seen.trim() === '1',
+  );
+  t.same(errors, []);
+  await redis.cli('FLUSHALL');
+  await until(
+    async () => errors,
+    ({ length }) => length > 0,
+  );
+  t.match(errors[0], /^Redis has lost its data: queued runs are gone/);
+  t.equal(await queue.find('maps.1'), undefined);
+  await queue.start(async () => runResult('ok'));
+  await submit(queue, 'maps.2');
+  await until(
+    () => queue.find('maps.2'),
+    (seen) => seen?.finished_at !== null,
+  );
+  t.equal(errors.length, 1, 'it is logged once');
+});

@@ -55,3 +55,22 @@ t.test('a failure stays valid as long as a success, and is checked again', async
   await proved();
   t.equal(begun(), 2);
 });
+
+t.test('a check of a disk that does not answer fails after ten seconds, and is not repeated', async (t) => {
+  const clock = manualClock();
+  const { prove, begun, end } = slowProof();
+  const proved = cachedCheck(clock, 1_000, prove);
+  const first = proved();
+  await clock.advance(9_999);
+  await clock.advance(1);
+  const failure = { code: 'staging_unavailable', message: /the disk has not answered for 10 s/ };
+  await t.rejects(first, failure);
+  await t.rejects(proved(), failure, 'later callers do not wait');
+  t.equal(begun(), 1);
+  end();
+  await clock.advance(0);
+  const next = proved();
+  t.equal(begun(), 2);
+  end();
+  await next;
+});

@@ -16,6 +16,7 @@ import { exitCodes } from '../../exit-codes.ts';
 import { type Output, printError } from '../../output/output.ts';
 import { homeDirectory } from '../../process/home-directory.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
+import { requireUsableSecrets } from './check-secrets.ts';
 import type { checkConfigCommand } from './commands.ts';
 import type { ProbeOutcome } from './probe.ts';
 
@@ -71,6 +72,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
     const { requireIssuerKeys } = await import('../../../api/publishers/publishers.ts');
     requireIssuerKeys(config);
   }
+  await requireUsableSecrets(config, secrets, { isProbed: probe });
   const probes = probe ? await probesOf(loaded, secrets) : null;
   const isReported = (name: string): boolean =>
     probes?.some(({ error }) => error?.message.includes(` ${name}`) === true) === true;

@@ -32,13 +32,7 @@ import { withTracing } from '../../setup/with-tracing.ts';
 import type { promoteCommand } from './commands.ts';
 import { type DestinationSettings, promotionText } from './destination-argument.ts';
 import { withOptionHints, withoutSelection } from './option-hints.ts';
-import {
-  confirmForce,
-  loadFromText,
-  parseDestinationArgument,
-  realPath,
-  requireReleases,
-} from './publish.ts';
+import { confirmForce, loadFromText, parseDestinationArgument, requireReleases } from './publish.ts';
 import { reportRun } from './run-text.ts';
 
 type PromoteOptions = OptionsFor<typeof promoteCommand>;
@@ -258,10 +252,7 @@ const named = (owners: readonly Owner[]): string =>
 
 /** Throws a `usage` error if both are the same location, or if one is inside the other. */
 function refuseOverlap(fromName: string, from: StorageLocation, toName: string, to: StorageLocation): void {
-  const place = (location: StorageLocation): StorageRoot => {
-    const { container, root } = backendOf(location).place(location);
-    return { container, root: location.backend === 'local' ? realPath(root) : root };
-  };
+  const place = (location: StorageLocation): StorageRoot => backendOf(location).place(location);
   if (overlapOf(place(from), place(to)) !== null) throw samePlace(fromName, toName);
 }
 

@@ -6,6 +6,7 @@ import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import { parseConfig } from '../../../core/config/load-config.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
+import { realPath } from '../../../core/lib/real-path.ts';
 import { describeFileError, describeWriteError, undefinedIfAbsent } from '../../../core/lib/system-errors.ts';
 import { plural, shellQuoted } from '../../../core/lib/text.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
@@ -208,13 +209,6 @@ function refuseOverlaps(
         { hint: `choose a destination that does not contain "${source}"` },
       );
   });
-}
-
-/** Resolves links in the path. The end of it may not exist yet. */
-export function realPath(target: string): string {
-  if (existsSync(target)) return realpathSync(target);
-  const parent = path.dirname(target);
-  return parent === target ? target : path.join(realPath(parent), path.basename(target));
 }
 
 function areNested(target: string, { settings }: DestinationSettings): boolean {

@@ -39,8 +39,9 @@ export async function push(flags: PushFlags, { output, signal }: Io): Promise<nu
       const { pipeline: named } = flags;
       const about = { output, signal, maxRate, beforeNote: bars.pause, pipeline: named };
       const client = await openClient(flags, about);
-      const pipeline = await pipelineOfToken(client, named);
+      // Report errors of the bundle first, even if the daemon is unreachable.
       const upload = await prepareFromFlags(flags, bars);
+      const pipeline = await pipelineOfToken(client, named);
       for (const warning of upload.warnings) output.warn(warning);
       const locate = locator(upload.directory);
       return await locateErrors(locate, async () => {

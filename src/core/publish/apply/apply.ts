@@ -2,6 +2,7 @@ import {
   type AttemptAction,
   bundlesOf,
   type Catalog,
+  nextGeneration,
   type OutputRecord,
   type PublishedBundle,
   withPublished,
@@ -204,7 +205,7 @@ function committedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[
   const bundles =
     plan.bundle === null ? before : withPublished(before, { owner: plan.owner, ...plan.bundle });
   return {
-    generation: generationOf(plan, lease) + 1,
+    generation: nextGeneration(generationOf(plan, lease)),
     updatedAt,
     bundles: bundlesOf(bundles, outputs),
     outputs,

@@ -1,3 +1,4 @@
+import { realPath } from '../../lib/real-path.ts';
 import { type PathBase, resolvePath } from '../../lib/settings/parse-values.ts';
 import type { StorageBackend } from '../backend.ts';
 import { type FileModes, type ModesDocument, modeSettings, privateModes, resolveModes } from '../modes.ts';
@@ -39,7 +40,7 @@ export const localBackend: StorageBackend<
   }),
   secrets: () => [],
   describe: ({ path }) => path,
-  place: ({ path }) => ({ container: 'local', root: path }),
+  place: ({ path }) => ({ container: 'local', root: realPath(path) }),
   localPaths: ({ path }) => [{ setting: 'path', path, use: 'content' }],
   placeSetting: 'path',
   destinationFault: ({ path }) =>

@@ -1,5 +1,5 @@
 import type { Loadable, OutlookRun, Row } from '../documents/rows.ts';
-import { same, type Statements, type Upsert, upsert } from './upsert.ts';
+import { runIdIn, same, type Statements, type Upsert, upsert } from './upsert.ts';
 
 type LoadableOutlook = Loadable & { family: 'outlook' };
 type Discussion = Loadable & { family: 'outlook_discussion' };
@@ -54,7 +54,7 @@ export async function loadOutlook(statements: Statements, { run, areas }: Loadab
  */
 async function takeDiscussions(
   statements: Statements,
-  run_id: number,
+  run_id: string,
   { day, valid_from, valid_until, issued_at }: OutlookRun,
 ): Promise<number> {
   const strays = await statements.query(
@@ -89,7 +89,7 @@ export async function loadOutlookDiscussion(
  * Finds the run that a discussion belongs to by its valid time, because areas and discussion are often issued
  * a minute apart.
  */
-async function runOfWindow(statements: Statements, run: OutlookRun): Promise<number> {
+async function runOfWindow(statements: Statements, run: OutlookRun): Promise<string> {
   const { day, valid_from, valid_until } = run;
   const window = { day, valid_from, valid_until };
   const [found] = await statements.query(
@@ -98,7 +98,7 @@ async function runOfWindow(statements: Statements, run: OutlookRun): Promise<num
   );
   return found === undefined
     ? runOf(statements, 'outlook_runs', { ...run }, ['day', 'issued_at', 'valid_from'])
-    : Number(found['run_id']);
+    : runIdIn(found);
 }
 
 /** Returns the id of the run with this key, creating it if necessary. */
@@ -107,7 +107,7 @@ export async function runOf(
   table: string,
   row: Row,
   key: readonly string[],
-): Promise<number> {
+): Promise<string> {
   await upsert(statements, { table, key, onConflict: 'keep' }, [row]);
   return idOf(statements, table, Object.fromEntries(key.map((column) => [column, row[column] ?? null])));
 }
@@ -120,28 +120,28 @@ export async function runWith(
   statements: Statements,
   table: string,
   row: Row,
-): Promise<{ run_id: number; isNew: boolean }> {
+): Promise<{ run_id: string; isNew: boolean }> {
   const columns = Object.keys(row);
   const [found] = await statements.query(
     `select run_id from ${table} where ${same(columns)} order by run_id limit 1`,
     Object.values(row),
   );
-  if (found !== undefined) return { run_id: Number(found['run_id']), isNew: false };
+  if (found !== undefined) return { run_id: runIdIn(found), isNew: false };
   const [made] = await statements.query(
     `insert into ${table} (${columns.join(', ')}) values (${columns.map((_, index) => `$${index + 1}`).join(', ')}) returning run_id`,
     Object.values(row),
   );
-  return { run_id: Number(made?.['run_id']), isNew: true };
+  return { run_id: runIdIn(made), isNew: true };
 }
 
-async function idOf(statements: Statements, table: string, key: Row): Promise<number> {
+async function idOf(statements: Statements, table: string, key: Row): Promise<string> {
   const [row] = await statements.query(
     `select run_id from ${table} where ${same(Object.keys(key))}`,
     Object.values(key),
   );
-  return Number(row?.['run_id']);
+  return runIdIn(row);
 }
 
-export function withRun(run_id: number, rows: readonly Row[]): Row[] {
+export function withRun(run_id: string, rows: readonly Row[]): Row[] {
   return rows.map((row) => ({ run_id, ...row }));
 }

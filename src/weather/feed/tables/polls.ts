@@ -1,6 +1,6 @@
 import type { Alert, Loadable, Row } from '../documents/rows.ts';
 import { runWith } from './outlooks.ts';
-import { type Statements, upsert } from './upsert.ts';
+import { runIdIn, type Statements, upsert } from './upsert.ts';
 
 /**
  * Stores lists that are polled: alerts and stories. Whenever a list changes, its new content is stored as a
@@ -74,14 +74,16 @@ async function addMessage(
     [fetchedAt],
   );
   let added = 0;
-  for (const { run_id, at } of lists)
-    added += await addToList(statements, { run: run_id === null ? null : Number(run_id), at }, listed);
+  for (const list of lists) {
+    const run = list['run_id'] === null ? null : runIdIn(list);
+    added += await addToList(statements, { run, at: list['at'] }, listed);
+  }
   return added;
 }
 
 async function addToList(
   statements: Statements,
-  { run, at }: { run: number | null; at: unknown },
+  { run, at }: { run: string | null; at: unknown },
   listed: readonly string[],
 ): Promise<number> {
   const found = await statements.query(
@@ -103,7 +105,7 @@ async function addToList(
     'insert into alert_runs (fetched_at) values ($1::timestamptz) returning run_id',
     [at],
   );
-  const rows = members.map((alert_id) => ({ run_id: Number(made?.['run_id']), alert_id }));
+  const rows = members.map((alert_id) => ({ run_id: runIdIn(made), alert_id }));
   const to = { table: 'alert_run_members', key: ['run_id', 'alert_id'], onConflict: 'keep' } as const;
   return 1 + (await upsert(statements, to, rows));
 }
@@ -164,7 +166,7 @@ export async function confirm(statements: Statements, polled: PolledList, at: st
   );
 }
 
-async function newestRun(statements: Statements, polled: PolledList): Promise<number | null> {
+async function newestRun(statements: Statements, polled: PolledList): Promise<string | null> {
   const [found] =
     polled.family === 'alerts'
       ? await statements.query(
@@ -175,12 +177,12 @@ async function newestRun(statements: Statements, polled: PolledList): Promise<nu
           'select run_id from weather_story_runs where office = $1 order by fetched_at desc, run_id desc limit 1',
           [polled.office],
         );
-  return found === undefined ? null : Number(found['run_id']);
+  return found === undefined ? null : runIdIn(found);
 }
 
 async function holdsMembers(
   statements: Statements,
-  run_id: number,
+  run_id: string,
   members: readonly string[],
 ): Promise<boolean> {
   const [found] = await statements.query(
@@ -193,7 +195,7 @@ async function holdsMembers(
 
 async function holdsStories(
   statements: Statements,
-  run_id: number,
+  run_id: string,
   stories: readonly Row[],
 ): Promise<boolean> {
   const [found] = await statements.query(

@@ -78,6 +78,11 @@ export function same(columns: readonly string[], first = 1): string {
   return columns.map((column, index) => `${column} is not distinct from $${index + first}`).join(' and ');
 }
 
+/** Returns the `run_id` of a row. It is text, because a JavaScript number cannot hold all 64-bit integers. */
+export function runIdIn(row: Readonly<Record<string, unknown>> | undefined): string {
+  return String(row?.['run_id']);
+}
+
 /** Adds savepoints to the statements of an open transaction. They cannot be nested. */
 export function withSavepoints(statements: Statements): Transaction {
   return {

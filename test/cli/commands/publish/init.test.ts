@@ -100,7 +100,10 @@ t.test('the files of every situation pass config check, with and without a unit'
       const text = read(place, 'waybill.yml');
       t.match(text, /^# /, 'it describes itself');
       t.ok((text.match(/ # | {2}# |^# /gm) ?? []).length > 5, 'it has comments');
-      const set = Object.fromEntries(printed.secrets.map((secret) => [secret, token]));
+      const url = 'postgres://reader:secret@127.0.0.1/weather';
+      const set = Object.fromEntries(
+        printed.secrets.map((secret) => [secret, secret.endsWith('_URL') ? url : token]),
+      );
       const check = waybill(['config', 'check', '-c', 'waybill.yml', '--format', 'json'], {
         cwd: place,
         env: set,

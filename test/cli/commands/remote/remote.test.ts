@@ -156,3 +156,17 @@ t.test('push: a file that is no archive is named as it is, even if the name has 
   });
   t.end();
 });
+
+t.test('errors of the command line are reported before the daemon is contacted', (t) => {
+  const away = { WAYBILL_URL: 'http://127.0.0.1:1' };
+  const errors: [args: string[], message: string][] = [
+    [['push', 'missing'], 'error  "missing" does not exist\n'],
+    [['releases', 'diff', '--dir', 'site'], 'error  a daemon cannot read "site" to compare it\n'],
+  ];
+  for (const [args, message] of errors) {
+    const { status, stderr } = run(args, away);
+    t.equal(status, 2, args.join(' '));
+    t.ok(stderr.startsWith(message), stderr);
+  }
+  t.end();
+});

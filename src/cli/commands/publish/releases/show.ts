@@ -133,9 +133,9 @@ export async function diffReleases(flags: DiffOptions, io: Io): Promise<number> 
   const { output } = io;
   refuseContradiction(flags);
   const daemon = daemonOf(flags);
+  if (daemon !== null && flags.dir !== undefined) throw comparedBy(flags.dir, daemon.to);
   if (daemon !== null)
     return atDaemon(daemon, io, async ({ client, place }) => {
-      if (flags.dir !== undefined) throw comparedBy(flags.dir, daemon.to);
       const document = await client.releases.diff(place, from ?? 'current', flags.with ?? 'current');
       printDifference(document, document.to ?? '', document, output);
       return 0;
