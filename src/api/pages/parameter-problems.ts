@@ -26,19 +26,22 @@ export function parameterProblems(
   { query, method }: FailedRequest,
 ): ParameterProblems | null {
   if (findings.length === 0 || !findings.every(({ code }) => parameterCodes.has(code))) return null;
-  const given = new URLSearchParams(query);
+  const given = [...new URLSearchParams(query)];
+  // If a parameter is repeated, its first value is shown.
+  const values = new Map(given.toReversed());
   const parameters = findings.map(({ pointer, message }) => {
     const name = pointer ?? '';
-    const value = given.get(name);
-    return { name, message, given: value === null ? null : shortened(value) };
+    const value = values.get(name);
+    return { name, message, given: value === undefined ? null : shortened(value) };
   });
-  const isInQuery = parameters.every(({ name }) => given.has(name));
-  for (const { name } of parameters) given.delete(name);
+  const wrong = new Set(parameters.map(({ name }) => name));
+  const isInQuery = parameters.every(({ name }) => values.has(name));
+  const others = new URLSearchParams(given.filter(([name]) => !wrong.has(name)));
   return {
     heading: parameters.length === 1 ? 'Invalid parameter' : 'Invalid parameters',
     parameters,
     // Relative to the address of the page, so that it cannot lead to another host.
-    withoutThem: isInQuery && method === 'GET' ? `?${given.toString()}` : null,
+    withoutThem: isInQuery && method === 'GET' ? `?${others.toString()}` : null,
   };
 }
 
