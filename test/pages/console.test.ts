@@ -71,7 +71,7 @@ t.test('the overview names the failed pipeline, the cause, the starter of the ru
   );
   t.match(
     text,
-    /Files in the way\. There are files that waybill did not write \(no \.publisher\.json\)\. Nothing was changed\. What to do: Move these files away, or publish to another path\. Open/,
+    /Files in the way\. There are files that waybill did not write, such as "[^"]+" \(no \.publisher\.json\)\. Nothing was changed\. What to do: Move these files away, or publish to another path\. Open/,
   );
   // The same run would fail again.
   t.equal(await attention.getByRole('button', { name: 'Run again' }).count(), 0);
@@ -86,7 +86,7 @@ t.test('the overview names the failed pipeline, the cause, the starter of the ru
   await page.waitForURL(new RegExp(failed.run_id));
   t.match(
     (await page.locator('#outcome').innerText()).replace(/\s+/g, ' '),
-    /^Files in the way at full .* What to do: Move these files away, or publish to another path\. Then run it again\. .* --dry-run Copy Without --dry-run, it deletes them and everything else there, and publishes\./,
+    /^Files in the way at full .* What to do: List the files\. This command deletes nothing; without --dry-run, it deletes them and everything else there, and publishes: .* --dry-run Copy Move these files away, or publish to another path\. Run it again\./,
   );
   t.match(
     (await page.locator('#head').innerText()).replace(/\s+/g, ' '),

@@ -83,6 +83,7 @@ export const intent = (overrides: Partial<Pending> = {}): Pending => ({
 export const unseen: Omit<Observation, 'state'> = {
   isSettled: false,
   contentPresent: false,
+  unmanagedFile: null,
   unrecorded: [],
   nested: [],
   damaged: new Map(),

@@ -68,6 +68,8 @@ export interface Observation {
    * the state is neither valid nor legacy.
    */
   contentPresent: boolean;
+  /** One of these files, to name it in a refusal; null if there is none, or if force is allowed. */
+  unmanagedFile: Key | null;
   /** Planned paths that exist in storage but not in the state. Only set if the state is valid. */
   unrecorded: RelativePath[];
   /**

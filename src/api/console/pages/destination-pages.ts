@@ -58,6 +58,7 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
       ...{ id, pipelineId, here, prefix },
       ...{ placement: placementOf(destination), publicBaseUrl: destination.public_base_url },
       ...{ place, newest },
+      wasPublished: runs.size > 0,
       publishedBy: run === null ? null : { href: paths.run(run.run_id), starter: starterOf(run) },
       firstRun: firstRunOf(visit, pipelineId),
       herePath: (path: string) => withQuery(here, { path }),

@@ -167,7 +167,7 @@ function lackingFor(
   { visitor }: Visit<PipelineParams>,
   id: string,
   operation: 'upload' | 'start',
-): { heading: string; text: string; setting: string; login: string } | null {
+): { heading: string; text: string; setting: string; isAdmin: boolean; login: string } | null {
   if (isAllowed(visitor, operation, id)) return null;
   const { id: tokenId, person } = visitor.token;
   const [act, name] = operation === 'upload' ? ['upload to', 'Uploads'] : ['start runs of', 'Runs'];
@@ -180,6 +180,7 @@ function lackingFor(
     heading: `${owner} may not ${act} ${id}`,
     text: `${name} need ${needs} for this pipeline.`,
     setting,
+    isAdmin: visitor.isAdmin,
     login: `Log in with another ${login}`,
   };
 }

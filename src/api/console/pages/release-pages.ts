@@ -56,10 +56,15 @@ async function showReleases(visit: Visit<DestinationParams>): Promise<void> {
   const id = destination.destination_id;
   const here = paths.releases(pipelineId, id);
   const runOf = await releaseRuns(visit, id);
+  const step = choice !== null ? 'Switch' : compared !== null ? 'Compare' : null;
   show(visit, {
     title: `Releases of ${id}`,
     template: 'releases',
-    crumbs: crumbsTo(pipelineId, id, 'Releases'),
+    crumbs: [
+      ...crumbsTo(pipelineId, id, null).slice(0, -1),
+      { label: id, path: paths.destination(pipelineId, id) },
+      ...(step === null ? [{ label: 'Releases' }] : [{ label: 'Releases', path: here }, { label: step }]),
+    ],
     view: {
       places,
       undo: undoOf(places, undo, done),

@@ -89,8 +89,6 @@ export interface StatusSummary extends Pick<Mark, 'tone'> {
   heading: string;
   /** The run that this is about; null if there is none. */
   runId: string | null;
-  /** The end of the failed run; null for a pause, whose heading has its time. */
-  at: Moment | null;
   /** The error or the reason of the pause; null if the heading says everything. */
   text: string | null;
   /** The effect of a pause on runs and uploads; null if the pipeline is not paused. */
@@ -107,7 +105,7 @@ export function statusSummaryOf(state: PipelineState): StatusSummary | null {
     return {
       tone: 'warning',
       heading: `Paused since ${momentOf(paused.since).text}`,
-      ...{ runId: null, at: null },
+      runId: null,
       ...{
         text: paused.reason === null ? null : sentence(paused.reason.replace(/\.?$/, '.')),
         waits: waitsText(state),
@@ -117,8 +115,7 @@ export function statusSummaryOf(state: PipelineState): StatusSummary | null {
   if (last === null || error === null || error.code === 'cancelled') return null;
   const { runId, title, text } = error;
   const heading = `The last run failed: ${title}`;
-  const at = momentOf(last.finished_at ?? last.accepted_at);
-  return { tone: 'failure', runId, failedRunId: null, heading, at, text, waits: null };
+  return { tone: 'failure', runId, failedRunId: null, heading, text, waits: null };
 }
 
 function waitsText({ source, waiting }: PipelineState): string {

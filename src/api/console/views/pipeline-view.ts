@@ -14,7 +14,7 @@ import {
   statusMark,
 } from '../record-text.ts';
 import { placementOf } from './destination-view.ts';
-import { failureOf } from './error-view.ts';
+import { errorView, failureOf } from './error-view.ts';
 import {
   overviewView,
   type PipelineCard,
@@ -27,6 +27,8 @@ import { bundleOf, type Starter, starterOf } from './run-words.ts';
 
 interface PipelineView extends PipelineCard {
   statusSummary: StatusSummary | null;
+  /** The run that the summary is about, if it failed. */
+  failed: { starter: Starter; ended: Moment & { age: string }; hint: string | null } | null;
   schedule: string | null;
   watch: boolean;
   hasSource: boolean;
@@ -81,9 +83,14 @@ export function pipelineView(
   const [card] = overviewView([{ state, runs }], now) as [PipelineCard];
   const ids = state.destinations.map(({ destination_id: id }) => id);
   const { schedule } = state;
+  const statusSummary = statusSummaryOf(state);
   return {
     ...card,
-    statusSummary: statusSummaryOf(state),
+    statusSummary,
+    failed: failedRun(
+      runs.find(({ run_id: id }) => id === statusSummary?.runId),
+      now,
+    ),
     schedule: schedule === null ? null : `${schedule.cron} (${schedule.timezone})`,
     watch: state.watch,
     hasSource: state.source.backend !== 'http_upload',
@@ -100,6 +107,17 @@ export function pipelineView(
     grid: runs.length < minGridRuns ? null : runGrid(runs.slice(0, gridRuns), ids, now),
     bars: runBars(runs, now),
     runs: runLines(runs.slice(0, listedRuns), now),
+  };
+}
+
+function failedRun(run: RunRecord | undefined, now: Date): PipelineView['failed'] {
+  if (run === undefined) return null;
+  const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
+  const ended = run.finished_at ?? run.accepted_at;
+  return {
+    starter: starterOf(run),
+    ended: { ...momentOf(ended), age: ageText(ended, now) },
+    hint: error === null ? null : errorView(error).hint,
   };
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import { publicResult, type RunResult } from '../../../core/publish/results/result.ts';
 import type { RunDestination } from '../../../workers/queue/run-record.ts';
 import {
@@ -96,7 +97,7 @@ export function planView(planned: RunResult, now: Date, { isOfSource = false } =
           error:
             one.error === null
               ? null
-              : errorView(one.error, {
+              : plannedError(one.error, {
                   destinationId,
                   command: isOfSource ? forcePlan(pipelineId, destinationId, one.error.hint) : null,
                 }),
@@ -189,6 +190,11 @@ function changesText(changed: readonly PlanRow[]): string | null {
 const plannedLabels: Readonly<Record<string, string>> = {
   ...{ published: 'publish', updated: 'update', replaced: 'replace', forced: 'force', failed: 'fail' },
 };
+
+/** Shows an error without the note that nothing was changed, which is true of every plan. */
+function plannedError(error: ErrorRecord, about: Parameters<typeof errorView>[1]): ErrorView {
+  return errorView({ ...error, message: error.message.replace(/; nothing was changed$/, '') }, about);
+}
 
 /** Names an action that has not happened yet. */
 function plannedMark(mark: Mark): Mark {

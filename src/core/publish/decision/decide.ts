@@ -1,5 +1,6 @@
 import { intentPaths, type OutputRecord } from '../../catalog/catalog.ts';
 import { WaybillError } from '../../lib/errors.ts';
+import { quotedName } from '../../lib/text.ts';
 import type { Key } from '../../storage/key.ts';
 import type { Action, DecisionInput, Plan, PlannedChange, PlannedOutput, Reason } from '../plan.ts';
 import { findCollision, findNestedBundle } from './collisions.ts';
@@ -54,11 +55,14 @@ function refuseEmptyReplacement({ workflow, planned, destinationPath }: Decision
 }
 
 function decideWithoutState(input: DecisionInput): Plan {
-  if (input.observed.contentPresent)
+  const { contentPresent, unmanagedFile } = input.observed;
+  if (contentPresent) {
+    const such = unmanagedFile === null ? '' : `, such as ${quotedName(unmanagedFile)}`;
     return refuseOrForce(input, 'fail_unmanaged', {
       code: 'content_unmanaged',
-      message: 'there are files that waybill did not write (no .publisher.json)',
+      message: `there are files that waybill did not write${such} (no .publisher.json)`,
     });
+  }
   const nested = findNestedBundle(input);
   if (nested !== null) return refuseOrForce(input, 'fail_unmanaged', nested);
   return proceed(input, 'publish_new', {

@@ -79,6 +79,7 @@ export function emptyObservation(
     maxBackupBytes: maxBackupBytes,
     isSettled: false,
     contentPresent: false,
+    unmanagedFile: null,
     unrecorded: [],
     damaged: new Map<string, Damage>(),
     obstacles: new Map<string, EntryType>(),
@@ -161,25 +162,27 @@ async function findAbove(storage: FileReader, paths: RelativePath[]): Promise<st
  * Walks the bundle path until it comes across unmanaged content. Along the way, it collects nested managed
  * bundle paths without entering them. If there is content, it stops early and `nested` is incomplete.
  */
-async function survey(storage: Storage): Promise<Pick<Observation, 'contentPresent' | 'nested'>> {
+async function survey(
+  storage: Storage,
+): Promise<Pick<Observation, 'contentPresent' | 'unmanagedFile' | 'nested'>> {
   const nested: string[] = [];
   const pending: (Key | '')[] = [''];
   const limit = new ListingLimit();
   for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
     const directories: Key[] = [];
     let isManaged = false;
-    let hasContent = false;
+    let unmanagedFile: Key | null = null;
     for await (const { key, type } of storage.list(directory, { recursive: false, limit })) {
       if (directory !== '' && isStateOrLock(key) && parentOf(key) === directory) isManaged = true;
       else if (isReservedPath(nameOf(key))) continue;
       else if (type === 'directory') directories.push(key);
-      else hasContent = true;
+      else if (unmanagedFile === null || compareCodeUnits(key, unmanagedFile) < 0) unmanagedFile = key;
     }
     if (isManaged) nested.push(directory);
-    else if (hasContent) return { contentPresent: true, nested };
+    else if (unmanagedFile !== null) return { contentPresent: true, unmanagedFile, nested };
     else for (const each of directories) pending.push(each);
   }
-  return { contentPresent: false, nested };
+  return { contentPresent: false, unmanagedFile: null, nested };
 }
 
 /** Returns all files that force would delete below the bundle path, and the nested managed bundle paths. */

@@ -79,30 +79,35 @@ t.test("reports the storage's record together with the observation", async (t) =
 });
 
 t.test('without a usable state, unknown content counts, and managed paths below do not', async (t) => {
-  const cases: [what: string, files: string[], contentPresent: boolean, nested: string[]][] = [
-    ['nothing', [], false, []],
-    ['a file', ['a'], true, []],
-    ['a file far below', ['a/b/c/d'], true, []],
-    ['what an attempt left', ['.publisher.tmp/x/a', '.publisher.lock', '.publisher.json'], false, []],
-    ['the same below', ['d/.publisher.tmp/x/a'], false, []],
-    ['a managed bundle path with its files', ['m/.publisher.json', 'm/a', 'm/d/b'], false, ['m']],
-    ['one that is just being published', ['m/.publisher.lock', 'm/a'], false, ['m']],
-    ['one in a directory', ['d/m/.publisher.json', 'd/m/a'], false, ['d/m']],
-    ['one next to a lock', ['.publisher.lock', 'm/.publisher.json'], false, ['m']],
-    ['one inside another', ['m/.publisher.json', 'm/n/.publisher.json'], false, ['m']],
-    ['files next to one', ['m/.publisher.json', 'd/a'], true, ['m']],
+  const cases: [what: string, files: string[], unmanagedFile: string | null, nested: string[]][] = [
+    ['nothing', [], null, []],
+    ['files', ['b', 'a'], 'a', []],
+    ['a file far below', ['a/b/c/d'], 'a/b/c/d', []],
+    ['what an attempt left', ['.publisher.tmp/x/a', '.publisher.lock', '.publisher.json'], null, []],
+    ['the same below', ['d/.publisher.tmp/x/a'], null, []],
+    ['a managed bundle path with its files', ['m/.publisher.json', 'm/a', 'm/d/b'], null, ['m']],
+    ['one that is just being published', ['m/.publisher.lock', 'm/a'], null, ['m']],
+    ['one in a directory', ['d/m/.publisher.json', 'd/m/a'], null, ['d/m']],
+    ['one next to a lock', ['.publisher.lock', 'm/.publisher.json'], null, ['m']],
+    ['one inside another', ['m/.publisher.json', 'm/n/.publisher.json'], null, ['m']],
+    ['files next to one', ['m/.publisher.json', 'd/a'], 'd/a', ['m']],
   ];
   for (const [state, flavour] of [
     [absent, 'files'],
     [{ kind: 'invalid', reason: 'x' }, 'objects'],
     [{ kind: 'future', version: 5 }, 'files'],
   ] as const)
-    for (const [what, files, contentPresent, nested] of cases) {
+    for (const [what, files, unmanagedFile, nested] of cases) {
+      const contentPresent = unmanagedFile !== null;
       const found = await seen(files, state, planning(['a']), flavour);
       const expected = { ...unseen, state, keepsHeaders: flavour === 'objects', maxBackupBytes: 5 };
       // The walk ends at the first content, and may not have reached the files below.
       const met = contentPresent ? found.nested.filter((one) => nested.includes(one)) : nested;
-      t.strictSame(found, { ...expected, contentPresent, nested: met }, `${state.kind}: ${what}`);
+      t.strictSame(
+        found,
+        { ...expected, contentPresent, unmanagedFile, nested: met },
+        `${state.kind}: ${what}`,
+      );
     }
 });
 
