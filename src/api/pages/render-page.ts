@@ -90,10 +90,20 @@ export function renderPage(site: Site, page: Page): string {
     scripts: hrefs(page.madeAt === undefined ? scripts : ['times', ...scripts], 'js'),
     isWide: page.isWide ?? false,
     account: page.account ?? null,
-    madeAt: page.madeAt ?? null,
+    madeAt: page.madeAt === undefined ? null : { iso: page.madeAt, text: madeText(page.madeAt) },
     isMoving: page.isMoving ?? false,
     main: renderTemplate(template, { ...view, base: site.basePath }),
   });
+}
+
+const madeFormat = new Intl.DateTimeFormat('en-GB', {
+  dateStyle: 'medium',
+  timeStyle: 'medium',
+  timeZone: 'UTC',
+});
+
+function madeText(iso: string): string {
+  return `${madeFormat.format(new Date(iso))} UTC`;
 }
 
 /** Returns the path of an asset such as `console.css`. Throws an error if it does not exist. */

@@ -142,6 +142,8 @@ export function catalogView(
     age: ageOf(published.get(path), now),
   }));
   const isShortList = paths.length + pathsOmitted <= maxLinks;
+  const timeOf = ({ path }: { path: string }): string => published.get(path) ?? '';
+  if (isShortList) bundles.sort((a, b) => timeOf(b).localeCompare(timeOf(a)));
   const named = { bundles, bundlesOmitted: pathsOmitted, isShortList };
   if (catalog === null) return { ...named, hasFilter: false, catalog: null };
   const { outputs, bytes, pages, ...rest } = catalog;
