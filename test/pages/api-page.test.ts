@@ -34,7 +34,9 @@ async function open(options: Parameters<Browser['newPage']>[0] = {}, hash = ''):
 
 t.test('without script the page is readable, initially collapsed, and shows its contents', async (t) => {
   const page = await open({ javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
-  t.ok(await page.getByRole('link', { name: 'Upload a bundle', exact: true }).isVisible());
+  t.ok(
+    await page.locator('.contents').getByRole('link', { name: 'Upload a bundle', exact: true }).isVisible(),
+  );
   const height = (await page.locator('main').boundingBox())!.height;
   t.ok(height < 12_000, `${height} pixels, previously 22,500`);
   await page.locator('#uploadBundle > summary').click();
@@ -195,6 +197,7 @@ t.test('each request links its errors, and can be tried next to its example', as
   await page.locator('#getRun').getByRole('link', { name: 'run_not_found' }).click();
   t.match(page.url(), /#error-run_not_found$/);
   t.ok(await page.locator('#error-run_not_found').isVisible(), 'the link opens the codes of its status');
+  t.match(await page.locator('.rules').innerText(), /On every path\s+404 not_found/);
   t.match(await page.locator('#status-404 > summary').innerText(), /^404\s+Not Found/);
   t.ok(await page.locator('#error-not_found').isVisible(), 'errors of every path are listed, too');
   const order = await page.evaluate(

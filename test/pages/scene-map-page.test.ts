@@ -52,6 +52,11 @@ t.test('filters work by keyboard and without script', async (t) => {
   await page.keyboard.press('Space');
   t.equal(await shown(page), 6);
   t.equal(await page.locator('.bar:visible').count(), 6, 'the timeline is filtered, too');
+  t.same(
+    [await page.locator('rect.gap:visible').count(), await page.locator('rect.overlap:visible').count()],
+    [1, 0],
+    'an overlap is hidden with either of its scenes',
+  );
   await page.keyboard.press('Space');
   await page.locator('#everyone').focus();
   for (let step = 0; step < 5; step++) await page.keyboard.press('ArrowDown');
@@ -65,27 +70,34 @@ t.test('filters work by keyboard and without script', async (t) => {
 t.test('the head says which scenes with findings a filter hides', async (t) => {
   const page = await open(await exampleHtml(), { javaScriptEnabled: false });
   const facts = page.locator('.facts');
-  t.match(await facts.innerText(), /3 findings: Scene 3, Scene 5, Scene 6$/m);
+  t.match(
+    await facts.innerText(),
+    /3 findings: Scene 3: gap · Scene 5: overlap · Scene 6: summary too long$/m,
+  );
   await page.locator('.filters summary').click();
   await page.locator('#m-combat').uncheck();
-  t.match(await facts.innerText(), /3 findings: Scene 3, Scene 5 \(hidden by a filter\), Scene 6$/m);
+  t.match(
+    await facts.innerText(),
+    /3 findings: Scene 3: gap · Scene 5: overlap \(hidden by a filter\) · Scene 6: summary too long$/m,
+  );
   t.equal(await facts.getByRole('link', { name: 'Scene 5' }).count(), 0);
   await page.getByRole('button', { name: 'Show all scenes' }).click();
   await page.getByRole('radio', { name: /Widow Hask/ }).check();
   t.match(
     await facts.innerText(),
-    /3 findings: Scene 3, Scene 5 \(hidden by a filter\), Scene 6 \(hidden by a filter\)$/m,
+    /Scene 3: gap · Scene 5: overlap \(hidden by a filter\) · Scene 6: summary too long \(hidden by a filter\)$/m,
   );
 });
 
 t.test('the page has the whole document, with the findings at their scenes', async (t) => {
   const page = await open(await exampleHtml());
-  await page.getByRole('link', { name: 'Scene 5', exact: true }).click();
+  await page.getByRole('link', { name: 'Scene 5: overlap', exact: true }).click();
   t.ok(await page.locator('#scene-5:target').isVisible());
   t.match(
     await page.locator('#scene-5').innerText(),
-    /Ambush on the stair[^]*128 to 219[^]*High confidence[^]*The Salt Wardens[^]*Start and end: Initiative[^]*overlaps scene 4/,
+    /Ambush on the stair[^]*128 to 219[^]*High confidence[^]*The Salt Wardens[^]*Boundaries: Initiative[^]*overlaps scene 4/,
   );
+  t.match(await page.locator('#scene-4').innerText(), /Scene 5 overlaps scene 4/, 'both scenes have it');
   t.match(await page.locator('main').innerText(), /Caveats[^]*Segments 120 to 131/);
 });
 
@@ -102,15 +114,24 @@ t.test('scenes have their numbers on the timeline if there is space', async (t) 
   t.equal(await crowded.locator('.bar text').count(), 0, 'none if they would overlap');
 });
 
-t.test('scenes are in two columns on a wide screen, and in one on a phone', async (t) => {
+t.test('the axis has round numbers if they fit', async (t) => {
+  const numbers = async (html: string): Promise<string[]> =>
+    (await open(html)).locator('svg.axis text').allTextContents();
+  t.same(await numbers(await exampleHtml()), ['1', '300', '50', '100', '150', '200', '250']);
+  const long = soundMap(2);
+  long.session_scope.last_segment_id = Number.MAX_SAFE_INTEGER;
+  t.same(await numbers(renderSceneMapPage(long)), ['1', '9007199254740991']);
+});
+
+t.test('scenes are in one column, in order, and begin on the first screen', async (t) => {
   const page = await open(await exampleHtml());
-  const columns = (): Promise<number> =>
-    page.evaluate('new Set([...document.querySelectorAll(".scene")].map((one) => one.offsetLeft)).size');
+  for (const width of [1280, 360]) {
+    await page.setViewportSize({ width, height: 900 });
+    const columns = 'new Set([...document.querySelectorAll(".scene")].map((one) => one.offsetLeft)).size';
+    t.equal(await page.evaluate(columns), 1, `${width}`);
+  }
   await page.setViewportSize({ width: 1280, height: 900 });
-  t.equal(await columns(), 2);
-  t.ok((await page.locator('#scene-1').boundingBox())!.y < 710, 'they begin on the first screen');
-  await page.setViewportSize({ width: 360, height: 900 });
-  t.equal(await columns(), 1);
+  t.ok((await page.locator('#scene-1').boundingBox())!.y < 710);
 });
 
 t.test('the printed page has everything except the filters', async (t) => {
@@ -167,7 +188,7 @@ t.test(
     t.equal(await shown(page), 300);
     t.equal(await page.locator('input[type=radio]').count(), 101);
     t.match(await page.locator('.filters').textContent(), /199 more/);
-    t.notMatch(await page.locator('svg').innerHTML(), /NaN|Infinity| (?:x|y|width|height)="-/);
+    t.notMatch(await page.locator('.chart').innerHTML(), /NaN|Infinity| (?:x|y|width|height)="-/);
   },
 );
 

@@ -232,7 +232,7 @@ t.test('answers an invalid request with an error page', async (t) => {
   for (const [path, status, said] of [
     ['weather/?state=New+York', 400, /two letters of a state, such as NY/],
     ['weather/?day=9', 400, /day/],
-    ['weather/stations/KZZZ', 404, /No weather station is called KZZZ/],
+    ['weather/stations/KZZZ', 404, /No weather station is called <code>KZZZ/],
     ['weather/stations/%3Cb%3E', 404, /No weather station has this name/],
   ] as const) {
     const response = await fetch(base + path, { headers: { accept: 'text/html' } });

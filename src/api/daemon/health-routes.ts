@@ -31,7 +31,7 @@ export const healthRoute: Route<HealthPorts> = {
   path: '/healthz',
   operationId: 'getHealth',
   tag: 'daemon',
-  summary: 'Readiness',
+  summary: 'Check readiness',
   description:
     'Needs no token. `checks` has the state of each dependency, the time of its last change and a remedy; error responses include it. `details.weather` is `degraded` while a configured weather database is unreachable. `details.paused` lists paused pipelines. 503: the daemon is stopping, its queue is unreachable, or uploads cannot be staged or recorded. 507: there is too little disk space for uploads.',
   access: 'open',
@@ -83,7 +83,7 @@ export const readyRoute: Route<HealthPorts> = {
   ...healthRoute,
   path: '/readyz',
   operationId: 'getReadiness',
-  summary: 'Readiness (alias)',
+  summary: 'Check readiness (alias)',
   description: 'The same as `/healthz`.',
 };
 
@@ -121,7 +121,7 @@ export const liveRoute: Route<unknown> = {
   path: '/livez',
   operationId: 'getLiveness',
   tag: 'daemon',
-  summary: 'Liveness',
+  summary: 'Check liveness',
   description:
     'Needs no token. Returns 200 as long as the process responds, also while a dependency is unreachable and during shutdown. Use `/healthz` for readiness.',
   access: 'open',

@@ -8,6 +8,7 @@ import type {
   ResponseObject,
 } from '../http/route.ts';
 import type { Page } from '../pages/render-page.ts';
+import { publicCodes } from './components.ts';
 import { curlExample } from './curl-example.ts';
 import { exampleOf } from './example.ts';
 import { errorViews, schemaViews } from './groups.ts';
@@ -37,10 +38,14 @@ function pageView(document: OpenApiDocument): Page['view'] {
       operationView(path, { method, operation, schemas: components.schemas }),
     ),
   );
-  const [about = [], ...rules] = paragraphs(info.description);
+  const [about = '', ...rules] = info.description.split('\n\n');
   return {
-    about,
-    rules,
+    about: inlines(about),
+    rules: rules.map((rule) => {
+      const [name = '', text = ''] = rule.split(/: (.*)/s);
+      return { name, about: inlines(text) };
+    }),
+    hasUpload: operations.some(({ id }) => id === 'uploadBundle'),
     hasTokens: operations.some(({ access }) => access !== null),
     scopes: Object.entries(scopeTexts)
       .filter(([name]) => operations.some(({ scopes }) => scopes.includes(name)))
@@ -53,6 +58,7 @@ function pageView(document: OpenApiDocument): Page['view'] {
       operations: operations.filter(({ tag }) => tag === name),
     })),
     errors: errorViews(),
+    errorCount: publicCodes.length,
     schemas: schemaViews(document),
   };
 }
@@ -69,6 +75,7 @@ function firstOf(operations: readonly OperationView[]): { path: string; answer: 
 }
 
 interface OperationView extends Record<string, unknown> {
+  id: string;
   tag: string;
   path: string;
   examples: readonly { text: string }[];
@@ -209,7 +216,7 @@ function isSpecial({ description }: ResponseObject): boolean {
 /** Returns a word for the list of operations: the scope that a token needs. null if no token is needed. */
 function scopeOf(security: Operation['security']): string | null {
   if (security.length === 0) return null;
-  if (security.some(({ token }) => token === undefined)) return 'optional';
+  if (security.some(({ token }) => token === undefined)) return 'token optional';
   const scopes = security.flatMap(({ token = [] }) => token);
   return scopes.find((scope) => scope !== 'admin') ?? scopes[0] ?? 'token';
 }

@@ -19,12 +19,19 @@ import { reasonOf } from './reasons.ts';
 const publishes =
   'Upload a bundle, follow the run that publishes it, and switch releases. All requests and responses are plain HTTP with JSON.';
 const readsWeather = 'Serves the latest weather records of a database.';
-const rules = `Paths are relative to \`server.http.base_path\`. Every error is a problem document (RFC 9457) with a \`code\`. \`HEAD\` works on every path with \`GET\`.
+/** Each paragraph begins with what it is about. The API reference makes a table of them. */
+const rules = `Paths: relative to \`server.http.base_path\`.
 
-Every path can also return 404 \`not_found\`, 405 \`method_not_allowed\` with \`Allow\`, and for invalid HTTP 400 \`malformed_request\`, 408 \`request_timeout\`,
-417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.
+Methods: \`HEAD\` works on every path with \`GET\`.
 
-Web pages of the origins in \`server.http.cors\` can read every response.`;
+Errors: a problem document (RFC 9457) with a \`code\`.
+
+On every path: 404 \`not_found\`, and 405 \`method_not_allowed\` with \`Allow\`.
+
+For invalid HTTP: 400 \`malformed_request\`, 408 \`request_timeout\`, 417 \`expectation_failed\`, 431 \`headers_too_large\`
+or 501 \`unsupported_transfer_coding\`.
+
+Other web pages: those of the origins in \`server.http.cors\` can read every response.`;
 
 const tags: Record<RouteTag, string> = {
   uploads:

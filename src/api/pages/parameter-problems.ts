@@ -38,11 +38,19 @@ export function parameterProblems(
   const isInQuery = parameters.every(({ name }) => values.has(name));
   const others = new URLSearchParams(given.filter(([name]) => !wrong.has(name)));
   return {
-    heading: parameters.length === 1 ? 'Invalid parameter' : 'Invalid parameters',
+    heading: headingOf(findings),
     parameters,
     // Relative to the address of the page, so that it cannot lead to another host.
     withoutThem: isInQuery && method === 'GET' ? `?${others.toString()}` : null,
   };
+}
+
+function headingOf(findings: readonly Finding[]): string {
+  if (findings.length > 1) return 'Invalid parameters';
+  const [{ code, pointer } = { code: '', pointer: null }] = findings;
+  if (code === 'unknown_parameter') return 'Unknown parameter';
+  if (code === 'missing_parameter') return 'Missing parameter';
+  return code === 'invalid_value' ? `Invalid value for ${pointer ?? ''}` : 'Invalid parameter';
 }
 
 function shortened(text: string): string {

@@ -9,7 +9,7 @@ export interface ProblemWords {
   next?: string;
 }
 
-/** The text if the address names the thing that is missing. */
+/** The text if the address names the thing that is missing. The name is in backticks. */
 interface NamedWords {
   /** Finds the name in a path. */
   name: RegExp;
@@ -21,20 +21,20 @@ const plainName = '([\\w.-]{1,64})';
 const byName: Partial<Record<ErrorCode, NamedWords>> = {
   run_not_found: {
     name: new RegExp(`/runs/${plainName}(?:/|$)`),
-    text: (name) => `Run “${name}” does not exist, or its record has expired.`,
+    text: (name) => `Run \`${name}\` does not exist, or its record has expired.`,
   },
   pipeline_not_found: {
     name: new RegExp(`/pipelines/${plainName}(?:/|$)`),
-    text: (name) => `No pipeline is called “${name}”. It may have been renamed or removed.`,
+    text: (name) => `No pipeline is called \`${name}\`. It may have been renamed or removed.`,
   },
   destination_not_found: {
     name: new RegExp(`/destinations/${plainName}(?:/|$)`),
-    text: (name) => `The pipeline has no destination “${name}”. It may have been renamed or removed.`,
+    text: (name) => `The pipeline has no destination \`${name}\`. It may have been renamed or removed.`,
   },
   station_not_found: {
     name: new RegExp(`/stations/${plainName}$`),
     text: (name) =>
-      `No weather station is called ${name}. Enter a code such as KNYC, or the start of a name.`,
+      `No weather station is called \`${name}\`. Enter a code such as \`KNYC\`, or the start of a name.`,
   },
 };
 
@@ -46,7 +46,7 @@ const byCode: Partial<Record<ErrorCode, ProblemWords>> = {
   },
   station_not_found: {
     heading: 'Station not found',
-    text: 'No weather station has this name. Enter a code such as KNYC, or the start of a name.',
+    text: 'No weather station has this name. Enter a code such as `KNYC`, or the start of a name.',
     next: 'weather',
   },
   pipeline_not_found: {

@@ -93,6 +93,10 @@ interface Row {
 interface FileRow extends Row {
   /** True for the first file of a folder, which has a row with the name of the folder above it. */
   opens: boolean;
+  /** True for the only file of a folder, whose line has its whole path. */
+  isAlone: boolean;
+  /** How many pictures the folder has, if all of it is among the pictures; otherwise 0. */
+  pictured: number;
 }
 
 const picture = /\.(avif|gif|jpe?g|png|svg|webp)$/i;
@@ -105,6 +109,7 @@ function pageOf({ bundle, siblings, hasChecksums, rootIndexHref }: GeneratorInpu
   const rows = files.map(row).sort((a, b) => compareCodeUnits(a.folder, b.folder));
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   const shown = files.filter(({ path, size }) => picture.test(path) && size <= maxPictureBytes);
+  const pictures = shown.slice(0, maxPictures).map(row);
   const made = (kind: string): Row[] => siblings.filter((one) => one.kind === kind).map(row);
   return {
     title: titleOf(bundle),
@@ -112,15 +117,24 @@ function pageOf({ bundle, siblings, hasChecksums, rootIndexHref }: GeneratorInpu
     createdText: instantForPeople(bundle.created),
     total: `${files.length} ${files.length === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`,
     rootIndexHref,
-    files: rows.map((one, index) => ({
-      ...one,
-      opens: one.folder !== '' && one.folder !== rows[index - 1]?.folder,
-    })),
+    files: inFolders(rows, new Set(pictures.map(({ path }) => path))),
     checksums: hasChecksums ? checksumsName : null,
     sceneMaps: made('scene_map_page'),
     archives: made('archive'),
-    pictures: shown.slice(0, maxPictures).map(row),
+    pictures,
   };
+}
+
+function inFolders(rows: readonly Row[], pictures: ReadonlySet<string>): FileRow[] {
+  const folders = new Map<string, Row[]>();
+  for (const one of rows)
+    if (folders.get(one.folder)?.push(one) === undefined) folders.set(one.folder, [one]);
+  return [...folders].flatMap(([folder, files]) => {
+    const isAlone = folder !== '' && files.length === 1;
+    const isGroup = folder !== '' && files.length > 1;
+    const pictured = isGroup && files.every(({ path }) => pictures.has(path)) ? files.length : 0;
+    return files.map((one, index) => ({ ...one, opens: isGroup && index === 0, isAlone, pictured }));
+  });
 }
 
 interface Listed {

@@ -88,8 +88,8 @@ function headOf(bundles: readonly BundleRow[]): { heading: string; names: Bundle
   const isCut = bundles.length === maxListed;
   return {
     heading: isCut
-      ? `The newest ${maxListed} bundles`
-      : `${bundles.length} published ${bundles.length === 1 ? 'bundle' : 'bundles, newest first'}`,
+      ? `The newest ${maxListed} bundles published here`
+      : `${bundles.length} ${bundles.length === 1 ? 'bundle published here' : 'bundles published here, newest first'}`,
     names:
       bundles.length > maxWithoutNames ? [...bundles].sort((a, b) => compareCodeUnits(a.path, b.path)) : [],
   };

@@ -4,6 +4,7 @@ import ejs from 'ejs';
 import type { Finding } from '../lib/errors.ts';
 import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
+import { peopleOf, timelineOf } from './timeline.ts';
 
 interface PageOptions {
   /** Findings from a check. They are shown at the scenes that they are about, and the head links to them. */
@@ -47,9 +48,10 @@ function read(name: string): string {
 function pageView(map: SceneMap, { findings = [], documentHref, bundleHref }: PageOptions): PageView {
   const stats = sceneMapStats(map);
   const offered = stats.participants.slice(0, maxParticipantFilters);
-  const numbers = new Map(offered.map(({ name }, index) => [name, index]));
+  const ranks = new Map(stats.participants.map(({ name }, index) => [name, index]));
   const byScene = groupByScene(findings);
-  const scenes = map.scenes.map((scene, index) => sceneView(scene, index, numbers, byScene.get(index) ?? []));
+  const shown = withOverlapped(byScene);
+  const scenes = map.scenes.map((scene, index) => sceneView(scene, index, ranks, shown.get(index) ?? []));
   baseStyle ??= ['styles/tokens.css', 'styles/base.css', 'pages/scene-map.css'].map(read).join('');
   return {
     style: baseStyle + offered.map((_, index) => participantRule(index)).join(''),
@@ -60,19 +62,23 @@ function pageView(map: SceneMap, { findings = [], documentHref, bundleHref }: Pa
     stats,
     modes,
     confidences,
-    participants: offered.map(({ name, scenes }, index) => ({ name: clean(name), scenes, index })),
+    participants: offered.map(({ name }, index) => ({ name: clean(name), index })),
     moreParticipants: stats.participants.length - offered.length,
     caveats: map.boundary_caveats.map(clean),
     findings: findings.length,
     withFindings: [...byScene.keys()]
       .sort((a, b) => a - b)
       .slice(0, maxWithFindings)
-      .map((index) => ({ number: index + 1, classes: scenes[index]?.classes })),
+      .map((index) => ({
+        number: index + 1,
+        classes: scenes[index]?.classes,
+        kinds: kindsOf(byScene.get(index) ?? []),
+      })),
     hasMoreFindings: byScene.size > maxWithFindings,
     otherFindings: findings.filter((one) => sceneOf(one) === null).map(messageOf),
     isLong: scenes.length > maxWithLayout,
-    timeline: timelineOf(map, (scene) => classesOf(scene, numbers)),
-    people: peopleOf(map, offered, (scene) => classesOf(scene, numbers)),
+    timeline: timelineOf(map, (scene) => classesOf(scene, ranks)),
+    people: peopleOf(map, offered, (scene) => classesOf(scene, ranks), clean),
     scenes,
     groups: groupsOf(scenes),
   };
@@ -83,7 +89,7 @@ const maxWithLayout = 100;
 /** The head names at most this many scenes with findings. */
 const maxWithFindings = 20;
 
-/** How many scenes the browser lays out at a time. This is even, so that two columns have the same length. */
+/** How many scenes the browser lays out at a time. */
 const groupSize = 16;
 
 function groupsOf(scenes: readonly object[]): object[][] {
@@ -98,15 +104,16 @@ interface PageView extends Record<string, unknown> {
 
 function participantRule(index: number): string {
   const link = `body:has(#p${index}:checked) .to:not(.p${index})`;
-  return `main:has(#p${index}:checked) :is(.scene,.bar,.part):not(.p${index}),${link}>a{display:none}${link}>i{display:inline}`;
+  return `main:has(#p${index}:checked) :is(.scene,.bar,.part,.shared):not(.p${index}),${link}>a{display:none}${link}>i{display:inline}`;
 }
 
 function sceneView(
   scene: Scene,
   index: number,
-  numbers: ReadonlyMap<string, number>,
+  ranks: ReadonlyMap<string, number>,
   findings: readonly Finding[],
 ) {
+  const rankOf = (name: string): number => ranks.get(name) ?? 0;
   return {
     number: index + 1,
     id: clean(scene.scene_id),
@@ -116,17 +123,21 @@ function sceneView(
     start: scene.start_segment_id,
     end: scene.end_segment_id,
     segments: segmentsOf(scene),
-    participants: scene.main_participants.map(clean),
+    // In the order of the timeline.
+    participants: [...scene.main_participants].sort((a, b) => rankOf(a) - rankOf(b)).map(clean),
     summary: clean(scene.summary),
     note: clean(scene.boundary_note),
     findings: findings.map(messageOf),
-    classes: classesOf(scene, numbers),
+    classes: classesOf(scene, ranks),
   };
 }
 
-function classesOf(scene: Scene, numbers: ReadonlyMap<string, number>): string {
+/** @param ranks The places of the participants. Those beyond the last filter have no class. */
+function classesOf(scene: Scene, ranks: ReadonlyMap<string, number>): string {
   const people = new Set(
-    scene.main_participants.map((name) => numbers.get(name)).filter((number) => number !== undefined),
+    scene.main_participants
+      .map((name) => ranks.get(name) ?? maxParticipantFilters)
+      .filter((rank) => rank < maxParticipantFilters),
   );
   return [scene.primary_mode.toLowerCase(), ...[...people].map((number) => `p${number}`)].join(' ');
 }
@@ -138,6 +149,22 @@ function groupByScene(findings: readonly Finding[]): Map<number, Finding[]> {
     if (scene !== null && groups.get(scene)?.push(one) === undefined) groups.set(scene, [one]);
   }
   return groups;
+}
+
+/** Adds each finding about an overlap to the scene that is overlapped, too. */
+function withOverlapped(byScene: ReadonlyMap<number, readonly Finding[]>): Map<number, Finding[]> {
+  const groups = new Map([...byScene].map(([index, findings]) => [index, [...findings]]));
+  for (const one of [...byScene.values()].flat()) {
+    const match = one.code === 'overlap' ? / overlaps scene (\d+)\b/.exec(one.message) : null;
+    const other = Number(match?.[1] ?? 0) - 1;
+    if (other >= 0 && groups.get(other)?.push(one) === undefined) groups.set(other, [one]);
+  }
+  return groups;
+}
+
+/** Returns the kinds of findings in words: `overlap, summary too long`. */
+function kindsOf(findings: readonly Finding[]): string {
+  return [...new Set(findings.map(({ code }) => code.replaceAll('_', ' ')))].join(', ');
 }
 
 function sceneOf({ pointer }: Finding): number | null {
@@ -162,159 +189,4 @@ function messageOf(one: Finding): string {
  */
 function clean(text: string): string {
   return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');
-}
-
-/** The minimum width of a bar, in percent. A narrower one would be invisible. */
-const minBarWidth = 0.05;
-/** The height of a lane, in pixels. */
-const laneHeight = 30;
-const barHeight = 24;
-/** The width that a number needs for each digit, in percent. It depends on the size of the screen. */
-const roomForDigit = { wide: 1, middling: 1.5, phone: 3.2 };
-
-/**
- * The bars of a timeline. Horizontal positions are percentages of the width; vertical positions are in
- * pixels.
- */
-interface Timeline {
-  laneHeight: number;
-  first: number;
-  middle: number;
-  last: number;
-  bars: readonly Bar[];
-  /** Gaps between scenes, and segments that are in two scenes. */
-  bands: readonly Band[];
-  /** Lines that lead from each scene to the next one. */
-  steps: readonly Step[];
-}
-
-interface Band {
-  kind: 'gap' | 'overlap';
-  x: string;
-  width: string;
-  title: string;
-}
-
-interface Step {
-  x1: string;
-  x2: string;
-  y1: number;
-  y2: number;
-}
-
-interface Bar {
-  number: number;
-  x: string;
-  y: number;
-  width: string;
-  height: number;
-  classes: string;
-  /** null if there is no room in the bar for its number. */
-  label: Label | null;
-}
-
-interface Label {
-  x: string;
-  y: number;
-  /** On small screens, labels with `narrow` or `middling` are hidden. */
-  classes: string;
-}
-
-/**
- * Lays out the bars to scale along the scope. A bar's lane shows the mode, and its style shows the
- * confidence. Anything outside the scope is cut off, so that one distant id does not squeeze all the other
- * bars.
- */
-function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timeline {
-  const { first_segment_id: from, last_segment_id: to } = map.session_scope;
-  const first = Math.min(from, to);
-  const last = Math.max(from, to);
-  const scale = 100 / (last - first + 1);
-  const bars = map.scenes.map((scene, index): Bar => {
-    const left = Math.min(clamp((scene.start_segment_id - first) * scale), 100 - minBarWidth);
-    const right = clamp((scene.end_segment_id - first + 1) * scale);
-    const width = Math.max(right - left, minBarWidth);
-    const y = modes.indexOf(scene.primary_mode) * laneHeight + 3;
-    const classes = `${classesOf(scene)} ${scene.boundary_confidence.toLowerCase()}`;
-    return {
-      number: index + 1,
-      y,
-      height: barHeight,
-      classes,
-      x: left.toFixed(3),
-      width: width.toFixed(3),
-      label: labelOf(index + 1, { left, width, y }),
-    };
-  });
-  const bands = map.scenes.slice(1).flatMap((scene, index): Band[] => {
-    const end = map.scenes[index]?.end_segment_id ?? 0;
-    const start = scene.start_segment_id;
-    if (start === end + 1) return [];
-    const [from, to] = start > end ? [end + 1, start - 1] : [start, end];
-    const left = clamp((from - first) * scale);
-    const width = clamp((to - first + 1) * scale) - left;
-    if (width <= 0) return [];
-    const range = from === to ? `segment ${from}` : `segments ${from} to ${to}`;
-    const kind = start > end ? 'gap' : 'overlap';
-    const title = `${kind === 'gap' ? 'Gap' : 'Overlap'}: ${range}`;
-    return [{ kind, x: left.toFixed(3), width: width.toFixed(3), title }];
-  });
-  const steps = map.scenes.length > maxConnected ? [] : stepsOf(bars);
-  return { laneHeight, first, middle: Math.round((first + last) / 2), last, bars, bands, steps };
-}
-
-/** With more scenes, lines between them and rows of participants would only be noise. */
-const maxConnected = 60;
-
-/** Returns a line from the end of each bar to the start of the next one, across the gap and the lanes. */
-function stepsOf(bars: readonly Bar[]): Step[] {
-  return bars.slice(1).flatMap((bar, index) => {
-    const before = bars[index] ?? bar;
-    const from = before.y + barHeight / 2;
-    const to = bar.y + barHeight / 2;
-    const end = (Number(before.x) + Number(before.width)).toFixed(3);
-    return [
-      ...(Number(end) < Number(bar.x) ? [{ x1: end, x2: bar.x, y1: from, y2: from }] : []),
-      ...(from === to ? [] : [{ x1: bar.x, x2: bar.x, y1: from, y2: to }]),
-    ];
-  });
-}
-
-const maxRows = 8;
-const rowHeight = 18;
-
-/**
- * Lays out a row for each participant, the most frequent ones first, with a part for each scene. The parts
- * have the positions of the bars.
- */
-function peopleOf(
-  map: SceneMap,
-  participants: readonly { name: string; scenes: number }[],
-  classesOf: (scene: Scene) => string,
-): object | null {
-  const shown = participants.slice(0, maxRows);
-  if (map.scenes.length > maxConnected || shown.length === 0) return null;
-  const { bars } = timelineOf(map, classesOf);
-  const rows = shown.map(({ name }, row) => ({
-    name: clean(name),
-    y: row * rowHeight,
-    parts: bars.filter((_, index) => map.scenes[index]?.main_participants.includes(name)),
-  }));
-  return { rows, rowHeight, height: rows.length * rowHeight };
-}
-
-function labelOf(
-  number: number,
-  { left, width, y: top }: { left: number; width: number; y: number },
-): Label | null {
-  const room = width / String(number).length;
-  if (room < roomForDigit.wide) return null;
-  const classes = room < roomForDigit.middling ? 'narrow' : room < roomForDigit.phone ? 'middling' : '';
-  // The baseline. In a font size of 11 pixels, digits are 8 pixels high.
-  const y = top + (barHeight + 8) / 2;
-  return { x: (left + width / 2).toFixed(3), y, classes };
-}
-
-function clamp(x: number): number {
-  return Math.min(Math.max(x, 0), 100);
 }

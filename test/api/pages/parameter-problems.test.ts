@@ -10,10 +10,10 @@ async function pageAt(path: string): Promise<string> {
 
 t.test('names the parameter, its value and the valid ones, and links to the page without it', async (t) => {
   const html = await pageAt('runs/none?wait=soon');
-  t.match(html, '<h1>Invalid parameter</h1>');
+  t.match(html, '<h1>Invalid value for wait</h1>');
   t.match(html, '<code>wait</code> must be a whole number from 0 to 60.');
   t.match(html, '<code>wait=soon</code>');
-  t.match(html, '<a class="button primary" href="?">Open without wait</a>');
+  t.match(html, '<a class="button primary" href="?">Open without the <code>wait</code> parameter</a>');
   t.notMatch(html, 'GET /openapi.json');
 });
 
@@ -21,8 +21,12 @@ t.test('keeps the other parameters in the link, and escapes names and values', a
   const html = await pageAt('runs/none?%3Cb%3E=%22%3E%3Ci%3E&colour=red&wait=5');
   t.match(html, '<h1>Invalid parameters</h1>');
   t.match(html, '<code>&lt;b&gt;=&#34;&gt;&lt;i&gt;</code>');
-  t.match(html, '<a class="button primary" href="?wait=5">Open without them</a>');
+  t.match(html, '<a class="button primary" href="?wait=5">Open without these parameters</a>');
   t.notMatch(html, '<i>');
+});
+
+t.test('says that a parameter is unknown', async (t) => {
+  t.match(await pageAt('runs/none?colour=red'), '<h1>Unknown parameter</h1>');
 });
 
 t.test('shortens a long value', async (t) => {

@@ -25,7 +25,7 @@ t.test('the page of a problem names the address and links to other pages', async
     '<a href="/waybill/console/runs">Runs',
     '<a href="/waybill/docs">API',
     '<a class="brand" href="/waybill/">',
-    '<a class="button" href="/waybill/">Start page',
+    '<a class="button" href="/waybill/">Go to the start page',
     '<p>Nothing is at <code>/waybill/nowhere</code>.',
     '<dd><code>/waybill/nowhere</code></dd>',
   ])
@@ -37,14 +37,14 @@ t.test('the page of a problem names the address and links to other pages', async
 t.test('the text names a missing thing only if its name is plain', (t) => {
   const textAt = (code: ErrorCode, path: string): string =>
     namedWordsOf({ code, status: 404, title: 'Not Found' }, path).text;
-  t.match(textAt('run_not_found', '/waybill/console/runs/none'), 'Run “none” does not exist');
-  t.match(textAt('run_not_found', '/waybill/runs/none/events'), 'Run “none” does not exist');
+  t.match(textAt('run_not_found', '/waybill/console/runs/none'), 'Run `none` does not exist');
+  t.match(textAt('run_not_found', '/waybill/runs/none/events'), 'Run `none` does not exist');
   t.match(textAt('run_not_found', '/waybill/runs/%3Cb%3E'), 'This run does not exist');
   const pipeline = '/waybill/console/pipelines/none';
-  t.match(textAt('pipeline_not_found', `${pipeline}/upload`), 'No pipeline is called “none”.');
+  t.match(textAt('pipeline_not_found', `${pipeline}/upload`), 'No pipeline is called `none`.');
   t.match(textAt('pipeline_not_found', '/waybill/console/pipelines/%22'), 'No pipeline has this name.');
-  t.match(textAt('destination_not_found', `${pipeline}/destinations/web`), 'has no destination “web”.');
-  t.match(textAt('station_not_found', '/weather/stations/KZZZ'), 'No weather station is called KZZZ');
+  t.match(textAt('destination_not_found', `${pipeline}/destinations/web`), 'has no destination `web`.');
+  t.match(textAt('station_not_found', '/weather/stations/KZZZ'), 'No weather station is called `KZZZ`');
   t.match(textAt('station_not_found', `/weather/stations/${'Z'.repeat(65)}`), 'No weather station has this');
   t.end();
 });

@@ -152,14 +152,38 @@ t.test('the archive has the name of the path or the bundle, or else is called bu
 });
 
 t.test('the index lists each folder once, after the files outside of folders', async (t) => {
-  const bundle = await bundleOf({ 'a/1': '', 'a/b/2': '', 'a/z': '', 'top.txt': '' });
+  const bundle = await bundleOf({
+    'a/1': '',
+    'a/b/2': '',
+    'a/b/3': '',
+    'a/z': '',
+    'top.txt': '',
+    'z/only': '',
+  });
   const planned = await planOutputs(bundle, options(everything));
   const page = (await bytesOf(find(planned, 'index.html'))).toString();
-  const rows = page.matchAll(/<li class="folder"[^>]*>([^<]+)|<a href=".\/([^"]+)" dir/g);
+  const rows = page.matchAll(/<li class="folder"><bdi>([^<]+)|<a href=".\/([^"]+)" dir/g);
   t.same(
     [...rows].map(([, folder, file]) => folder ?? file),
-    ['top.txt', 'a/', 'a/1', 'a/z', 'a/b/', 'a/b/2'],
+    ['top.txt', 'a/', 'a/1', 'a/z', 'a/b/', 'a/b/2', 'a/b/3', 'z/only'],
   );
+});
+
+t.test('the index folds a folder of pictures, which are above the files', async (t) => {
+  const bundle = await bundleOf({
+    'a/1.png': '',
+    'a/2.png': '',
+    'b/1.png': '',
+    'b/2.txt': '',
+    'c/1.png': '',
+  });
+  const page = (await bytesOf(find(await planOutputs(bundle, options(everything)), 'index.html'))).toString();
+  const folded = page.matchAll(/<li class="inside pictured"><a href=".\/([^"]+)"/g);
+  t.same(
+    [...folded].map(([, file]) => file),
+    ['a/1.png', 'a/2.png'],
+  );
+  t.match(page, 'a/</bdi> <span class="above">2 files, shown above');
 });
 
 t.test(
