@@ -13,9 +13,14 @@ interface AlertTimes {
   otherZone?: string | null;
 }
 
+/** Returns the time zone of an alert's area. */
+export function zoneOfAlert({ zones, geometry }: Pick<AlertData, 'zones' | 'geometry'>): string | null {
+  return textHelpers.zoneOf(zones, geometry);
+}
+
 /** Prepares an alert for a page. */
 export function alertLine(alert: AlertData, now: Date, times: AlertTimes = {}) {
-  const { timeZone = textHelpers.zoneOf(alert.zones, alert.geometry), otherZone = null } = times;
+  const { timeZone = zoneOfAlert(alert), otherZone = null } = times;
   const { event, severity, headline, areaDescription, description, instruction } = alert;
   const until = alert.endsAt ?? alert.expiresAt;
   return {

@@ -114,7 +114,7 @@ interface LayerLayout {
   /** The size of the abbreviation of a state, in pixels of the screen. */
   labelPx: number;
 }
-const phone = { apartBy: 0.14, disc: 0.078, scale: 2.8, maxNames: 8, maxNameLength: 14, labelPx: 10 };
+const phone = { apartBy: 0.14, disc: 0.078, scale: 2.6, maxNames: 8, maxNameLength: 14, labelPx: 10 };
 const layouts = {
   wide: { apartBy: 0.065, disc: 0.032, scale: 1, maxNames: 30, maxNameLength: 22, labelPx: 12 },
   phone,

@@ -83,13 +83,21 @@ export function asidesOf({ alerts, drawnAlerts, outlook }: MapContent): string[]
 }
 
 /** Hazards that the map does not show, but the station pages do. */
-const otherHazards = ['tornado', 'wind', 'hail'];
+export const otherHazards = [
+  ['tornado', 'tornadoes'],
+  ['wind', 'damaging wind'],
+  ['hail', 'large hail'],
+] as const;
 
 /** Returns a sentence if only hazards are unknown that the map does not show anyway; otherwise null. */
 export function hazardsUnknown(unknown: readonly UnknownPart[]): string | null {
-  const others = otherHazards.filter((hazard) => unknown.some(({ field }) => field === hazard));
+  const others = otherHazards.filter(([hazard]) => unknown.some(({ field }) => field === hazard));
   if (others.length === 0 || unknown.length > others.length) return null;
-  return `The chances of ${joined(others)} are not known yet.`;
+  return chanceUnknown(others.map(([, name]) => name));
+}
+
+export function chanceUnknown(hazards: readonly string[]): string {
+  return `The chance of ${joined(hazards)} is not known yet.`;
 }
 
 const maxNamed = 10;

@@ -2,7 +2,7 @@ import type { Page } from '../../api/pages/render-page.ts';
 import { type AlertData } from '../records/family-fields.ts';
 import { type PlaceData } from '../records/observation-fields.ts';
 import { converterOf } from '../units.ts';
-import { alertLine } from './alert-view.ts';
+import { alertLine, zoneOfAlert } from './alert-view.ts';
 import { alertRank, temperatureSteps } from './colours.ts';
 import { frameAround } from './map-cover.ts';
 import { isCurrent, layerOf, type MapContent } from './map-layers.ts';
@@ -20,9 +20,10 @@ export function mapView(content: MapContent, base: string): Page {
   const where = state?.name ?? 'United States';
   const title = `Weather in ${state?.name ?? 'the United States'}`;
   const listedAlerts = query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query, now) : null;
+  const extreme = (listedAlerts ?? []).filter(({ severity }) => severity === 'Extreme').slice(0, maxExtreme);
   const totalAlerts = dataOf(content.alerts)?.total ?? 0;
-  const risks = areas.filter(({ level }) => level !== null).map(({ shape }) => shape);
-  const closer = state === null ? frameAround(risks, phoneRatio) : frameOf(state, phoneRatio);
+  const outlined = query.day === null ? [] : areas.map(({ shape }) => shape);
+  const closer = state === null ? frameAround(outlined, phoneRatio) : frameOf(state, phoneRatio);
   const land = states().filter(
     (one) => state === null || [frame, closer ?? frame].some((each) => isShownWith(state, one, each)),
   );
@@ -31,7 +32,6 @@ export function mapView(content: MapContent, base: string): Page {
     template: 'weather-pages/map',
     nav: 'weather',
     styles: ['weather'],
-    isWide: true,
     // The heading has the time, so that the footer does not need it.
     scripts: ['times'],
     crumbs: state === null ? [] : [weatherCrumb(query, here), { label: state.name }],
@@ -40,7 +40,6 @@ export function mapView(content: MapContent, base: string): Page {
       states: states().map(({ code, name }) => ({ code, name })),
       tabs: isOutside(state) && query.day === null ? [] : tabsOf(query, here, now),
       clearHref: `${here}${queryText({ ...query, q: null })}`,
-      urgent: query.day === null ? urgentOf(dataOf(content.alerts)?.alerts ?? [], query, now) : [],
       otherUnits: query.day === null ? otherUnits(query, here) : null,
       notices: noticesOf(content),
       asides: asidesOf(content),
@@ -65,7 +64,8 @@ export function mapView(content: MapContent, base: string): Page {
       found: found?.map((place) => lineOf(place, { query, here, now })) ?? null,
       listed: state === null ? null : listedOf(content, here),
       asOf: moment(now, zoneOfState(query.state)),
-      alerts: listedAlerts,
+      extreme,
+      alerts: listedAlerts?.slice(extreme.length) ?? null,
       totalAlerts,
       hasShortList: hasShortList(listedAlerts, totalAlerts),
       outlook: outlookOf(content),
@@ -105,7 +105,7 @@ function tabsOf(query: MapQuery, here: string, now: Date): Tab[] {
   });
   const days = [2, 3].map((day) => dayName(day, { now, timeZone: zoneOfState(query.state) }));
   return [
-    tab(null, 'Alerts'),
+    tab(null, 'Now'),
     tab(1, 'Storms today'),
     ...days.map((name, index) => tab(index + 2, `Storms ${name.replace('Tomorrow', 'tomorrow')}`, name)),
   ];
@@ -116,13 +116,21 @@ function otherUnits(query: MapQuery, here: string): { label: string; href: strin
   return { label: `Show ${temperatureUnit(units)}`, href: `${here}${unitsText({ ...query, units })}` };
 }
 
-/** Returns the colors of temperatures, and the temperature at which each second one begins. */
-function scaleOfColours({ units }: MapQuery): { colour: string; from: string | null }[] {
+/** The ends of the scale of colors in degrees Celsius, and its width in pixels. */
+const scaleFrom = -30;
+const scaleTo = 40;
+const scalePx = 312;
+
+/** Returns the colors of temperatures on a linear scale, and the temperature at which each second one begins. */
+function scaleOfColours({ units }: MapQuery): object[] {
   const { temperature } = converterOf(units);
-  return temperatureSteps.map(([, colour], index) => {
-    const [from] = temperatureSteps[index - 1] ?? [];
-    const isNamed = from !== undefined && index % 2 === 0;
-    return { colour, from: isNamed ? wholeDegrees(temperature(from), 'deg').replace('\u00a0', '') : null };
+  const placeOf = (celsius: number): number =>
+    Math.round(((Math.min(celsius, scaleTo) - scaleFrom) / (scaleTo - scaleFrom)) * scalePx);
+  return temperatureSteps.map(([below, colour], index) => {
+    const from = temperatureSteps[index - 1]?.[0] ?? scaleFrom;
+    const isNamed = index > 0 && index % 2 === 0;
+    const text = isNamed ? wholeDegrees(temperature(from), 'deg').replace('\u00a0', '') : null;
+    return { colour, text, x: placeOf(from), width: placeOf(below) - placeOf(from) };
   });
 }
 
@@ -150,28 +158,20 @@ function silenceOf({ newestAt }: PlaceData, now: Date): string {
 }
 
 function lineOf(place: PlaceData, { query, here, now }: { query: MapQuery; here: string; now: Date }) {
-  const { id, name, state, newestAt } = place;
+  const { id, name, state, newestAt, newestAge } = place;
   return {
     id,
     name: name ?? id,
     state,
     href: stationHref(id, query, here),
-    age: newestAt === null ? '' : unbroken(`${ageOf(new Date(newestAt), now)} ago`),
+    // Most stations report every hour, so that only an older report needs its age.
+    age: (newestAge ?? 0) <= 60 || newestAt === null ? '' : unbroken(`${ageOf(new Date(newestAt), now)} ago`),
     silence: isCurrent(place) ? null : silenceOf(place, now),
   };
 }
 
-/** Returns the most dangerous alerts for a phone, where their list is below the map. */
-function urgentOf(alerts: readonly AlertData[], { state }: MapQuery, now: Date): object[] {
-  const otherZone = state === null ? null : zoneOfState(state);
-  return alerts
-    .filter(({ severity }) => severity === 'Extreme')
-    .sort((a, b) => alertRank(a.event) - alertRank(b.event))
-    .slice(0, maxUrgent)
-    .map((alert) => alertLine(alert, now, { otherZone }));
-}
-
-const maxUrgent = 3;
+/** A phone shows so many extreme alerts above the map, and the others below it. */
+const maxExtreme = 3;
 /** So few stations are listed next to the map of their state. More are below it. */
 const maxBeside = 12;
 const maxListed = 100;
@@ -183,13 +183,18 @@ function hasShortList(listed: readonly object[] | null, total: number): boolean 
 }
 
 /** Returns the alerts to list next to the map, the most important ones first. */
-function alertsOf(alerts: readonly AlertData[], { state }: MapQuery, now: Date): object[] {
+function alertsOf(alerts: readonly AlertData[], { state }: MapQuery, now: Date) {
   const sorted = [...alerts].sort((a, b) => bySeverity(a, b) || alertRank(a.event) - alertRank(b.event));
   // For the whole country there can be hundreds, so list only the first few.
-  const otherZone = state === null ? null : zoneOfState(state);
   return sorted
     .slice(0, state === null ? 25 : maxListed)
-    .map((alert) => alertLine(alert, now, { otherZone }));
+    .map((alert) =>
+      alertLine(
+        alert,
+        now,
+        state === null ? {} : { timeZone: zoneOfState(state), otherZone: zoneOfAlert(alert) },
+      ),
+    );
 }
 
 const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'] as const;

@@ -136,6 +136,8 @@ function isMissing(section: Section<object>): boolean {
 }
 
 interface PlaceAlerts {
+  /** True if it is certain that no alert is in force here. */
+  isQuiet: boolean;
   notices: Notice[];
   list: object[];
   /** Alerts that might apply. They come after those that certainly do. */
@@ -161,9 +163,8 @@ function alertsOf(
     ({ event, areaDescription }) => `Test, not a warning: ${event} (${areaDescription}).`,
   );
   const notices = notice === null ? [] : [notice];
-  if (data !== null && notice === null && uncertain === null && list.length === 0)
-    notices.push({ status: 'neutral', text: 'No alert is in force here.' });
-  return { notices, list, uncertain, tests };
+  const isQuiet = data !== null && notice === null && uncertain === null && list.length === 0;
+  return { isQuiet, notices, list, uncertain, tests };
 }
 
 /** Returns a sentence about alerts that might apply here. */

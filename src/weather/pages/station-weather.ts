@@ -107,6 +107,7 @@ export function nearestOf({ nearest, units }: PresentContent, here: string): obj
           ? unknown
           : wholeDegrees(converter.temperature(celsius), converter.units.temperature),
       sky: (observation === null ? null : skyOf(observation)) ?? unknown,
+      time: observation === null ? unknown : textHelpers.time(observation.observedAt, place.timeZone, 'hour'),
     };
   });
 }

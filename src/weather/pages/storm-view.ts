@@ -3,7 +3,7 @@ import { textHelpers } from '../render/text-helpers.ts';
 import { outlookColour, riskLevel, riskName } from './colours.ts';
 import { isPartlyIn, statesIn } from './map-cover.ts';
 import type { MapContent } from './map-layers.ts';
-import { hazardsUnknown } from './map-notices.ts';
+import { chanceUnknown, hazardsUnknown, otherHazards } from './map-notices.ts';
 import { queryText } from './map-query.ts';
 import { type MapArea, states } from './map-shapes.ts';
 import { dataOf, type Section } from './section.ts';
@@ -44,19 +44,22 @@ export function stormsOf(
       const last = merged.at(-1);
       if (last?.text !== one.text || one.chances !== '' || last.chances !== '') return [...merged, one];
       return [...merged.slice(0, -1), { ...last, days: [...last.days, ...one.days] }];
-    }, [])
-    .map(({ days, ...risk }) => ({ ...risk, day: joined(days) }));
+    }, []);
   const isCalm = outlooks.every((outlook) => {
     const state = isPresent(outlook) ? categoryOf(dataOf(outlook))?.state : 'none';
     return state === 'none';
   });
   if (isCalm) {
-    const days = risks.map(
-      ({ day, text }) => `${uncapital(text)} ${day.replaceAll(/\bTo(?=day|morrow)/g, 'to')}`,
-    );
-    return note(`Thunderstorm outlook: ${days.join('; ')}.`);
+    const parts = risks.map(({ days, text }) => `${uncapital(text)} ${joined(days.map(inSentence), 'or')}`);
+    return note(`Thunderstorm outlook: ${parts.join('; ')}.`);
   }
-  return { risks, note: null, isHigh: risks.some(({ level }) => (level ?? 0) >= highLevel) };
+  const listed = risks.map(({ days, ...risk }) => ({ ...risk, day: joined(days) }));
+  return { risks: listed, note: null, isHigh: risks.some(({ level }) => (level ?? 0) >= highLevel) };
+}
+
+/** `Today` becomes `today`; the names of weekdays keep their capital. */
+function inSentence(day: string): string {
+  return day.replace(/^To(?=day|morrow)/, 'to');
 }
 
 function uncapital(text: string): string {
@@ -86,12 +89,7 @@ function riskOf(outlook: Outlook, day: string): DayRisk {
   };
 }
 
-const hazardNames = [
-  ['tornado', 'tornadoes'],
-  ['wind', 'damaging wind'],
-  ['hail', 'large hail'],
-  ['any_severe', 'severe storms'],
-] as const;
+const hazardNames = [...otherHazards, ['any_severe', 'severe storms']] as const;
 
 /** Lists the chance of each hazard, and those that are unknown in one sentence. */
 function chancesText(data: ConvectiveOutlookData, category: OutlookRiskData | undefined): string {
@@ -107,7 +105,7 @@ function chancesText(data: ConvectiveOutlookData, category: OutlookRiskData | un
   }
   return [
     ...(known.length > 0 ? [`Chances: ${known.join(', ')}.`] : []),
-    ...(unknown.length > 0 ? [`The chance of ${joined(unknown)} is not known yet.`] : []),
+    ...(unknown.length > 0 ? [chanceUnknown(unknown)] : []),
   ].join(' ');
 }
 
@@ -141,19 +139,20 @@ export function zoneOfState(state: string | null): string {
   return state === null ? 'America/Chicago' : textHelpers.zoneOf([`${state}Z001`]);
 }
 
-/** Returns the times of the outlook on the map, and its highest risk with the states that have it. */
+/** Returns the times of the outlook on the map, and its highest risk. */
 export function outlookOf({ outlook, query, areas, state, now }: MapContent): object | null {
   const data = outlook === null ? null : dataOf(outlook);
   if (outlook?.kind !== 'read' || data === null) return null;
   const zone = zoneOfState(query.state);
-  const day = dayName(data.day, { now, timeZone: zone }).replace(/^To/, 'to');
+  const day = inSentence(dayName(data.day, { now, timeZone: zone }));
   const highest = areas
     .filter(({ level, shape }) => level !== null && (state === null || isPartlyIn(state, shape)))
     .findLast(({ shape }) => shape !== '');
   const hazards = hazardsUnknown(outlook.unknown);
   const isKnown = (outlook.unknown.length === 0 || hazards !== null) && !outlook.stale;
+  const until = moment(data.validUntil, zone);
   return {
-    highest: highest === undefined ? null : { ...headlineOf(highest, { day, state }), level: highest.level },
+    highest: highest === undefined ? null : { ...headlineOf(highest, { day, state }), until },
     quiet:
       highest !== undefined || state === null
         ? null
@@ -166,7 +165,8 @@ export function outlookOf({ outlook, query, areas, state, now }: MapContent): ob
     times: [
       ['Issued', moment(data.issuedAt, zone)],
       ...(data.validFrom === data.issuedAt ? [] : [['Valid from', moment(data.validFrom, zone)]]),
-      ['Valid until', moment(data.validUntil, zone)],
+      // The headline has the end, too.
+      ...(highest === undefined ? [['Valid until', until]] : []),
       ['Source', 'Storm Prediction Center'],
     ],
   };
@@ -179,26 +179,14 @@ export function isOutside(state: MapContent['state']): boolean {
   return state !== null && outside.has(state.code);
 }
 
-function headlineOf(
-  { label, level, shape, colour }: MapArea,
-  at: { day: string; state: MapContent['state'] },
-) {
-  const places = at.state === null ? placesOf(shape, maxPlaces) : at.state.name;
+function headlineOf({ label, level, colour }: MapArea, at: { day: string; state: MapContent['state'] }) {
   return {
     text: `${label.replace(/ Risk$/, ' risk')} of severe storms ${at.day}`,
-    places: places === '' ? '' : `parts of ${places}`,
-    colour,
+    // The legend of the country names its states.
+    place: at.state === null ? null : `parts of ${at.state.name}`,
+    ...{ colour, level },
     tone: (level ?? 0) >= 3 ? 'failure' : 'warning',
   };
-}
-
-const maxPlaces = 4;
-
-/** Names the states that an area is in: `Texas, Oklahoma and 3 more states`. */
-function placesOf(shape: string, max: number): string {
-  const names = statesIn(shape, states()).map(({ name }) => name);
-  const more = names.length - max;
-  return joined(more > 1 ? [...names.slice(0, max).sort(), `${more} more states`] : names.sort());
 }
 
 /**

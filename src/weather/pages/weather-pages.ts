@@ -10,7 +10,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { newAnswerCache } from '../api/answer-cache.ts';
 import type { WeatherPorts, WeatherService } from '../api/service.ts';
 import { type PlaceData } from '../records/observation-fields.ts';
-import type { UnitSystem } from '../units.ts';
+import { distanceIn, type UnitSystem } from '../units.ts';
 import { isCurrent, observed, spread } from './map-layers.ts';
 import { unplacedAlerts } from './map-notices.ts';
 import {
@@ -225,8 +225,9 @@ async function stationPage(
   );
 }
 
-/** The number of stations to try, and to show. */
+/** The number of stations to try, their greatest distance in kilometers, and the number to show. */
 const maxNear = 50;
+const maxNearKm = 150;
 const shownNear = 3;
 
 /** Returns the nearest stations that have reported in the last hours. */
@@ -236,8 +237,9 @@ async function nearestReporting(
   { units, now }: { units: UnitSystem; now: Date },
 ): Promise<NearStation[]> {
   const near = await sectionOf(weather, 'stations', { near: { latitude, longitude }, limit: maxNear, units });
+  const farthest = distanceIn(units, maxNearKm);
   const places = (dataOf(near)?.stations ?? [])
-    .filter((each) => each.id !== id && isCurrent(each))
+    .filter((each) => each.id !== id && isCurrent(each) && (each.distance ?? 0) <= farthest)
     .slice(0, shownNear);
   const ids = places.map((place) => place.id);
   const newest = await weather.newestObservations(ids, new Date(now.getTime() - maxListedAgeMs));

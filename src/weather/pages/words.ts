@@ -100,8 +100,8 @@ export function weekday(now: Date, daysAhead: number, timeZone: string | null): 
 }
 
 /** Joins words: `tornadoes, wind and hail`. */
-export function joined(words: readonly string[]): string {
-  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
+export function joined(words: readonly string[], last: 'and' | 'or' = 'and'): string {
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} ${last} ${words.at(-1)}`;
 }
 
 /**
