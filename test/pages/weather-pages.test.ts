@@ -117,6 +117,8 @@ t.test("draws alerts at their outlines or their zones' outlines, in the service'
     ['Slight Risk', '#FFE066'],
   ] as const)
     t.match(outlook, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${name}<`), name);
+  t.equal(html.match(/<strong>Tornado Warning</g)?.length, 1, 'an extreme alert is listed once');
+  t.match(html, />Extreme alert<.*<strong>Tornado Warning<.*class="card flush map".*>Other alerts \(/s);
   t.match(await pageAt('weather/?state=NY'), /Winter Storm Warning/);
   t.notMatch(await pageAt('weather/?state=NY'), /Tornado Warning/, 'a state has its own');
 });
@@ -182,6 +184,7 @@ t.test('stale data is labeled as stale, and never as an absence of alerts', asyn
     old,
     />No report for 3 days<.*Last report, <time .*>Nearest current reports<.*KSYR">Syracuse<.*>42.mi</s,
   );
+  t.notMatch(old, /Albany|Buffalo/, 'stations beyond 150 km are left out');
   t.equal(old.match(/No forecast is available for this place/g)?.length, 1, 'one notice for both forecasts');
   const later = await startWeatherPages(t, { now: '2026-01-23T18:20:00Z' });
   const map = await (await fetch(`${later}weather/`)).text();

@@ -121,7 +121,7 @@ const scaleFrom = -30;
 const scaleTo = 40;
 const scalePx = 312;
 
-/** Returns the colors of temperatures on a linear scale, and the temperature at which each second one begins. */
+/** Returns the colors of temperatures on a linear scale, and where each second one begins. */
 function scaleOfColours({ units }: MapQuery): object[] {
   const { temperature } = converterOf(units);
   const placeOf = (celsius: number): number =>
