@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { Page } from 'playwright-core';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { type ConsoleDaemon, consoleTokens, logIn, packed, startConsole } from './console-daemon.ts';
-import { changeLibrary, earlierRuns } from './earlier-runs.ts';
+import { changeLibrary, earlierRuns, startInOrder } from './earlier-runs.ts';
 import type { PageSet } from './page-sets.ts';
 import { past } from './past.ts';
 
@@ -13,21 +13,26 @@ export const consolePages: PageSet = {
   name: 'console',
   start: async (t) => {
     const console = await startConsole(t);
-    await earlierRuns(console);
-    for (const [index, hoursAgo] of [74, 50, 27, 3.2].entries())
-      await past(60 * hoursAgo, () =>
+    const uploads = [74, 50, 27, 3.2].map((hoursAgo, index) => ({
+      hoursAgo,
+      start: () =>
         console.publish(
           { 'index.html': `version ${index}`, [`notes/day-${index}.txt`]: 'x'.repeat(1000 * (index + 1)) },
           { created: `2026-11-2${index}T01:02:03Z`, name: `session-${index % 2}`, token: consoleTokens.ci },
         ),
-      );
-    for (const [pipeline, minutesAgo] of [
-      ['library', 155],
-      ['blocked', 131],
-      ['library', 48],
-      ['blocked', 12],
-    ] as const)
-      await past(minutesAgo, () => startAndNotify(console, pipeline));
+    }));
+    const starts = (
+      [
+        ['library', 155],
+        ['blocked', 131],
+        ['library', 48],
+        ['blocked', 12],
+      ] as const
+    ).map(([pipeline, minutesAgo]) => ({
+      hoursAgo: minutesAgo / 60,
+      start: () => startAndNotify(console, pipeline),
+    }));
+    await startInOrder([...earlierRuns(console), ...uploads, ...starts]);
     changeLibrary(console);
     return console.base;
   },

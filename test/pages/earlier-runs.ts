@@ -4,38 +4,61 @@ import type { ConsoleDaemon } from './console-daemon.ts';
 import { consoleTokens } from './console-daemon.ts';
 import { past } from './past.ts';
 
-const hour = 60;
+/** A run at a time in the past. */
+export interface EarlierRun {
+  hoursAgo: number;
+  start: () => Promise<unknown>;
+  /** See `past`. */
+  pace?: number;
+}
+
+/** Starts the runs in the order of their times, because lists show runs in the order of acceptance. */
+export async function startInOrder(runs: readonly EarlierRun[]): Promise<void> {
+  for (const { hoursAgo, start, pace } of [...runs].sort((a, b) => b.hoursAgo - a.hoursAgo))
+    await past(60 * hoursAgo, start, pace);
+}
 
 /** Uploads of the days before, one of which failed, and a pipeline whose runs succeeded until yesterday. */
-export async function earlierRuns(console: ConsoleDaemon): Promise<void> {
+export function earlierRuns(console: ConsoleDaemon): EarlierRun[] {
   const [web, full] = ['web', 'full'].map((name) => path.join(console.root, 'public', name)) as [
     string,
     string,
   ];
-  // The first run also starts a thread.
-  await past(243 * hour, () => console.start('library'), 4);
   const unmanaged = path.join(web, 'session-2');
-  for (const [index, hoursAgo] of [219, 196, 171, 147, 122, 97].entries()) {
-    const isFailing = index === 3;
-    if (isFailing) putUnmanagedFile(unmanaged);
-    await past(hoursAgo * hour, () =>
-      console.publish(
+  const uploads = [219, 196, 171, 147, 122, 97].map((hoursAgo, index) => ({
+    hoursAgo,
+    start: async () => {
+      const isFailing = index === 3;
+      if (isFailing) putUnmanagedFile(unmanaged);
+      await console.publish(
         { 'index.html': `draft ${index}`, [`notes/draft-${index}.txt`]: 'x'.repeat(700 + 400 * (index % 4)) },
         {
           ...{ created: `2026-11-1${index}T01:02:03Z`, token: consoleTokens.ci },
           name: isFailing ? 'session-2' : `session-${index % 2}`,
         },
-      ),
-    );
-    if (isFailing) rmSync(unmanaged, { recursive: true });
-  }
-  rmSync(path.join(full, 'index.html'));
-  for (const hoursAgo of [170, 146, 122, 98, 74, 50])
-    await past(hoursAgo * hour, () => console.start('blocked'));
-  // A copy from a backup has no catalog.
-  rmSync(full, { recursive: true });
-  putUnmanagedFile(full);
-  await past(26 * hour, () => console.start('blocked'));
+      );
+      if (isFailing) rmSync(unmanaged, { recursive: true });
+    },
+  }));
+  const succeeding = [170, 146, 121, 98, 73, 49].map((hoursAgo, index) => ({
+    hoursAgo,
+    start: () => {
+      if (index === 0) rmSync(path.join(full, 'index.html'));
+      return console.start('blocked');
+    },
+  }));
+  const failing = {
+    hoursAgo: 26,
+    start: () => {
+      // A copy from a backup has no catalog.
+      rmSync(full, { recursive: true });
+      putUnmanagedFile(full);
+      return console.start('blocked');
+    },
+  };
+  // The first run also starts a thread.
+  const first = { hoursAgo: 243, start: () => console.start('library'), pace: 4 };
+  return [first, ...uploads, ...succeeding, failing];
 }
 
 function putUnmanagedFile(directory: string): void {

@@ -173,13 +173,16 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   return { width, height, bars, gaps, gapWidth: step - gap, failed, total: shown.length, about };
 }
 
+const fewestForMedian = 5;
+
 /** Describes the runs that have ended. */
 function aboutOf(shown: readonly RunRecord[], failed: number, now: Date): string {
   if (shown.length === 0) return 'No runs yet.';
   const ended = shown.filter((run) => run.finished_at !== null);
   if (ended.length === 0) return 'No run has ended yet.';
   const durations = ended.flatMap((run) => durationOf(run, now) ?? []);
-  const median = durations.length === 0 ? '' : `, median ${durationText(percentileOf(durations, 0.5))}`;
+  const median =
+    durations.length < fewestForMedian ? '' : `, median ${durationText(percentileOf(durations, 0.5))}`;
   return `${failed} of ${plural(ended.length, 'run')} failed${median}`;
 }
 

@@ -23,7 +23,7 @@ import {
   type StatusSummary,
   statusSummaryOf,
 } from './overview-view.ts';
-import { bundleOf, type Starter, starterOf } from './run-words.ts';
+import { runName, type Starter, starterOf } from './run-words.ts';
 
 interface PipelineView extends PipelineCard {
   statusSummary: StatusSummary | null;
@@ -234,7 +234,7 @@ function took(run: RunRecord, now: Date): string {
 interface OrderedRuns {
   id: string;
   pipelineId: string;
-  /** The name of the bundle, or of the pipeline if the bundle has none. */
+  /** The name of the bundle, or the time of the run if it has no bundle with a name. */
   name: string;
   /** The message and commit that the producer sent along; null if it sent neither. */
   note: string | null;
@@ -256,7 +256,7 @@ export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
     return {
       id: run.run_id,
       pipelineId: run.pipeline_id,
-      name: bundleOf(run) ?? run.pipeline_id,
+      name: runName(run),
       note: noteOf(run),
       results: resultsOf(run),
       status: statusMark(run),

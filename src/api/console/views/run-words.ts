@@ -1,7 +1,7 @@
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import type { PlannedChange } from '../../../core/publish/plan.ts';
 import type { FailedDelivery, RunDestination, RunRecord } from '../../../workers/queue/run-record.ts';
-import { plural, tokenName, type Tone, triesText } from '../record-text.ts';
+import { plural, shortMoment, tokenName, type Tone, triesText } from '../record-text.ts';
 import { plainWords, sentence } from './error-view.ts';
 
 /* Describes runs in words: the bundle, what started the run, and what went wrong. */
@@ -16,6 +16,11 @@ export function bundleOf({ bundle_path: path, destinations }: RunRecord): string
   const found = destinations.flatMap((one) => one.destination_path ?? []).filter((one) => one !== '.');
   const names = [...new Set(found)];
   return names.length > 1 ? plural(names.length, 'bundle') : (names[0] ?? null);
+}
+
+/** Names a run in a list: by its bundle, or else by its time, because runs of a source have no name. */
+export function runName(run: RunRecord): string {
+  return bundleOf(run) ?? `Run of ${shortMoment(run.accepted_at)}`;
 }
 
 /** Puts a warning in the words of the console. Pages show paths in words, so it leaves out `target=.`. */
