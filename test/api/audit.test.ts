@@ -97,8 +97,8 @@ t.test('a refused upload has a record with its code', async (t) => {
   t.equal((await upload(origin, { query: '?dry_run=true' })).status, 200);
   const records = await news();
   t.match(records, [
-    { result: 'refused', code: 'insufficient_scope', actor: { id: 'reader' } },
-    { result: 'refused', code: 'forbidden', actor: { id: 'ci' } },
+    { result: 'refused', code: 'insufficient_scope', actor: { id: 'reader' }, pipeline_id: 'maps' },
+    { result: 'refused', code: 'forbidden', actor: { id: 'ci' }, pipeline_id: 'docs' },
     { result: 'refused', code: 'pipeline_not_found', pipeline_id: null },
     { result: 'refused', code: 'channel_not_found', pipeline_id: 'maps', run_id: null },
   ]);
@@ -137,7 +137,13 @@ t.test('each act of the API has one record', async (t) => {
   t.match(records, [
     { act: 'pipeline.pause', result: 'done', actor: { id: 'server.admin_token_env' }, pipeline_id: 'maps' },
     { act: 'pipeline.resume', result: 'done' },
-    { act: 'pipeline.pause', result: 'refused', code: 'forbidden', actor: { id: 'writer' } },
+    {
+      act: 'pipeline.pause',
+      result: 'refused',
+      code: 'forbidden',
+      actor: { id: 'writer' },
+      pipeline_id: 'maps',
+    },
     { act: 'run.retry', result: 'done', run_id: runId },
     { act: 'run.rerun', result: 'refused', code: 'run_not_finished', run_id: runId },
     { act: 'run.cancel', result: 'done', run_id: runId, pipeline_id: 'maps' },

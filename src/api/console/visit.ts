@@ -242,6 +242,7 @@ export function permit(
 ): PipelineSummary {
   const { scope, admin } = pipelineOperations[operation];
   const pipeline = requirePipeline(pipelines.find(({ pipeline_id }) => pipeline_id === id));
+  requestContext(res.req).fields['pipeline_id'] = id;
   permitPipeline(res, token, { id, scope, adminToken: admin ? adminToken : null });
   return pipeline;
 }

@@ -87,8 +87,8 @@ function permitConfigured(
   { pipelineIds, id, scope, adminToken }: ConfiguredAccess & NeededRight,
 ): void {
   requirePipeline(pipelineIds.has(id) ? id : undefined);
-  permitPipeline(res, token, { id, scope, adminToken });
   requestContext(req).fields['pipeline_id'] = id;
+  permitPipeline(res, token, { id, scope, adminToken });
 }
 
 /** Returns the pipeline. Throws `pipeline_not_found` if it is undefined. */
@@ -160,6 +160,8 @@ export function authorizePause(
 ): void {
   const access = configured.get();
   const token = callerOf(req, res, access);
+  // Only ids that exist are recorded, also with a refusal.
+  if (access.pipelineIds.has(id)) requestContext(req).fields['pipeline_id'] = id;
   if (token !== access.adminToken && !token.pipelines.has(id))
     throw new WaybillError('forbidden', `the token "${token.id}" is not for this pipeline`, {
       hint: 'use a token of the pipeline, or the admin token',

@@ -251,8 +251,8 @@ export function authorizeUpload(
     const token = authenticateCaller(req, res, access, clock);
     const found = access.uploadPipelines.get(id);
     const pipeline = requirePipeline(found, 'there is no such pipeline, or it accepts no uploads');
-    permitPipeline(res, token, { id, scope: 'upload', adminToken: null });
     requestContext(req).fields['pipeline_id'] = id;
+    permitPipeline(res, token, { id, scope: 'upload', adminToken: null });
     return { token, pipeline };
   });
 }
