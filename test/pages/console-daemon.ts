@@ -51,7 +51,7 @@ interface PublishOptions {
   name?: string;
   created?: string;
   pipeline?: string;
-  /** The token. Default: that of the operator. */
+  /** The token. Default: the token of the operator. */
   token?: string;
   /** The kinds of special files. */
   kinds?: Record<string, string>;

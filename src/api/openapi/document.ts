@@ -19,7 +19,7 @@ import { reasonOf } from './reasons.ts';
 const publishes =
   'Upload a bundle, follow the run that publishes it, and switch releases. All requests and responses are plain HTTP with JSON.';
 const readsWeather = 'Serves the latest weather records of a database.';
-/** Each paragraph begins with what it is about. The API reference makes a table of them. */
+/** Each paragraph begins with its subject. The API reference shows the paragraphs as a table. */
 const rules = `Paths: relative to \`server.http.base_path\`.
 
 Methods: \`HEAD\` works on every path with \`GET\`.

@@ -27,7 +27,7 @@ interface Timeline {
 
 interface Band {
   kind: 'gap' | 'overlap';
-  /** Those that both scenes of an overlap have, so that it is hidden with either of them. */
+  /** For an overlap: the classes that both scenes share. Hiding one of the scenes hides the overlap. */
   classes: string;
   x: string;
   width: string;

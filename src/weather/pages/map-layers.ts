@@ -208,7 +208,7 @@ function insideOf(frame: MapFrame, [x, y]: Point, radius: number) {
 
 type Box = readonly [left: number, top: number, right: number, bottom: number];
 
-/** Where a name is next to its dot. */
+/** The side of the dot on which its name is. */
 type Side = 'right' | 'left' | 'above' | 'below';
 const sides: readonly Side[] = ['right', 'left', 'above', 'below'];
 

@@ -65,7 +65,7 @@ export const auditPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** The number of runs among which those of the records are searched. */
+/** The number of newest runs in which the run of a record is looked up. */
 const searchedRuns = 500;
 
 /** Returns what started the newest runs, by the id of the run. */
