@@ -91,7 +91,8 @@ export async function observeEach<T extends { path: string }>(
   });
 }
 
-async function isOther(storage: Storage, key: Key): Promise<boolean> {
+/** Reports whether there is a directory, a link or a special file in place of a file. */
+export async function isOther(storage: Storage, key: Key): Promise<boolean> {
   const found = await storage.stat(key).catch(() => undefined);
   return found !== undefined && found.type !== 'file';
 }

@@ -1,9 +1,9 @@
 import { type Catalog, isRootIndexOutput, type OutputRecord } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { displayPath, requireManagedPaths } from '../catalog/managed-paths.ts';
+import { isOther, observeEach } from '../catalog/settle-interrupted.ts';
 import { type Digest, parseDigest } from '../lib/digest.ts';
 import { type ErrorRecord, errorRecord, hasCode } from '../lib/errors.ts';
-import { inParallel } from '../lib/parallel.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { attestationName, checksumsName, checksumsSignatureName } from '../outputs/generator.ts';
 import { predicateType, statementType } from '../outputs/signature.ts';
@@ -12,7 +12,7 @@ import { openEnvelope } from '../signing/dsse.ts';
 import { maxFileBytes } from '../signing/minisign-text.ts';
 import type { PublicKey } from '../signing/public-key.ts';
 import { parseSignature, signatureFault } from '../signing/signature.ts';
-import { readAll, sizeAndDigest } from '../storage/body.ts';
+import { readAll } from '../storage/body.ts';
 import { type Owner, sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import { listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -94,10 +94,8 @@ async function signedDigests(
   key: PublicKey,
   distrust: (path: string, reason: string) => void,
 ): Promise<Map<string, Digest>> {
-  const sums = await contentOf(storage, checksumsName, maxListBytes);
-  if (sums === null) distrust(checksumsName, 'is missing');
-  const file = await contentOf(storage, checksumsSignatureName, maxFileBytes);
-  if (file === null) distrust(checksumsSignatureName, 'is missing');
+  const sums = await contentOf(storage, checksumsName, maxListBytes, distrust);
+  const file = await contentOf(storage, checksumsSignatureName, maxFileBytes, distrust);
   if (sums === null || file === null) return new Map();
   const parsed = parseSignature(file);
   if (!parsed.ok) {
@@ -142,11 +140,8 @@ async function statementOf(
   key: PublicKey,
   distrust: (path: string, reason: string) => void,
 ): Promise<Statement | null> {
-  const bytes = await contentOf(storage, attestationName, maxListBytes);
-  if (bytes === null) {
-    distrust(attestationName, 'is missing');
-    return null;
-  }
+  const bytes = await contentOf(storage, attestationName, maxListBytes, distrust);
+  if (bytes === null) return null;
   const opened = openEnvelope(bytes.toString(), statementType, key);
   if (!opened.ok) {
     distrust(attestationName, `is not trusted: ${opened.reason}`);
@@ -190,15 +185,12 @@ async function compareFiles(
   distrust: (path: string, reason: string) => void,
 ): Promise<{ verified: number; bytes: number }> {
   let bytes = 0;
-  await inParallel([...signed], concurrency, async ([path, digest]) => {
-    try {
-      const found = await sizeAndDigest(storage.read(listedKey(path)), onBytes);
-      bytes += found.size;
-      if (found.digest !== digest) distrust(path, 'differs from the signed content');
-    } catch (error) {
-      if (!hasCode(error, 'storage_not_found')) throw error;
-      distrust(path, 'is missing');
-    }
+  const files = Array.from(signed, ([path, digest]) => ({ path, digest }));
+  const onOther = ({ path }: { path: string }): void => distrust(path, 'is not a file');
+  await observeEach(storage, files, { concurrency, onBytes, onOther }, ({ path, digest }, actual) => {
+    bytes += actual?.size ?? 0;
+    if (actual === null) distrust(path, 'is missing');
+    else if (actual.digest !== digest) distrust(path, 'differs from the signed content');
   });
   return { verified: signed.size, bytes };
 }
@@ -238,11 +230,19 @@ function isSameOrigin(
 
 const catalogName = '.publisher.json';
 
-async function contentOf(storage: Storage, path: string, maxBytes: number): Promise<Buffer | null> {
+async function contentOf(
+  storage: Storage,
+  path: string,
+  maxBytes: number,
+  distrust: (path: string, reason: string) => void,
+): Promise<Buffer | null> {
+  const key = listedKey(path);
   try {
-    return await readAll(storage, listedKey(path), maxBytes);
+    return await readAll(storage, key, maxBytes);
   } catch (error) {
-    if (hasCode(error, 'storage_not_found')) return null;
-    throw error;
+    if (hasCode(error, 'storage_not_found')) distrust(path, 'is missing');
+    else if (await isOther(storage, key)) distrust(path, 'is not a file');
+    else throw error;
+    return null;
   }
 }

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { parseConfig } from '../../../src/core/config/load-config.ts';
@@ -169,6 +169,25 @@ t.test('a run without changes keeps the bytes, and any change creates a new sign
   const other = newSecretKey();
   t.equal(await signed.run('maps.5', other), 'replace_catalog', 'another key');
   t.same(await signed.distrusted(), ['SHA256SUMS.minisig', 'attestation.json']);
+});
+
+t.test('names a link in place of a file, and goes on with the other files', async (t) => {
+  const signed = new Signed(t);
+  await signed.run('maps.1');
+  for (const name of ['a.txt', 'sub/b c.txt']) {
+    rmSync(path.join(signed.place, 'web/site', name));
+    symlinkSync('/etc/hostname', path.join(signed.place, 'web/site', name));
+  }
+  rmSync(path.join(signed.place, 'web/site/index.html'));
+  t.same(await signed.distrusted(), ['a.txt', 'index.html', 'sub/b c.txt']);
+  rmSync(path.join(signed.place, 'web/site/sub'), { recursive: true });
+  symlinkSync('/etc', path.join(signed.place, 'web/site/sub'));
+  t.same(await signed.distrusted(), ['a.txt', 'index.html', 'sub/b c.txt']);
+  for (const name of ['SHA256SUMS', 'attestation.json']) {
+    rmSync(path.join(signed.place, 'web/site', name));
+    symlinkSync('/etc/hostname', path.join(signed.place, 'web/site', name));
+  }
+  t.same(await signed.distrusted(), ['SHA256SUMS', 'attestation.json']);
 });
 
 t.test('each release is signed, and a rollback stays valid although another run made it', async (t) => {
