@@ -31,7 +31,7 @@ export interface CatalogPageView {
         pages: { url: string; label: string }[];
         updated: Moment & { age: string; short: string };
         about: string;
-        /** How many files are not in the newest bundle, in words; null if all are, or if it is not known. */
+        /** How many files are not in this bundle, in words; null if all are, or if it is not known. */
         kept: string | null;
         outputs: (OutputLine & { sizeText: string; short: string; updated: Moment & { short: string } })[];
         directories: { prefix: string; label: string }[];
@@ -210,12 +210,12 @@ export function catalogView(
 }
 
 /** A release is written as a whole, so only the run that published it knows the files of its bundle. */
-function keptText(
+export function keptText(
   { release, total, kept }: Pick<CatalogView, 'release' | 'total' | 'kept'>,
   bundleFiles: number | null,
 ): string | null {
   const earlier = release === null ? kept : bundleFiles === null ? 0 : total - bundleFiles;
-  return earlier <= 0 ? null : `${total - earlier} in the newest bundle, ${earlier} kept from earlier ones`;
+  return earlier <= 0 ? null : `${total - earlier} in this bundle, ${earlier} kept from earlier ones`;
 }
 
 /** The root usually has an index of the bundles below it. */

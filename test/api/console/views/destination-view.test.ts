@@ -69,7 +69,7 @@ t.test('counts the files of the newest bundle and the kept ones', (t) => {
       },
       { prefix, published: new Map(), bundleFiles, now: new Date('2026-11-20T02:00:00Z') },
     ).catalog?.kept;
-  const text = '2 in the newest bundle, 3 kept from earlier ones';
+  const text = '2 in this bundle, 3 kept from earlier ones';
   t.equal(keptOf({ release: null, kept: 3 }), text);
   t.equal(keptOf({ release: null, kept: 0 }, 2), null, 'the catalog knows better than the run');
   t.equal(keptOf({ release: 'r1', kept: 0 }, 2), text, 'only the run knows the files of a release');

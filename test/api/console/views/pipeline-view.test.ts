@@ -78,9 +78,13 @@ t.test('a card names three bundles, and counts the others', (t) => {
 
 t.test('a failing pipeline names the first of the runs that failed in a row', (t) => {
   const failed = (minute: number): RunRecord =>
-    run(minute, { action: 'error', error: { code: 'x', message: 'no', hint: null, findings: [] } }, {
-      status: 'failed',
-    });
+    run(
+      minute,
+      { action: 'error', error: { code: 'x', message: 'no', hint: null, findings: [] } },
+      {
+        status: 'failed',
+      },
+    );
   const runs = [failed(50), failed(40), run(30, {}), failed(20)];
   const failing = { ...state, last_run: runs[0] } as PipelineState;
   t.match(pipelineView(failing, runs, now).failed, {
