@@ -102,7 +102,7 @@ export async function startConsole(
   more: Record<string, string> = {},
 ): Promise<ConsoleDaemon> {
   const beganMs = Date.now();
-  const root = mkdtempSync(path.join(tmpdir(), 'waybill-console-'));
+  const root = mkdtempSync(path.join(tmpdir(), 'waybill-'));
   const configFile = path.join(root, 'waybill.yml');
   for (const place of ['web', 'site', 'shelf', 'draft', 'full', 'vault'])
     mkdirSync(path.join(root, 'public', place), { recursive: true });

@@ -166,7 +166,7 @@ t.test('without script a form performs every action of the console', async (t) =
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/site`);
   t.match(
     await mainOf(page),
-    new RegExp(`published .* by operator \\(upload\\) · Open the run · release ${former}`),
+    new RegExp(`Published .* by operator \\(upload\\) · Open the run · release ${former}`),
     'its run is not the newest one',
   );
   await page.goto(undoable);
@@ -276,12 +276,12 @@ t.test('a forbidden page links to a login with another token', async (t) => {
   await page.getByRole('heading', { name: 'Daemon', level: 1 }).waitFor();
 });
 
-t.test('a pipeline without runs first names the missing permission', async (t) => {
+t.test('a pipeline without runs lists the first steps', async (t) => {
   const page = await open(t, { token: consoleTokens.admin });
   await page.goto(`${daemon.base}console/pipelines/secret`);
   t.match(
     await mainOf(page),
-    /The token admin may not upload to secret\s+Uploads need a token with the scope upload[^]*upload_tokens[^]*Waiting for the first upload/,
+    /Waiting for the first upload\s+[^]*The token admin may not upload to secret\. Uploads need a token with the scope upload[^]*upload_tokens[^]*export WAYBILL_TOKEN=…[^]*waybill push \.\/site/,
   );
   await page.getByRole('link', { name: 'Log in with another token' }).click();
   await page.getByLabel('Token').waitFor();

@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { Page } from 'playwright-core';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { type ConsoleDaemon, consoleTokens, logIn, packed, startConsole } from './console-daemon.ts';
-import { changeLibrary, earlierRuns, startInOrder } from './earlier-runs.ts';
+import { changeLibrary, earlierRuns, justNow, sessionFiles, startInOrder } from './earlier-runs.ts';
 import type { PageSet } from './page-sets.ts';
 import { past } from './past.ts';
 
@@ -16,10 +16,10 @@ export const consolePages: PageSet = {
     const uploads = [74, 50, 27, 3.2].map((hoursAgo, index) => ({
       hoursAgo,
       start: () =>
-        console.publish(
-          { 'index.html': `version ${index}`, [`notes/day-${index}.txt`]: 'x'.repeat(1000 * (index + 1)) },
-          { created: `2026-11-2${index}T01:02:03Z`, name: `session-${index % 2}`, token: consoleTokens.ci },
-        ),
+        console.publish(sessionFiles(index + 7), {
+          ...{ created: justNow(), name: `session-${11 + (index % 2)}` },
+          token: consoleTokens.ci,
+        }),
     }));
     const starts = (
       [
@@ -102,7 +102,7 @@ export const consolePages: PageSet = {
       isState: true,
       path: 'console/pipelines/maps/destinations/site/releases',
       prepare: async (page) => {
-        await page.getByRole('link', { name: 'Changes since' }).first().click();
+        await page.getByRole('link', { name: 'with the current release' }).first().click();
         await page.locator('#compared').waitFor();
       },
     },
@@ -170,12 +170,13 @@ export const adminPages: PageSet = {
   start: async (t) => {
     const console = await startConsole(t);
     const token = consoleTokens.ci;
-    await past(60 * 26, () => console.publish({ 'index.html': 'first' }, { token }), 4);
+    const options = () => ({ created: justNow(), token, name: 'session-12' });
+    for (const [index, hoursAgo] of [98, 74, 50, 26].entries())
+      await past(60 * hoursAgo, () => console.publish(sessionFiles(index + 1), options()), 4 + 13 * index);
     await past(155, () => startAndNotify(console, 'library'));
     await past(41, () => startAndNotify(console, 'blocked'));
     await past(35, () => console.pause('maps', 'the disk of the web server is being replaced'));
-    const created = '2026-11-21T01:02:03Z';
-    await past(9, () => console.accept({ 'index.html': 'second' }, { created, token }));
+    await past(9, () => console.accept(sessionFiles(5), options()));
     return console.base;
   },
   enter: async (page, base) => {
@@ -188,7 +189,7 @@ export const adminPages: PageSet = {
     { name: 'console-audit-empty', isState: true, path: 'console/audit?actor=none' },
     { name: 'console-admin-overview', isState: true, path: 'console' },
     { name: 'console-paused-pipeline', isState: true, path: 'console/pipelines/maps' },
-    { name: 'console-trends-of-one-run', isState: true, path: 'console/pipelines/maps/trends' },
+    { name: 'console-trends-of-one-run', isState: true, path: 'console/pipelines/library/trends' },
     { name: 'console-pipeline-without-runs', path: 'console/pipelines/secret' },
     { name: 'console-trends-without-runs', isState: true, path: 'console/pipelines/secret/trends' },
     {
@@ -211,8 +212,8 @@ export const oddPages: PageSet = {
       'ЖУРНАЛ/κεφάλαιο.txt': 'empty',
       'empty.txt': '',
     };
-    await past(190, () => console.publish(files, { name: long }));
-    await past(14, () => console.publish(files, { name: 'قصة-المدينة', created: '2026-11-21T01:02:03Z' }));
+    await past(190, () => console.publish(files, { name: long, created: justNow() }));
+    await past(14, () => console.publish(files, { name: 'قصة-المدينة', created: justNow() }));
     return console.base;
   },
   enter: (page, base) => logIn(page, base, consoleTokens.operator),

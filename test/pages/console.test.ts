@@ -249,6 +249,20 @@ t.test('no page with thirty rows scrolls horizontally on a phone', async (t) => 
   }
 });
 
+t.test('a destination marks the files that are kept from earlier bundles', async (t) => {
+  for (const [name, day] of [
+    ['old.txt', 20],
+    ['new.txt', 21],
+  ] as const)
+    await daemon.publish({ [name]: name }, { name: 'keeping', created: `2026-11-${day}T01:02:03Z` });
+  const page = await open(t);
+  await page.goto(`${daemon.base}console/pipelines/maps/destinations/web?path=keeping`);
+  const files = page.getByRole('region', { name: 'keeping' });
+  t.match(await files.innerText(), /Readers get now\s+keeping\s+2 files, 14 B: 1 in this bundle, 1 kept/);
+  t.match(await files.getByRole('row').filter({ hasText: 'old.txt' }).innerText(), /old\.txt kept/);
+  t.notMatch(await files.getByRole('row').filter({ hasText: 'new.txt' }).innerText(), /kept/);
+});
+
 t.test('a run links to the page of its scene map', async (t) => {
   const page = await open(t);
   const map = readFileSync('examples/scene-maps/session-42-findings.json', 'utf8');

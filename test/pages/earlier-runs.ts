@@ -1,5 +1,6 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import type { ConsoleDaemon } from './console-daemon.ts';
 import { consoleTokens } from './console-daemon.ts';
 import { past } from './past.ts';
@@ -18,25 +19,37 @@ export async function startInOrder(runs: readonly EarlierRun[]): Promise<void> {
     await past(60 * hoursAgo, start, pace);
 }
 
+/** The files of a bundle of one day: a page, a drawing and a note. */
+export function sessionFiles(day: number): Record<string, string> {
+  const text = (words: string, count: number): string => `${words}\n`.repeat(count);
+  return {
+    'index.html': `<!doctype html>\n<title>Day ${day}</title>\n${text('<p>The harbor at noon.</p>', 70 + 9 * day)}`,
+    'maps/harbor.svg': `<svg xmlns="http://www.w3.org/2000/svg">\n${text('<path d="M4 8h15v15"/>', 460 + 31 * day)}</svg>\n`,
+    [`notes/day-${day}.txt`]: text(`Day ${day}: the tide was high at noon.`, 30 + 13 * (day % 4)),
+  };
+}
+
+/** The time at which a bundle was made that is uploaded now, for `created`. */
+export function justNow(): string {
+  return new Date(systemClock.now().getTime() - 140_000).toISOString();
+}
+
 /** Uploads of the days before, one of which failed, and a pipeline whose runs succeeded until yesterday. */
 export function earlierRuns(console: ConsoleDaemon): EarlierRun[] {
   const [web, full] = ['web', 'full'].map((name) => path.join(console.root, 'public', name)) as [
     string,
     string,
   ];
-  const unmanaged = path.join(web, 'session-2');
+  const unmanaged = path.join(web, 'session-13');
   const uploads = [219, 196, 171, 147, 122, 97].map((hoursAgo, index) => ({
     hoursAgo,
     start: async () => {
       const isFailing = index === 3;
       if (isFailing) putUnmanagedFile(unmanaged);
-      await console.publish(
-        { 'index.html': `draft ${index}`, [`notes/draft-${index}.txt`]: 'x'.repeat(700 + 400 * (index % 4)) },
-        {
-          ...{ created: `2026-11-1${index}T01:02:03Z`, token: consoleTokens.ci },
-          name: isFailing ? 'session-2' : `session-${index % 2}`,
-        },
-      );
+      await console.publish(sessionFiles(index + 1), {
+        ...{ created: justNow(), token: consoleTokens.ci },
+        name: isFailing ? 'session-13' : `session-${11 + (index % 2)}`,
+      });
       if (isFailing) rmSync(unmanaged, { recursive: true });
     },
   }));

@@ -95,6 +95,8 @@ export interface CatalogView {
   /** The number of outputs whose paths start with the prefix. */
   total: number;
   bytes: number;
+  /** How many of them are kept from earlier bundles. Always 0 for releases, which are written as a whole. */
+  kept: number;
   outputs: OutputLine[];
   /** The pages to start reading at: the index and the scene maps. */
   pages: OutputLine[];
@@ -107,6 +109,8 @@ export interface OutputLine extends Pick<
   'path' | 'kind' | 'digest' | 'size' | 'url' | 'updatedAt'
 > {
   owner: string;
+  /** Whether it is not in the newest bundle of its owner, and stays published. */
+  isKept: boolean;
 }
 
 /** The maximum number of bundle paths in an answer. */
@@ -190,14 +194,16 @@ const maxPages = 5;
 function pagesAmong(outputs: readonly OutputRecord[]): OutputLine[] {
   const sceneMaps = outputs.filter(({ kind }) => kind === 'scene_map_page');
   const index = outputs.filter(({ path }) => path === 'index.html');
-  return [...sceneMaps.slice(0, maxPages), ...index].map(lineOf);
+  const newest = newestByOwner(outputs);
+  return [...sceneMaps.slice(0, maxPages), ...index].map((output) => lineOf(output, newest));
 }
 
 /** Returns one page of the outputs, sorted by path. */
 export function pageOf(
   outputs: readonly OutputRecord[],
   { prefix, after, limit }: Omit<CatalogQuestion, 'kind' | 'release'>,
-): Pick<CatalogView, 'total' | 'bytes' | 'outputs' | 'next'> {
+): Pick<CatalogView, 'total' | 'bytes' | 'kept' | 'outputs' | 'next'> {
+  const newest = newestByOwner(outputs);
   const matching = outputs.filter(({ path }) => path.startsWith(prefix));
   const from = after === null ? 0 : matching.findIndex(({ path }) => path > after);
   const page = from === -1 ? [] : matching.slice(from, from + limit);
@@ -205,13 +211,33 @@ export function pageOf(
   return {
     total: matching.length,
     bytes: matching.reduce((sum, { size }) => sum + size, 0),
-    outputs: page.map(lineOf),
+    kept: matching.filter((output) => isKept(output, newest)).length,
+    outputs: page.map((output) => lineOf(output, newest)),
     next: last !== undefined && last !== matching.at(-1)?.path ? last : null,
   };
 }
 
-function lineOf({ path, kind, digest, size, url, updatedAt, owner }: OutputRecord): OutputLine {
-  return { path, kind, digest, size, url, updatedAt, owner: `${owner.pipelineId}/${owner.destinationId}` };
+function lineOf(output: OutputRecord, newest: ReadonlyMap<string, string>): OutputLine {
+  const { path, kind, digest, size, url, updatedAt } = output;
+  return { path, kind, digest, size, url, updatedAt, owner: ownerOf(output), isKept: isKept(output, newest) };
+}
+
+function ownerOf({ owner }: OutputRecord): string {
+  return `${owner.pipelineId}/${owner.destinationId}`;
+}
+
+/** Returns when each owner last published. A publication gives all files of its bundle the same time. */
+function newestByOwner(outputs: readonly OutputRecord[]): Map<string, string> {
+  const newest = new Map<string, string>();
+  for (const output of outputs) {
+    const owner = ownerOf(output);
+    if (output.updatedAt > (newest.get(owner) ?? '')) newest.set(owner, output.updatedAt);
+  }
+  return newest;
+}
+
+function isKept(output: OutputRecord, newest: ReadonlyMap<string, string>): boolean {
+  return output.updatedAt < (newest.get(ownerOf(output)) ?? '');
 }
 
 function compared(before: readonly OutputRecord[], after: readonly OutputRecord[]): ComparedFiles {

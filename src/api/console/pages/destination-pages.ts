@@ -9,7 +9,8 @@ import { paths, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { catalogView, newestRunAt, openable, placementOf } from '../views/destination-view.ts';
-import { starterOf } from '../views/run-words.ts';
+import { publishedAt } from '../views/pipeline-view.ts';
+import { type Starter, starterOf } from '../views/run-words.ts';
 import { verificationView, type VerifiedPath } from '../views/verification-view.ts';
 import { action, firstRunOf, isAllowed, page, placesFor, type Visit } from '../visit.ts';
 import { crumbsTo, inspect, pathOf, pathParameter, placeOf, queryOf } from './destination-access.ts';
@@ -49,17 +50,22 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
   const published = new Map(
     [...runs].map(([path, { accepted_at: at, finished_at: end }]) => [path, end ?? at]),
   );
+  const lastKnown = catalog === null ? publishedAt(recent, id, parts.clock.now()).published : [];
   show(visit, {
     title: `${id} of ${pipelineId}`,
     template: 'destination',
     crumbs: crumbsTo(pipelineId, id, null),
     view: {
-      ...catalogView(answer, { prefix, published, now: parts.clock.now() }),
+      ...catalogView(answer, {
+        ...{ prefix, published, now: parts.clock.now() },
+        bundleFiles: run === null ? null : filesOf(run, id),
+      }),
       ...{ id, pipelineId, here, prefix },
       ...{ placement: placementOf(destination), publicBaseUrl: destination.public_base_url },
       ...{ place, newest },
-      wasPublished: runs.size > 0,
-      publishedBy: run === null ? null : { href: paths.run(run.run_id), starter: starterOf(run) },
+      mayRerun: newest?.isRerunnable === true && isAllowed(visitor, 'rerun', pipelineId),
+      lastKnown: lastKnown.map((one) => ({ ...one, by: publishedBy(runs.get(one.path) ?? null) })),
+      publishedBy: publishedBy(run),
       firstRun: firstRunOf(visit, pipelineId),
       herePath: (path: string) => withQuery(here, { path }),
       at: (path: string, more: Record<string, string> = {}) =>
@@ -68,6 +74,22 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
       mayVerify: isAllowed(visitor, 'verify', pipelineId),
     },
   });
+}
+
+function publishedBy(
+  run: RunRecord | null,
+): { href: string; starter: Starter; bundle: string | null } | null {
+  if (run === null) return null;
+  const bundle = run.bundle_path ?? '.';
+  return { href: paths.run(run.run_id), starter: starterOf(run), bundle: bundle === '.' ? null : bundle };
+}
+
+/** Returns the number of files in the bundle that a run published at a destination; null if not known. */
+function filesOf({ destinations }: RunRecord, destinationId: string): number | null {
+  const here = destinations.filter((one) => one.destination_id === destinationId);
+  const [one] = here;
+  if (one === undefined || here.length > 1) return null;
+  return one.outputs_written + one.outputs_linked + one.outputs_kept;
 }
 
 /** Returns a page of the catalog. If no bundle path is asked for, it is the one of the newest bundle. */

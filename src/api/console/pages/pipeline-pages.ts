@@ -167,7 +167,7 @@ function lackingFor(
   { visitor }: Visit<PipelineParams>,
   id: string,
   operation: 'upload' | 'start',
-): { heading: string; text: string; setting: string; isAdmin: boolean; login: string } | null {
+): { step: string; text: string; setting: string; isAdmin: boolean; login: string } | null {
   if (isAllowed(visitor, operation, id)) return null;
   const { id: tokenId, person } = visitor.token;
   const [act, name] = operation === 'upload' ? ['upload to', 'Uploads'] : ['start runs of', 'Runs'];
@@ -177,8 +177,8 @@ function lackingFor(
       ? [`The token ${tokenName(tokenId)}`, `a token with the scope ${scope}`, 'upload_tokens', 'token']
       : [`The account ${person.name}`, 'the role operator', 'server.console.login', 'account'];
   return {
-    heading: `${owner} may not ${act} ${id}`,
-    text: `${name} need ${needs} for this pipeline.`,
+    step: `Get the permission to ${operation === 'upload' ? 'upload' : 'start runs'}`,
+    text: `${owner} may not ${act} ${id}. ${name} need ${needs} for this pipeline.`,
     setting,
     isAdmin: visitor.isAdmin,
     login: `Log in with another ${login}`,

@@ -8,9 +8,11 @@ import { askReleases, type DestinationParams } from '../../pipelines/releases-ro
 import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
+import { keptText } from '../views/destination-view.ts';
 import {
   activatorOf,
   differenceView,
+  effectText,
   releaseChoices,
   type ReleaseRow,
   releaseRows,
@@ -73,6 +75,8 @@ async function showReleases(visit: Visit<DestinationParams>): Promise<void> {
       here,
       runOf,
       activatorOf: (row: ReleaseRow) => activatorOf(runOf(row.id), row),
+      keptOf: ({ id: release, outputs }: ReleaseRow) =>
+        keptText({ release, total: outputs ?? 0, kept: 0 }, runOf(release)?.files ?? null),
       comparePath: (at: string, before: string, after: string) =>
         withQuery(here, { path: at, from: before, to: after }),
       choosePath: (at: string, release: string) => withQuery(here, { path: at, choose: release }),
@@ -120,14 +124,14 @@ function comparedOf(places: readonly ReleasePlace[], compared: Difference | null
   const { from, to } = compared;
   const place = places.find(({ rows }) => rows.some(({ id }) => id === to));
   const rows = place?.rows ?? [];
-  const isAboutCurrent = rows.some(({ id, isCurrent }) => isCurrent && (id === from || id === to));
+  const [before, after] = [from, to].map((id) => rows.find((row) => row.id === id) ?? null);
+  // The switch whose effect the comparison shows.
+  const next = before?.isCurrent === true && after?.verb != null ? after : null;
   return {
-    ...{ from, to, ...differenceView(compared) },
+    ...{ from, to, before, after, next, ...differenceView(compared) },
     ...{ path: place?.path ?? '.', choices: releaseChoices(rows) },
-    // The switch whose effect the comparison shows.
-    next: isAboutCurrent
-      ? (rows.find(({ id, verb }) => verb !== null && (id === from || id === to)) ?? null)
-      : null,
+    effect: next?.verb == null ? null : effectText(compared, next.verb),
+    isBackward: after?.isCurrent === true && before?.verb === 'rollback',
   };
 }
 
@@ -142,9 +146,10 @@ async function releaseRuns(
   const { runs } = await parts.queue.list([req.params.pipelineId], { limit: searchedRuns });
   const found = new Map<string, ReleaseRun>();
   for (const run of runs)
-    for (const { destination_id: id, release, action: kind } of run.destinations)
+    for (const { destination_id: id, release, action: kind, ...one } of run.destinations)
       if (id === destinationId && release !== null && kind !== 'skip_same')
         found.set(release, {
+          files: one.outputs_written + one.outputs_linked + one.outputs_kept,
           ...{ href: paths.run(run.run_id), starter: starterText(run) },
           ...{ startedAt: run.started_at, finishedAt: run.finished_at },
         });

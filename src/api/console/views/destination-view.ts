@@ -1,3 +1,4 @@
+import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import { formatRate } from '../../../core/lib/settings/transfer-rate.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/inspection-request.ts';
@@ -14,7 +15,7 @@ import {
   statusMark,
 } from '../record-text.ts';
 import { type ErrorView, errorView } from './error-view.ts';
-import { forceCommand, type Starter, starterOf } from './run-words.ts';
+import { forceCommand, rerunHelps, type Starter, starterOf } from './run-words.ts';
 
 /** One page of the files at a bundle path, with links to its directories. */
 export interface CatalogPageView {
@@ -26,10 +27,12 @@ export interface CatalogPageView {
   /** Whether there are so many files that only some of them are wanted. */
   hasFilter: boolean;
   catalog:
-    | (Omit<CatalogView, 'outputs' | 'bytes' | 'pages'> & {
+    | (Omit<CatalogView, 'outputs' | 'bytes' | 'pages' | 'kept'> & {
         pages: { url: string; label: string }[];
-        updated: Moment & { age: string };
+        updated: Moment & { age: string; short: string };
         about: string;
+        /** How many files are not in this bundle, in words; null if all are, or if it is not known. */
+        kept: string | null;
         outputs: (OutputLine & { sizeText: string; short: string; updated: Moment & { short: string } })[];
         directories: { prefix: string; label: string }[];
       })
@@ -88,6 +91,13 @@ interface NewestRun {
   href: string;
   starter: Starter;
   ended: Moment & { age: string };
+  isRerunnable: boolean;
+  /** Whether it could succeed without changes. */
+  rerunHelps: boolean;
+  /** How many runs in a row failed here, this one included. */
+  failures: number;
+  /** When the first of them failed; null if none did. */
+  failingSince: { iso: string; short: string } | null;
   /** null if it succeeded. */
   error: ErrorView | null;
 }
@@ -103,25 +113,42 @@ export function newestRunAt(
   destinationId: string,
   { place, now }: { place: string | null; now: Date },
 ): NewestRun | null {
-  for (const run of runs) {
-    const { destinations, error: ofRun, finished_at: ended, run_id: runId } = run;
+  const all = endsAt(runs, destinationId);
+  const [newest] = all;
+  if (newest === undefined) return null;
+  const { run, error, ended } = newest;
+  const success = all.findIndex((one) => one.error === null);
+  const failed = success === -1 ? all : all.slice(0, success);
+  const first = failed.at(-1);
+  const command = error === null ? null : forceCommand(run, destinationId, error.hint ?? null);
+  return {
+    mark: statusMark({ status: error === null ? 'succeeded' : 'failed', error, next_try_at: null }),
+    href: pagePaths.run(run.run_id),
+    starter: starterOf(run),
+    ended: { ...momentOf(ended), age: ageText(ended, now) },
+    ...{ isRerunnable: run.rerunnable, rerunHelps: rerunHelps(run) },
+    failures: failed.length,
+    failingSince: first === undefined ? null : { iso: first.ended, short: `${shortMoment(first.ended)} UTC` },
+    error: error === null ? null : errorView(error, { place, command }),
+  };
+}
+
+interface RunEnd {
+  run: RunRecord;
+  ended: string;
+  error: ErrorRecord | null;
+}
+
+function endsAt(runs: readonly RunRecord[], destinationId: string): RunEnd[] {
+  return runs.flatMap((run) => {
+    const { destinations, error: ofRun, finished_at: ended } = run;
     const here = destinations.filter(({ destination_id: id }) => id === destinationId);
-    const isEnded = ofRun?.code !== 'cancelled' && ofRun?.code !== 'superseded' && ended !== null;
+    if (ofRun?.code === 'cancelled' || ofRun?.code === 'superseded' || ended === null) return [];
     // A run that failed at its source has no destinations, and published nothing here either.
-    if (!isEnded || (here.length === 0 && ofRun === null)) continue;
+    if (here.length === 0 && ofRun === null) return [];
     const error = here.length === 0 ? ofRun : (here.find((one) => one.error !== null)?.error ?? null);
-    return {
-      mark: statusMark({ status: error === null ? 'succeeded' : 'failed', error, next_try_at: null }),
-      href: pagePaths.run(runId),
-      starter: starterOf(run),
-      ended: { ...momentOf(ended), age: ageText(ended, now) },
-      error:
-        error === null
-          ? null
-          : errorView(error, { place, command: forceCommand(run, destinationId, error.hint ?? null) }),
-    };
-  }
-  return null;
+    return [{ run, ended, error }];
+  });
 }
 
 const digestPrefix = 'sha256:';
@@ -132,10 +159,18 @@ const maxLinks = 8;
 /** Up to this many files need no filter. */
 const maxUnfiltered = 20;
 
-/** @param published The times at which runs last published to the bundle paths, as far as known. */
+interface CatalogContext {
+  prefix: string;
+  /** The times at which runs last published to the bundle paths, as far as known. */
+  published: ReadonlyMap<string, string>;
+  /** The number of files in the newest bundle; null if its run is not known. */
+  bundleFiles: number | null;
+  now: Date;
+}
+
 export function catalogView(
   { paths, pathsOmitted, catalog }: CatalogPage,
-  { prefix, published, now }: { prefix: string; published: ReadonlyMap<string, string>; now: Date },
+  { prefix, published, bundleFiles, now }: CatalogContext,
 ): CatalogPageView {
   const bundles = paths.map((path) => ({
     ...{ path, name: nameOf(path), isCurrent: path === catalog?.destinationPath },
@@ -152,8 +187,13 @@ export function catalogView(
     hasFilter: prefix !== '' || catalog.total > maxUnfiltered,
     catalog: {
       ...rest,
-      updated: { ...momentOf(catalog.updatedAt), age: ageText(catalog.updatedAt, now) },
+      updated: {
+        ...momentOf(catalog.updatedAt),
+        age: ageText(catalog.updatedAt, now),
+        short: `${shortMoment(catalog.updatedAt)} UTC`,
+      },
       about: `${plural(catalog.total, 'file')}, ${sizeText(bytes)}`,
+      kept: prefix === '' ? keptText(catalog, bundleFiles) : null,
       outputs: outputs.map((one) => ({
         ...one,
         sizeText: sizeText(one.size),
@@ -167,6 +207,15 @@ export function catalogView(
       directories: directoriesOf(outputs, prefix),
     },
   };
+}
+
+/** A release is written as a whole, so only the run that published it knows the files of its bundle. */
+export function keptText(
+  { release, total, kept }: Pick<CatalogView, 'release' | 'total' | 'kept'>,
+  bundleFiles: number | null,
+): string | null {
+  const earlier = release === null ? kept : bundleFiles === null ? 0 : total - bundleFiles;
+  return earlier <= 0 ? null : `${total - earlier} in this bundle, ${earlier} kept from earlier ones`;
 }
 
 /** The root usually has an index of the bundles below it. */

@@ -28,7 +28,7 @@ import { runName, type Starter, starterOf } from './run-words.ts';
 interface PipelineView extends PipelineCard {
   statusSummary: StatusSummary | null;
   /** The run that the summary is about, if it failed. */
-  failed: { starter: Starter; ended: Moment & { age: string }; hint: string | null } | null;
+  failed: FailedRun | null;
   schedule: string | null;
   watch: boolean;
   hasSource: boolean;
@@ -37,6 +37,15 @@ interface PipelineView extends PipelineCard {
   grid: RunGrid | null;
   bars: RunBars;
   runs: OrderedRuns[];
+}
+
+interface FailedRun {
+  starter: Starter;
+  ended: Moment & { age: string };
+  hint: string | null;
+  /** How many runs in a row failed, this one included, and when the first of them did. */
+  failures: number;
+  since: { iso: string; short: string };
 }
 
 interface DestinationCard {
@@ -84,13 +93,11 @@ export function pipelineView(
   const ids = state.destinations.map(({ destination_id: id }) => id);
   const { schedule } = state;
   const statusSummary = statusSummaryOf(state);
+  const newest = runs.findIndex(({ run_id: id }) => id === statusSummary?.runId);
   return {
     ...card,
     statusSummary,
-    failed: failedRun(
-      runs.find(({ run_id: id }) => id === statusSummary?.runId),
-      now,
-    ),
+    failed: newest === -1 ? null : failedRun(runs.slice(newest), now),
     schedule: schedule === null ? null : `${schedule.cron} (${schedule.timezone})`,
     watch: state.watch,
     hasSource: state.source.backend !== 'http_upload',
@@ -110,15 +117,25 @@ export function pipelineView(
   };
 }
 
-function failedRun(run: RunRecord | undefined, now: Date): PipelineView['failed'] {
+/** @param runs The newest failed run and those before it, newest first. */
+function failedRun(runs: readonly RunRecord[], now: Date): FailedRun | null {
+  const [run] = runs;
   if (run === undefined) return null;
   const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
-  const ended = run.finished_at ?? run.accepted_at;
+  const success = runs.findIndex(({ status }) => status !== 'failed');
+  const failed = success === -1 ? runs : runs.slice(0, success);
+  const since = endOf(failed.at(-1) ?? run);
   return {
     starter: starterOf(run),
-    ended: { ...momentOf(ended), age: ageText(ended, now) },
+    ended: { ...momentOf(endOf(run)), age: ageText(endOf(run), now) },
     hint: error === null ? null : errorView(error).hint,
+    failures: failed.length,
+    since: { iso: since, short: `${shortMoment(since)} UTC` },
   };
+}
+
+function endOf({ finished_at: end, accepted_at: accepted }: RunRecord): string {
+  return end ?? accepted;
 }
 
 function publishingMode(destination: PipelineState['destinations'][number]): string {
@@ -143,7 +160,8 @@ function lastOf(runs: readonly RunRecord[], id: string, now: Date): DestinationC
   return null;
 }
 
-function publishedAt(
+/** Returns the newest bundle at each bundle path of a destination, as far as the runs say. */
+export function publishedAt(
   runs: readonly RunRecord[],
   id: string,
   now: Date,

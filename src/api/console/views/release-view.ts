@@ -13,7 +13,9 @@ export interface ReleaseRow {
   /** Whether its catalog can be read. */
   isReadable: boolean;
   isCurrent: boolean;
+  /** Such as `11 files, 16.6 KiB`; `outputs` is only the number, or null if it is unreadable. */
   files: string;
+  outputs: number | null;
   /** How its size differs from `before`, such as `+1 file, −2 KiB`; null if it does not. */
   growth: string | null;
   bundle: string;
@@ -45,6 +47,7 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>, now: Dat
       isCurrent: one.isCurrent,
       files:
         one.outputs === null ? 'unreadable' : `${plural(one.outputs, 'file')}, ${sizeText(one.bytes ?? 0)}`,
+      outputs: one.outputs,
       growth: before === null ? null : growthOf(before, one),
       ...{ bundle, made },
       name: made === null || bundle === one.id ? bundle : `${bundle} of ${made.short} UTC`,
@@ -143,6 +146,8 @@ export interface ReleaseRun {
   href: string;
   /** The token or the event that started the run. */
   starter: string;
+  /** The number of files in the bundle that it published. */
+  files: number;
   startedAt: string | null;
   finishedAt: string | null;
 }
@@ -183,6 +188,29 @@ export function differenceView({ added, changed, removed, same, omitted }: Compa
     ],
     omitted,
   };
+}
+
+/**
+ * Describes the effect of a switch from the first release to the second one, such as `A rollback would change
+ * 1 file. 9 files stay the same.`
+ *
+ * @returns null if not all differences are known
+ */
+export function effectText(
+  { added, changed, removed, same, omitted }: ComparedFiles,
+  verb: 'promote' | 'rollback',
+): string | null {
+  if (omitted > 0) return null;
+  const acts = [
+    ['change', changed.length],
+    ['add', added.length],
+    ['remove', removed.length],
+  ] as const;
+  const parts = acts.flatMap(([act, count]) => (count === 0 ? [] : `${act} ${plural(count, 'file')}`));
+  const text =
+    parts.length === 0 ? 'change nothing' : [...parts.slice(0, -2), parts.slice(-2).join(' and ')].join(', ');
+  const rest = same === 0 ? '' : ` ${plural(same, 'file')} ${same === 1 ? 'stays' : 'stay'} the same.`;
+  return `A ${verb === 'rollback' ? 'rollback' : 'promotion'} would ${text}.${rest}`;
 }
 
 /** Names the releases that can be compared, each differently. */

@@ -32,10 +32,18 @@ t.test('few bundles are links with their ages, and few files need no filter', (t
         paths: Array.from({ length: count }, (_, index) => String.fromCharCode(97 + index)),
         catalog: {
           ...{ destinationPath: 'b', release: null, isPublished: true, generation: 1, isInterrupted: false },
-          ...{ updatedAt: '2026-11-20T01:00:00Z', total, bytes: 1, outputs: [], pages: [], next: null },
+          ...{
+            updatedAt: '2026-11-20T01:00:00Z',
+            total,
+            bytes: 1,
+            kept: 0,
+            outputs: [],
+            pages: [],
+            next: null,
+          },
         },
       },
-      { prefix, published, now },
+      { prefix, published, bundleFiles: null, now },
     );
   const few = view(2, 20);
   t.same([few.isShortList, few.hasFilter], [true, false]);
@@ -45,6 +53,28 @@ t.test('few bundles are links with their ages, and few files need no filter', (t
   ]);
   t.same([view(9, 21).isShortList, view(9, 21).hasFilter], [false, true]);
   t.ok(view(2, 1, 'notes/').hasFilter, 'a filter can be removed');
+  t.end();
+});
+
+t.test('counts the files of the newest bundle and the kept ones', (t) => {
+  const keptOf = (catalog: object, bundleFiles: number | null = null, prefix = '') =>
+    catalogView(
+      {
+        ...{ kind: 'catalog', paths: ['a'], pathsOmitted: 0 },
+        catalog: {
+          ...{ destinationPath: 'a', isPublished: true, generation: 1, isInterrupted: false, bytes: 1 },
+          ...{ updatedAt: '2026-11-20T01:00:00Z', outputs: [], pages: [], next: null, total: 5 },
+          ...catalog,
+        } as never,
+      },
+      { prefix, published: new Map(), bundleFiles, now: new Date('2026-11-20T02:00:00Z') },
+    ).catalog?.kept;
+  const text = '2 in this bundle, 3 kept from earlier ones';
+  t.equal(keptOf({ release: null, kept: 3 }), text);
+  t.equal(keptOf({ release: null, kept: 0 }, 2), null, 'the catalog knows better than the run');
+  t.equal(keptOf({ release: 'r1', kept: 0 }, 2), text, 'only the run knows the files of a release');
+  t.equal(keptOf({ release: 'r1', kept: 0 }), null);
+  t.equal(keptOf({ release: null, kept: 3 }, null, 'notes/'), null, 'the count is about all files');
   t.end();
 });
 
@@ -79,5 +109,11 @@ t.test('the newest run of a destination is the one that ended there, or failed b
       command: 'waybill run --config waybill.yml --pipeline maps --destination web --force --dry-run',
     },
   });
+  const failed = (id: string, hour: number): never =>
+    run(id, { finished_at: `2026-11-20T0${hour}:00:00Z`, destinations: [at('web', failure)] });
+  t.match(newestRunAt([failed('3', 1), cancelled, failed('2', 0), good, failed('1', 0)], 'web', about), {
+    ...{ failures: 2, failingSince: { iso: '2026-11-20T00:00:00Z', short: '20 Nov, 00:00 UTC' } },
+  });
+  t.match(newestRunAt([good, failed('1', 0)], 'web', about), { failures: 0, failingSince: null });
   t.end();
 });

@@ -75,3 +75,22 @@ t.test('a card names three bundles, and counts the others', (t) => {
   t.equal(card?.publishedOmitted, 2);
   t.end();
 });
+
+t.test('a failing pipeline names the first of the runs that failed in a row', (t) => {
+  const failed = (minute: number): RunRecord =>
+    run(
+      minute,
+      { action: 'error', error: { code: 'x', message: 'no', hint: null, findings: [] } },
+      {
+        status: 'failed',
+      },
+    );
+  const runs = [failed(50), failed(40), run(30, {}), failed(20)];
+  const failing = { ...state, last_run: runs[0] } as PipelineState;
+  t.match(pipelineView(failing, runs, now).failed, {
+    ...{ failures: 2, since: { iso: '2026-11-20T01:40:00Z', short: '20 Nov, 01:40 UTC' } },
+    ended: { age: '10 min ago' },
+  });
+  t.equal(pipelineView(state, runs, now).failed, null);
+  t.end();
+});

@@ -2,6 +2,7 @@ import t from 'tap';
 import {
   activatorOf,
   differenceView,
+  effectText,
   releaseChoices,
   releaseRows,
 } from '../../../../src/api/console/views/release-view.ts';
@@ -91,6 +92,7 @@ t.test('a release names who made it current only if its run did', (t) => {
   const run = {
     href: '',
     starter: 'ci',
+    files: 1,
     startedAt: '2026-11-20T01:00:00Z',
     finishedAt: '2026-11-20T01:00:09Z',
   };
@@ -123,5 +125,25 @@ t.test('a comparison lists the files with their sizes', (t) => {
       ['removed', 'd', '1 KiB'],
     ],
   );
+  t.end();
+});
+
+t.test('a comparison with the current release says what the switch would change', (t) => {
+  const files = (count: number) => Array.from({ length: count }, () => ({ path: 'a', before: 1, after: 2 }));
+  const about = (changed: number, added: number, removed: number, more: object = {}) => ({
+    ...{ kind: 'compare' as const, same: 1, omitted: 0 },
+    ...{ changed: files(changed), added: files(added), removed: files(removed) },
+    ...more,
+  });
+  t.equal(effectText(about(2, 0, 0), 'rollback'), 'A rollback would change 2 files. 1 file stays the same.');
+  t.equal(
+    effectText(about(1, 2, 3, { same: 0 }), 'promote'),
+    'A promotion would change 1 file, add 2 files and remove 3 files.',
+  );
+  t.equal(
+    effectText(about(0, 0, 0, { same: 9 }), 'rollback'),
+    'A rollback would change nothing. 9 files stay the same.',
+  );
+  t.equal(effectText(about(1, 0, 0, { omitted: 5 }), 'rollback'), null);
   t.end();
 });
