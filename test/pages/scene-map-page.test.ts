@@ -95,7 +95,7 @@ t.test('the page has the whole document, with the findings at their scenes', asy
   t.ok(await page.locator('#scene-5:target').isVisible());
   t.match(
     await page.locator('#scene-5').innerText(),
-    /Ambush on the stair[^]*128 to 219[^]*High confidence[^]*The Salt Wardens[^]*Boundaries: Initiative[^]*overlaps scene 4/,
+    /Ambush on the stair[^]*128 to 219[^]*The Salt Wardens[^]*Boundaries, high confidence: Initiative[^]*overlaps scene 4/,
   );
   t.match(await page.locator('#scene-4').innerText(), /Scene 5 overlaps scene 4/, 'both scenes have it');
   t.match(await page.locator('main').innerText(), /Caveats[^]*Segments 120 to 131/);
