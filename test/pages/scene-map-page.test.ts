@@ -72,20 +72,20 @@ t.test('the head says which scenes with findings a filter hides', async (t) => {
   const facts = page.locator('.facts');
   t.match(
     await facts.innerText(),
-    /3 findings: Scene 3: gap · Scene 5: overlap · Scene 6: summary too long$/m,
+    /3 findings: Scene 3: gap; Scene 5: overlap; Scene 6: summary too long$/m,
   );
   await page.locator('.filters summary').click();
   await page.locator('#m-combat').uncheck();
   t.match(
     await facts.innerText(),
-    /3 findings: Scene 3: gap · Scene 5: overlap \(hidden by a filter\) · Scene 6: summary too long$/m,
+    /3 findings: Scene 3: gap; Scene 5: overlap \(hidden by a filter\); Scene 6: summary too long$/m,
   );
   t.equal(await facts.getByRole('link', { name: 'Scene 5' }).count(), 0);
   await page.getByRole('button', { name: 'Show all scenes' }).click();
   await page.getByRole('radio', { name: /Widow Hask/ }).check();
   t.match(
     await facts.innerText(),
-    /Scene 3: gap · Scene 5: overlap \(hidden by a filter\) · Scene 6: summary too long \(hidden by a filter\)$/m,
+    /Scene 3: gap; Scene 5: overlap \(hidden by a filter\); Scene 6: summary too long \(hidden by a filter\)$/m,
   );
 });
 
