@@ -70,10 +70,7 @@ t.test('filters work by keyboard and without script', async (t) => {
 t.test('the head says which scenes with findings a filter hides', async (t) => {
   const page = await open(await exampleHtml(), { javaScriptEnabled: false });
   const facts = page.locator('.facts');
-  t.match(
-    await facts.innerText(),
-    /3 findings: Scene 3: gap; Scene 5: overlap; Scene 6: summary too long$/m,
-  );
+  t.match(await facts.innerText(), /3 findings: Scene 3: gap; Scene 5: overlap; Scene 6: summary too long$/m);
   await page.locator('.filters summary').click();
   await page.locator('#m-combat').uncheck();
   t.match(
