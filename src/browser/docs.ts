@@ -141,6 +141,9 @@ const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
 );
 for (const operation of finite)
   operation.addEventListener('toggle', () => addTryButton(operation), { once: true });
+const groups = [...document.querySelectorAll<HTMLDetailsElement>('.tag')];
+// All requests would be as long as 20 screens of a phone.
+if (matchMedia('(max-width: 40rem)').matches) for (const group of groups) group.open = false;
 if (isSecureContext) document.querySelectorAll<HTMLElement>('.example').forEach(addCopyButton);
 // Show the actual URL of this server in the first example. A narrow screen can break it after a slash.
 const address = document.getElementById('address');
@@ -185,6 +188,7 @@ function filter({ target }: Event): void {
   }
   for (const section of document.querySelectorAll<HTMLElement>('section:has(.operation)'))
     section.hidden = section.querySelector('.operation:not([hidden])') === null;
+  if (text !== '') for (const group of groups) group.open = true;
 }
 
 /** The field for the body of a request. */

@@ -101,7 +101,7 @@ t.test('a request with a body can be sent: typed JSON, and files, raw or in a fo
 
 t.test('every request that ends can be tried, and axe accepts every form', async (t) => {
   const page = await open({ viewport: { width: 360, height: 900 } });
-  await page.evaluate('for (const each of document.querySelectorAll(".operation")) each.open = true');
+  await page.evaluate('for (const each of document.querySelectorAll(".tag, .operation")) each.open = true');
   for (const { operationId, path } of routes)
     t.equal(
       await page.locator(`#${operationId}`).getByRole('button', { name: 'Try it' }).count(),
@@ -169,14 +169,28 @@ t.test('the example of a dry run says that it is one', async (t) => {
 t.test('the first example works as copied from the page', async (t) => {
   const page = await open();
   const example = await page.getByLabel('First request').innerText();
-  t.match(example, `export WAYBILL=${base.slice(0, -1)}\n`);
+  t.match(example, `WAYBILL=${base.slice(0, -1)}\n`);
   const { stdout } = await run('sh', ['-ec', `${example} --fail --silent`]);
   t.match(JSON.parse(stdout), { status: 'ok' });
   t.match(JSON.parse(await page.getByLabel('Response of /healthz').innerText()), { status: 'ok' });
 });
 
+t.test('on a phone the groups are closed; a link or the filter opens them', async (t) => {
+  const page = await open({ viewport: { width: 360, height: 900 } });
+  const upload = page.locator('#uploadBundle > summary');
+  t.notOk(await upload.isVisible());
+  t.match(await page.locator('.tag > summary').first().innerText(), /^Uploads\s+\d+ requests$/i);
+  await page.getByRole('link', { name: 'Upload a bundle', exact: true }).click();
+  t.ok(await upload.isVisible());
+  t.notOk(await page.locator('#getAlert > summary').isVisible());
+  await page.getByLabel('Filter requests').fill('alert');
+  t.ok(await page.locator('#getAlert > summary').isVisible());
+  t.notOk(await upload.isVisible());
+});
+
 t.test('methods have colors, and paths break only after a slash', async (t) => {
   const page = await open({ viewport: { width: 360, height: 900 } });
+  await page.evaluate('for (const each of document.querySelectorAll(".tag")) each.open = true');
   const colorOf = (id: string): Promise<unknown> =>
     page.evaluate(`getComputedStyle(document.querySelector('#${id} .method')).color`);
   const colors = await Promise.all(['getRun', 'uploadBundle', 'sendUpload', 'removeUpload'].map(colorOf));

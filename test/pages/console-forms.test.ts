@@ -179,7 +179,7 @@ t.test('without script a form performs every action of the console', async (t) =
   await admin.goto(`${daemon.base}console/admin`);
   t.match(
     await mainOf(admin),
-    /[1-9]\d* undelivered\s+\S+\/journal\/events\.jsonl\s+Publication failed: blocked → full · Run \w+\s+Writing the file failed because the directory does not exist/,
+    /[1-9]\d* undelivered events?\s+Notifier journal\s+\S+\/journal\/events\.jsonl\s+Publication failed: blocked → full, Run of \d+ \w+, [\d:]+\s+Writing the file failed because the directory does not exist/,
   );
   mkdirSync(path.join(daemon.root, 'journal'));
   await admin.getByRole('button', { name: 'Send again the events of journal' }).click();
@@ -193,7 +193,7 @@ t.test('without script a form performs every action of the console', async (t) =
   await admin.goto(`${daemon.base}console/admin`);
   t.match(
     await mainOf(admin),
-    /1 pipeline paused[^]*paused\s+just now, by admin\s+The disk\. No run is waiting/,
+    /1 pipeline paused[^]*Paused just now, by admin\s+The disk\. No run is waiting/,
   );
   await admin.getByRole('button', { name: /^Resume/ }).click();
   await admin.waitForURL(/console\/admin\?done=resumed/);

@@ -17,6 +17,7 @@ export const kitPages: PageSet = {
       path: 'docs#listRuns',
       prepare: async (page) => {
         await page.locator('#listRuns').getByRole('button', { name: 'Try it' }).click();
+        await page.evaluate('document.querySelector(".tag:has(#uploadBundle)").open = true');
         await page.locator('#uploadBundle > summary').click();
         await page.evaluate('scrollTo(0, 0)');
       },

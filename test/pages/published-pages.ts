@@ -13,10 +13,20 @@ const types: Readonly<Record<string, string>> = {
   ico: 'image/svg+xml',
 };
 
+/** Bytes that do not compress, like those of a recording. They are the same in each run. */
+function noise(bytes: number): string {
+  let seed = 42;
+  const next = (): string => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+    return seed.toString(36).slice(-5);
+  };
+  return Array.from({ length: bytes / 5 }, next).join('');
+}
+
 /** A distinctive picture. */
 function pictureOf(hue: number): string {
   const hills = `<path d="M0 150 Q100 ${60 + (hue % 60)} 200 150 T400 120 V300 H0Z" fill="hsl(${hue} 45% 40%)"/>`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 300"><rect width="400" height="300" fill="hsl(${hue} 60% 85%)"/>${hills}</svg>`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 300"><rect width="400" height="300" fill="hsl(${hue} 60% 85%)"/>${hills}<!-- ${noise(180_000 + hue * 700)} --></svg>`;
 }
 
 async function publishedFiles(): Promise<Map<string, Buffer>> {
@@ -25,12 +35,13 @@ async function publishedFiles(): Promise<Map<string, Buffer>> {
     'maps/session-42.json': example,
     'LICENSE.txt': 'Creative Commons Attribution 4.0 International\n'.repeat(30),
     'notes/readme.txt': 'What happened on the stair, seen twice.\n'.repeat(40),
-    'notes/what-the-harbour-master-remembers-about-the-night-of-the-wreck.txt': 'x'.repeat(3000),
+    'notes/what-the-harbour-master-remembers-about-the-night-of-the-wreck.txt':
+      'She had seen the lamp go out twice before the ship struck.\n'.repeat(50),
     'pictures/harbour.svg': pictureOf(200),
     'pictures/salt-marsh.svg': pictureOf(110),
     'pictures/stair.svg': pictureOf(20),
     'pictures/the-drowned-library.svg': pictureOf(280),
-    'sound/introduction.opus': 'x'.repeat(200_000),
+    'sound/introduction.opus': noise(2_400_000),
   };
   const listed = Object.keys(files).map((path) =>
     path === 'maps/session-42.json' ? { path, kind: 'scene_map' } : path,
@@ -50,22 +61,25 @@ async function publishedFiles(): Promise<Map<string, Buffer>> {
 
 /** Like the root of a destination, but below `root/`, next to the bundle. */
 async function rootFiles(): Promise<[string, Buffer][]> {
-  const paths = [
-    'session-42',
-    'session-41',
-    'winter/the-drowned-library-and-what-was-found-on-its-stair',
-    'session-40',
-    'session-39',
-    'handouts',
-    'session-38',
-    'winter/prologue',
-    'guide',
+  const listed: [path: string, files: number, bytes: number, published: string, hasMap: boolean][] = [
+    ['session-42', 9, 3_310_000, '2026-11-20T17:10:34.334Z', true],
+    ['session-41', 12, 4_740_000, '2026-11-13T18:02:11.120Z', true],
+    [
+      'winter/the-drowned-library-and-what-was-found-on-its-stair',
+      ...([31, 18_900_000, '2026-11-08T09:41:50.007Z'] as const),
+      true,
+    ],
+    ['session-40', 8, 2_870_000, '2026-11-06T17:55:02.904Z', true],
+    ['session-39', 10, 3_960_000, '2026-10-30T18:20:45.618Z', true],
+    ['handouts', 46, 61_500_000, '2026-10-28T07:33:19.442Z', false],
+    ['session-38', 7, 2_450_000, '2026-10-23T17:48:27.031Z', true],
+    ['winter/prologue', 5, 940_000, '2026-10-11T14:05:38.275Z', false],
+    ['guide', 4, 388_000, '2026-09-02T10:26:03.816Z', false],
   ];
-  const bundles = paths.map((path, index) => ({
-    ...{ path, outputs: 12 - index, bytes: 4_000_000 >> index, page: `${path}/index.html` },
-    created: `2026-11-${20 - index}T01:02:03.000Z`,
-    published: `2026-11-${20 - index}T${String(17 - index).padStart(2, '0')}:${10 + ((index * 23) % 50)}:34.334Z`,
-    sceneMap: index % 2 === 0 ? `${path}/maps/scenes.html` : null,
+  const bundles = listed.map(([path, files, bytes, published, hasMap]) => ({
+    ...{ path, outputs: files, bytes, page: `${path}/index.html` },
+    ...{ created: `${published.slice(0, 11)}01:02:03.000Z`, published },
+    sceneMap: hasMap ? `${path}/maps/scenes.html` : null,
   }));
   const files = await rootIndexFiles({ title: 'maps', identity: ['maps', 'web'], baseUrl: null, bundles });
   return files.map(({ path, text }) => [`root/${path}`, Buffer.from(text)]);

@@ -70,22 +70,19 @@ t.test('filters work by keyboard and without script', async (t) => {
 t.test('the head says which scenes with findings a filter hides', async (t) => {
   const page = await open(await exampleHtml(), { javaScriptEnabled: false });
   const facts = page.locator('.facts');
-  t.match(
-    await facts.innerText(),
-    /3 findings: Scene 3: gap · Scene 5: overlap · Scene 6: summary too long$/m,
-  );
+  t.match(await facts.innerText(), /3 findings: Scene 3: gap; Scene 5: overlap; Scene 6: summary too long$/m);
   await page.locator('.filters summary').click();
   await page.locator('#m-combat').uncheck();
   t.match(
     await facts.innerText(),
-    /3 findings: Scene 3: gap · Scene 5: overlap \(hidden by a filter\) · Scene 6: summary too long$/m,
+    /3 findings: Scene 3: gap; Scene 5: overlap \(hidden by a filter\); Scene 6: summary too long$/m,
   );
   t.equal(await facts.getByRole('link', { name: 'Scene 5' }).count(), 0);
   await page.getByRole('button', { name: 'Show all scenes' }).click();
   await page.getByRole('radio', { name: /Widow Hask/ }).check();
   t.match(
     await facts.innerText(),
-    /Scene 3: gap · Scene 5: overlap \(hidden by a filter\) · Scene 6: summary too long \(hidden by a filter\)$/m,
+    /Scene 3: gap; Scene 5: overlap \(hidden by a filter\); Scene 6: summary too long \(hidden by a filter\)$/m,
   );
 });
 
@@ -95,7 +92,7 @@ t.test('the page has the whole document, with the findings at their scenes', asy
   t.ok(await page.locator('#scene-5:target').isVisible());
   t.match(
     await page.locator('#scene-5').innerText(),
-    /Ambush on the stair[^]*128 to 219[^]*High confidence[^]*The Salt Wardens[^]*Boundaries: Initiative[^]*overlaps scene 4/,
+    /Ambush on the stair[^]*128 to 219[^]*The Salt Wardens[^]*Boundaries, high confidence: Initiative[^]*overlaps scene 4/,
   );
   t.match(await page.locator('#scene-4').innerText(), /Scene 5 overlaps scene 4/, 'both scenes have it');
   t.match(await page.locator('main').innerText(), /Caveats[^]*Segments 120 to 131/);

@@ -61,11 +61,12 @@ interface CommandPart {
 }
 
 /**
- * Splits a command so that lines break only between words and after slashes. The backslash at the end of a
- * line stays with the word before it.
+ * Splits a command so that lines break only between words and after slashes of the URL. The backslash at the
+ * end of a line stays with the word before it.
  */
 function unbroken(command: string): CommandPart[] {
-  return (command.match(/\s+|[^\s/]*\/|[^\s/]+(?: \\(?=\n))?/g) ?? []).map((text) => ({
+  const parts = command.match(/\s+|(?:application\/[^\s/]+|[^\s/]*\/|[^\s/]+)(?: \\(?=\n))?/g) ?? [];
+  return parts.map((text) => ({
     text,
     isWord: text.trim() !== '',
     isPath: text.endsWith('/'),

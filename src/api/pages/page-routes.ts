@@ -82,6 +82,7 @@ export function landingPage(site: Site): RequestHandler {
       template: 'pages/landing',
       styles: ['landing'],
       scripts: ['landing'],
+      ...(site.nav.some(({ id }) => id === 'console') ? { login: `${site.basePath}console/login` } : {}),
       view: {
         parts: site.nav
           .filter(({ about }) => about !== undefined)

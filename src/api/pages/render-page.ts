@@ -55,6 +55,8 @@ export interface Page {
   isWide?: boolean;
   /** The logged-in visitor. If set, the header contains a log out form. */
   account?: Account;
+  /** The path of the login page. If set, the header of a page without `account` links to it. */
+  login?: string;
   /**
    * When the data on the page was read, in RFC 3339 (UTC). If set, the page loads the `times` script, which
    * also converts every `<time>` to the reader's time zone.
@@ -90,6 +92,7 @@ export function renderPage(site: Site, page: Page): string {
     scripts: hrefs(page.madeAt === undefined ? scripts : ['times', ...scripts], 'js'),
     isWide: page.isWide ?? false,
     account: page.account ?? null,
+    login: page.login ?? null,
     madeAt: page.madeAt === undefined ? null : { iso: page.madeAt, text: madeText(page.madeAt) },
     isMoving: page.isMoving ?? false,
     main: renderTemplate(template, { ...view, base: site.basePath }),

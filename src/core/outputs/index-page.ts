@@ -80,10 +80,9 @@ interface Page {
 interface Row {
   href: string;
   path: string;
-  /** The path in parts: `maps/`, `session-42` and `.json`. Any of them but the second can be empty. */
+  /** The path in parts: `maps/`, which can be empty, and `session-42.json`. */
   folder: string;
-  stem: string;
-  extension: string;
+  name: string;
   /** Empty if it is an ordinary file. */
   kind: string;
   size: string;
@@ -148,13 +147,12 @@ function row({ path, kind, size, digest }: Listed): Row {
   // Without `./`, a path with a colon in it would look like a URL with a scheme.
   const href = `./${path.split('/').map(encodeURIComponent).join('/')}`;
   const shownKind = kind === 'file' ? '' : kind.replaceAll('_', ' ');
-  const [, folder = '', stem = path, extension = ''] = /^(.*\/)?([^/]+?)(\.[^./]{1,8})?$/su.exec(path) ?? [];
+  const nameStart = path.lastIndexOf('/') + 1;
   return {
     href,
     path,
-    folder,
-    stem,
-    extension,
+    folder: path.slice(0, nameStart),
+    name: path.slice(nameStart),
     kind: shownKind,
     size: formatSize(size),
     digest: digest.replace(/^sha256:/, ''),

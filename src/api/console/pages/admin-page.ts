@@ -1,4 +1,5 @@
 import type { Request, Response } from 'express';
+import type { Undelivered } from '../../../core/notify/outbox.ts';
 import type { CheckReport } from '../../daemon/readiness.ts';
 import { subjectOf } from '../../daemon/undelivered-routes.ts';
 import type { Handler } from '../../http/route.ts';
@@ -8,9 +9,9 @@ import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { ageText, type Mark, type Moment, momentOf, plural, statusMark, triesText } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
-import { subjectView } from '../views/audit-view.ts';
+import { placeText } from '../views/audit-view.ts';
 import { sentence } from '../views/error-view.ts';
-import { eventName, failureText } from '../views/run-words.ts';
+import { eventName, failureText, runName } from '../views/run-words.ts';
 import { action, page, requireAdmin, seenBy, type Visit } from '../visit.ts';
 import { pausedBy } from './pipeline-pages.ts';
 
@@ -32,11 +33,7 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       const events = (await notifier.undelivered(id)) ?? [];
       return {
         ...{ id, count: events.length, place: access.notifierPlaces.get(id) ?? null },
-        events: events.slice(0, maxEvents).map(({ event, tries, reason, givenUpAt }) => ({
-          ...subjectView(subjectOf(event)),
-          ...{ name: eventName(event.type), tries: triesText(tries) },
-          ...{ reason: failureText(reason), givenUp: momentOf(givenUpAt) },
-        })),
+        events: await Promise.all(events.slice(0, maxEvents).map((one) => eventRow(one, queue))),
       };
     }),
   );
@@ -51,7 +48,8 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       path: paths.admin(),
       auditPath: parts.audit == null ? null : paths.audit(),
       checks: checks.map(checkRow),
-      problems: problemsOf(checks, notifiers, queues),
+      problems: problemsOf(checks, notifiers),
+      paused: pausedOf(queues),
       notifiers,
       queues,
       hasRunning: queues.some(({ running }) => running !== null),
@@ -62,19 +60,34 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
   });
 }
 
-/** Names what needs attention, such as `1 undelivered event, 1 pipeline paused`; null if nothing does. */
-function problemsOf(
-  checks: readonly CheckReport[],
-  notifiers: readonly { count: number }[],
-  queues: readonly QueueRow[],
-): Mark | null {
+/** Describes an undelivered event, and names its run like the lists of runs. */
+async function eventRow(
+  { event, tries, reason, givenUpAt }: Undelivered,
+  queue: ConsoleParts['queue'],
+): Promise<object> {
+  const subject = subjectOf(event);
+  const { run_id: id } = subject;
+  const run = id === null ? undefined : await queue.find(id);
+  return {
+    ...{ name: eventName(event.type), place: placeText(subject), tries: triesText(tries) },
+    ...{ reason: failureText(reason), givenUp: momentOf(givenUpAt) },
+    run: id === null ? null : { name: run === undefined ? `Run ${id}` : runName(run), href: paths.run(id) },
+  };
+}
+
+/** Counts the paused pipelines; null if there is none. A pause is no failure. */
+function pausedOf(queues: readonly QueueRow[]): Mark | null {
+  const count = queues.filter(({ pause }) => pause !== null).length;
+  return count === 0 ? null : { ...pausedMark, label: `${plural(count, 'pipeline')} paused` };
+}
+
+/** Names what fails, such as `1 check not ok, 1 undelivered event`; null if nothing does. */
+function problemsOf(checks: readonly CheckReport[], notifiers: readonly { count: number }[]): Mark | null {
   const bad = checks.filter(({ state }) => state !== 'ok');
   const events = notifiers.reduce((sum, one) => sum + one.count, 0);
-  const paused = queues.filter(({ pause }) => pause !== null).length;
   const parts = [
     ...(bad.length === 0 ? [] : [`${plural(bad.length, 'check')} not ok`]),
     ...(events === 0 ? [] : [plural(events, 'undelivered event')]),
-    ...(paused === 0 ? [] : [`${plural(paused, 'pipeline')} paused`]),
   ];
   if (parts.length === 0) return null;
   const isFailing = events > 0 || bad.some(({ state }) => state === 'failing');
@@ -124,9 +137,11 @@ interface QueueRow {
   running: { id: string; href: string } | null;
 }
 
+const pausedMark: Mark = { label: 'paused', tone: 'warning', symbol: '❚❚' };
+
 /** Describes the queue of a pipeline, but not the results of its runs. */
 function queueMark({ paused, running }: PipelineState): Mark {
-  if (paused !== null) return { label: 'paused', tone: 'warning', symbol: '❚❚' };
+  if (paused !== null) return pausedMark;
   if (running !== null) return { label: 'running', tone: 'running', symbol: '▸' };
   return { label: 'open', tone: 'neutral', symbol: '○' };
 }

@@ -70,13 +70,6 @@ interface Detail {
   isCode?: boolean;
 }
 
-/** What a record or an event is about. */
-interface SubjectView {
-  /** The pipeline and the destination; empty if it is not about one. */
-  place: string;
-  run: { short: string; href: string } | null;
-}
-
 const marks: Readonly<Record<AuditRecord['result'], Mark | null>> = {
   done: null,
   refused: { label: 'refused', tone: 'warning', symbol: '!' },
@@ -110,7 +103,7 @@ function rowOf(record: AuditRecord, { pauses, starters }: AuditContext): AuditRo
   return {
     name: actNames[act],
     time: { iso: time, text: time.slice(11, 19) },
-    place: subjectView(record).place,
+    place: placeText(record),
     result: marks[result],
     isByUser: actor.type !== 'daemon',
     actor: tokenName(actor.id ?? actor.type),
@@ -138,31 +131,29 @@ function detailsOf(record: AuditRecord): Detail[] {
   ];
 }
 
-export function subjectView({
+/** Names the pipeline and the destination of a record or an event; empty if it is not about one. */
+export function placeText({
   pipeline_id: pipeline,
   destination_id: destination,
-  run_id: run,
-}: Pick<AuditRecord, 'pipeline_id' | 'destination_id' | 'run_id'>): SubjectView {
-  return {
-    place: [pipeline, destination].filter((part) => part !== null).join(' → '),
-    run: run === null ? null : { short: run.slice(run.lastIndexOf('.') + 1), href: paths.run(run) },
-  };
+}: Pick<AuditRecord, 'pipeline_id' | 'destination_id'>): string {
+  return [pipeline, destination].filter((part) => part !== null).join(' → ');
 }
 
 /** A pause and its record are written one after the other. */
 const maxPauseGapMs = 5_000;
 
 function factsText(
-  { act, time, pipeline_id: id, detail }: AuditRecord,
+  { act, time, result, pipeline_id: id, detail }: AuditRecord,
   pauses: ReadonlyMap<string, Pause>,
 ): string {
   const facts = Object.entries(detail).filter(
-    ([name, fact]) => fact !== null && fact !== 0 && name !== 'release',
+    ([name, fact]) =>
+      fact !== null && fact !== 0 && name !== 'release' && !(name === 'action' && isImplied(fact, result)),
   );
   const order = (name: string): number => (name === 'action' ? 0 : name === 'path' ? 1 : 2);
   const sorted = facts.sort(([a], [b]) => order(a) - order(b));
   const [action, path] = sorted.map(([name]) => name);
-  // Reads like "published at session-1", not like a list.
+  // Reads like "updated at session-1", not like a list.
   const glue = action === 'action' && path === 'path' ? ' ' : ', ';
   const [first = '', second, ...others] = sorted.map(([name, fact]) => factText(name, fact));
   const text = second === undefined ? first : [`${first}${glue}${second}`, ...others].join(', ');
@@ -178,6 +169,14 @@ function codeText({ code }: AuditRecord): string {
 }
 
 type Fact = AuditRecord['detail'][string];
+
+/** Reports whether the record says as much without this action, or the action did not happen. */
+function isImplied(action: Fact, result: AuditRecord['result']): boolean {
+  if (!isAction(action)) return false;
+  return (
+    action === 'publish_new' || (result !== 'done' && actionMark({ action, error: null }).tone !== 'failure')
+  );
+}
 
 function factText(name: string, fact: Fact): string {
   if (name === 'path') return fact === '.' ? 'at the root' : `at ${String(fact)}`;

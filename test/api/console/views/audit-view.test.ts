@@ -20,7 +20,7 @@ t.test('a record is one line, with its exact values apart', (t) => {
       {
         ...{ name: 'Publish', place: 'maps → web', actor: 'daemon', isByUser: false, address: null },
         starter: 'ci',
-        ...{ result: { label: 'failed' }, facts: 'published at session-1, 2 files written' },
+        ...{ result: { label: 'failed' }, facts: 'at session-1, 2 files written' },
       },
     ],
   });
