@@ -117,6 +117,8 @@ t.test("draws alerts at their outlines or their zones' outlines, in the service'
     ['Slight Risk', '#FFE066'],
   ] as const)
     t.match(outlook, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${name}<`), name);
+  t.equal(html.match(/class="place extreme \w+"[^>]*>Tornado Warning</g)?.length, 2, 'once for each size');
+  t.match(html, /<span class="area">Mississippi: Lauderdale; Kemper; Neshoba/);
   t.equal(html.match(/<strong>Tornado Warning</g)?.length, 1, 'an extreme alert is listed once');
   t.match(html, />Extreme alert<.*<strong>Tornado Warning<.*class="card flush map".*>Other alerts \(/s);
   t.match(await pageAt('weather/?state=NY'), /Winter Storm Warning/);
@@ -168,7 +170,7 @@ t.test('shows difficult data correctly: partial, across 180°, without a locatio
   );
   t.match(
     await page('weather/?day=1'),
-    /High risk of severe storms today<.*level 5 of 5.*Until Wed 21 Jan 06:00 CST\. The chance of tornadoes, damaging wind and large hail is not known yet\..*>High Risk<.*>Alabama<.*>Arkansas<.*>Louisiana<.*>Mississippi</s,
+    /High risk of severe storms today<.*level 5 of 5.*In parts of Alabama, .*Mississippi.*, until Wed 21 Jan 06:00 CST\. The chance of tornadoes, damaging wind and large hail is not known yet\..*>High Risk<.*>Alabama<.*>Arkansas<.*>Louisiana<.*>Mississippi</s,
   );
   t.match(await page('weather/'), /Not on the map, because their areas are unknown: Flood Watch/);
   t.match(
@@ -212,7 +214,7 @@ t.test('tomorrow has the outlook for tomorrow, and not the one of yesterday for 
 
 t.test('every risk level lists its states, and a silent station says since when', async (t) => {
   const risks = await pageAt('weather/?day=1');
-  t.match(risks, />Marginal Risk<.*>Georgia<.*>Thunderstorms, not severe<.*>Kansas<.*>Kentucky</s);
+  t.match(risks, />Marginal Risk<.*>Georgia<.*>Thunderstorms, not severe<.*>Illinois<.*>Kansas</s);
   t.match(await pageAt('weather/?state=NY'), />Long Silent Field<.*>no report for 3 days</s);
 });
 
