@@ -51,18 +51,18 @@ export function alertLine(alert: AlertData, now: Date, options: AlertOptions = {
 
 /**
  * Returns the area of an alert with the names of its states, which replace their codes: `Mississippi:
- * Lauderdale; Kemper`. A name that the area has already is not repeated.
+ * Lauderdale; Kemper`. The area is unchanged if it has their names.
  */
 function areaWithStates({ zones, areaDescription }: Pick<AlertData, 'zones' | 'areaDescription'>): string {
   const codes = new Set(zones.map((zone) => zone.slice(0, 2)));
-  const missing = states().filter(({ code, name }) => codes.has(code) && !areaDescription.includes(name));
-  if (missing.length === 0) return areaDescription;
-  const [only] = missing;
+  const named = states().filter(({ code }) => codes.has(code));
+  if (named.every(({ name }) => areaDescription.includes(name))) return areaDescription;
+  const [only] = named;
   const area =
     codes.size === 1 && only !== undefined
       ? areaDescription.replaceAll(new RegExp(`, ${only.code}(?=;|$)`, 'g'), '')
       : areaDescription;
-  return `${joined(missing.map(({ name }) => name))}: ${area}`;
+  return `${joined(named.map(({ name }) => name))}: ${area}`;
 }
 
 /** Compares two texts without case, punctuation and `and`: the list of areas of an alert has `;` or `,`. */
@@ -76,7 +76,7 @@ function isSameText(one: string, other: string): boolean {
   return words(one) === words(other);
 }
 
-/** Returns the time in the other zone if it differs, and the remaining time: ` (21:00 AKST, in 40 min)`. */
+/** Returns the time in the other zone if it differs, and the remaining time: `(21:00 AKST, in 40 min)`. */
 function asideOf(
   until: string,
   { now, timeZone, otherZone }: { now: Date; timeZone: string | null; otherZone: string | null },
@@ -89,7 +89,7 @@ function asideOf(
     ...(here === there ? [] : [there.startsWith(`${day} `) ? there.slice(day.length + 1) : there]),
     ...(ends > now ? [`in ${durationOf(now, ends)}`] : []),
   ];
-  return parts.length === 0 ? '' : ` (${parts.map(unbroken).join(', ')})`;
+  return parts.length === 0 ? '' : `(${parts.map(unbroken).join(', ')})`;
 }
 
 const tones = {
