@@ -57,7 +57,7 @@ export const northCountry: ForecastPlace = {
 export const mississippi: ForecastPlace = {
   ...{ id: 'JAN/99,70', name: 'Meridian', latitude: 32.33, longitude: -88.75 },
   ...{ timeZone: 'America/Chicago', state: 'MS', firstHour: 12, mean: 17, rise: 5, wind: ['SSW', 24] },
-  skies: ['Severe Thunderstorms', 'Partly Sunny', 'Mostly Cloudy'],
+  skies: ['Showers And Thunderstorms', 'Partly Sunny', 'Mostly Cloudy'],
   words: [
     'Severe thunderstorms. Some could produce tornadoes, damaging wind and large hail. High near 72.',
     'Showers and thunderstorms, heavy at times before midnight. Low around 58.',
