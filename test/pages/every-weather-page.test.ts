@@ -1,4 +1,5 @@
 import { lookAtPages } from './look-at-pages.ts';
 import { pagesOf } from './page-sets.ts';
+import { hostileWeatherPages } from './weather-pages.ts';
 
-lookAtPages(pagesOf.weather);
+lookAtPages([...pagesOf.weather, hostileWeatherPages]);

@@ -3,7 +3,7 @@ import type { Test } from 'tap';
 import { adminPages, consolePages, loginPages, oddPages } from './console-pages.ts';
 import { kitPages } from './kit-pages.ts';
 import { publishedPages } from './published-pages.ts';
-import { badDayPages, hostileWeatherPages, weatherPages } from './weather-pages.ts';
+import { badDayPages, weatherPages } from './weather-pages.ts';
 
 /** The server of a set of pages lives as long as the test, or the script that takes screenshots. */
 export type Lifetime = Pick<Test, 'teardown'>;
@@ -40,7 +40,7 @@ export interface ShownPage {
 /** Every page, by the test file that checks it (`every-console-page.test.ts`). */
 export const pagesOf = {
   published: [kitPages, publishedPages],
-  weather: [weatherPages, badDayPages, hostileWeatherPages],
+  weather: [weatherPages, badDayPages],
   console: [consolePages, adminPages, loginPages, oddPages],
 } as const satisfies Record<string, readonly PageSet[]>;
 

@@ -39,17 +39,20 @@ export const weatherPages: PageSet = {
     },
     { name: 'weather-silent-station', path: 'weather/stations/KOLD' },
     { name: 'weather-unknown-station', path: 'weather/stations/KZZZ', status: 404 },
+    { name: 'weather-map-opened', path: 'weather/?units=us', isState: true, prepare: openAll },
+    { name: 'weather-state-opened', path: 'weather/?state=NY', isState: true, prepare: openAll },
+    { name: 'weather-station-opened', path: 'weather/stations/KNYC', isState: true, prepare: openAll },
   ],
 };
 
-/** The same pages with text that looks like markup, and with everything open. */
+/** The same pages with text that looks like markup. They are checked, but have no screenshots. */
 export const hostileWeatherPages: PageSet = {
   name: 'hostile weather',
   start: (t) => startWeatherPages(t, { world: hostileWorld }),
   pages: [
-    { name: 'weather-map-opened', path: 'weather/', isState: true, prepare: openAll },
-    { name: 'weather-state-opened', path: 'weather/?state=NY&q=new', isState: true, prepare: openAll },
-    { name: 'weather-station-opened', path: 'weather/stations/KNYC', isState: true, prepare: openAll },
+    { name: 'weather-map-hostile', path: 'weather/', isState: true, prepare: openAll },
+    { name: 'weather-state-hostile', path: 'weather/?state=NY&q=new', isState: true, prepare: openAll },
+    { name: 'weather-station-hostile', path: 'weather/stations/KNYC', isState: true, prepare: openAll },
   ],
 };
 

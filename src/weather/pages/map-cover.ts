@@ -32,6 +32,11 @@ function isInBox([left, top, right, bottom]: Outline['box'], [x, y]: Point): boo
   return x >= left && x <= right && y >= top && y <= bottom;
 }
 
+/** Reports whether two boxes overlap. */
+export function overlap(a: Outline['box'], b: Outline['box']): boolean {
+  return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+}
+
 function isInside({ points, box }: Outline, at: Point): boolean {
   if (!isInBox(box, at)) return false;
   let inside = false;
@@ -84,36 +89,39 @@ function landOf(state: StateOutline): Outline[] {
   return land;
 }
 
-/** The number of steps that search an area in each direction, and the least part of it that is named. */
+/** The number of steps that search an area in each direction. */
 const steps = 32;
-const minPart = 0.03;
 
-/** Returns the states that an area is in, starting with the one that has most of it. */
-export function statesIn(shape: string, states: readonly StateOutline[]): StateOutline[] {
-  const area = outlinesOf(shape);
-  const counts = new Map<StateOutline, number>();
-  let total = 0;
-  for (const at of area.flatMap(gridOf)) {
-    if (area.filter((outline) => isInside(outline, at)).length % 2 === 0) continue;
-    total += 1;
-    const found = states.find(
-      (state) => isInBox(state.box, at) && landOf(state).some((one) => isInside(one, at)),
-    );
-    if (found !== undefined) counts.set(found, (counts.get(found) ?? 0) + 1);
-  }
-  return [...counts]
-    .filter(([, count]) => count >= total * minPart)
-    .sort(([, a], [, b]) => b - a)
-    .map(([state]) => state);
+const landPoints = new WeakMap<StateOutline, readonly Point[]>();
+
+/** Returns points that are spread over the land of a state. */
+function landPointsOf(state: StateOutline): readonly Point[] {
+  const points = landPoints.get(state) ?? gridOf(state).filter((at) => isOnLand(state, at));
+  landPoints.set(state, points);
+  return points;
 }
 
-/** Reports whether some part of a state is in an area. */
-export function isPartlyIn(state: StateOutline, shape: string): boolean {
+function isOnLand(state: StateOutline, at: Point): boolean {
+  return isInBox(state.box, at) && landOf(state).some((one) => isInside(one, at));
+}
+
+/** Reports whether a point is in an area, and not in one of its holes. */
+function isInArea(area: readonly Outline[], at: Point): boolean {
+  return area.filter((outline) => isInside(outline, at)).length % 2 === 1;
+}
+
+/** Returns the states that are partly in an area, in their given order. */
+export function statesIn(shape: string, states: readonly StateOutline[]): StateOutline[] {
   const area = outlinesOf(shape);
-  const land = landOf(state);
-  return land
-    .flatMap(gridOf)
-    .some((at) => land.some((one) => isInside(one, at)) && area.some((one) => isInside(one, at)));
+  // A small area can be between the points of a state. The points of the area find the state.
+  let points: readonly Point[] | undefined;
+  const isAround = (state: StateOutline): boolean => {
+    points ??= area.flatMap(gridOf).filter((at) => isInArea(area, at));
+    return points.some((at) => isOnLand(state, at));
+  };
+  return states
+    .filter(({ box }) => area.some((outline) => overlap(outline.box, box)))
+    .filter((state) => landPointsOf(state).some((at) => isInArea(area, at)) || isAround(state));
 }
 
 /** The least part of the map's width to show around areas, and the space around them. */
@@ -179,14 +187,14 @@ export function labelPoint(
   isFree: (at: Point) => boolean,
 ): Point | null {
   const land = landOf(state);
-  const isOnLand = ([x, y]: Point): boolean =>
+  const isWhole = ([x, y]: Point): boolean =>
     [-halfWidth, halfWidth].every((dx) =>
       [-halfHeight, halfHeight].every((dy) => land.some((one) => isInside(one, [x + dx, y + dy]))),
     );
-  return roomiestIn(state).find((at) => isOnLand(at) && isFree(at)) ?? null;
+  return roomiestIn(state).find((at) => isWhole(at) && isFree(at)) ?? null;
 }
 
-function gridOf({ box: [left, top, right, bottom] }: Outline): Point[] {
+function gridOf({ box: [left, top, right, bottom] }: Pick<Outline, 'box'>): Point[] {
   const at = (from: number, to: number, index: number): number =>
     from + ((to - from) * (index + 0.5)) / steps;
   return Array.from({ length: steps * steps }, (_, index): Point => [

@@ -3,7 +3,19 @@ import type { AlertsData } from '../records/family-fields.ts';
 import { type ObservationData, type PlaceData } from '../records/observation-fields.ts';
 import { converterOf } from '../units.ts';
 import { temperatureColour } from './colours.ts';
-import { hidesArea, isCrossed, labelPoint, outlinesOf } from './map-cover.ts';
+import { hidesArea, isCrossed, labelPoint, outlinesOf, overlap } from './map-cover.ts';
+import {
+  around,
+  type Box,
+  type Dot,
+  extremeNamesOf,
+  fontPx,
+  type LayerLayout,
+  liftPx,
+  type Name,
+  namesOf,
+  rounded,
+} from './map-names.ts';
 import { type MapQuery, stationHref } from './map-query.ts';
 import { isWithin, type MapArea, type MapFrame, type StateOutline } from './map-shapes.ts';
 import { mapSize, type Point, projected } from './projection.ts';
@@ -101,19 +113,6 @@ export async function observed(
   return stations.map((each) => ({ ...each, observation: newest.get(each.place.id) ?? null }));
 }
 
-/** A layer of the map: what it shows at one size of the screen. */
-interface LayerLayout {
-  /** The least distance of two stations, and the width of a disc, as fractions of the width of the map. */
-  apartBy: number;
-  disc: number;
-  /** The full width of the map divided by its width on the screen. */
-  scale: number;
-  /** With more stations than this, the map of a state has no names. */
-  maxNames: number;
-  maxNameLength: number;
-  /** The size of the abbreviation of a state, in pixels of the screen. */
-  labelPx: number;
-}
 const phone = { apartBy: 0.14, disc: 0.078, scale: 2.6, maxNames: 8, maxNameLength: 14, labelPx: 10 };
 const layouts = {
   wide: { apartBy: 0.065, disc: 0.032, scale: 1, maxNames: 30, maxNameLength: 22, labelPx: 12 },
@@ -121,12 +120,6 @@ const layouts = {
   /** A part of the country on a phone has room for larger labels. */
   closer: { ...phone, labelPx: 13 },
 } as const satisfies Record<string, LayerLayout>;
-/** The size of a temperature on the map, and the distance of its middle from its base line, in pixels. */
-const fontPx = 13;
-const liftPx = 4.6;
-/** The average width of a letter as a fraction of its height. */
-const letterWidth = 0.58;
-
 /** Returns the stations of the map, their names on the map of a state, and the abbreviations of states. */
 export function layerOf(
   content: MapContent,
@@ -136,20 +129,23 @@ export function layerOf(
   const { query, frame, state, areas } = content;
   const layout: LayerLayout = layouts[size];
   const scale = (frame.width / mapSize.width) * layout.scale;
-  const dots = query.day === null ? dotsOf(content, layout, here) : [];
+  const place = { frame, layout: { ...layout, scale } };
+  const all = query.day === null ? dotsOf(content, layout, here) : [];
+  const extreme = extremeNamesOf(areas, all, place);
+  const radius = (frame.width * layout.disc) / 2;
+  const dots = all.filter((dot) => !extreme.some(({ box }) => overlap(box, around(dot, radius))));
   const named = size === 'phone' ? [] : land.filter((one) => hasLabel(one, state));
   const edges = [...areas.map(({ shape }) => shape), state?.coarse ?? ''];
   const outlines = edges.flatMap(outlinesOf);
-  const names = state === null ? [] : namesOf(dots, { frame, outlines, layout: { ...layout, scale } });
+  const names = state === null ? [] : namesOf(dots, { ...place, outlines, others: extreme });
   return {
     fontSize: rounded(fontPx * scale),
     lift: rounded(liftPx * scale),
     labelSize: rounded(layout.labelPx * scale),
-    dots,
-    names,
+    ...{ dots, names, extreme },
     labels: labelsOf(named, content, {
       px: layout.labelPx * scale,
-      taken: takenBy(dots, names, frame, layout),
+      taken: takenBy(dots, [...names, ...extreme], radius),
     }),
   };
 }
@@ -157,20 +153,6 @@ export function layerOf(
 /** The map of a state has its name in the title, and the map of the country names both of its insets. */
 function hasLabel({ code }: StateOutline, shown: StateOutline | null): boolean {
   return shown === null ? code !== 'AK' && code !== 'HI' : code !== shown.code;
-}
-
-function rounded(value: number): number {
-  return Number(value.toFixed(2));
-}
-
-interface Dot {
-  x: number;
-  y: number;
-  colour: string;
-  figure: string;
-  name: string;
-  title: string;
-  href: string;
 }
 
 /** Returns the stations to draw. None of them hides the small area of a warning. */
@@ -206,92 +188,13 @@ function insideOf(frame: MapFrame, [x, y]: Point, radius: number) {
   return { x: within(x, frame.left, frame.width), y: within(y, frame.top, frame.height) };
 }
 
-type Box = readonly [left: number, top: number, right: number, bottom: number];
-
-/** The side of the dot on which its name is. */
-type Side = 'right' | 'left' | 'above' | 'below';
-const sides: readonly Side[] = ['right', 'left', 'above', 'below'];
-
-interface Name {
-  x: number;
-  y: number;
-  side: Side;
-  text: string;
-  box: Box;
-}
-
-/**
- * Returns names next to the dots of a state, where they fit. Prefers a side where no edge of an area and no
- * border passes through the name. The dots are sorted by importance.
- */
-function namesOf(
-  dots: readonly Dot[],
-  {
-    frame,
-    outlines,
-    layout,
-  }: { frame: MapFrame; outlines: ReturnType<typeof outlinesOf>; layout: LayerLayout },
-): Name[] {
-  const radius = (frame.width * layout.disc) / 2;
-  const names: Name[] = [];
-  for (const dot of dots.slice(0, layout.maxNames)) {
-    const taken = [
-      ...dots.filter((one) => one !== dot).map((one) => around(one, radius)),
-      ...names.map(({ box }) => box),
-    ];
-    const possible = sides
-      .map((side) => nameOf(dot, side, { radius, layout }))
-      .filter(({ box }) => isBoxInside(frame, box) && !taken.some((other) => overlap(box, other)));
-    const best = possible.find(({ box }) => !isCrossed(outlines, box)) ?? possible[0];
-    if (best !== undefined) names.push(best);
-  }
-  return names;
-}
-
-function nameOf(
-  { x, y, name }: Dot,
-  side: Side,
-  { radius, layout }: { radius: number; layout: LayerLayout },
-): Name {
-  const [first = name] = name.split(',', 1);
-  const text = first.length > layout.maxNameLength ? `${first.slice(0, layout.maxNameLength - 1)}…` : first;
-  const height = fontPx * layout.scale;
-  const width = text.length * letterWidth * height;
-  const gap = radius * 1.2;
-  const [dx, dy] = { right: [gap, 0], left: [-gap, 0], above: [0, -1], below: [0, 1] }[side] as [
-    number,
-    number,
-  ];
-  const middle = y + dy * (radius + height * 0.6);
-  const start = x + dx - (dx > 0 ? 0 : dx < 0 ? width : width / 2);
-  const box: Box = [start, middle - height / 2, start + width, middle + height / 2];
-  return { x: rounded(x + dx), y: rounded(middle), side, text, box };
-}
-
-function isBoxInside({ left, top, width, height }: MapFrame, box: Box): boolean {
-  return box[0] >= left && box[1] >= top && box[2] <= left + width && box[3] <= top + height;
-}
-
-function around({ x, y }: { x: number; y: number }, radius: number): Box {
-  return [x - radius, y - radius, x + radius, y + radius];
-}
-
-function overlap(a: Box, b: Box): boolean {
-  return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
-}
-
 /** Reports whether a label of a size is in the frame, with a little space around it. */
 function isInside(frame: MapFrame, [x, y]: Point, px: number): boolean {
   return isWithin(frame, [x - px, y - px]) && isWithin(frame, [x + px, y + px]);
 }
 
-function takenBy(
-  dots: readonly Dot[],
-  names: readonly Name[],
-  frame: MapFrame,
-  { disc }: LayerLayout,
-): Box[] {
-  return [...dots.map((dot) => around(dot, (frame.width * disc) / 2)), ...names.map(({ box }) => box)];
+function takenBy(dots: readonly Dot[], names: readonly Name[], radius: number): Box[] {
+  return [...dots.map((dot) => around(dot, radius)), ...names.map(({ box }) => box)];
 }
 
 /** Returns the abbreviations of states, where they fit and hide nothing, and preferably on no edge. */

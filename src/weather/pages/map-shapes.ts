@@ -147,6 +147,8 @@ export interface MapArea {
   level: number | null;
   /** True for thunderstorms that are not severe, which are drawn faintly. */
   isFaint: boolean;
+  /** The outline of each extreme alert. Empty for outlooks. */
+  extreme: readonly string[];
 }
 
 /** Groups alerts by event. The most important ones come last, because they are drawn on top. */
@@ -159,25 +161,26 @@ export async function alertAreas(
     alerts.flatMap(({ geometry, affectedZones }) => (geometry === null ? affectedZones : [])),
     least,
   );
-  const byEvent = new Map<string, { shapes: Set<string>; count: number }>();
+  const byEvent = new Map<string, { shapes: Set<string>; count: number; extreme: string[] }>();
   const drawn: string[] = [];
-  for (const { id, event, geometry, affectedZones } of alerts) {
-    const area = byEvent.get(event) ?? { shapes: new Set(), count: 0 };
+  for (const { id, event, severity, geometry, affectedZones } of alerts) {
+    const area = byEvent.get(event) ?? { shapes: new Set(), count: 0, extreme: [] };
     byEvent.set(event, area);
     area.count += 1;
     const shapes =
       geometry === null ? affectedZones.map((key) => zones.get(key) ?? '') : [outlinePath(geometry, least)];
     for (const shape of shapes) area.shapes.add(shape);
+    if (severity === 'Extreme') area.extreme.push(shapes.join(''));
     // An alert with its own outline counts as drawn even if it is not on this map.
     if (geometry !== null || (shapes.length > 0 && shapes.every((shape) => shape !== ''))) drawn.push(id);
   }
   const areas = [...byEvent]
     .sort(([a], [b]) => alertRank(b) - alertRank(a) || b.localeCompare(a))
-    .map(([event, { shapes, count }]) => ({
+    .map(([event, { shapes, count, extreme }]) => ({
       label: event,
       colour: alertColour(event),
       shape: [...shapes].join(''),
-      ...{ count, level: null, isFaint: false },
+      ...{ count, level: null, isFaint: false, extreme },
     }));
   return { areas, drawn };
 }
@@ -192,6 +195,6 @@ export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): M
       label: riskName(label, labelText),
       colour: outlookColour({ label, fill }),
       shape: geometry === null ? '' : outlinePath(geometry, least),
-      ...{ count: null, level: riskLevel(label), isFaint: label === 'TSTM' },
+      ...{ count: null, level: riskLevel(label), isFaint: label === 'TSTM', extreme: [] },
     }));
 }

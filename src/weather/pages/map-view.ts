@@ -192,7 +192,9 @@ function alertsOf(alerts: readonly AlertData[], { state }: MapQuery, now: Date) 
       alertLine(
         alert,
         now,
-        state === null ? {} : { timeZone: zoneOfState(state), otherZone: zoneOfAlert(alert) },
+        state === null
+          ? { hasStates: true }
+          : { timeZone: zoneOfState(state), otherZone: zoneOfAlert(alert) },
       ),
     );
 }

@@ -60,6 +60,7 @@ export function stationView(content: StationContent, base: string): Page {
       { label: name },
     ],
     view: {
+      ...{ here, units },
       id: place.id,
       name,
       where: placeText(place),

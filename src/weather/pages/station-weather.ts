@@ -67,19 +67,20 @@ export function presentOf({ conditions, newest, hourly, place, now }: PresentCon
   const age = ageOf(new Date(shown.observedAt), now);
   const isOld = current === null || (conditions.kind === 'read' && conditions.stale);
   const { units } = shown;
-  const feelsLike = current?.feelsLike ?? null;
+  const temperature = wholeDegrees(shown.temperature, units.temperature);
+  const feelsLike = wholeDegrees(current?.feelsLike, units.temperature);
   return {
     heading: isOld ? `No report for ${age}` : 'Now',
     isOld,
     notice: null,
     values: {
-      temperature: wholeDegrees(shown.temperature, units.temperature),
+      temperature,
       sky: skyOf(shown),
       icon: iconOf(skyOf(shown), isDaytimeAt(dataOf(hourly), shown.observedAt)),
       observedAt: shown.observedAt,
       observedText: moment(shown.observedAt, place.timeZone),
       age: unbroken(`${age} ago`),
-      feelsLike: feelsLike === null ? null : wholeDegrees(feelsLike, units.temperature),
+      feelsLike: feelsLike === unknown || feelsLike === temperature ? null : feelsLike,
       facts: [
         ['Dew point', wholeDegrees(shown.dewpoint, units.temperature)],
         ['Humidity', quantity(shown.relativeHumidity, units.relativeHumidity)],

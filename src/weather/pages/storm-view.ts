@@ -1,7 +1,8 @@
+import { plural } from '../../core/lib/text.ts';
 import type { ConvectiveOutlookData, OutlookRiskData } from '../records/family-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { outlookColour, riskLevel, riskName } from './colours.ts';
-import { isPartlyIn, statesIn } from './map-cover.ts';
+import { statesIn } from './map-cover.ts';
 import type { MapContent } from './map-layers.ts';
 import { chanceUnknown, hazardsUnknown, otherHazards } from './map-notices.ts';
 import { queryText } from './map-query.ts';
@@ -146,7 +147,7 @@ export function outlookOf({ outlook, query, areas, state, now }: MapContent): ob
   const zone = zoneOfState(query.state);
   const day = inSentence(dayName(data.day, { now, timeZone: zone }));
   const highest = areas
-    .filter(({ level, shape }) => level !== null && (state === null || isPartlyIn(state, shape)))
+    .filter(({ level, shape }) => level !== null && (state === null || statesIn(shape, [state]).length > 0))
     .findLast(({ shape }) => shape !== '');
   const hazards = hazardsUnknown(outlook.unknown);
   const isKnown = (outlook.unknown.length === 0 || hazards !== null) && !outlook.stale;
@@ -179,11 +180,20 @@ export function isOutside(state: MapContent['state']): boolean {
   return state !== null && outside.has(state.code);
 }
 
-function headlineOf({ label, level, colour }: MapArea, at: { day: string; state: MapContent['state'] }) {
+/** The headline names only a few states, and the legend names all of them. */
+const maxNamed = 6;
+
+function headlineOf(
+  { label, level, colour, shape }: MapArea,
+  at: { day: string; state: MapContent['state'] },
+) {
+  const names = (at.state === null ? statesIn(shape, states()) : [at.state]).map(({ name }) => name);
+  const others = names.length - maxNamed;
+  const named = others > 1 ? [...names.slice(0, maxNamed), plural(others, 'other state')] : names;
   return {
     text: `${label.replace(/ Risk$/, ' risk')} of severe storms ${at.day}`,
-    // The legend of the country names its states.
-    place: at.state === null ? null : `parts of ${at.state.name}`,
+    // An area can be entirely in the sea.
+    place: named.length === 0 ? null : `parts of ${joined(named)}`,
     ...{ colour, level },
     tone: (level ?? 0) >= 3 ? 'failure' : 'warning',
   };
@@ -200,7 +210,6 @@ export function legendOf({ areas, state, query }: MapContent, here: string): obj
     const found = isNamed ? statesIn(area.shape, states()) : [];
     const places = found
       .filter(({ code }) => !listed.has(code))
-      .sort((a, b) => a.name.localeCompare(b.name, 'en'))
       .map(({ code, name }) => ({ name, href: `${here}${queryText({ ...query, q: null, state: code })}` }));
     for (const { code } of found) listed.add(code);
     return { ...area, places, note: found.length > 0 ? 'Other parts of the states above' : null };

@@ -1,11 +1,5 @@
 import t from 'tap';
-import {
-  hidesArea,
-  isPartlyIn,
-  labelPoint,
-  outlinesOf,
-  statesIn,
-} from '../../../src/weather/pages/map-cover.ts';
+import { hidesArea, labelPoint, outlinesOf, statesIn } from '../../../src/weather/pages/map-cover.ts';
 import { apart, type MapStation } from '../../../src/weather/pages/map-layers.ts';
 import { rememberedUnits } from '../../../src/weather/pages/map-query.ts';
 import { states } from '../../../src/weather/pages/map-shapes.ts';
@@ -122,23 +116,26 @@ t.test('the abbreviation of a state is inside it, where nothing else is, or miss
   t.end();
 });
 
-t.test('an area has the names of the states that cover most of it', (t) => {
-  const shapeOf = (west: number, south: number, east: number, north: number): string => {
-    const ring = [
-      [west, south],
-      [east, south],
-      [east, north],
-      [west, north],
-      [west, south],
-    ];
-    return outlinePath({ type: 'Polygon', coordinates: [ring] }, 1);
-  };
-  const names = (shape: string): string[] => statesIn(shape, states()).map(({ name }) => name);
-  t.same(names(shapeOf(-106, 38, -100, 40)), ['Colorado', 'Kansas']);
-  t.same(names(shapeOf(-60, 30, -55, 35)), [], 'in the sea');
-  const kansas = states().find(({ code }) => code === 'KS')!;
-  t.ok(isPartlyIn(kansas, shapeOf(-106, 38, -100, 40)));
-  t.notOk(isPartlyIn(kansas, shapeOf(-90, 31, -86, 34)));
+t.test('an area has the names of all states that are partly in it', (t) => {
+  const ringOf = (west: number, south: number, east: number, north: number): [number, number][] => [
+    [west, south],
+    [east, south],
+    [east, north],
+    [west, north],
+    [west, south],
+  ];
+  const namesIn = (...coordinates: [number, number][][]): string[] =>
+    statesIn(outlinePath({ type: 'Polygon', coordinates }, 1), states()).map(({ name }) => name);
+  t.same(namesIn(ringOf(-106, 38, -101, 40)), ['Colorado', 'Kansas']);
+  t.same(namesIn(ringOf(-60, 30, -55, 35)), [], 'in the sea');
+  t.same(namesIn(ringOf(-98.1, 31, -98, 31.1)), ['Texas'], 'a small part of a large state');
+  const south = namesIn(ringOf(-100, 27, -78, 39));
+  for (const name of ['Illinois', 'Ohio', 'Virginia', 'West Virginia'])
+    t.ok(south.includes(name), `${name} has a small part of a large area`);
+  t.notOk(south.includes('New Mexico'));
+  const around = namesIn(ringOf(-106, 34, -92, 43), ringOf(-103, 36.5, -94, 40.5));
+  t.ok(around.includes('Nebraska'));
+  t.notOk(around.includes('Kansas'), 'in a hole of the area');
   t.end();
 });
 
