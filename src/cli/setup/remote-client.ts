@@ -123,6 +123,7 @@ type Remedy = (url: string) => string;
  */
 const replacementHints: Partial<Record<ErrorCode, Remedy>> = {
   unauthorized: () => 'the daemon does not know this token: check WAYBILL_TOKEN, or the file of --token-file',
+  pipeline_takes_uploads: (url) => `waybill push DIRECTORY --to ${url} publishes a directory through it`,
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   run_not_found: (url) => `waybill runs list --to ${url} shows the runs that the daemon retains`,
   run_not_finished: (url) => `wait for its end (waybill runs follow --to ${url}), or cancel it`,
