@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type Client, connect, exchangedToken, type TokenSource } from '../../client/client.ts';
-import { systemClock } from '../../core/lib/clock.ts';
+import { type Clock, systemClock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError, withDetails } from '../../core/lib/errors.ts';
 import { formatDuration, parseDuration } from '../../core/lib/settings/sizes-and-durations.ts';
@@ -46,19 +46,29 @@ export async function openClient(
       hint: `set WAYBILL_TOKEN, or name a file that holds it with --token-file; waybill token new creates one${advice === undefined ? '' : `; without a secret: ${advice}`}`,
     });
   }
-  let noted = '';
   return connect({
     url: flags.to,
     signal,
     token,
     maxRate,
-    onRetry(failure, pauseMs) {
-      // Print the same failure only once, even if the server stays down.
-      if (failure.message === noted) return;
-      noted = failure.message;
-      note(`${failure.message}; trying again in ${formatDuration(pauseMs)}`);
-    },
+    onRetry: retryNotes(note, systemClock),
   });
+}
+
+const repeatNoteAfterMs = 60_000;
+
+/** Notes each failure that is retried. If the server stays down, repeats the note once a minute. */
+export function retryNotes(
+  note: (text: string) => void,
+  clock: Pick<Clock, 'monotonic'>,
+): (failure: Error, pauseMs: number) => void {
+  let noted = { message: '', atMs: 0 };
+  return ({ message }, pauseMs) => {
+    const atMs = clock.monotonic();
+    if (message === noted.message && atMs - noted.atMs < repeatNoteAfterMs) return;
+    noted = { message, atMs };
+    note(`${message}; trying again in ${formatDuration(pauseMs)}`);
+  };
 }
 
 /** Gets a token for a trusted publisher, if this process is in a CI job that has an identity. */
