@@ -61,6 +61,14 @@ t.test('refuses an empty argument, which could mean the current directory', (t) 
   t.end();
 });
 
+t.test('explains a switch that is given a value', (t) => {
+  t.match(waybill(['publish', '.', 'www', '--dry-run=false']), {
+    status: 2,
+    stderr: 'error  option --dry-run takes no value: write it without "="\nnext ',
+  });
+  t.end();
+});
+
 t.test('a limit on open files that is too low for the start is named', (t) => {
   const place = t.testdir({ 'c.yml': configuration(['{ id: web, backend: local, path: web }']) });
   const limited = ['-c', 'ulimit -n 40; exec "$@"', 'sh', process.execPath, program];
