@@ -34,7 +34,7 @@ function page(command: Command, others: readonly Command[]): string {
       : commands.flatMap((each) => [...section(each), ...details(each, '.SS')])),
     '.SH EXIT STATUS',
     '0: done or nothing to do. 1: something failed. 2: the command, configuration, a secret, token or URL is invalid; nothing was started.',
-    '130 and 143: stopped by SIGINT and SIGTERM.',
+    '129, 130 and 143: stopped by SIGHUP, SIGINT and SIGTERM.',
     '.SH SEE ALSO',
     others.map((other) => `.BR ${plain(titleOf(other))} (1)`).join(',\n'),
   ];

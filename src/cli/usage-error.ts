@@ -93,7 +93,7 @@ const explanations: readonly [RegExp, Explain][] = [
   [
     /^unknown option '(.+)'$/,
     (about, name) => ({
-      message: `unknown option ${name}${didYouMeanText(about.guess)}`,
+      message: valueOfSwitch(about, name) ?? `unknown option ${name}${didYouMeanText(about.guess)}`,
       ...(name === '--delete' ? { hint: withoutDelete } : {}),
       ...optionBeforeCommand(about, name),
     }),
@@ -114,6 +114,15 @@ const explanations: readonly [RegExp, Explain][] = [
     }),
   ],
 ];
+
+/** commander does not recognize a switch that has a value. */
+function valueOfSwitch({ command }: UsageContext, text: string): string | null {
+  const [, name] = /^(--[\w-]+)=/.exec(text) ?? [];
+  const option = command.options.find(({ long }) => long === name);
+  return option?.isBoolean() === true
+    ? `option ${option.long ?? ''} takes no value: write it without "="`
+    : null;
+}
 
 /** For users of rsync. */
 const withoutDelete =

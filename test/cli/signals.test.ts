@@ -19,6 +19,7 @@ interface Stopped {
 }
 
 for (const [signal, code] of [
+  ['SIGHUP', 129],
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ] as const)
@@ -26,7 +27,11 @@ for (const [signal, code] of [
     const place = layOut(t);
     const lock = holdLease(path.join(place, 'web/one'));
     const before = contents(place);
-    const ended = await stopped(t, place, ['run'], (kill) => kill(signal));
+    const ended = await stopped(t, place, ['run'], (kill) => {
+      kill(signal);
+      // A closed terminal sends it twice.
+      if (signal === 'SIGHUP') kill(signal);
+    });
     t.equal(ended.code, code);
     t.match(ended.stderr, `${signal}: stopping and cleaning up; a second signal ends it immediately`);
     t.match(ended.stdout, new RegExp(`stopped by ${signal}[^]*\\nstopped {2}.*; run again to finish.*\\n$`));

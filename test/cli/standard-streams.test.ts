@@ -58,6 +58,19 @@ t.test('help succeeds if the reader closed the pipe, and fails on a full disk', 
   t.equal(statusOf(`${command} --help >&-`), 0, 'no output at all');
 });
 
+t.test('names the reason if standard output cannot be written', async (t) => {
+  const cwd = t.testdir({ site: { 'a.txt': 'a' } });
+  for (const line of ['--help', 'publish site web', 'publish site web --format json', 'scene-map schema']) {
+    const { status, stderr } = spawnSync('bash', ['-c', `${command} ${line} > /dev/full`], {
+      cwd,
+      encoding: 'utf8',
+    });
+    t.equal(status, 1, line);
+    t.match(stderr, /error {2}standard output cannot be written: the disk is full\n/, line);
+    t.equal(stderr.match(/standard output/g)?.length, 1, `${line}: once`);
+  }
+});
+
 t.test('a usage error keeps its exit code without a reader', async (t) => {
   const line = `(sleep 0.3; exec ${command} no-such-command) 2>&1 | true`;
   t.equal(spawnSync('bash', ['-o', 'pipefail', '-c', line], { stdio: 'ignore' }).status, 2);

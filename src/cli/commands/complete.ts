@@ -118,6 +118,7 @@ function parseCommandLine(program: Command, words: readonly string[]): CommandLi
   let place: CommandLineState = { path: [program], pendingOption: null, usedFlags: 0 };
   for (const word of words) {
     if (place.pendingOption !== null) place = { ...place, pendingOption: null };
+    else if (word === 'help' && commandsOf(place).length > 0) continue;
     else if (word.startsWith('-') && word !== '-') {
       const option = word.includes('=') ? undefined : optionOf(place, word);
       place = { ...place, pendingOption: option !== undefined && !option.isBoolean() ? option : null };

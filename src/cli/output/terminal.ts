@@ -1,5 +1,6 @@
 import { fstatSync, statSync, writeSync } from 'node:fs';
 import { stripVTControlCharacters } from 'node:util';
+import { describeFileError } from '../../core/lib/system-errors.ts';
 
 /** Standard output or standard error. */
 type StandardStream = 1 | 2;
@@ -10,7 +11,7 @@ const streamOf = (descriptor: StandardStream): NodeJS.WriteStream =>
 /**
  * Writes text without creating a Node.js stream, which takes longer than printing the help. If the descriptor
  * is a pipe that is full and does not block, the rest is written through a stream after all. A closed pipe is
- * not an error. Any other error ends the process with exit code 1.
+ * not an error. Any other error is printed and ends the process with exit code 1.
  */
 export function writeNow(descriptor: StandardStream, text: string): void {
   let rest = Buffer.from(text);
@@ -19,7 +20,10 @@ export function writeNow(descriptor: StandardStream, text: string): void {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EPIPE') return;
-    if (code !== 'EAGAIN') process.exit(1);
+    if (code !== 'EAGAIN') {
+      reportUnwritable(descriptor, error);
+      process.exit(1);
+    }
     tolerateBrokenPipes();
     streamOf(descriptor).write(rest);
   }
@@ -36,23 +40,40 @@ let hasToFinish = false;
 
 /**
  * Handles errors of standard output and standard error. A closed pipe, as in `| head`, is not a failure, but
- * must not hide a real failure either. After any other error, the exit code is 1. The process ends
+ * must not hide a real failure either. Any other error is printed, and the exit code is 1. The process ends
  * immediately, unless `finishWithoutReader` was called.
  */
 export function tolerateBrokenPipes(): void {
-  for (const stream of [process.stdout, process.stderr])
-    if (!stream.listeners('error').includes(onBrokenStream)) stream.on('error', onBrokenStream);
+  if (!process.stdout.listeners('error').includes(onBrokenOutput)) process.stdout.on('error', onBrokenOutput);
+  if (!process.stderr.listeners('error').includes(onBrokenErrors)) process.stderr.on('error', onBrokenErrors);
 }
+
+const onBrokenOutput = (error: NodeJS.ErrnoException): void => onBrokenStream(1, error);
+const onBrokenErrors = (error: NodeJS.ErrnoException): void => onBrokenStream(2, error);
 
 /** Lets the command finish if its output cannot be written, so that it does not stop halfway. */
 export function finishWithoutReader(): void {
   hasToFinish = true;
 }
 
-function onBrokenStream({ code }: NodeJS.ErrnoException): void {
-  const isClosed = code === 'EPIPE';
+const reported = new Set<StandardStream>();
+
+function onBrokenStream(descriptor: StandardStream, error: NodeJS.ErrnoException): void {
+  const isClosed = error.code === 'EPIPE';
+  if (!isClosed && !reported.has(descriptor)) reportUnwritable(descriptor, error);
+  reported.add(descriptor);
   if (!hasToFinish) process.exit(isClosed ? (process.exitCode ?? 0) : 1);
   if (!isClosed && process.listenerCount('exit', failOnExit) === 0) process.on('exit', failOnExit);
+}
+
+/** Prints why standard output cannot be written. If standard error cannot be written either, does nothing. */
+function reportUnwritable(descriptor: StandardStream, error: unknown): void {
+  if (descriptor === 2) return;
+  try {
+    writeSync(2, `error  standard output cannot be written: ${describeFileError(error)}\n`);
+  } catch {
+    // The exit code still reports the failure.
+  }
 }
 
 function failOnExit(): void {

@@ -76,7 +76,7 @@ export const choiceWithDefault = <const T extends string>(
   fallbackText?: string,
 ): Input<T> => ({ flags, about, choices, fallback, fallbackText });
 
-/** How a command handles SIGINT and SIGTERM. */
+/** How a command handles SIGHUP, SIGINT and SIGTERM. */
 export type Signals =
   /** The process ends immediately. For commands that only read. */
   | 'exit'
@@ -100,7 +100,7 @@ export interface Description<I> {
 /** The environment that a command runs in. */
 export interface Io {
   output: Output;
-  /** Aborted by SIGINT and SIGTERM if the command asks for it. */
+  /** Aborted by these signals if the command asks for it. */
   signal: AbortSignal;
 }
 
@@ -164,6 +164,8 @@ function makeCommand<I>(
   if (help !== undefined) made.addHelpText('after', `\n${unbroken(help)}`);
   return made.action(async (...args: unknown[]) => {
     const named = Object.fromEntries(words.map((key, index) => [key, args[index]]));
+    const empty = words.findIndex((key) => [named[key]].flat().includes(''));
+    if (empty !== -1) throw await emptyArgument(made.registeredArguments[empty]);
     const options = { ...made.optsWithGlobals(), ...named } as OptionsOf<I> & { format?: string };
     const [handle, { makeOutput }, { finishWithoutReader }, { exitOnSignal, abortOnSignal }] =
       await Promise.all([
@@ -184,6 +186,15 @@ function makeCommand<I>(
           ? exitOnSignal(() => work(never))
           : work(never),
     );
+  });
+}
+
+/** The mistake is usually an unset variable of a script. An empty path would mean the current directory. */
+async function emptyArgument(argument: Argument | undefined): Promise<Error> {
+  const { WaybillError } = await import('../../core/lib/errors.ts');
+  const [about = ''] = (argument?.description ?? '').split(/;| \(/);
+  return new WaybillError('usage', `the argument <${argument?.name() ?? ''}> is empty`, {
+    hint: `give the ${about}; if it comes from a variable, check that the variable is set`,
   });
 }
 

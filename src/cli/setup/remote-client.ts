@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type Client, connect, exchangedToken, type TokenSource } from '../../client/client.ts';
-import { systemClock } from '../../core/lib/clock.ts';
+import { type Clock, systemClock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError, withDetails } from '../../core/lib/errors.ts';
 import { formatDuration, parseDuration } from '../../core/lib/settings/sizes-and-durations.ts';
@@ -46,19 +46,29 @@ export async function openClient(
       hint: `set WAYBILL_TOKEN, or name a file that holds it with --token-file; waybill token new creates one${advice === undefined ? '' : `; without a secret: ${advice}`}`,
     });
   }
-  let noted = '';
   return connect({
     url: flags.to,
     signal,
     token,
     maxRate,
-    onRetry(failure, pauseMs) {
-      // Print the same failure only once, even if the server stays down.
-      if (failure.message === noted) return;
-      noted = failure.message;
-      note(`${failure.message}; trying again in ${formatDuration(pauseMs)}`);
-    },
+    onRetry: retryNotes(note, systemClock),
   });
+}
+
+const repeatNoteAfterMs = 60_000;
+
+/** Notes each failure that is retried. If the server stays down, repeats the note once a minute. */
+export function retryNotes(
+  note: (text: string) => void,
+  clock: Pick<Clock, 'monotonic'>,
+): (failure: Error, pauseMs: number) => void {
+  let noted = { message: '', atMs: 0 };
+  return ({ message }, pauseMs) => {
+    const atMs = clock.monotonic();
+    if (message === noted.message && atMs - noted.atMs < repeatNoteAfterMs) return;
+    noted = { message, atMs };
+    note(`${message}; trying again in ${formatDuration(pauseMs)}`);
+  };
 }
 
 /** Gets a token for a trusted publisher, if this process is in a CI job that has an identity. */
@@ -123,6 +133,7 @@ type Remedy = (url: string) => string;
  */
 const replacementHints: Partial<Record<ErrorCode, Remedy>> = {
   unauthorized: () => 'the daemon does not know this token: check WAYBILL_TOKEN, or the file of --token-file',
+  pipeline_takes_uploads: (url) => `waybill push DIRECTORY --to ${url} publishes a directory through it`,
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   run_not_found: (url) => `waybill runs list --to ${url} shows the runs that the daemon retains`,
   run_not_finished: (url) => `wait for its end (waybill runs follow --to ${url}), or cancel it`,

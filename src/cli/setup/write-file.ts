@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { rmSync, type Stats } from 'node:fs';
 import { type FileHandle, open, realpath, rename, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Digest, finishDigest, startDigest } from '../../core/lib/digest.ts';
@@ -38,6 +38,20 @@ export async function writeFile(file: string, bytes: Bytes): Promise<WrittenFile
   } finally {
     remove();
     process.off('exit', remove);
+  }
+}
+
+/** Throws a `usage` error if writing to `file` would replace one of the files that the command reads. */
+export async function refuseToReplaceInput(file: string, inputs: readonly string[]): Promise<void> {
+  const find = (one: string): Promise<Stats | undefined> => stat(one).catch(() => undefined);
+  const found = await find(file);
+  if (found?.isFile() !== true) return;
+  for (const input of inputs) {
+    const read = await find(input);
+    if (read?.ino !== found.ino || read.dev !== found.dev) continue;
+    throw new WaybillError('usage', `"${file}" cannot be written: the command reads it`, {
+      hint: 'name another file for the output',
+    });
   }
 }
 

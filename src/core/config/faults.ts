@@ -1,5 +1,6 @@
 import { type Finding, finding } from '../lib/errors.ts';
 import type { KeyPath, SettingProblem } from '../lib/settings/check.ts';
+import { maxTextLength } from '../lib/settings/kinds.ts';
 import { nearest } from '../lib/text.ts';
 import type { YamlText } from './yaml-text.ts';
 
@@ -171,6 +172,8 @@ function describe(value: unknown, place: { path: KeyPath; isNumeric: boolean }):
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   if (typeof value === 'object') return 'a map';
   if (value === '') return 'an empty text';
+  if (typeof value === 'string' && value.length > maxTextLength)
+    return `a text of ${value.length} characters, more than the maximum of ${maxTextLength}`;
   const kind =
     typeof value === 'string' ? 'the text' : typeof value === 'number' ? 'the number' : 'the value';
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean')

@@ -58,12 +58,9 @@ export async function findBundles(
   const refused = (): FoundBundles => {
     found.invalid.push({
       path: '.',
-      error: invalidBundle(`the directory "${id}"`, findings, {
+      error: invalidBundle(`the directory "${directoryOf(source)}"`, findings, {
         verdict: 'cannot be published',
-        hint:
-          files.length > 0 || findings.some(({ code }) => code !== 'no_files')
-            ? fixTheFiles
-            : addFiles(excluded),
+        hint: hintFor(findings, files.length, excluded),
       }),
     });
     return found;
@@ -110,6 +107,20 @@ function keysOf(bytes: Uint8Array): string[] {
   }
 }
 
+/** Returns a short name, because the result has the location of the source next to it. */
+function directoryOf(source: SourceLocation): string {
+  const name = 'path' in source ? path.basename(source.path) : '';
+  return name === '' ? describeLocation(source) : name;
+}
+
+function hintFor(findings: readonly Finding[], files: number, excluded: readonly string[]): string {
+  if (files === 0 && findings.every(({ code }) => code === 'no_files')) return addFiles(excluded);
+  const onlyChanged = findings.every(
+    ({ code, severity }) => severity === 'warning' || code === 'file_changed',
+  );
+  return onlyChanged ? 'run again when no program writes to the directory' : fixTheFiles;
+}
+
 const fixTheFiles =
   'fix these files or exclude them; patterns can also be in .waybillignore, or in exclude: of a source';
 
@@ -149,7 +160,7 @@ async function digestsOf(
     const found = await measureUnchanged(storage, file);
     if (found === null)
       findings.push(
-        finding('error', 'file_changed', 'changed while it was read; run again when it is complete', {
+        finding('error', 'file_changed', 'changed while it was read', {
           file: file.path,
         }),
       );

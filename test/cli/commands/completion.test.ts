@@ -71,6 +71,8 @@ t.test('bash', (t) => {
     return execFileSync('bash', ['-c', script], options).trim().split('\n');
   };
   t.same(complete('conf'), ['config']);
+  t.same(complete('help', 'conf'), ['config']);
+  t.same(complete('help', 'releases', 'ro'), ['rollback']);
   t.same(complete('run', '-c', 'c.yml', '-p', ''), ['maps', 'talks']);
   t.same(complete('run', '--format', '=', 'js'), ['json']);
   t.same(complete('run', '--format', '='), ['text', 'json']);

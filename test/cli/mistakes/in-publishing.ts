@@ -70,7 +70,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       'sftp://deploy@web1/srv/www',
     ),
     publish('an rsync daemon', ['site', 'web1::www'], 'web1::www', 'sftp://web1/'),
-    publish('an empty destination', ['site', ''], '""', forms),
+    publish('an empty destination', ['site', ''], '<destination>', 'comes from a variable'),
     publish('SFTP without a path', ['site', 'sftp://web1'], 'sftp://web1', 'sftp://web1/srv/www'),
     publish(
       'SFTP with one slash',

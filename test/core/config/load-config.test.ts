@@ -813,6 +813,30 @@ t.test('accepts a byte order mark, anchors and aliases', async (t) => {
   t.match(complaintsOf(`${minimal}\nsecrets:\n  <<: {directory: x}\n`), [/merge keys/]);
 });
 
+t.test('reports keys that no backend has if the backend is missing', async (t) => {
+  const complaints = (changed: string): string[] =>
+    complaintsOf(`pipelines:
+  - {id: a, ${changed}, destinations: [{id: d, backend: local, path: out}]}
+`).map((text) => text.replace(/^.*?pipelines/, 'pipelines'));
+  const missing = 'pipelines[0].source.backend is missing; expected one of local, sftp, s3, http_upload';
+  t.same(complaints('source: {path: in, host: a}'), [missing], 'each key belongs to a backend');
+  t.same(complaints('source: {bakend: local, path: in}'), [
+    missing,
+    'pipelines[0].source.bakend: unknown key; did you mean "backend"?',
+  ]);
+  t.match(complaints('source: {<<: {backend: local}, path: in}'), [
+    missing,
+    /merge keys .* are not supported/,
+  ]);
+});
+
+t.test('reports the length of a text that is too long', async (t) => {
+  const path = 'x/'.repeat(3000);
+  t.match(complaintsOf(minimal.replace('path: ./out', `path: ${path}`)), [
+    /path: found a text of 6000 characters, more than the maximum of 4096; expected the path of a file/,
+  ]);
+});
+
 t.test('a file with a hundred thousand errors is still reported', async (t) => {
   const lines = Array.from({ length: 150_000 }, (_, index) => `k${index}: 1\n`).join('');
   t.match(findingsOf(lines)[0], { code: 'unknown_key', line: 1 });

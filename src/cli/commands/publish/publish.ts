@@ -56,8 +56,21 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
   );
   if (code === heldBackExitCode && file === undefined)
     output.note('to write waybill.yml first, repeat your command with --save waybill.yml');
+  if (hasNewLayout(result)) output.note(unpublishNote(file));
   if (options.open && !signal.aborted) await openPublished(urlsOf(result), output, missingUrl(options));
   return code;
+}
+
+function hasNewLayout({ pipelines }: RunResult): boolean {
+  const destinations = pipelines.flatMap((pipeline) => pipeline.destinations);
+  return destinations.some(({ warnings }) => warnings.some(({ code }) => code === 'layout_changed'));
+}
+
+/** The warning about the layout suggests `waybill unpublish`, which works only with a configuration. */
+function unpublishNote(saved: string | undefined): string {
+  return saved === undefined
+    ? 'waybill unpublish needs a configuration: repeat your command with --save waybill.yml, and add --config waybill.yml to waybill unpublish'
+    : `add --config ${shellQuoted(saved)} to waybill unpublish`;
 }
 
 /** Returns the URLs of everything that was published. */

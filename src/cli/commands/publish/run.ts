@@ -30,6 +30,7 @@ import {
 } from '../../setup/set-up.ts';
 import { type CommandAct, withAudit } from '../../setup/with-audit.ts';
 import { withTracing } from '../../setup/with-tracing.ts';
+import { refuseToReplaceInput } from '../../setup/write-file.ts';
 import {
   catchStalePlan,
   chosenByPlan,
@@ -47,6 +48,7 @@ import { reportRun } from './run-text.ts';
  */
 export async function run(options: RunOptions, { output, signal }: Io): Promise<number> {
   refuseContradictions(options);
+  if (options.out !== undefined) await refuseToReplaceInput(options.out, [options.config]);
   const retryForMs = retryForOf(options.retryFor);
   const maxRate = maxRateOf(options);
   const plan = options.plan === undefined ? null : await readPlan(options.plan);

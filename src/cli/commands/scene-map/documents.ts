@@ -1,7 +1,7 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { describeFinding, WaybillError } from '../../../core/lib/errors.ts';
-import { describeFileError, describeWriteError } from '../../../core/lib/system-errors.ts';
+import { describeFileError } from '../../../core/lib/system-errors.ts';
 import { plural } from '../../../core/lib/text.ts';
 import { readSceneMap, type SceneMapCheck } from '../../../core/scene-map/read-scene-map.ts';
 import { type CheckedFile, maxDocumentBytes } from '../../../core/scene-map/report.ts';
@@ -94,17 +94,6 @@ async function readAll(stream: Readable): Promise<Uint8Array> {
     if (size > maxDocumentBytes) break;
   }
   return Buffer.concat(chunks);
-}
-
-export async function writeOutput(file: string, text: string): Promise<void> {
-  try {
-    await writeFile(file, text);
-  } catch (error) {
-    throw new WaybillError('usage', `${file} cannot be written: ${describeWriteError(error)}`, {
-      hint: 'name a writable file in an existing directory',
-      cause: error,
-    });
-  }
 }
 
 export function nameOf(file: string): string {

@@ -84,14 +84,21 @@ function variantsSchema(
   const cases = Object.entries(maps).map(([name, setting]) => ({ is: name, then: joiSchema(setting) }));
   return joi.alternatives().conditional(`.${discriminator}`, {
     switch: cases,
-    otherwise:
-      otherwise === null ? undecided(discriminator, Object.keys(maps)).label(expected) : joiSchema(otherwise),
+    otherwise: otherwise === null ? undecided(discriminator, maps).label(expected) : joiSchema(otherwise),
   });
 }
 
-/** Reports the discriminator and nothing else, because it decides which other keys are valid. */
-function undecided(discriminator: string, names: readonly string[]): joi.Schema {
-  return joi.object({ [discriminator]: joiSchema(choice(...names).required()) }).unknown();
+/**
+ * Reports the discriminator, which decides which other keys are valid, and keys that none of the maps has.
+ * One of these could be a misspelled discriminator.
+ */
+function undecided(discriminator: string, maps: Readonly<Record<string, Setting>>): joi.Schema {
+  const forms = Object.values(maps).map(({ form }) => form);
+  const known = forms.flatMap((form) => (form.kind === 'map' ? Object.keys(form.keys) : []));
+  return joi
+    .object(Object.fromEntries(known.map((key) => [key, joi.any()])))
+    .keys({ [discriminator]: joiSchema(choice(...Object.keys(maps)).required()) })
+    .error(reportKnownKeys([...new Set(known)]));
 }
 
 function refusedBy<V>(check: (value: V) => ValueRefusal | null): joi.CustomValidator<V> {

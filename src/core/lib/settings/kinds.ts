@@ -73,6 +73,8 @@ function shared<Given extends readonly unknown[], S extends Setting>(
 // A control character means that a key was pasted by mistake, or that this is an attempt to forge log lines
 // or headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
+/** The maximum length of such a text. */
+export const maxTextLength = 4096;
 
 /** A string that `parse` accepts. The configuration contains the result of parsing it. */
 export function text<R = string>(

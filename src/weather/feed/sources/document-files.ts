@@ -1,8 +1,9 @@
 import { lstat, open, readdir, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import type { WatchConfig } from '../../../core/config/weather/feed.ts';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { errorMessage, WaybillError } from '../../../core/lib/errors.ts';
+import { describeFileError } from '../../../core/lib/system-errors.ts';
 import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
 import type { WritableDatabase } from '../tables/upsert.ts';
 
@@ -15,7 +16,7 @@ export const maxFileBytes = 64 * 1024 * 1024;
  */
 export async function filesAt(path: string): Promise<string[]> {
   const found = await stat(path).catch((cause: unknown) => {
-    throw new WaybillError('usage', `${path} cannot be read`, {
+    throw new WaybillError('usage', `${path} cannot be read: ${describeFileError(cause)}`, {
       hint: 'name an existing file or directory, or - for standard input',
       cause,
     });
@@ -27,8 +28,7 @@ export async function filesAt(path: string): Promise<string[]> {
     .map((entry) => join(entry.parentPath, entry.name))
     .filter(
       (file) =>
-        !file
-          .slice(path.length)
+        !relative(path, file)
           .split('/')
           .some((part) => part.startsWith('.')),
     )

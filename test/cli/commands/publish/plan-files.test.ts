@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
@@ -58,6 +58,18 @@ t.test('the commands to carry out a plan and to undo a rollback can be pasted in
   t.match(paste(waybill(rollback, { cwd: place }).stdout), { status: 0, stdout: /^promoted/ });
   t.match(waybill(rollback, { cwd: place }), { status: 0 });
   t.match(paste(run().stderr), { status: 0, stdout: /^promoted/ }, 'of a run that is held back');
+});
+
+t.test('a plan does not replace the configuration', async (t) => {
+  const text = configuration([web]);
+  const place = t.testdir({ source: { one: { 'manifest.json': manifest([]) } }, web: {}, 'c.yml': text });
+  symlinkSync('c.yml', path.join(place, 'link.yml'));
+  for (const name of ['c.yml', './c.yml', 'link.yml'])
+    t.match(waybill(['run', '-c', 'c.yml', '--dry-run', '--out', name], { cwd: place }), {
+      status: 2,
+      stderr: `error  "${name}" cannot be written: the command reads it\nnext   name another file for the output\n`,
+    });
+  t.equal(readFileSync(path.join(place, 'c.yml'), 'utf8'), text);
 });
 
 t.test('a saved plan is executed exactly, and only once', async (t) => {

@@ -133,10 +133,22 @@ t.test('releases are not replaced by files in place if --releases is omitted', a
   t.equal(read(cwd, 'www/current/index.html'), '<p>home</p>');
 });
 
+t.test('names the directory that cannot be published, not the pipeline', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  mkdirSync(path.join(cwd, 'My Site'));
+  const { status, stdout } = await waybill(['publish', 'My Site', 'www', '--pipeline', 'web']);
+  t.equal(status, 1);
+  t.match(stdout, 'the directory "My Site" cannot be published: it has no files');
+});
+
 t.test('files in place are not updated if the destination has changed to releases', async (t) => {
   const { cwd, waybill } = layOut(t);
   t.equal((await waybill(['publish', 'site', 'www'])).status, 0);
-  t.equal((await waybill(['publish', 'site', 'www', '--releases'])).status, 0);
+  const changed = await waybill(['publish', 'site', 'www', '--releases', '--dry-run']);
+  t.match(changed.stderr, 'waybill unpublish --layout in_place .');
+  t.match(changed.stderr, 'repeat your command with --save waybill.yml, and add --config waybill.yml to');
+  const saved = await waybill(['publish', 'site', 'www', '--releases', '--save', 'a b.yml']);
+  t.match(saved, { status: 0, stderr: /note {2}add --config 'a b\.yml' to waybill unpublish\n/ });
   for (const text of ['<p>home</p>', 'changed']) {
     writeFileSync(path.join(cwd, 'site/index.html'), text);
     t.match(await waybill(['publish', 'site', 'www']), {
@@ -278,7 +290,7 @@ t.test('mistakes are usage errors with a fix, and nothing is written', async (t)
     [['site', 'www', './www'], /"www" and "\.\/www" are the same destination/],
     [['site', 'ftp://host/www'], threeForms],
     [['site', 'https://host/www'], /next {3}name the directory, .*waybill push/],
-    [['site', ''], threeForms],
+    [['site', ''], /the argument <destination> is empty\nnext/],
     [['site', 'deploy@web1:/srv/www'], /write sftp:\/\/deploy@web1\/srv\/www/],
     [['site', 'sftp://web1/'], /path of the directory on the server is missing/],
     [['site', 's3://bucket/x?key=1'], /"key" is not a parameter; S3 takes endpoint/],

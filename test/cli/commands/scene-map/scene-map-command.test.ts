@@ -147,6 +147,19 @@ t.test('render writes a page, but none for an invalid document', async (t) => {
   await t.rejects(run(['render', sound, '-o', join(t.testdir(), 'none', 'page.html')]), { code: 'usage' });
 });
 
+t.test('render does not replace the scene map or its transcript', async (t) => {
+  const place = t.testdir({ 'map.json': await readFile(sound, 'utf8'), 'ids.json': '[{"segment_id": 1}]' });
+  const [map, ids] = [join(place, 'map.json'), join(place, 'ids.json')];
+  const before = [await readFile(map, 'utf8'), await readFile(ids, 'utf8')];
+  for (const output of [map, ids])
+    await t.rejects(run(['render', map, '--transcript', ids, '-o', output]), {
+      code: 'usage',
+      message: `"${output}" cannot be written: the command reads it`,
+      hint: 'name another file for the output',
+    });
+  t.same([await readFile(map, 'utf8'), await readFile(ids, 'utf8')], before);
+});
+
 t.test('stats count scenes and segments', async (t) => {
   const stats = JSON.parse((await run(['stats', sound, '--format', 'json'])).stdout) as object;
   t.match(stats, {

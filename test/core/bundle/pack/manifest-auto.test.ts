@@ -212,7 +212,14 @@ t.test('a file that changes while it is read fails the bundle with its name', as
   t.match(failed, {
     status: 'failed',
     invalidBundles: [
-      { bundle: '.', error: { code: 'invalid_bundle', message: /index\.html changed while it was read/ } },
+      {
+        bundle: '.',
+        error: {
+          code: 'invalid_bundle',
+          message: /index\.html changed while it was read/,
+          hint: 'run again when no program writes to the directory',
+        },
+      },
     ],
   });
   t.notOk(existsSync(publisher.web), 'nothing is published');
