@@ -90,7 +90,7 @@ t.test('the overview names the failed pipeline, the cause, the starter of the ru
   );
   t.match(
     (await page.locator('#head').innerText()).replace(/\s+/g, ' '),
-    /^blocked → full ✕ failed Run again Started by operator \(manual start\)/,
+    /^Run of \d+ \w+, [\d:]{5} → full ✕ failed Run again Started by operator \(manual start\)/,
   );
   t.notOk(await page.locator('#destinations').isVisible(), 'the only destination is in the error');
   t.equal(await page.locator('#outcome progress').count(), 0, 'a failed run has no full bar');
