@@ -67,7 +67,7 @@ t.test('the overview names the failed pipeline, the cause, the starter of the ru
   t.match(text, /1 pipeline failing \d of the last \d+ runs failed blocked/);
   t.match(
     text,
-    /blocked → full ✕ failed Started by operator \(manual start\) ?\d+ \w+ \d{4}, [\d:]{8} UTC \(just now\)/,
+    /blocked → full Started by operator \(manual start\) ?\d+ \w+ \d{4}, [\d:]{8} UTC \(just now\)/,
   );
   t.match(
     text,

@@ -107,9 +107,9 @@ function firstOf(query: ReturnType<typeof search.read>): string {
 }
 
 /**
- * Repeats the selected runs, or the last run of every pipeline whose last run failed, then returns to the same search. Each run is
- * checked as if it were repeated on its own. Runs that cannot be repeated do not stop the others; the page
- * lists them with the reasons.
+ * Repeats the selected runs, or the last run of every pipeline whose last run failed, then returns to the
+ * same search. Each run is checked as if it were repeated on its own. Runs that cannot be repeated do not
+ * stop the others; the page lists them with the reasons.
  */
 export const rerunManyAction: PageRoute<ConsoleParts> = {
   method: 'post',
