@@ -67,7 +67,7 @@ t.test('the overview names the failed pipeline, the cause, the starter of the ru
   t.match(text, /1 pipeline failing \d of the last \d+ runs failed blocked/);
   t.match(
     text,
-    /blocked → full ✕ failed Started by operator \(manual start\) ?\d+ \w+ \d{4}, [\d:]{8} UTC \(just now\)/,
+    /blocked → full Started by operator \(manual start\) ?\d+ \w+ \d{4}, [\d:]{8} UTC \(just now\)/,
   );
   t.match(
     text,
@@ -90,7 +90,7 @@ t.test('the overview names the failed pipeline, the cause, the starter of the ru
   );
   t.match(
     (await page.locator('#head').innerText()).replace(/\s+/g, ' '),
-    /^blocked → full ✕ failed Run again Started by operator \(manual start\)/,
+    /^Run of \d+ \w+, [\d:]{5} → full ✕ failed Run again Started by operator \(manual start\)/,
   );
   t.notOk(await page.locator('#destinations').isVisible(), 'the only destination is in the error');
   t.equal(await page.locator('#outcome progress').count(), 0, 'a failed run has no full bar');

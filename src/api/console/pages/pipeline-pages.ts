@@ -65,10 +65,7 @@ export const overviewPage: PageRoute<ConsoleParts> = {
               })),
             ),
           },
-          // The results are enough here. The errors that need attention are at the top.
-          runs: runLines(recent.runs, now).map((line) =>
-            line.results === null ? line : { ...line, error: null },
-          ),
+          runs: runLines(recent.runs, now),
           runPath: paths.run,
           depth: await depthFor(visit, states),
           runsPath: paths.runs(),

@@ -34,7 +34,7 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
     title: `${view.name} → ${view.target}, ${view.short}`,
     template: 'run',
     nav: 'runs',
-    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: `Run ${view.short}` }],
+    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: view.name }],
     view: {
       ...view,
       runPath: paths.run,

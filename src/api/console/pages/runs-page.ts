@@ -51,10 +51,11 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
   const asked = query.pipeline.length > 0 ? query.pipeline : seen;
   const found = await parts.queue.list(asked, { limit, before, status, since, notAfter: until, text: q });
   const next = nextOfAll('', query, found.next);
-  const runs = runLines(found.runs, parts.clock.now()).map((line) => ({
-    ...line,
-    mayRerun: line.isFailedAndRerunnable && isAllowed(visitor, 'rerun', line.pipelineId),
-  }));
+  const last = new Set((await parts.queue.overview(asked)).map(({ lastRun }) => lastRun?.run_id));
+  const runs = runLines(found.runs, parts.clock.now()).map((line) => {
+    const mayRerun = line.isFailedAndRerunnable && isAllowed(visitor, 'rerun', line.pipelineId);
+    return { ...line, mayRerun, isLatestFailure: mayRerun && last.has(line.id) };
+  });
   show(visit, {
     title: 'Runs',
     template: 'runs',
@@ -67,10 +68,12 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
       runPath: paths.run,
       path: paths.runs(),
       filters: filters.toString(),
+      hasMoreFilters: ['status', 'pipeline', 'since', 'until'].some((name) => filters.has(name)),
       count: countText(runs.length, found.next !== null, before !== null),
       failed: status === null ? runs.filter((run) => run.status.tone === 'failure').length : 0,
       failedPath: `${paths.runs()}?${failedOf(filters)}`,
       repeatable: runs.filter(({ mayRerun }) => mayRerun).length,
+      latestFailures: runs.filter(({ isLatestFailure }) => isLatestFailure).length,
       next: next === null ? null : `${paths.runs()}?${next.split('?', 2)[1] ?? ''}`,
       first: before === null ? null : `${paths.runs()}?${firstOf(query)}`,
       statuses: runStatuses.map((value) => ({ value, label: statusLabel(value) })),
@@ -104,9 +107,9 @@ function firstOf(query: ReturnType<typeof search.read>): string {
 }
 
 /**
- * Repeats the selected runs, or every failed run on the page, then returns to the same search. Each run is
- * checked as if it were repeated on its own. Runs that cannot be repeated do not stop the others; the page
- * lists them with the reasons.
+ * Repeats the selected runs, or the last run of every pipeline whose last run failed, then returns to the
+ * same search. Each run is checked as if it were repeated on its own. Runs that cannot be repeated do not
+ * stop the others; the page lists them with the reasons.
  */
 export const rerunManyAction: PageRoute<ConsoleParts> = {
   method: 'post',

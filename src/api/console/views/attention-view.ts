@@ -1,7 +1,7 @@
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { PipelineState } from '../../pipelines/pipelines-route.ts';
-import { ageText, type Mark, type Moment, momentOf, plural, statusMark } from '../record-text.ts';
+import { ageText, type Mark, type Moment, momentOf, plural } from '../record-text.ts';
 import { type ErrorView, errorView, sentence } from './error-view.ts';
 import { bundleOf, failedText, rerunHelps, type Starter, starterOf } from './run-words.ts';
 
@@ -10,7 +10,6 @@ interface AttentionItem {
   pipelineId: string;
   /** The destination that failed; null if the whole run failed. */
   destinationId: string | null;
-  mark: Mark;
   error: ErrorView;
   run: FailedRun;
 }
@@ -44,7 +43,10 @@ interface FailedRun {
 }
 
 export interface Attention {
-  heading: string;
+  /** The heading of failures; null if there are none but a pipeline is paused. */
+  heading: string | null;
+  /** null if no pipeline is paused. */
+  pausedHeading: string | null;
   /** For example, `11 of the last 22 runs failed`, counting the newest runs of all pipelines. */
   text: string;
   mark: Pick<Mark, 'tone' | 'symbol'>;
@@ -64,29 +66,27 @@ export function attentionOf(
   const ended = pipelines.flatMap(({ runs }) => runs.filter((run) => run.finished_at !== null));
   const failed = ended.filter(({ status }) => status === 'failed').length;
   return {
-    heading: headingOf(failing.length, paused.length, undelivered),
+    heading: headingOf(failing.length, undelivered) ?? (paused.length > 0 ? null : 'No pipeline is failing'),
+    pausedHeading: paused.length > 0 ? `${plural(paused.length, 'pipeline')} paused` : null,
     text: failedText(failed, ended.length),
     mark:
       failing.length + undelivered.length > 0
         ? { tone: 'failure', symbol: '✕' }
-        : paused.length > 0
-          ? { tone: 'warning', symbol: '❚❚' }
-          : { tone: 'success', symbol: '✓' },
+        : { tone: 'success', symbol: '✓' },
     items: failing,
     paused,
     undelivered,
   };
 }
 
-/** Returns for example `1 pipeline failing, 1 paused, 2 undelivered events`. */
-function headingOf(failing: number, paused: number, undelivered: readonly UndeliveredItem[]): string {
+/** Returns for example `1 pipeline failing, 2 undelivered events`, or null if there are neither. */
+function headingOf(failing: number, undelivered: readonly UndeliveredItem[]): string | null {
   const events = undelivered.reduce((sum, { count }) => sum + count, 0);
   const parts = [
     failing === 0 ? [] : [`${plural(failing, 'pipeline')} failing`],
-    paused === 0 ? [] : [`${failing === 0 ? plural(paused, 'pipeline') : paused} paused`],
     events === 0 ? [] : [plural(events, 'undelivered event')],
   ].flat();
-  return parts.length === 0 ? 'No pipeline is failing' : parts.join(', ');
+  return parts.length === 0 ? null : parts.join(', ');
 }
 
 function pauseIn({ pipeline_id: pipelineId, paused, waiting }: PipelineState, now: Date): PausedItem | null {
@@ -113,7 +113,6 @@ function failureIn(state: PipelineState, runs: readonly RunRecord[], now: Date):
   return {
     pipelineId: state.pipeline_id,
     destinationId: id ?? null,
-    mark: statusMark(run),
     error: errorView(error),
     run: {
       id: run.run_id,

@@ -126,11 +126,23 @@ function waitsText({ source, waiting }: PipelineState): string {
   return source.backend === 'http_upload' ? `${runs} Uploads are still accepted.` : runs;
 }
 
+interface RunBar {
+  runId: string;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  tone: Tone;
+  title: string;
+  /** The path of a cross above the bar; null if the run did not fail. */
+  cross: string | null;
+}
+
 /** A bar chart of recent runs, oldest first. The height of a bar is the run's duration, in SVG units. */
 export interface RunBars {
   width: number;
   height: number;
-  bars: { runId: string; x: number; y: number; width: number; height: number; tone: Tone; title: string }[];
+  bars: RunBar[];
   /** The places of earlier runs, if there are fewer than fit, and the width of each. */
   gaps: number[];
   gapWidth: number;
@@ -144,22 +156,26 @@ export interface RunBars {
 const most = 30;
 /** A chart of fewer runs has gaps for the others, so that bars are neither thick nor alone. */
 const fewest = 20;
-const [width, height, gap, least] = [240, 40, 2, 4];
+const [width, height, gap, least] = [240, 48, 2, 4];
+/** The space for crosses above bars, and half the width of a cross. */
+const [crossSpace, crossArm] = [10, 2.5];
 
 /** Builds the bar chart. `runs` must be sorted newest first. */
 export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   const shown = runs.slice(0, most).reverse();
   const durations = shown.map((run) => durationOf(run, now) ?? 0);
-  const tall = scaleLinear([0, Math.max(1, ...durations)], [least, height]);
+  const tall = scaleLinear([0, Math.max(1, ...durations)], [least, height - crossSpace]);
   const step = width / Math.max(fewest, shown.length);
   // Align to the right, with the newest run at the edge.
   const from = width - shown.length * step;
   const bars = shown.map((run, index) => {
     const size = round(tall(durations[index] ?? 0));
+    const [x, y] = [round(from + index * step), round(height - size)];
+    const { tone } = statusMark(run);
     return {
       runId: run.run_id,
-      ...{ x: round(from + index * step), y: round(height - size), width: step - gap, height: size },
-      tone: statusMark(run).tone,
+      ...{ x, y, width: step - gap, height: size, tone },
+      cross: tone === 'failure' ? crossAt(x + (step - gap) / 2, y - crossSpace / 2) : null,
       title: [
         statusMark(run).label,
         momentOf(run.accepted_at).text,
@@ -171,6 +187,11 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   const gaps = Array.from({ length: Math.max(0, fewest - shown.length) }, (_, index) => round(index * step));
   const about = aboutOf(shown, failed, now);
   return { width, height, bars, gaps, gapWidth: step - gap, failed, total: shown.length, about };
+}
+
+function crossAt(x: number, y: number): string {
+  const [left, right, top, bottom] = [x - crossArm, x + crossArm, y - crossArm, y + crossArm].map(round);
+  return `M${left} ${top}L${right} ${bottom}M${left} ${bottom}L${right} ${top}`;
 }
 
 const fewestForMedian = 5;

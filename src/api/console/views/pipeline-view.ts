@@ -260,6 +260,7 @@ interface OrderedRuns {
   results: string | null;
   status: Mark;
   starter: Starter;
+  isOver: boolean;
   /** Whether the run failed and its bundle is still stored, which makes it repeatable. */
   isFailedAndRerunnable: boolean;
   channel: string | null;
@@ -279,6 +280,7 @@ export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
       results: resultsOf(run),
       status: statusMark(run),
       starter: starterOf(run),
+      isOver: run.finished_at !== null,
       isFailedAndRerunnable: run.rerunnable && run.status === 'failed',
       channel: run.channel,
       accepted: {

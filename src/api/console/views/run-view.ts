@@ -27,6 +27,7 @@ import {
   failureText,
   forceCommand,
   rerunHelps,
+  runName,
   type Starter,
   starterOf,
   warningText,
@@ -34,7 +35,7 @@ import {
 
 interface RunView {
   id: string;
-  /** The bundle, or the pipeline if the bundle has no name. */
+  /** The same as in lists. */
   name: string;
   /** The destinations or the channel, such as `web, site`. */
   target: string;
@@ -108,7 +109,7 @@ export function runView(
   return {
     id: run.run_id,
     short: run.run_id.slice(run.run_id.lastIndexOf('.') + 1),
-    ...titleOf(run, destinationIds),
+    ...{ name: runName(run), target: targetOf(run, destinationIds) },
     status: statusMark(run),
     isOver: run.finished_at !== null,
     bundle: bundleOf(run),
@@ -149,12 +150,8 @@ function warningsOf({ warnings, triggered_by: by }: RunRecord): RunWarning[] {
     }));
 }
 
-/** The name must not change while the run is followed, so it is that of an upload or of the pipeline. */
-function titleOf(run: RunRecord, destinationIds: readonly string[]): { name: string; target: string } {
-  const { pipeline_id: pipeline, channel, bundle_path: path } = run;
-  const name = path === undefined || path === null || path === '.' ? pipeline : path;
-  if (channel !== null) return { name, target: `channel ${channel}` };
-  return { name, target: destinationsText(destinationIds) };
+function targetOf({ channel }: RunRecord, destinationIds: readonly string[]): string {
+  return channel === null ? destinationsText(destinationIds) : `channel ${channel}`;
 }
 
 function retryOf({

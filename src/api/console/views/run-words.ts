@@ -7,18 +7,17 @@ import { plainWords, sentence } from './error-view.ts';
 /* Describes runs in words: the bundle, what started the run, and what went wrong. */
 
 /**
- * Returns the name of a run's bundle, or a count such as `2 bundles`, because runs of a source may have
- * several. Returns null if the bundle has no name, for example because it was published to the
- * destination's root.
+ * Returns the name of a run's bundle. Returns null if the run has several, as runs of a source may, or if the
+ * bundle has no name, for example because it was published to the destination's root.
  */
 export function bundleOf({ bundle_path: path, destinations }: RunRecord): string | null {
   if (path !== undefined && path !== null && path !== '.') return path;
   const found = destinations.flatMap((one) => one.destination_path ?? []).filter((one) => one !== '.');
   const names = [...new Set(found)];
-  return names.length > 1 ? plural(names.length, 'bundle') : (names[0] ?? null);
+  return names.length === 1 ? (names[0] ?? null) : null;
 }
 
-/** Names a run in a list: by its bundle, or else by its time, because runs of a source have no name. */
+/** Names a run by its bundle, or else by its time. It has the same name on all pages. */
 export function runName(run: RunRecord): string {
   return bundleOf(run) ?? `Run of ${shortMoment(run.accepted_at)}`;
 }

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { attentionOf } from '../../../../src/api/console/views/attention-view.ts';
-import { bundleOf, rerunHelps } from '../../../../src/api/console/views/run-words.ts';
+import { bundleOf, rerunHelps, runName } from '../../../../src/api/console/views/run-words.ts';
 import type { PipelineState } from '../../../../src/api/pipelines/pipelines-route.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 
@@ -40,7 +40,9 @@ t.test('failures come first, each with its cause, its starter and the next step'
     ],
     now,
   );
-  t.match(seen, { heading: '1 pipeline failing, 1 paused', mark: { tone: 'failure' } });
+  t.match(seen, {
+    ...{ heading: '1 pipeline failing', pausedHeading: '1 pipeline paused', mark: { tone: 'failure' } },
+  });
   t.equal(seen.text, '2 of the last 4 runs failed');
   t.match(seen.items, [
     {
@@ -55,6 +57,11 @@ t.test('failures come first, each with its cause, its starter and the next step'
       },
     },
   ]);
+  t.match(
+    attentionOf([{ state: state('paused', { paused }), runs: [run({})] }], now),
+    { heading: null, pausedHeading: '1 pipeline paused' },
+    'a pause alone is no failure',
+  );
   t.match(seen.paused, [{ pipelineId: 'paused', reason: 'The disk.', waiting: 0 }]);
   const destinations = [{ destination_id: 'web', error }];
   const placed = attentionOf(
@@ -85,14 +92,17 @@ t.test('suggests a rerun for temporary causes, and none if the same bytes would 
   t.end();
 });
 
-t.test('a run is labeled with the name of its bundle, or the number of its bundles', (t) => {
+t.test('a run is named by its bundle, or by its time if it has none or several', (t) => {
   const at = (...paths: (string | null)[]): unknown =>
     bundleOf(
       run({ bundle_path: null, destinations: paths.map((destination_path) => ({ destination_path })) }),
     );
   t.equal(bundleOf(run({})), 'session-1');
   t.equal(at('a', 'a', '.'), 'a');
-  t.equal(at('a', 'b'), '2 bundles');
+  t.equal(at('a', 'b'), null);
   t.equal(at('.', null), null);
+  t.equal(runName(run({})), 'session-1');
+  const root = run({ bundle_path: null, accepted_at: '2026-11-20T01:02:03Z', destinations: [] });
+  t.equal(runName(root), 'Run of 20 Nov, 01:02');
   t.end();
 });

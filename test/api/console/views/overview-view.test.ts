@@ -79,6 +79,7 @@ t.test('pipelines that need attention come first', (t) => {
     ['failing', 'paused', 'shaky', 'well', 'new'],
   );
   t.match(cards[2]?.trend, { failed: 2, total: 3, bars: { length: 3 }, gaps: { length: 17 } });
+  t.match(cards[2]?.trend.bars[0]?.cross, /^M/, 'color is not the only mark of a failure');
   t.match(cards[2]?.trend.bars[0], { tone: 'failure', title: 'failed, 20 Nov 2026, 01:02:03 UTC, 0 ms' });
   t.end();
 });
