@@ -81,7 +81,7 @@ export async function listen(
     useOriginForm(req);
     listener(req, res);
   };
-  const handle = answerRefusedBytes(server, withAcceptTime(server, clock, routed), ports);
+  const handle = answerRefusedBytes(server, oneByOne(withAcceptTime(server, clock, routed)), ports);
   // By default, Node.js sends 100 Continue before we can check the request, and 417 without a body.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
   server.on('connection', options.onAccepted ?? (() => undefined));
@@ -140,6 +140,19 @@ function unusable(why: string, cause?: unknown): WaybillError {
     cause,
     hint: 'in the .socket unit: ListenStream= with an address and a port, and no Accept=yes',
   });
+}
+
+/**
+ * Handles the requests of a connection one after the other. Node.js would begin a request that was sent
+ * before the previous response ended, and would not emit `close` for its response if the client disconnects.
+ * The request would then keep its shares and its memory, and be missing from log and metrics.
+ */
+function oneByOne(listener: RequestListener): RequestListener {
+  return (req, res) => {
+    if (res.socket !== null) listener(req, res);
+    // Meanwhile, invalid input may have been answered already.
+    else res.once('socket', () => res.headersSent || listener(req, res));
+  };
 }
 
 /** Adds the time at which a connection was accepted to the context of its first request. */
