@@ -54,6 +54,8 @@ const lastAnswersMs = 6_000;
 // send an error response.
 const requestGraceMs = 60_000;
 const refusalLogMs = 60_000;
+/** With more requests that wait for the response before theirs, a connection is closed. They need memory. */
+const maxWaitingRequests = 100;
 
 /**
  * Listens on `host` and `port`, or on the inherited socket. Connections are closed if they do not send a
@@ -148,10 +150,22 @@ function unusable(why: string, cause?: unknown): WaybillError {
  * The request would then keep its shares and its memory, and be missing from log and metrics.
  */
 function oneByOne(listener: RequestListener): RequestListener {
+  const waiting = new WeakMap<Socket, number>();
   return (req, res) => {
-    if (res.socket !== null) listener(req, res);
-    // Meanwhile, invalid input may have been answered already.
-    else res.once('socket', () => res.headersSent || listener(req, res));
+    if (res.socket !== null) {
+      listener(req, res);
+      return;
+    }
+    const { socket } = req;
+    const count = (waiting.get(socket) ?? 0) + 1;
+    waiting.set(socket, count);
+    if (count > maxWaitingRequests) socket.destroy();
+    else
+      res.once('socket', () => {
+        waiting.set(socket, (waiting.get(socket) ?? 1) - 1);
+        // Meanwhile, invalid input may have been answered already.
+        if (!res.headersSent) listener(req, res);
+      });
   };
 }
 

@@ -145,6 +145,18 @@ t.test('a request that was sent early begins after the response before it', asyn
   );
 });
 
+t.test('a connection with more than a hundred waiting requests is closed', async (t) => {
+  const { server, asked } = await silentServer(t, manualClock());
+  const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+  const patient = await connect(t, server.origin);
+  patient.socket.write(request.repeat(101));
+  await asked;
+  const flood = await connect(t, server.origin);
+  flood.socket.write(request.repeat(102));
+  t.equal(await flood.closed.catch(() => ''), '');
+  t.notOk(patient.socket.destroyed);
+});
+
 t.test('a closing server waits at most six seconds for its last answers', async (t) => {
   const clock = manualClock();
   const { server, asked } = await silentServer(t, clock);
