@@ -48,25 +48,23 @@ export type {
   MissingPart,
   Parts,
   Pieces,
+  Plan,
   PushOptions,
   PushOutcome,
+  Release,
+  ReleaseDiff,
   ReleasePlace,
+  Releases,
+  ReleaseSwitch,
   Resumable,
   RunFilter,
+  RunRecord,
   TokenSource,
   Upload,
   UploadOptions,
   WaitOptions,
 };
 export { exchangedToken } from './token-source.ts';
-export type {
-  Plan,
-  Release,
-  ReleaseDiff,
-  Releases,
-  ReleaseSwitch,
-  RunRecord,
-} from './generated/api-types.ts';
 export type { WaybillError } from '../core/lib/errors.ts';
 
 export type Pipeline = PipelineList['pipelines'][number];

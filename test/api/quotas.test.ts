@@ -61,6 +61,19 @@ t.test('a client that disconnects before its upload is admitted keeps no share',
   t.equal((await upload(api.origin)).status, 202);
 });
 
+t.test('a client that pipelines an upload and disconnects keeps no share', async (t) => {
+  const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const api = await startApi(t, { http: { maxUploadsPerToken: 1 } });
+  const gone = await connect(t, api.origin);
+  const follow = `GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${tokens.maps}\r\n\r\n`;
+  gone.socket.write(`${follow}${uploadHead({ 'Content-Length': 100 })}-`);
+  await gone.until(/event: snapshot/);
+  for (let turns = 0; turns < 20; turns += 1) await nextTurn();
+  gone.socket.destroy();
+  while (!api.lines.some(({ message }) => message === 'request aborted by the client')) await nextTurn();
+  t.equal((await upload(api.origin)).status, 202);
+});
+
 for (const [what, settings] of [
   ['max_uploads_per_token', { maxUploadsPerToken: 2 }],
   ['max_bytes_per_token', { maxBytesPerToken: 250 }],

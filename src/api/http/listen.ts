@@ -54,6 +54,8 @@ const lastAnswersMs = 6_000;
 // send an error response.
 const requestGraceMs = 60_000;
 const refusalLogMs = 60_000;
+/** With more requests that wait for the response before theirs, a connection is closed. They need memory. */
+const maxWaitingRequests = 100;
 
 /**
  * Listens on `host` and `port`, or on the inherited socket. Connections are closed if they do not send a
@@ -81,7 +83,7 @@ export async function listen(
     useOriginForm(req);
     listener(req, res);
   };
-  const handle = answerRefusedBytes(server, withAcceptTime(server, clock, routed), ports);
+  const handle = answerRefusedBytes(server, oneByOne(withAcceptTime(server, clock, routed)), ports);
   // By default, Node.js sends 100 Continue before we can check the request, and 417 without a body.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
   server.on('connection', options.onAccepted ?? (() => undefined));
@@ -140,6 +142,31 @@ function unusable(why: string, cause?: unknown): WaybillError {
     cause,
     hint: 'in the .socket unit: ListenStream= with an address and a port, and no Accept=yes',
   });
+}
+
+/**
+ * Handles the requests of a connection one after the other. Node.js would begin a request that was sent
+ * before the previous response ended, and would not emit `close` for its response if the client disconnects.
+ * The request would then keep its shares and its memory, and be missing from log and metrics.
+ */
+function oneByOne(listener: RequestListener): RequestListener {
+  const waiting = new WeakMap<Socket, number>();
+  return (req, res) => {
+    if (res.socket !== null) {
+      listener(req, res);
+      return;
+    }
+    const { socket } = req;
+    const count = (waiting.get(socket) ?? 0) + 1;
+    waiting.set(socket, count);
+    if (count > maxWaitingRequests) socket.destroy();
+    else
+      res.once('socket', () => {
+        waiting.set(socket, (waiting.get(socket) ?? 1) - 1);
+        // Meanwhile, invalid input may have been answered already.
+        if (!res.headersSent) listener(req, res);
+      });
+  };
 }
 
 /** Adds the time at which a connection was accepted to the context of its first request. */

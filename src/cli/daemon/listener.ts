@@ -18,8 +18,8 @@ export interface RequestGate {
 
 /**
  * Makes requests wait until `open` is called. If a request is not valid HTTP, it is rejected immediately, so
- * the application must already be set up to handle that. If that happens while the request is waiting, it is
- * dropped.
+ * the application must already be set up to handle that. A request is dropped if that happens, or if its
+ * client disconnects, while the request is waiting.
  */
 export function newRequestGate(): RequestGate {
   let opened: RequestListener | null = null;
@@ -31,7 +31,8 @@ export function newRequestGate(): RequestGate {
     },
     open: (listener) => {
       opened = listener;
-      for (const [req, res] of pendingRequests.splice(0)) if (!res.headersSent) listener(req, res);
+      for (const [req, res] of pendingRequests.splice(0))
+        if (!res.headersSent && !res.closed) listener(req, res);
     },
   };
 }

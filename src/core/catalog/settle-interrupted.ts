@@ -50,7 +50,7 @@ interface ObserveBytesOptions {
 
 interface ObserveEachOptions<T> extends ObserveBytesOptions {
   /** Called for a directory, a link or a special file. By default, the storage's error is thrown. */
-  onOther?: (file: T) => void;
+  onNonFile?: (file: T) => void;
 }
 
 /**
@@ -76,7 +76,7 @@ export async function observeBytes(
 export async function observeEach<T extends { path: string }>(
   storage: Storage,
   files: Iterable<T>,
-  { concurrency = 8, onBytes, onOther }: ObserveEachOptions<T>,
+  { concurrency = 8, onBytes, onNonFile }: ObserveEachOptions<T>,
   onFile: (file: T, actual: ActualContent) => void,
 ): Promise<void> {
   await inParallel(files, concurrency, async (file) => {
@@ -85,14 +85,14 @@ export async function observeEach<T extends { path: string }>(
       onFile(file, await sizeAndDigest(storage.read(key), onBytes));
     } catch (error) {
       if (hasCode(error, 'storage_not_found')) onFile(file, null);
-      else if (onOther !== undefined && (await isOther(storage, key))) onOther(file);
+      else if (onNonFile !== undefined && (await isNonFile(storage, key))) onNonFile(file);
       else throw error;
     }
   });
 }
 
 /** Reports whether there is a directory, a link or a special file in place of a file. */
-export async function isOther(storage: Storage, key: Key): Promise<boolean> {
+export async function isNonFile(storage: Storage, key: Key): Promise<boolean> {
   const found = await storage.stat(key).catch(() => undefined);
   return found !== undefined && found.type !== 'file';
 }

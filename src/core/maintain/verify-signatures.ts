@@ -1,7 +1,7 @@
 import { type Catalog, isRootIndexOutput, type OutputRecord } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/catalog-store.ts';
 import { displayPath, requireManagedPaths } from '../catalog/managed-paths.ts';
-import { isOther, observeEach } from '../catalog/settle-interrupted.ts';
+import { isNonFile, observeEach } from '../catalog/settle-interrupted.ts';
 import { type Digest, parseDigest } from '../lib/digest.ts';
 import { type ErrorRecord, errorRecord, hasCode } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
@@ -172,10 +172,10 @@ function compareSubjects(
   distrust: (path: string, reason: string) => void,
 ): void {
   if (signed.size === 0) return;
-  const isOther = [...signed].some(([path, digest]) => subjects.get(path) !== digest);
+  const isNonFile = [...signed].some(([path, digest]) => subjects.get(path) !== digest);
   const extra = [...subjects.keys()].filter((path) => !signed.has(path));
   const isUsual = extra.every((path) => path === checksumsName || path === checksumsSignatureName);
-  if (isOther || !isUsual) distrust(attestationName, `names other outputs than ${checksumsName}`);
+  if (isNonFile || !isUsual) distrust(attestationName, `names other outputs than ${checksumsName}`);
 }
 
 async function compareFiles(
@@ -186,8 +186,8 @@ async function compareFiles(
 ): Promise<{ verified: number; bytes: number }> {
   let bytes = 0;
   const files = Array.from(signed, ([path, digest]) => ({ path, digest }));
-  const onOther = ({ path }: { path: string }): void => distrust(path, 'is not a file');
-  await observeEach(storage, files, { concurrency, onBytes, onOther }, ({ path, digest }, actual) => {
+  const onNonFile = ({ path }: { path: string }): void => distrust(path, 'is not a file');
+  await observeEach(storage, files, { concurrency, onBytes, onNonFile }, ({ path, digest }, actual) => {
     bytes += actual?.size ?? 0;
     if (actual === null) distrust(path, 'is missing');
     else if (actual.digest !== digest) distrust(path, 'differs from the signed content');
@@ -214,11 +214,11 @@ function compareCatalog(
     if (statement !== null && !isSameOrigin({ owner, source }, statement))
       distrust(catalogName, `records "${path}" with another owner or source than the statement`);
   }
-  const isOther = bundles.some(
+  const isNonFile = bundles.some(
     (bundle) =>
       statement !== null && (!isSameOrigin(bundle, statement) || bundle.created !== statement.created),
   );
-  if (isOther) distrust(catalogName, 'records another bundle than the statement');
+  if (isNonFile) distrust(catalogName, 'records another bundle than the statement');
 }
 
 function isSameOrigin(
@@ -241,7 +241,7 @@ async function contentOf(
     return await readAll(storage, key, maxBytes);
   } catch (error) {
     if (hasCode(error, 'storage_not_found')) distrust(path, 'is missing');
-    else if (await isOther(storage, key)) distrust(path, 'is not a file');
+    else if (await isNonFile(storage, key)) distrust(path, 'is not a file');
     else throw error;
     return null;
   }

@@ -90,9 +90,9 @@ async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions)
     const differing: OutputDifference[] = [];
     let bytes = 0;
     const { concurrency, onBytes } = options;
-    const onOther = ({ path, digest }: OutputRecord): void =>
+    const onNonFile = ({ path, digest }: OutputRecord): void =>
       void differing.push({ path, problem: 'not_a_file', expected: digest, found: null });
-    await observeEach(storage, selected, { concurrency, onBytes, onOther }, (record, actual) => {
+    await observeEach(storage, selected, { concurrency, onBytes, onNonFile }, (record, actual) => {
       bytes += actual?.size ?? 0;
       const difference = differenceOf(record, actual);
       if (difference !== null) differing.push(difference);

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { errorMessage, WaybillError } from '../lib/errors.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { describeFileError } from '../lib/system-errors.ts';
 import type { KeyId } from './minisign-text.ts';
 import { parsePublicKey, type PublicKey } from './public-key.ts';
 
@@ -49,8 +50,7 @@ function readKeys(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    const reason = errorMessage(error);
-    throw invalid(`the keys cannot be read: ${reason}`, error);
+    throw invalid(`the keys in ${file} cannot be read: ${describeFileError(error)}`, error);
   }
 }
 

@@ -56,7 +56,6 @@ export class Housekeeping {
   async #sweep(): Promise<void> {
     const { link, store, pipelines, keep, shared, handOver, discard, onExpire } = this.#options;
     if (link.upForMs() === 0) return;
-    await this.#noticeDataLoss();
     store.confirmation.check();
     await pipelines.reopen();
     for (const pipelineId of await store.outboxes()) await handOver(pipelineId);
@@ -75,6 +74,8 @@ export class Housekeeping {
       await shared.remove(name);
       await store.forgetStaged(name);
     }
+    // Last, because nothing depends on it, and it fails if another program has overwritten the epoch.
+    await this.#noticeDataLoss();
   }
 
   /**

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, linkSync, rmSync, statfsSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, linkSync, rmSync, statfsSync, type Stats, statSync } from 'node:fs';
 import path from 'node:path';
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { WaybillError } from '../../core/lib/errors.ts';
@@ -64,8 +64,7 @@ export function openLmdb(file: string): LmdbFile {
   for (const each of [file, `${file}-lock`]) chmodSync(each, privateMode);
   const opened = statSync(file);
   const requireInPlace = (): void => {
-    const found = statSync(file, { throwIfNoEntry: false });
-    if (found?.ino === opened.ino && found.dev === opened.dev) return;
+    if (leadsTo(file, opened)) return;
     throw new WaybillError('queue_unavailable', 'the file of the queue was moved, removed or replaced', {
       hint: 'put data.mdb back into server.queue.directory, or restart the daemon',
     });
@@ -94,6 +93,15 @@ export function openLmdb(file: string): LmdbFile {
       }),
     close: () => db.close(),
   };
+}
+
+function leadsTo(file: string, { ino, dev }: Stats): boolean {
+  try {
+    const found = statSync(file);
+    return found.ino === ino && found.dev === dev;
+  } catch {
+    return false;
+  }
 }
 
 /**

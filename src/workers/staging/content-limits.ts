@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import { cachedCheck, checkFreeSpace, minFreeBytes } from './staging-check.ts';
+import { cachedCheck, checkFreeSpace, minFreeBytes, withDiskTimeout } from './staging-check.ts';
 
 /** Limits how many files are kept for later uploads. */
 export interface ContentLimits {
@@ -77,7 +77,7 @@ export function uploadSpaceCheck({
   /** Throws an error if the disk is not responding, so that uploads fail immediately. */
   requireAnswers?: () => void;
 }): () => Promise<void> {
-  const proved = cachedCheck(clock, checkEveryMs, async () => {
+  const check = async (): Promise<void> => {
     try {
       await checkFreeSpace(directory);
     } catch (error) {
@@ -85,7 +85,8 @@ export function uploadSpaceCheck({
       await content.clear();
       await checkFreeSpace(directory);
     }
-  });
+  };
+  const proved = cachedCheck(clock, checkEveryMs, check, (checking) => withDiskTimeout(checking, clock));
   return async () => {
     requireAnswers();
     await proved();

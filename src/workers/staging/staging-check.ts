@@ -56,15 +56,20 @@ function isMissing(error: unknown): boolean {
 /**
  * Limits how often a check runs. `check` is called at most every `everyMs` milliseconds, and in between, its
  * last result is returned. While a new call is in progress, the last result is used until it is `2 * everyMs`
- * old. If a call takes longer than ten seconds, fails with `staging_unavailable` until it ends, because a
- * frozen disk never answers. It is not called a second time, which would block another thread.
+ * old. `limit` may end the wait for a call, but there is no second call before the first one ends, because
+ * it could block another thread.
  */
-export function cachedCheck(clock: Clock, everyMs: number, check: () => Promise<void>): () => Promise<void> {
+export function cachedCheck(
+  clock: Clock,
+  everyMs: number,
+  check: () => Promise<void>,
+  limit = (checking: Promise<void>): Promise<void> => checking,
+): () => Promise<void> {
   let last: CheckResult | null = null;
   let running: CheckResult | null = null;
   const begin = (at: number): CheckResult => {
     const checking = check();
-    const result = { at, outcome: withTimeout(checking, clock) };
+    const result = { at, outcome: limit(checking) };
     const end = (): void => void ([last, running] = [result, null]);
     checking.then(end, end);
     return result;
@@ -79,7 +84,8 @@ export function cachedCheck(clock: Clock, everyMs: number, check: () => Promise<
 
 const timeoutMs = 10_000;
 
-function withTimeout(checking: Promise<void>, clock: Clock): Promise<void> {
+/** Throws `staging_unavailable` if the check takes longer than ten seconds: a frozen disk never answers. */
+export function withDiskTimeout(checking: Promise<void>, clock: Clock): Promise<void> {
   const outcome = new Promise<void>((resolve, reject) => {
     const timer = clock.timeout(timeoutMs, () => {
       const cause = new Error(`the disk has not answered for ${timeoutMs / 1000} s`);

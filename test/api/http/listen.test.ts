@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import http from 'node:http';
+import http, { type ServerResponse } from 'node:http';
 import net from 'node:net';
 import t, { type Test } from 'tap';
 import { type HttpServer, listen } from '../../../src/api/http/listen.ts';
@@ -111,6 +111,51 @@ t.test(
     t.equal(errors.length, 2);
   },
 );
+
+t.test('a request that was sent early begins after the response before it', async (t) => {
+  const begun: [string | undefined, ServerResponse][] = [];
+  const options = { host: '127.0.0.1', port: 0, maxConnections: 10, uploadTimeoutMs: hour };
+  const server = await listen((req, res) => void begun.push([req.url, res]), options, {
+    clock: manualClock(),
+    log: silentLog,
+    logging: logControl(),
+    metrics: null,
+  });
+  t.teardown(() => server.close());
+  const { socket, until, closed } = await connect(t, server.origin);
+  const requests = ['/1', '/2', '/3'].map((path) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  socket.write(requests.join(''));
+  while (begun.length === 0) await turn();
+  await turn();
+  t.same(
+    begun.map(([path]) => path),
+    ['/1'],
+  );
+  begun[0]?.[1].end('first');
+  await until(/first/);
+  while (begun.length === 1) await turn();
+  socket.destroy();
+  await closed.catch(() => undefined);
+  while (begun[1]?.[1].closed !== true) await turn();
+  await turn();
+  t.same(
+    begun.map(([path]) => path),
+    ['/1', '/2'],
+    'the client left before the last one',
+  );
+});
+
+t.test('a connection with more than a hundred waiting requests is closed', async (t) => {
+  const { server, asked } = await silentServer(t, manualClock());
+  const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+  const patient = await connect(t, server.origin);
+  patient.socket.write(request.repeat(101));
+  await asked;
+  const flood = await connect(t, server.origin);
+  flood.socket.write(request.repeat(102));
+  t.equal(await flood.closed.catch(() => ''), '');
+  t.notOk(patient.socket.destroyed);
+});
 
 t.test('a closing server waits at most six seconds for its last answers', async (t) => {
   const clock = manualClock();

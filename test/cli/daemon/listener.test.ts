@@ -1,3 +1,4 @@
+import type { RequestListener, ServerResponse } from 'node:http';
 import t, { type Test } from 'tap';
 import { listen } from '../../../src/api/http/listen.ts';
 import { newRequestGate } from '../../../src/cli/daemon/listener.ts';
@@ -47,6 +48,25 @@ t.test('answers HTTP requests from the startup phase once it is ready', async (t
   t.match(await early, /^HTTP\/1.1 200 [^]*\/early/);
   t.match(await send('GET /late HTTP/1.1\r\nHost: x\r\n\r\n'), /^HTTP\/1.1 200 [^]*\/late/);
   t.same(handled, ['/early', '/late']);
+});
+
+t.test('drops a request whose client disconnects before it is ready', async (t) => {
+  const entrance = newRequestGate();
+  const responses: ServerResponse[] = [];
+  const ports = { clock: systemClock, log: silentLog, logging: logControl(), metrics: null };
+  const options = { host: '127.0.0.1', port: 0, maxConnections: 10, uploadTimeoutMs: 60_000 };
+  const listener: RequestListener = (req, res) => {
+    responses.push(res);
+    entrance.listener(req, res);
+  };
+  const server = await listen(listener, options, ports);
+  t.teardown(() => server.close());
+  const { socket } = await connect(t, server.origin);
+  socket.write('POST /activate HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n');
+  while (responses.length === 0) await systemClock.sleep(1);
+  socket.destroy();
+  while (responses[0]?.closed !== true) await systemClock.sleep(1);
+  entrance.open(() => t.fail('it began'));
 });
 
 t.test('passes on an invalid request immediately', async (t) => {

@@ -347,6 +347,26 @@ t.test('a run is stopped even if the message is lost, or its worker died', async
   t.equal(reasons.length, 1, 'one was running, the other never started again');
 });
 
+t.test('an epoch that another program has overwritten keeps no run from being stopped', async (t) => {
+  const worker = await openHost('epoch');
+  const other = new Redis(redis.url);
+  t.teardown(async () => {
+    other.disconnect();
+    await worker.close(0);
+  });
+  const { begun } = await stoppable(worker);
+  await submit(worker, 'maps.1');
+  await begun;
+  await other
+    .multi()
+    .del('epoch:epoch')
+    .lpush('epoch:epoch', 'x')
+    .hset('epoch:run:maps.1', 'cancel', 1)
+    .exec();
+  await worker.untilFinished('maps.1', never);
+  t.match(await worker.find('maps.1'), { status: 'failed', error: { code: 'cancelled' } });
+});
+
 t.test('a run of a dead worker that the next worker returns waits like one that never ran', async (t) => {
   const [api, worker] = [await openHost('returned'), await openHost('returned')];
   const link = await RedisLink.open({

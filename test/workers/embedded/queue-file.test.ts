@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
@@ -181,6 +182,9 @@ t.test(
     renameSync(path.join(root, 'queue'), moved);
     const gone = { code: 'queue_unavailable', message: /moved, removed or replaced/ };
     t.throws(() => store.check(), gone, 'the health check fails');
+    symlinkSync('queue', path.join(root, 'queue'));
+    t.throws(() => store.check(), gone, 'its name cannot be resolved');
+    rmSync(path.join(root, 'queue'));
     await t.rejects(accept(store, 'docs', 1), gone);
     mkdirSync(path.join(root, 'queue'));
     writeFileSync(fileIn(root), '');

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { cachedCheck } from '../../../src/workers/staging/staging-check.ts';
+import { auditChecks } from '../../../src/workers/coordinator/health-checks.ts';
+import { cachedCheck, withDiskTimeout } from '../../../src/workers/staging/staging-check.ts';
 import { manualClock } from '../manual-clock.ts';
 
 /** A check that ends when the test ends it, and the number of its starts. */
@@ -59,7 +60,7 @@ t.test('a failure stays valid as long as a success, and is checked again', async
 t.test('a check of a disk that does not answer fails after ten seconds, and is not repeated', async (t) => {
   const clock = manualClock();
   const { prove, begun, end } = slowProof();
-  const proved = cachedCheck(clock, 1_000, prove);
+  const proved = cachedCheck(clock, 1_000, prove, (checking) => withDiskTimeout(checking, clock));
   const first = proved();
   await clock.advance(9_999);
   await clock.advance(1);
@@ -73,4 +74,14 @@ t.test('a check of a disk that does not answer fails after ten seconds, and is n
   t.equal(begun(), 2);
   end();
   await next;
+});
+
+t.test('a slow check of the audit trail or of shared staging is not about the disk of uploads', async (t) => {
+  const clock = manualClock();
+  const { prove, end } = slowProof();
+  const [check] = auditChecks({ onFull: 'refuse' }, { trail: { check: prove }, clock, admitsActs: true });
+  const first = check?.check() ?? Promise.reject(new Error('there is no check'));
+  await clock.advance(15_000);
+  end();
+  await t.resolves(first);
 });

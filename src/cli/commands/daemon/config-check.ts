@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { requireIssuerKeys } from '../../../api/publishers/publishers.ts';
 import type { Config } from '../../../core/config/config.ts';
 import type { LoadedConfig } from '../../../core/config/load-config.ts';
 import { loadConfig } from '../../../core/config/load-config.ts';
@@ -68,10 +69,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   requireStrongTokens(config, secrets);
   requirePackages(config);
   requireTrustedKeys(config.pipelines);
-  if (config.trustedPublishers.some(({ jwksFile }) => jwksFile !== null)) {
-    const { requireIssuerKeys } = await import('../../../api/publishers/publishers.ts');
-    requireIssuerKeys(config);
-  }
+  requireIssuerKeys(config);
   await requireUsableSecrets(config, secrets, { isProbed: probe });
   const probes = probe ? await probesOf(loaded, secrets) : null;
   const isReported = (name: string): boolean =>

@@ -1,8 +1,9 @@
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { type Digest, digestOf, hexOf } from '../../lib/digest.ts';
-import { errorMessage, type Finding, finding, WaybillError } from '../../lib/errors.ts';
+import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import { dateOf, type Instant } from '../../lib/instant.ts';
+import { describeFileError } from '../../lib/system-errors.ts';
 import { bytesBody, sizeAndDigest } from '../../storage/body.ts';
 import { decompress, gzip } from '../archive/gzip.ts';
 import { readTar } from '../archive/tar-reader.ts';
@@ -217,8 +218,7 @@ async function* noManifest(): AsyncGenerator<Uint8Array> {
 }
 
 function unreadable(file: string, error: unknown): WaybillError {
-  const reason = errorMessage(error);
-  return new WaybillError('usage', `"${file}" cannot be read: ${reason}`, {
+  return new WaybillError('usage', `"${file}" cannot be read: ${describeFileError(error)}`, {
     hint: 'pass a directory, a tar or a tar.gz',
     cause: error,
   });

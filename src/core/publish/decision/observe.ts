@@ -76,7 +76,7 @@ export function emptyObservation(
   return {
     state,
     keepsHeaders: facts.keepsHeaders,
-    maxBackupBytes: maxBackupBytes,
+    maxBackupBytes,
     isSettled: false,
     contentPresent: false,
     unmanagedFile: null,

@@ -317,7 +317,10 @@ t.test('--renew keeps all parts of a manifest that do not describe bytes', async
 
 t.test('rejects an archive without a bundle', async (t) => {
   const place = t.testdir({ empty: '', text: 'no archive' });
-  t.match(await refusal(openPackedFile(path.join(place, 'gone'))), { code: 'usage' });
+  t.match(await refusal(openPackedFile(path.join(place, 'gone'))), {
+    code: 'usage',
+    message: /gone" cannot be read: the file does not exist$/,
+  });
   t.match(await refusal(openPackedFile(path.join(place, 'empty'))), { code: 'malformed_archive' });
   t.match(await refusal(openPackedFile(path.join(place, 'text'))), { code: 'malformed_archive' });
   execFileSync('tar', ['-cf', path.join(place, 'bare.tar'), '-C', place, 'text']);
