@@ -172,10 +172,10 @@ function compareSubjects(
   distrust: (path: string, reason: string) => void,
 ): void {
   if (signed.size === 0) return;
-  const isNonFile = [...signed].some(([path, digest]) => subjects.get(path) !== digest);
+  const isOther = [...signed].some(([path, digest]) => subjects.get(path) !== digest);
   const extra = [...subjects.keys()].filter((path) => !signed.has(path));
   const isUsual = extra.every((path) => path === checksumsName || path === checksumsSignatureName);
-  if (isNonFile || !isUsual) distrust(attestationName, `names other outputs than ${checksumsName}`);
+  if (isOther || !isUsual) distrust(attestationName, `names other outputs than ${checksumsName}`);
 }
 
 async function compareFiles(
@@ -214,11 +214,11 @@ function compareCatalog(
     if (statement !== null && !isSameOrigin({ owner, source }, statement))
       distrust(catalogName, `records "${path}" with another owner or source than the statement`);
   }
-  const isNonFile = bundles.some(
+  const isOther = bundles.some(
     (bundle) =>
       statement !== null && (!isSameOrigin(bundle, statement) || bundle.created !== statement.created),
   );
-  if (isNonFile) distrust(catalogName, 'records another bundle than the statement');
+  if (isOther) distrust(catalogName, 'records another bundle than the statement');
 }
 
 function isSameOrigin(
