@@ -92,12 +92,17 @@ export async function createLockedDirectory(
       if (lock === null) return null;
       // Both processes may have looked before the other one was listening. A process that sees another one
       // backs off, so a directory is never used by two of them.
-      if (await lock.isAlone())
+      let isAlone = false;
+      try {
+        isAlone = await lock.isAlone();
+      } finally {
+        if (!isAlone) await lock.release();
+      }
+      if (isAlone)
         return async () => {
           await lock.release();
           await rmdir(directory).catch(() => undefined); // The directory is not empty.
         };
-      await lock.release();
     } catch (error) {
       // The process that was using the directory has just deleted it.
       if (errnoOf(error) !== 'ENOENT') throw error;

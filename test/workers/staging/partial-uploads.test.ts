@@ -171,11 +171,29 @@ t.test('more uploads than the process may open files survive a restart', async (
   for (let count = 0; count < 300; count += 1) await uploads.create(wanted);
   await uploads.close();
   const directory = new URL('../../../src/workers/staging/partial-files.ts', import.meta.url).href;
+  // Then with so few free descriptors that some records cannot be opened. Those uploads must not be deleted.
   const script = `
+    import { closeSync, openSync } from 'node:fs';
     import { PartialDirectory } from ${JSON.stringify(directory)};
-    const opened = await PartialDirectory.open(${JSON.stringify(staging)}, { sleep: async () => undefined });
-    console.log(opened.restored.length);
-    await opened.close();`;
+    const restore = async () => {
+      const opened = await PartialDirectory.open(${JSON.stringify(staging)}, { sleep: async () => undefined });
+      await opened.close();
+      return opened.restored.length;
+    };
+    const found = [await restore()];
+    for (let free = 0; free <= 12; free += 1) {
+      const held = [];
+      try { for (;;) held.push(openSync('/dev/null')); } catch {}
+      for (const descriptor of held.splice(0, free)) closeSync(descriptor);
+      found.push(await restore().catch((error) => error.code));
+      held.forEach(closeSync);
+    }
+    found.push(await restore());
+    console.log(JSON.stringify(found));`;
   const run = 'ulimit -n 120; exec "$0" --import=tsx --input-type=module -e "$1"';
-  t.equal(execFileSync('sh', ['-c', run, process.execPath, script], { encoding: 'utf8' }), '300\n');
+  const printed = execFileSync('sh', ['-c', run, process.execPath, script], { encoding: 'utf8' });
+  const found = JSON.parse(printed) as (number | string)[];
+  t.same(found.slice(0, 2), [300, 'EMFILE']);
+  t.same([...new Set(found.slice(1, -1))].sort(), [300, 'EMFILE']);
+  t.equal(found.at(-1), 300);
 });
