@@ -100,7 +100,7 @@ t.test('a forced plan is a command, unless the bundle is an upload', (t) => {
 });
 
 t.test('a warning names its destination', (t) => {
-  const warning = (message: string): object => ({ code: 'some', place: '', message });
+  const warning = (message: string): object => ({ code: 'some', file: null, message });
   const destination = {
     destinationId: 'web',
     location: '/srv/www',
@@ -114,8 +114,8 @@ t.test('a warning names its destination', (t) => {
     warnings: [warning('everywhere')],
   };
   t.same(planView({ pipelines: [pipeline], warnings: [] } as never, now).warnings, [
-    { destinationId: null, message: 'Everywhere' },
-    { destinationId: 'web', message: 'Here' },
+    { destinationId: null, message: 'Everywhere.' },
+    { destinationId: 'web', message: 'Here.' },
   ]);
   t.end();
 });
