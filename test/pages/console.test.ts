@@ -86,7 +86,7 @@ t.test('the overview names the failed pipeline, the cause, the starter of the ru
   await page.waitForURL(new RegExp(failed.run_id));
   t.match(
     (await page.locator('#outcome').innerText()).replace(/\s+/g, ' '),
-    /^Files in the way at full .* What to do: List the files\. This command deletes nothing; without --dry-run, it deletes them and everything else there, and publishes: .* --dry-run Copy Move these files away, or publish to another path\. Run it again\./,
+    /^Files in the way at full .* What to do: Move these files away, or publish to another path\. Then run it again\. To list the files: This command deletes nothing\. Without --dry-run, it deletes them and everything else there, and publishes\. .* --dry-run Copy/,
   );
   t.match(
     (await page.locator('#head').innerText()).replace(/\s+/g, ' '),

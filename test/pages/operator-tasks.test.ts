@@ -57,7 +57,7 @@ t.test("find out why last night's run failed, and fix it: two clicks and one fix
   const outcome = page.getByRole('region', { name: 'Outcome' });
   t.match(
     await textOf(outcome),
-    /Files in the way at full .* Where: full \S+\/public\/full What to do: List the files.*waybill run --config waybill\.yml --pipeline blocked --destination full --force --dry-run.*Move these files away/,
+    /Files in the way at full .* Where: full \S+\/public\/full What to do: Move these files away.*To list the files.*waybill run --config waybill\.yml --pipeline blocked --destination full --force --dry-run/,
   );
   // The fix of a destination that contains foreign files.
   rmSync(path.join(daemon.root, 'public/full/index.html'));

@@ -54,7 +54,8 @@ export interface PlanView {
   isSettled: boolean;
   made: Moment;
   errors: ErrorView[];
-  warnings: string[];
+  /** `destinationId` is null if a warning is about the whole pipeline. */
+  warnings: { destinationId: string | null; message: string }[];
   /** A hash of the plan, for checking later that it is still the same. */
   digest: string;
 }
@@ -109,10 +110,6 @@ export function planView(planned: RunResult, now: Date, { isOfSource = false } =
     ...(error === null ? [] : [error]),
     ...invalidBundles.map((one) => one.error),
   ]);
-  const warnings = result.pipelines.flatMap((one) => [
-    ...one.warnings,
-    ...one.destinations.flatMap((destination) => destination.warnings),
-  ]);
   const failed = all.filter(({ error }) => error !== null);
   const changed = all.filter(({ error, isUnchanged }) => error === null && !isUnchanged);
   const unchanged = all.filter(({ isUnchanged }) => isUnchanged);
@@ -131,9 +128,17 @@ export function planView(planned: RunResult, now: Date, { isOfSource = false } =
     ...{ unchangedReason, isSettled },
     made: momentOf(now.toISOString()),
     errors: errors.map((one) => errorView(one)),
-    warnings: warnings.map(({ message }) => warningText(message)),
+    warnings: warningsOf(result),
     digest: digestOfPlan(planned),
   };
+}
+
+function warningsOf({ pipelines }: RunResult): PlanView['warnings'] {
+  return pipelines.flatMap(({ warnings, destinations }) =>
+    [{ destinationId: null, warnings }, ...destinations].flatMap(({ destinationId, warnings: found }) =>
+      found.map(({ message }) => ({ destinationId, message: warningText(message) })),
+    ),
+  );
 }
 
 /** Groups the publications that change nothing by destination and reason. */
@@ -173,8 +178,11 @@ function headlineOf(failed: number, changed: readonly PlanRow[]): string {
     0,
   );
   const what = files === 0 ? 'no file, but its records,' : plural(files, 'file');
-  const changes = changed.length === 0 ? 'Nothing would change' : `A run would change ${what} at ${places}`;
-  return failed === 0 ? changes : `${plural(failed, 'publication')} would fail. ${changes}`;
+  const changes = `A run would change ${what} at ${places}`;
+  const failures = `${plural(failed, 'publication')} would fail`;
+  if (changed.length === 0)
+    return failed === 0 ? 'Nothing would change' : `Nothing would change: ${failures}`;
+  return failed === 0 ? changes : `${failures}. ${changes}`;
 }
 
 function changesText(changed: readonly PlanRow[]): string | null {

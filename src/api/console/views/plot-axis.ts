@@ -4,6 +4,8 @@
 export const maxLabels = 8;
 /** A time that fits below a bar. */
 const maxTickChars = 8;
+/** The height that a label takes above its bar, with a margin, in percent. */
+const labelHeight = 18;
 /** From this many values on, one of them may be cut off. */
 const minToCut = 4;
 
@@ -38,18 +40,34 @@ export function sizeUnit(bytes: number): number {
   return 1024 ** Math.max(0, Math.floor(Math.log(bytes) / Math.log(1024)));
 }
 
-/** Returns the times of all points if there is room for them, and otherwise of the ends and the middle. */
-export function ticksOf(points: readonly Timed[]): { ticks: string[]; hasEachTick: boolean } {
-  const textsOf = (some: readonly Timed[], hasDay: boolean): string[] => {
-    const span = (points.at(-1)?.at ?? 0) - (points[0]?.at ?? 0);
-    return some.map(({ at }, index) => tickText(new Date(at), span, hasDay && index === 0));
-  };
-  const each = textsOf(points, false);
-  if (points.length <= maxLabels && each.every((text) => text.length <= maxTickChars))
+/**
+ * Returns the times of all points if there is room for them, and otherwise of the ends and the middle. Each
+ * is centered below its point, unless it would extend too far beyond the end of the axis.
+ */
+export function ticksOf(points: readonly Timed[]): { ticks: Tick[]; hasEachTick: boolean } {
+  const span = (points.at(-1)?.at ?? 0) - (points[0]?.at ?? 0);
+  const last = points.length - 1;
+  const ticksAt = (indexes: readonly number[], hasDay: boolean): Tick[] =>
+    indexes.map((index) => {
+      const text = tickText(new Date(points[index]?.at ?? 0), span, hasDay && index === 0);
+      const isShort = text.length <= maxTickChars;
+      const anchor =
+        isShort || last === 0 ? 'middle' : index === 0 ? 'start' : index === last ? 'end' : 'middle';
+      const across = anchor === 'middle' ? (index + 0.5) / points.length : anchor === 'start' ? 0 : 1;
+      return { x: Math.round(1000 * across) / 10, text, anchor };
+    });
+  const each = ticksAt([...points.keys()], false);
+  if (points.length <= maxLabels && each.every(({ text }) => text.length <= maxTickChars))
     return { ticks: each, hasEachTick: true };
-  const ends = [points[0], ...(points.length > 8 ? [points[points.length >> 1]] : []), points.at(-1)];
-  const some = ends.flatMap((point) => point ?? []);
-  return { ticks: textsOf(some, true), hasEachTick: false };
+  const some = points.length > maxLabels ? [0, points.length >> 1, last] : [0, last];
+  return { ticks: ticksAt([...new Set(some)], true), hasEachTick: false };
+}
+
+/** A time below the axis. `x` is a percentage. */
+export interface Tick {
+  x: number;
+  text: string;
+  anchor: 'start' | 'middle' | 'end';
 }
 
 interface Timed {
@@ -66,4 +84,9 @@ function tickText(at: Date, spanMs: number, isFirst: boolean): string {
   if (spanMs < 12 * 3_600_000) return `${day}${iso.slice(11, 16)}`;
   if (spanMs < 3 * 86_400_000) return `${dayText.format(at)}, ${iso.slice(11, 16)}`;
   return dayText.format(at);
+}
+
+/** Returns where a label is on top of its bar, or on the line of the median if the line would cross it. */
+export function above(y: number, line: number | null): number {
+  return line !== null && line < y && line > y - labelHeight ? Math.round(10 * line) / 10 : y;
 }

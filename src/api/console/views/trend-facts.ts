@@ -1,6 +1,6 @@
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { paths } from '../paths.ts';
-import { durationText, shortMoment } from '../record-text.ts';
+import { durationText, momentOf, shortMoment } from '../record-text.ts';
 
 /* Sums up the runs of a pipeline in a few numbers, above the plots. */
 
@@ -61,6 +61,14 @@ function failuresOf(ended: readonly RunRecord[]): TrendFact {
     about: newest === undefined ? 'no run failed' : `newest ${shortMoment(newest.accepted_at)}`,
     href: newest === undefined ? null : paths.run(newest.run_id),
   };
+}
+
+/** Returns the dates of the first and the last run, such as `20 Nov 2026 to 28 Nov 2026`, in UTC. */
+export function periodOf(runs: readonly Pick<RunRecord, 'accepted_at'>[]): string {
+  const days = [runs.at(-1), runs[0]].flatMap((run) =>
+    run === undefined ? [] : momentOf(run.accepted_at).text.replace(/,.*/, ''),
+  );
+  return [...new Set(days)].join(' to ');
 }
 
 /** Returns a percentile by the nearest-rank method. `part` is between 0 and 1. Returns 0 without values. */

@@ -2,7 +2,17 @@ import { scaleLinear } from 'd3-scale';
 import { area, curveStepAfter, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
-import { durationUnit, limitOf, maxLabels, roundTop, sizeUnit, ticksOf } from './plot-axis.ts';
+import { bytesOf, type Destination, outputsOf } from './holdings.ts';
+import {
+  above,
+  durationUnit,
+  limitOf,
+  maxLabels,
+  roundTop,
+  sizeUnit,
+  type Tick,
+  ticksOf,
+} from './plot-axis.ts';
 import { durationMs, percentileOf, waitedMs } from './trend-facts.ts';
 
 /**
@@ -33,7 +43,7 @@ export interface Plot {
   /** A horizontal line at the median. */
   marks: { y: number; name: string }[];
   /** The times of the first and the last run, and of the middle one if there are many. */
-  ticks: string[];
+  ticks: Tick[];
   /** Whether every run has a tick, below its bar. */
   hasEachTick: boolean;
   /** Whether there is room for the labels of only some runs on a phone. */
@@ -112,13 +122,9 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   ];
 }
 
-type Destination = RunRecord['destinations'][number];
-
 const failed = ({ status }: RunRecord): number => (status === 'failed' ? 1 : 0);
 const written = ({ destinations }: RunRecord): number =>
   destinations.reduce((total, one) => total + one.bytes_written, 0);
-const bytesOf = (one: Destination): number => one.bytes_written + one.bytes_linked + one.bytes_kept;
-const outputsOf = (one: Destination): number => one.outputs_written + one.outputs_linked + one.outputs_kept;
 /** Every destination gets the same bundle, so the largest value is the bundle's size. */
 const largestOf = ({ destinations }: RunRecord, valueOf: (one: Destination) => number): number =>
   Math.max(0, ...destinations.filter(({ error }) => error === null).map(valueOf));
@@ -129,42 +135,6 @@ const largestBy =
 const largest = (values: readonly number[]): number => Math.max(...values);
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const last = (values: readonly number[]): number => values.at(-1) ?? 0;
-
-/** The newest bundle of each path of a destination. */
-export interface Holding {
-  id: string;
-  /** Such as `2 bundles`. */
-  text: string;
-  bundles: { path: string; text: string; width: number }[];
-}
-
-/** Returns the newest bundles of each destination, from runs that are newest first. */
-export function holdingsOf(runs: readonly RunRecord[]): Holding[] {
-  const found = new Map<string, Map<string, Destination>>();
-  const forAll = runs.filter(({ channel }) => channel === null);
-  for (const one of forAll.flatMap(({ destinations }) => destinations)) {
-    if (one.error !== null || one.destination_path === null || bytesOf(one) === 0) continue;
-    const at = found.get(one.destination_id) ?? new Map<string, Destination>();
-    if (!at.has(one.destination_path)) at.set(one.destination_path, one);
-    found.set(one.destination_id, at);
-  }
-  const all = [...found.values()].flatMap((at) => [...at.values()]);
-  const most = Math.max(1, ...all.map(bytesOf));
-  return [...found].map(([id, at]) => ({
-    id,
-    text: plural(at.size, 'bundle'),
-    bundles: [...at]
-      .sort(([, a], [, b]) => bytesOf(b) - bytesOf(a))
-      .slice(0, maxBundles)
-      .map(([path, one]) => ({
-        path: path === '.' ? 'at the root' : path,
-        text: `${plural(outputsOf(one), 'file')}, ${sizeText(bytesOf(one))}`,
-        width: Math.max(1, round((100 * bytesOf(one)) / most)),
-      })),
-  }));
-}
-
-const maxBundles = 6;
 
 /** Returns the total size of the published files after each run, summed over all bundle paths. */
 function growth(runs: readonly RunRecord[]): Point[] {
@@ -190,7 +160,7 @@ interface PlotOptions {
   unitOf?: (value: number) => number;
   /** Draws a line that stays level until the next point, instead of bars. */
   isContinuous?: boolean;
-  /** Adds a line at the median, and marks failed runs with a cross. */
+  /** Adds a line at the median, and explains the bars. */
   hasMedian?: boolean;
   about?: () => string;
   /** Default: whether it has different values above zero. */
@@ -210,12 +180,18 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   const across = (_: Point, index: number): number => round(index * slot);
   const up = ({ value }: Point): number => round(y(value));
   const cut = shown.filter(({ value }) => value > top).length;
-  const { labels, hasCrosses } = labelsOf(shown, { top, up, text, hasCrosses: median !== null });
+  const { labels, hasCrosses } = labelsOf(isContinuous ? [] : shown, {
+    ...{ top, up, text },
+    line: median === null ? null : y(median),
+  });
   const known = [
     ...(median === null
       ? [`Largest ${text(Math.max(0, ...values))}, newest ${text(last(values))}.`]
-      : [`Dashed line: median ${text(median)}.`]),
-    ...(hasCrosses ? ['Red, ✕: failed.'] : []),
+      : [
+          `Each bar is ${condensedBy(points) === 1 ? 'a run' : `the longest of ${condensedBy(points)} runs`}.`,
+          `Dashed line: median ${text(median)}.`,
+          ...(hasCrosses ? ['Red, ✕: failed.'] : []),
+        ]),
     ...(cut === 0 ? [] : [`${plural(cut, 'long bar')} cut off.`]),
   ];
   return {
@@ -244,15 +220,21 @@ function labelsOf(
     top,
     up,
     text,
-    hasCrosses,
-  }: { top: number; up: (point: Point) => number; text: (value: number) => string; hasCrosses: boolean },
+    line,
+  }: {
+    top: number;
+    up: (point: Point) => number;
+    text: (value: number) => string;
+    /** The height of the line of the median; null if there is none. */
+    line: number | null;
+  },
 ): { labels: Plot['labels']; hasCrosses: boolean } {
   const labels = shown.flatMap((point, index) => {
-    const isFailure = hasCrosses && point.isFailure && shown.length <= maxLinks;
+    const isFailure = point.isFailure && shown.length <= maxLinks;
     const hasText = point.value > top || (shown.length <= maxLabels && point.value > 0);
     const x = round(((index + 0.5) * 100) / shown.length);
     return hasText || isFailure
-      ? [{ x, y: up(point), text: hasText ? text(point.value) : '', isFailure }]
+      ? [{ x, y: above(up(point), line), text: hasText ? text(point.value) : '', isFailure }]
       : [];
   });
   return { labels, hasCrosses: labels.some(({ isFailure }) => isFailure) };
@@ -281,16 +263,13 @@ function titleOf({ at, value, isFailure }: Point, text: (value: number) => strin
   return `${text(value)}, ${moment}${isFailure ? ', failed' : ''}`;
 }
 
-/** Returns the dates of the first and the last run, such as `20 Nov 2026 to 28 Nov 2026`, in UTC. */
-export function periodOf(runs: readonly Pick<RunRecord, 'accepted_at'>[]): string {
-  const days = [runs.at(-1), runs[0]].flatMap((run) =>
-    run === undefined ? [] : momentOf(run.accepted_at).text.replace(/,.*/, ''),
-  );
-  return [...new Set(days)].join(' to ');
+/** Returns how many points are merged into one. */
+function condensedBy(points: readonly Point[]): number {
+  return Math.max(1, Math.ceil(points.length / maxPoints));
 }
 
 function condensed(points: readonly Point[], together: (values: readonly number[]) => number): Point[] {
-  const size = Math.max(1, Math.ceil(points.length / maxPoints));
+  const size = condensedBy(points);
   const groups = Array.from({ length: Math.ceil(points.length / size) }, (_, index) =>
     points.slice(index * size, (index + 1) * size),
   );

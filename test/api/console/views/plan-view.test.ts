@@ -98,3 +98,24 @@ t.test('a forced plan is a command, unless the bundle is an upload', (t) => {
   t.equal(commandOf({}), null);
   t.end();
 });
+
+t.test('a warning names its destination', (t) => {
+  const warning = (message: string): object => ({ code: 'some', file: null, message });
+  const destination = {
+    destinationId: 'web',
+    location: '/srv/www',
+    actions: [],
+    orphans: [],
+    warnings: [warning('here')],
+    error: null,
+  };
+  const pipeline = {
+    ...{ pipelineId: 'library', destinations: [destination], error: null, invalidBundles: [] },
+    warnings: [warning('everywhere')],
+  };
+  t.same(planView({ pipelines: [pipeline], warnings: [] } as never, now).warnings, [
+    { destinationId: null, message: 'Everywhere.' },
+    { destinationId: 'web', message: 'Here.' },
+  ]);
+  t.end();
+});

@@ -1,5 +1,7 @@
 import t from 'tap';
-import { holdingsOf, periodOf, trendsOf } from '../../../../src/api/console/views/trends.ts';
+import { holdingsOf } from '../../../../src/api/console/views/holdings.ts';
+import { periodOf } from '../../../../src/api/console/views/trend-facts.ts';
+import { trendsOf } from '../../../../src/api/console/views/trends.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 
 const done = {
@@ -25,7 +27,7 @@ t.test('describes a plot by its data', (t) => {
   t.equal(plot(runsOf(false, false), 'failures')?.about, '0 of 2 runs');
   t.equal(plot(runsOf(true, false, true), 'failures')?.about, '2 of 3 runs');
   t.equal(plot(runsOf(false), 'failures')?.about, '0 of 1 run');
-  t.equal(plot(runsOf(false), 'durations')?.about, 'Dashed line: median 1 min.');
+  t.equal(plot(runsOf(false), 'durations')?.about, 'Each bar is a run. Dashed line: median 1 min.');
   t.equal(plot(runsOf(false), 'bytes')?.about, 'Largest 0 B, newest 0 B.');
   t.end();
 });
@@ -100,7 +102,7 @@ t.test('durations have a median, releases their bytes and files', (t) => {
     destinations: [{ ...done, bytes_kept: 1024, outputs_kept: 2 }],
   })) as RunRecord[];
   const durations = plot(runs, 'durations');
-  t.equal(durations?.about, 'Dashed line: median 10 s.');
+  t.equal(durations?.about, 'Each bar is a run. Dashed line: median 10 s.');
   t.same(durations?.marks, [{ y: 50, name: 'median' }]);
   t.equal(plot(runs, 'release-bytes')?.about, 'Largest 1 KiB, newest 1 KiB.');
   t.equal(plot(runs, 'release-files')?.about, 'Largest 2, newest 2.');
@@ -149,7 +151,7 @@ function lasting(...seconds: number[]): RunRecord[] {
 t.test('one run that takes much longer than the others is cut off and labelled', (t) => {
   const few = plot(lasting(50, 2, 3, 1), 'durations');
   t.same(few?.levels, ['4 s', '2 s', '0']);
-  t.equal(few?.about, 'Dashed line: median 2 s. 1 long bar cut off.');
+  t.equal(few?.about, 'Each bar is a run. Dashed line: median 2 s. 1 long bar cut off.');
   t.same(
     few?.bars.map(({ y, isCut, runId }) => [y, isCut, runId]),
     [
@@ -204,7 +206,7 @@ t.test('the precision of times below a plot depends on its span', (t) => {
   const labels = (ms: number): string[] => {
     const at = (offset: number): string => new Date(1e12 + offset).toISOString();
     const runs = [ms, 0].map((offset) => ({ ...first, accepted_at: at(offset) })) as RunRecord[];
-    return plot(runs, 'failures')?.ticks ?? [];
+    return plot(runs, 'failures')?.ticks.map(({ text }) => text) ?? [];
   };
   for (const [ms, form] of [
     [20_000, /^(\d{1,2} \w{3,4}, )?\d\d:\d\d:\d\d$/],
@@ -214,5 +216,40 @@ t.test('the precision of times below a plot depends on its span', (t) => {
     t.equal(labels(ms).length, 2);
     for (const label of labels(ms)) t.match(label, form);
   }
+  t.end();
+});
+
+t.test('each plot of bars marks failed runs, and the line of the median does not cross a mark', (t) => {
+  const runs = lasting(10, 10, 9, 10).map((run) => ({
+    ...run,
+    status: run.run_id === 'maps.2' ? 'failed' : 'succeeded',
+    destinations: [{ ...done, bytes_written: 1024, outputs_written: 1 }],
+  })) as RunRecord[];
+  for (const id of ['durations', 'bytes', 'release-bytes'])
+    t.same(
+      plot(runs, id)?.labels.map(({ isFailure }) => isFailure),
+      [false, false, true, false],
+      id,
+    );
+  const durations = plot(runs, 'durations');
+  t.equal(durations?.labels[2]?.y, durations?.marks[0]?.y, 'the mark is on the line, not below it');
+  t.match(durations?.about, /Red, ✕: failed\./);
+  t.end();
+});
+
+t.test('times are centered below their bars', (t) => {
+  const day = 86_400_000;
+  const runs = runsOf(...Array.from({ length: 10 }, () => false)).map((run, index) => ({
+    ...run,
+    accepted_at: new Date(1e12 - index * day).toISOString(),
+  })) as RunRecord[];
+  t.same(
+    plot(runs, 'durations')?.ticks.map(({ x, anchor }) => [x, anchor]),
+    [
+      [5, 'middle'],
+      [55, 'middle'],
+      [95, 'middle'],
+    ],
+  );
   t.end();
 });
