@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { openAppendLock } from '../../../src/core/audit/append-lock.ts';
 import { readPage } from '../../../src/core/audit/read-trail.ts';
 import { type ActEntry, canonicalJson, digestOfLine, parseLine } from '../../../src/core/audit/record.ts';
 import { openTrail } from '../../../src/core/audit/trail.ts';
@@ -382,4 +383,36 @@ t.test('a line that is too long for a record is not collected in memory', async 
   t.same(await faults(directory), ['cut']);
   t.same(await recordsOf(), [1]);
   t.ok(copied.bytes < 20 * overlong.length, `${copied.bytes} bytes were copied`);
+});
+
+t.test('checks that fail at the same time share one wait for the lock', async (t) => {
+  const directory = t.testdir();
+  let nowMs = 0;
+  const clock: Clock = {
+    ...systemClock,
+    monotonic: () => nowMs,
+    sleep: async (ms) => {
+      nowMs += ms;
+      await new Promise(setImmediate);
+    },
+  };
+  const settings = { directory, maxBytes: 1_000_000, maxAgeMs: 86_400_000, onFull: 'refuse' as const };
+  const trail = await openTrail(settings, { clock, log: silentLog, host: 'h1' });
+  const other = await openAppendLock(directory, clock);
+  let release: () => void = () => undefined;
+  const held = other.hold(() => new Promise<void>((resolve) => (release = resolve)));
+  await trail.append(entry(1));
+  const failedMs = nowMs;
+  t.ok(failedMs >= 15_000, 'the record was not written, because another process has the lock');
+  const checks = await Promise.allSettled([trail.check(), trail.check(), trail.check()]);
+  t.same(
+    checks.map(({ status }) => status),
+    ['rejected', 'rejected', 'rejected'],
+  );
+  t.ok(nowMs - failedMs < 30_000, `they waited for ${nowMs - failedMs} ms`);
+  release();
+  await held;
+  await other.close();
+  await trail.close();
+  t.equal(lines(directory).length, 1);
 });

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { auditChecks } from '../../../src/workers/coordinator/health-checks.ts';
+import { uploadSpaceCheck } from '../../../src/workers/staging/content-limits.ts';
 import { cachedCheck, withDiskTimeout } from '../../../src/workers/staging/staging-check.ts';
 import { manualClock } from '../manual-clock.ts';
 
@@ -84,4 +85,16 @@ t.test('a slow check of the audit trail or of shared staging is not about the di
   await clock.advance(15_000);
   end();
   await t.resolves(first);
+});
+
+t.test('uploads fail after ten seconds if the disk does not answer', async (t) => {
+  const clock = manualClock();
+  const { prove, end } = slowProof();
+  // /proc has no free space, so the files kept for later uploads are removed first.
+  const check = uploadSpaceCheck({ directory: '/proc', clock, content: { clear: prove } });
+  const failure = { code: 'staging_unavailable', message: /the disk has not answered for 10 s/ };
+  const rejected = t.rejects(check(), failure);
+  await clock.advance(10_000);
+  await rejected;
+  end();
 });
