@@ -188,7 +188,8 @@ function filter({ target }: Event): void {
   }
   for (const section of document.querySelectorAll<HTMLElement>('section:has(.operation)'))
     section.hidden = section.querySelector('.operation:not([hidden])') === null;
-  if (text !== '') for (const group of groups) group.open = group.open || group.classList.contains('tag');
+  if (text !== '')
+    for (const group of groups.filter(({ className }) => className.includes('tag'))) group.open = true;
 }
 
 /** The field for the body of a request. */
