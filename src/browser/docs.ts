@@ -141,7 +141,7 @@ const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
 );
 for (const operation of finite)
   operation.addEventListener('toggle', () => addTryButton(operation), { once: true });
-const groups = [...document.querySelectorAll<HTMLDetailsElement>('.tag')];
+const groups = [...document.querySelectorAll<HTMLDetailsElement>('.whole')];
 // All requests would be as long as 20 screens of a phone.
 if (matchMedia('(max-width: 40rem)').matches) for (const group of groups) group.open = false;
 if (isSecureContext) document.querySelectorAll<HTMLElement>('.example').forEach(addCopyButton);
@@ -161,7 +161,7 @@ markCurrent();
 /** Marks the link to the part of the page that is in view. */
 function markCurrent(): void {
   const nav = document.querySelector<HTMLElement>('.contents');
-  const links = [...(nav?.querySelectorAll<HTMLAnchorElement>('li li a') ?? [])];
+  const links = [...(nav?.querySelectorAll<HTMLAnchorElement>('li li a, li > a:only-child') ?? [])];
   const topOf = ({ hash }: HTMLAnchorElement): number =>
     document.getElementById(hash.slice(1))?.getBoundingClientRect().top ?? Infinity;
   const asked = links.find(({ hash }) => hash === location.hash);
@@ -188,7 +188,8 @@ function filter({ target }: Event): void {
   }
   for (const section of document.querySelectorAll<HTMLElement>('section:has(.operation)'))
     section.hidden = section.querySelector('.operation:not([hidden])') === null;
-  if (text !== '') for (const group of groups) group.open = true;
+  if (text !== '')
+    for (const group of groups.filter(({ className }) => className.includes('tag'))) group.open = true;
 }
 
 /** The field for the body of a request. */

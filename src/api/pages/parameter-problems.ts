@@ -3,8 +3,15 @@ import type { FailedRequest } from '../http/answer/problem.ts';
 
 /** What a problem page says about invalid parameters of an address. */
 interface ParameterProblems {
+  /** The name of a parameter is in backticks. */
   heading: string;
-  parameters: { name: string; message: string; given: string | null }[];
+  parameters: {
+    name: string;
+    message: string;
+    given: string | null;
+    /** True if the value is wrong, and not empty. */
+    isInvalid: boolean;
+  }[];
   /** A link to the same page without these parameters; null if there is no such page. */
   withoutThem: string | null;
 }
@@ -29,10 +36,11 @@ export function parameterProblems(
   const given = [...new URLSearchParams(query)];
   // If a parameter is repeated, its first value is shown.
   const values = new Map(given.toReversed());
-  const parameters = findings.map(({ pointer, message }) => {
+  const parameters = findings.map(({ pointer, message, code }) => {
     const name = pointer ?? '';
     const value = values.get(name);
-    return { name, message, given: value === undefined ? null : shortened(value) };
+    const isInvalid = code === 'invalid_value' && value !== undefined && value !== '';
+    return { name, message, given: value === undefined ? null : shortened(value), isInvalid };
   });
   const wrong = new Set(parameters.map(({ name }) => name));
   const isInQuery = parameters.every(({ name }) => values.has(name));
@@ -50,7 +58,7 @@ function headingOf(findings: readonly Finding[]): string {
   const [{ code, pointer } = { code: '', pointer: null }] = findings;
   if (code === 'unknown_parameter') return 'Unknown parameter';
   if (code === 'missing_parameter') return 'Missing parameter';
-  return code === 'invalid_value' ? `Invalid value for ${pointer ?? ''}` : 'Invalid parameter';
+  return code === 'invalid_value' ? `Invalid value for \`${pointer ?? ''}\`` : 'Invalid parameter';
 }
 
 function shortened(text: string): string {

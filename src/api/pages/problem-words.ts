@@ -21,8 +21,7 @@ const plainName = '([\\w.-]{1,64})';
 const byName: Partial<Record<ErrorCode, NamedWords>> = {
   run_not_found: {
     name: new RegExp(`/runs/${plainName}(?:/|$)`),
-    text: (name) =>
-      `Run \`${name}\` does not exist, or its record has expired. Look for it in the list of runs.`,
+    text: (name) => `Run \`${name}\` does not exist, or its record has expired.`,
   },
   pipeline_not_found: {
     name: new RegExp(`/pipelines/${plainName}(?:/|$)`),
@@ -42,7 +41,7 @@ const byName: Partial<Record<ErrorCode, NamedWords>> = {
 const byCode: Partial<Record<ErrorCode, ProblemWords>> = {
   run_not_found: {
     heading: 'Run not found',
-    text: 'This run does not exist, or its record has expired. Look for it in the list of runs.',
+    text: 'This run does not exist, or its record has expired.',
     next: 'runs',
   },
   station_not_found: {

@@ -85,7 +85,7 @@ function checksummedFiles({ bundle, siblings }: GeneratorInput): [path: string, 
  */
 const sceneMapPageGenerator: Generator = {
   name: 'scene_map_page',
-  version: 6,
+  version: 7,
   setting: 'sceneMapPage',
   describe: async ({ bundle, hasIndex }) =>
     bundle.files.filter(({ kind }) => kind === sceneMapKind).map((file) => pageOf(file, hasIndex)),

@@ -39,7 +39,7 @@ async function readSource(): Promise<Source> {
  */
 export const indexGenerator: Generator = {
   name: 'index',
-  version: 5,
+  version: 6,
   setting: 'index',
   describe: async (input) => {
     source ??= readSource();
@@ -68,7 +68,7 @@ interface Page {
   total: string;
   /** The relative URL of the list of bundles; null if there is none. */
   rootIndexHref: string | null;
-  files: FileRow[];
+  folders: Folder[];
   /** The name of the file for `sha256sum`; null if there is none. */
   checksums: string | null;
   sceneMaps: Row[];
@@ -89,13 +89,13 @@ interface Row {
   digest: string;
 }
 
-interface FileRow extends Row {
-  /** True for the first file of a folder, which has a row with the name of the folder above it. */
-  opens: boolean;
-  /** True for the only file of a folder, whose line has its whole path. */
-  isAlone: boolean;
-  /** How many pictures the folder has, if all of it is among the pictures; otherwise 0. */
+interface Folder {
+  /** Empty for files outside of folders. */
+  folder: string;
+  /** The number of files, if all are among the pictures; otherwise 0. */
   pictured: number;
+  /** Empty if all are among the pictures. */
+  files: Row[];
 }
 
 const picture = /\.(avif|gif|jpe?g|png|svg|webp)$/i;
@@ -110,29 +110,30 @@ function pageOf({ bundle, siblings, hasChecksums, rootIndexHref }: GeneratorInpu
   const shown = files.filter(({ path, size }) => picture.test(path) && size <= maxPictureBytes);
   const pictures = shown.slice(0, maxPictures).map(row);
   const made = (kind: string): Row[] => siblings.filter((one) => one.kind === kind).map(row);
+  const sceneMaps = made('scene_map_page');
+  // The buttons already name the scene maps.
+  if (sceneMaps.length > 0) for (const one of rows) if (one.kind === 'scene map') one.kind = '';
   return {
     title: titleOf(bundle),
     created: bundle.created,
     createdText: instantForPeople(bundle.created),
     total: `${files.length} ${files.length === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`,
     rootIndexHref,
-    files: inFolders(rows, new Set(pictures.map(({ path }) => path))),
+    folders: inFolders(rows, new Set(pictures.map(({ path }) => path))),
     checksums: hasChecksums ? checksumsName : null,
-    sceneMaps: made('scene_map_page'),
+    sceneMaps,
     archives: made('archive'),
     pictures,
   };
 }
 
-function inFolders(rows: readonly Row[], pictures: ReadonlySet<string>): FileRow[] {
+function inFolders(rows: readonly Row[], pictures: ReadonlySet<string>): Folder[] {
   const folders = new Map<string, Row[]>();
   for (const one of rows)
     if (folders.get(one.folder)?.push(one) === undefined) folders.set(one.folder, [one]);
-  return [...folders].flatMap(([folder, files]) => {
-    const isAlone = folder !== '' && files.length === 1;
-    const isGroup = folder !== '' && files.length > 1;
-    const pictured = isGroup && files.every(({ path }) => pictures.has(path)) ? files.length : 0;
-    return files.map((one, index) => ({ ...one, opens: isGroup && index === 0, isAlone, pictured }));
+  return [...folders].map(([folder, files]) => {
+    const isPictured = folder !== '' && files.every(({ path }) => pictures.has(path));
+    return isPictured ? { folder, pictured: files.length, files: [] } : { folder, pictured: 0, files };
   });
 }
 

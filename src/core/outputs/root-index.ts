@@ -23,7 +23,7 @@ import {
  */
 
 /** Increment this whenever you change the code in a way that changes the content. */
-export const rootIndexVersion = 6;
+export const rootIndexVersion = 7;
 
 interface RootFile {
   path: RelativePath;
@@ -88,8 +88,8 @@ function headOf(bundles: readonly BundleRow[]): { heading: string; names: Bundle
   const isCut = bundles.length === maxListed;
   return {
     heading: isCut
-      ? `The newest ${maxListed} bundles published here`
-      : `${bundles.length} ${bundles.length === 1 ? 'bundle published here' : 'bundles published here, newest first'}`,
+      ? `The newest ${maxListed} bundles`
+      : `${bundles.length} ${bundles.length === 1 ? 'bundle' : 'bundles, newest first'}`,
     names:
       bundles.length > maxWithoutNames ? [...bundles].sort((a, b) => compareCodeUnits(a.path, b.path)) : [],
   };

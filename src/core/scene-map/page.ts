@@ -50,8 +50,7 @@ function pageView(map: SceneMap, { findings = [], documentHref, bundleHref }: Pa
   const offered = stats.participants.slice(0, maxParticipantFilters);
   const ranks = new Map(stats.participants.map(({ name }, index) => [name, index]));
   const byScene = groupByScene(findings);
-  const shown = withOverlapped(byScene);
-  const scenes = map.scenes.map((scene, index) => sceneView(scene, index, ranks, shown.get(index) ?? []));
+  const scenes = map.scenes.map((scene, index) => sceneView(scene, index, ranks, byScene.get(index) ?? []));
   baseStyle ??= ['styles/tokens.css', 'styles/base.css', 'pages/scene-map.css'].map(read).join('');
   return {
     style: baseStyle + offered.map((_, index) => participantRule(index)).join(''),
@@ -147,17 +146,6 @@ function groupByScene(findings: readonly Finding[]): Map<number, Finding[]> {
   for (const one of findings) {
     const scene = sceneOf(one);
     if (scene !== null && groups.get(scene)?.push(one) === undefined) groups.set(scene, [one]);
-  }
-  return groups;
-}
-
-/** Adds each finding about an overlap to the scene that is overlapped, too. */
-function withOverlapped(byScene: ReadonlyMap<number, readonly Finding[]>): Map<number, Finding[]> {
-  const groups = new Map([...byScene].map(([index, findings]) => [index, [...findings]]));
-  for (const one of [...byScene.values()].flat()) {
-    const match = one.code === 'overlap' ? / overlaps scene (\d+)\b/.exec(one.message) : null;
-    const other = Number(match?.[1] ?? 0) - 1;
-    if (other >= 0 && groups.get(other)?.push(one) === undefined) groups.set(other, [one]);
   }
   return groups;
 }

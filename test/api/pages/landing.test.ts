@@ -6,7 +6,7 @@ t.test('the landing page links to the parts, the login and the health check', as
   const response = await fetch(`${origin}/waybill/`, { headers: { accept: 'text/html' } });
   const html = await response.text();
   for (const link of [
-    '<a href="/waybill/console">Console</a>',
+    '<a class="button primary" href="/waybill/console">Open Console</a>',
     '<a href="/waybill/docs">API</a>',
     '<a href="/waybill/console/login">Log in</a>',
     '<a class="badge success" id="state" href="/waybill/healthz">',

@@ -25,7 +25,6 @@ t.test('the page of a problem names the address and links to other pages', async
     '<a href="/waybill/console/runs">Runs',
     '<a href="/waybill/docs">API',
     '<a class="brand" href="/waybill/">',
-    '<a class="button" href="/waybill/">Go to the start page',
     '<p>Nothing is at <code>/waybill/nowhere</code>.',
     '<dd><code>/waybill/nowhere</code></dd>',
   ])

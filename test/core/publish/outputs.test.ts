@@ -165,7 +165,7 @@ t.test('the index lists each folder once, after the files outside of folders', a
   const rows = page.matchAll(/<li class="folder"><bdi>([^<]+)|<a href=".\/([^"]+)" dir/g);
   t.same(
     [...rows].map(([, folder, file]) => folder ?? file),
-    ['top.txt', 'a/', 'a/1', 'a/z', 'a/b/', 'a/b/2', 'a/b/3', 'z/only'],
+    ['top.txt', 'a/', 'a/1', 'a/z', 'a/b/', 'a/b/2', 'a/b/3', 'z/', 'z/only'],
   );
 });
 
@@ -178,12 +178,15 @@ t.test('the index folds a folder of pictures, which are above the files', async 
     'c/1.png': '',
   });
   const page = (await bytesOf(find(await planOutputs(bundle, options(everything)), 'index.html'))).toString();
-  const folded = page.matchAll(/<li class="inside pictured"><a href=".\/([^"]+)"/g);
+  const listed = page.matchAll(/<li class="inside"><a href=".\/([^"]+)"/g);
   t.same(
-    [...folded].map(([, file]) => file),
-    ['a/1.png', 'a/2.png'],
+    [...listed].map(([, file]) => file),
+    ['b/1.png', 'b/2.txt'],
   );
   t.match(page, 'a/</bdi> <span class="above">2 files, shown above');
+  t.match(page, 'c/</bdi> <span class="above">1 file, shown above');
+  const digests = page.matchAll(/<code title="([0-9a-f]{64})">\1<\/code>/g);
+  t.equal([...digests].length, 6, 'five pictures and one more file');
 });
 
 t.test(
