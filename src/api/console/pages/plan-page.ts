@@ -7,7 +7,7 @@ import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
 import { planView } from '../views/plan-view.ts';
-import { action, isAllowed, page, permit, type Visit } from '../visit.ts';
+import { action, isAllowed, page, permit, placesFor, type Visit } from '../visit.ts';
 import { channelOf, type PipelineParams, startFrom } from './pipeline-pages.ts';
 
 const path = '/console/pipelines/{pipeline_id}/plan';
@@ -87,12 +87,13 @@ function showPlan(
   { channel = null, isChanged = false }: { channel?: string | null; isChanged?: boolean } = {},
 ): void {
   const id = permitPlan(visit);
+  const options = { isOfSource: true, places: placesFor(visit.visitor, id, visit.access) };
   show(visit, {
     title: `Plan of ${id}`,
     template: 'plan',
     crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Plan' }],
     view: {
-      plan: planned === null ? null : planView(planned, visit.parts.clock.now(), { isOfSource: true }),
+      plan: planned === null ? null : planView(planned, visit.parts.clock.now(), options),
       path: paths.plan(id),
       pipelinePath: paths.pipeline(id),
       destinationPath: (destination: string) => paths.destination(id, destination),

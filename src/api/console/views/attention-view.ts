@@ -119,7 +119,7 @@ function failureIn(state: PipelineState, runs: readonly RunRecord[], now: Date):
       bundle: bundleOf(run),
       starter: starterOf(run),
       author: run.revision?.author ?? null,
-      at: { ...momentOf(run.finished_at), age: ageText(run.finished_at, now) },
+      at: { ...momentOf(run.accepted_at), age: ageText(run.accepted_at, now) },
       rerunnable: run.rerunnable,
       rerunHelps: rerunHelps(run),
     },

@@ -42,10 +42,9 @@ export interface PlanView {
   /** Whether a run would publish something. */
   hasChanges: boolean;
   isFailing: boolean;
-  /**
-   * Publications that would change something or fail. Destinations with the same ones share an entry.
-   * Failures are listed first.
-   */
+  /** Publications that would fail. */
+  failures: (ErrorView & { destinationId: string })[];
+  /** Publications that would change something. Destinations with the same ones share an entry. */
   places: { ids: string[]; rows: PlanRow[] }[];
   /** Destinations with bundles that a run would leave unchanged. */
   unchanged: UnchangedRow[];
@@ -61,7 +60,8 @@ export interface PlanView {
 }
 
 interface UnchangedRow {
-  destinationId: string;
+  /** Destinations with the same bundles, files and reason share a row. */
+  ids: string[];
   /** Names of some of the bundles. */
   bundles: string[];
   /** The number of bundles that are not named. */
@@ -76,8 +76,15 @@ interface UnchangedRow {
 const maxChanges = 200;
 const maxBundles = 12;
 
-/** `isOfSource` if the pipeline reads a source, so that a run can be repeated on the command line. */
-export function planView(planned: RunResult, now: Date, { isOfSource = false } = {}): PlanView {
+interface PlanOptions {
+  /** Whether the pipeline reads a source, so that a run can be repeated on the command line. */
+  isOfSource?: boolean;
+  /** The locations that the visitor may see, by destination id. */
+  places?: ReadonlyMap<string, string>;
+}
+
+export function planView(planned: RunResult, now: Date, options: PlanOptions = {}): PlanView {
+  const { isOfSource = false, places = new Map<string, string>() } = options;
   const result = publicResult(planned);
   const all = result.pipelines.flatMap(({ pipelineId, destinations }) =>
     destinations.flatMap(({ destinationId, actions }) =>
@@ -100,6 +107,7 @@ export function planView(planned: RunResult, now: Date, { isOfSource = false } =
               ? null
               : plannedError(one.error, {
                   destinationId,
+                  place: places.get(destinationId) ?? null,
                   command: isOfSource ? forcePlan(pipelineId, destinationId, one.error.hint) : null,
                 }),
         };
@@ -123,7 +131,10 @@ export function planView(planned: RunResult, now: Date, { isOfSource = false } =
     changes: changesText(changed),
     hasChanges: changed.length > 0,
     isFailing: failed.length + errors.length > 0,
-    places: byDestination([...failed, ...changed]),
+    failures: failed.flatMap(({ error, destinationId }) =>
+      error === null ? [] : { ...error, destinationId },
+    ),
+    places: byDestination(changed),
     unchanged: unchangedRows(unchanged),
     ...{ unchangedReason, isSettled },
     made: momentOf(now.toISOString()),
@@ -141,20 +152,22 @@ function warningsOf({ pipelines }: RunResult): PlanView['warnings'] {
   );
 }
 
-/** Groups the publications that change nothing by destination and reason. */
+/**
+ * Groups the publications that change nothing by destination and reason, and then the destinations that have
+ * the same ones.
+ */
 function unchangedRows(rows: readonly PlanRow[]): UnchangedRow[] {
-  const groups = new Map<string, PlanRow[]>();
-  for (const row of rows) {
-    const key = JSON.stringify([row.destinationId, row.reason]);
-    groups.set(key, [...(groups.get(key) ?? []), row]);
-  }
-  return [...groups.values()].map((here) => {
-    const { destinationId = '', reason = null } = here[0] ?? {};
+  const groups = groupedBy(rows, ({ destinationId, reason }) => [destinationId, reason]);
+  const places = groupedBy(groups, (here) => here.map((row) => ({ ...row, destinationId: null })));
+  return places.map((same) => {
+    const [here = []] = same;
+    const { reason = null } = here[0] ?? {};
     const sum = (valueOf: (row: PlanRow) => number): number =>
       here.reduce((total, row) => total + valueOf(row), 0);
     const count = sum(({ files }) => files);
     return {
-      ...{ destinationId, reason },
+      ids: same.flatMap(([row]) => row?.destinationId ?? []),
+      reason,
       bundles: here.slice(0, maxBundles).map(({ bundle }) => bundle ?? '–'),
       bundlesOmitted: Math.max(0, here.length - maxBundles),
       count: count.toLocaleString('en-GB'),
@@ -162,6 +175,16 @@ function unchangedRows(rows: readonly PlanRow[]): UnchangedRow[] {
       size: sizeText(sum(({ bytes }) => bytes)),
     };
   });
+}
+
+/** Returns the items in groups with the same key, in their order. */
+function groupedBy<T>(items: readonly T[], keyOf: (item: T) => unknown): T[][] {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const key = JSON.stringify(keyOf(item));
+    groups.set(key, [...(groups.get(key) ?? []), item]);
+  }
+  return [...groups.values()];
 }
 
 /** Returns the reason that the publications have in common; null if they have several. */
@@ -217,14 +240,12 @@ function plannedReason({ reason, changes }: Pick<RunDestination, 'reason' | 'cha
 }
 
 function byDestination(rows: readonly PlanRow[]): PlanView['places'] {
-  const places = new Map<string, PlanView['places'][number]>();
-  for (const id of new Set(rows.map(({ destinationId }) => destinationId))) {
-    const here = rows.filter(({ destinationId }) => destinationId === id);
-    const key = JSON.stringify(here.map((row) => ({ ...row, destinationId: null })));
-    const { ids } = places.get(key) ?? { ids: [] };
-    places.set(key, { ids: [...ids, id], rows: here });
-  }
-  return [...places.values()];
+  const groups = groupedBy(rows, ({ destinationId }) => destinationId);
+  const places = groupedBy(groups, (here) => here.map((row) => ({ ...row, destinationId: null })));
+  return places.map((same) => ({
+    ids: same.flatMap(([row]) => row?.destinationId ?? []),
+    rows: same[0] ?? [],
+  }));
 }
 
 /** Hashes what the plan would do. Plans with the same actions on the same content get the same digest. */

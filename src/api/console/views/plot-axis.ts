@@ -21,13 +21,13 @@ export function limitOf(values: readonly number[]): number {
 }
 
 /**
- * Rounds `value` up to 1, 2, 4, 6, 8, 10, 12, 16, 20 … times its unit, so that the label halfway up is also a
- * round number.
+ * Rounds `value` up to 1, 2, 3, 4, 6, 8, 10, 12, 16, 20 … times its unit, so that the label halfway up is a
+ * round number, too.
  */
 export function roundTop(value: number, unitOf: (value: number) => number): number {
   const unit = unitOf(value);
   const power = 10 ** Math.floor(Math.log10(value / unit));
-  const steps = power < 10 ? [1, 2, 4, 6, 8] : [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8];
+  const steps = power < 10 ? [1, 2, 3, 4, 6, 8] : [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8];
   const step = steps.find((one) => one * power * unit >= value) ?? 10;
   return step * power * unit;
 }

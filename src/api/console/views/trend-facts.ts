@@ -58,9 +58,16 @@ function failuresOf(ended: readonly RunRecord[]): TrendFact {
   const [newest] = failed;
   return {
     ...{ name: 'Failed runs', value: `${failed.length} of ${ended.length}`, isFailure: failed.length > 0 },
-    about: newest === undefined ? 'no run failed' : `newest ${shortMoment(newest.accepted_at)}`,
+    about: newest === undefined ? 'no run failed' : whenFailed(ended, newest),
     href: newest === undefined ? null : paths.run(newest.run_id),
   };
+}
+
+/** Says whether the newest runs all failed, or else when the last failure was. */
+function whenFailed(ended: readonly RunRecord[], newest: RunRecord): string {
+  const success = ended.findIndex(({ status }) => status !== 'failed');
+  const inARow = success === -1 ? ended.length : success;
+  return inARow > 1 ? `the last ${inARow} in a row` : `newest ${shortMoment(newest.accepted_at)}`;
 }
 
 /** Returns the dates of the first and the last run, such as `20 Nov 2026 to 28 Nov 2026`, in UTC. */

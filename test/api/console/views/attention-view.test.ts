@@ -53,7 +53,7 @@ t.test('failures come first, each with its cause, its starter and the next step'
         id: 'maps.1',
         bundle: 'session-1',
         starter: { token: 'ci', how: 'upload' },
-        at: { age: '7 min ago', text: '20 Nov 2026, 01:03:03 UTC' },
+        at: { age: '8 min ago', text: '20 Nov 2026, 01:02:03 UTC' },
       },
     },
   ]);

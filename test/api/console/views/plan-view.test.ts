@@ -63,6 +63,20 @@ t.test('destinations with the same changes share an entry', (t) => {
   t.end();
 });
 
+t.test('destinations with the same unchanged bundles share a row', (t) => {
+  const same = publication('a', { action: 'skip_same', changes: [] });
+  const other = publication('b', { action: 'skip_same', changes: [] });
+  const plan = viewOf({ web: [same], site: [same], mirror: [same, other] });
+  t.same(
+    plan.unchanged.map(({ ids, bundles }) => [ids, bundles]),
+    [
+      [['web', 'site'], ['a']],
+      [['mirror'], ['a', 'b']],
+    ],
+  );
+  t.end();
+});
+
 t.test('failures come first, and unchanged files are not listed as changes', (t) => {
   const error = {
     code: 'unmanaged_content',
@@ -76,11 +90,12 @@ t.test('failures come first, and unchanged files are not listed as changes', (t)
   t.equal(plan.headline, '1 publication would fail. A run would change no file, but its records, at web');
   t.match(plan, { changes: null, isFailing: true });
   t.same(
+    plan.failures.map(({ destinationId, title }) => [destinationId, title]),
+    [['web', 'Files in the way at web']],
+  );
+  t.same(
     plan.places[0]?.rows.map(({ bundle, changes }) => [bundle, changes]),
-    [
-      ['c', []],
-      ['a', []],
-    ],
+    [['a', []]],
   );
   t.end();
 });
@@ -90,7 +105,7 @@ t.test('a forced plan is a command, unless the bundle is an upload', (t) => {
   const error = { code: 'unmanaged_content', message: 'in the way', hint, retryable: false, findings: [] };
   const failing = { web: [publication('a', { error, changes: [], action: 'fail_unmanaged' })] };
   const commandOf = (options: object): string | null | undefined =>
-    viewOf(failing, options).places[0]?.rows[0]?.error?.command;
+    viewOf(failing, options).failures[0]?.command;
   t.equal(
     commandOf({ isOfSource: true }),
     'waybill run --config waybill.yml --pipeline library --destination web --force --dry-run',
