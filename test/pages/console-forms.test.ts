@@ -179,7 +179,7 @@ t.test('without script a form performs every action of the console', async (t) =
   await admin.goto(`${daemon.base}console/admin`);
   t.match(
     await mainOf(admin),
-    /[1-9]\d* undelivered events?\s+Notifier journal\s+\S+\/journal\/events\.jsonl\s+Publication failed: blocked → full, Run of \d+ \w+, [\d:]+\s+Writing the file failed because the directory does not exist/,
+    /Notifier journal: the directory does not exist\s+[1-9]\d* undelivered events?\s+\S+\/journal\/events\.jsonl\s+Publication failed: blocked → full, Run of \d+ \w+, [\d:]+\s+Writing the file failed[^]*What to do: Create the directory \S+\/journal, then send/,
   );
   mkdirSync(path.join(daemon.root, 'journal'));
   await admin.getByRole('button', { name: 'Send again the events of journal' }).click();
@@ -191,10 +191,7 @@ t.test('without script a form performs every action of the console', async (t) =
   t.match(await mainOf(admin), /The configuration of the file is in force/);
   await daemon.pause('maps', 'the disk');
   await admin.goto(`${daemon.base}console/admin`);
-  t.match(
-    await mainOf(admin),
-    /1 pipeline paused[^]*Paused just now, by admin\s+The disk\. No run is waiting/,
-  );
+  t.match(await mainOf(admin), /1 pipeline paused[^]*Paused just now, by admin\s+The disk\./);
   await admin.getByRole('button', { name: /^Resume/ }).click();
   await admin.waitForURL(/console\/admin\?done=resumed/);
   t.match(await mainOf(admin), /Nothing needs attention/);

@@ -70,7 +70,7 @@ export function attentionOf(
       failing.length + undelivered.length > 0
         ? { tone: 'failure', symbol: '✕' }
         : paused.length > 0
-          ? { tone: 'warning', symbol: '❚❚' }
+          ? { tone: 'warning', symbol: '‖' }
           : { tone: 'success', symbol: '✓' },
     items: failing,
     paused,
