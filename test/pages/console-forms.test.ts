@@ -258,14 +258,14 @@ t.test('a forbidden page links to a login with another token', async (t) => {
   t.equal((await page.goto(`${daemon.base}console/admin`))?.status(), 403);
   t.match(
     await mainOf(page),
-    /^Console\s+Daemon\s+No permission: Daemon\s+“Daemon” needs the admin token\. You are logged in with the token operator\.\s+Log in with another token/,
+    /^Console\s+Daemon\s+You may not open Daemon\s+This needs the admin token\. You are logged in with the token operator\.\s+If you have no other token, ask the administrator of this server\.\s+Log in with another token/,
   );
   t.ok(await page.getByRole('button', { name: 'Log out' }).isVisible(), 'in the header of every page');
   const guest = await open(t, { token: consoleTokens.guest });
   t.equal((await guest.goto(`${daemon.base}console/pipelines/maps`))?.status(), 403);
   t.match(
     await mainOf(guest),
-    /^Console\s+Pipeline maps\s+No permission: Pipeline maps\s+The token "guest" is not for the pipeline "maps"\.\s+Use the token of this pipeline, or ask the administrator/,
+    /^Console\s+Pipeline maps\s+You may not open Pipeline maps\s+The token "guest" is not for the pipeline "maps"\.\s+Use the token of this pipeline, or ask the administrator/,
   );
   await page.getByRole('link', { name: 'Log in with another token' }).click();
   await page.getByLabel('Token').fill(consoleTokens.admin);
