@@ -104,8 +104,9 @@ function manifestWith(manifest: string, located: readonly Located[]): HTMLElemen
     const here = located.filter(({ at }) => at === number);
     const line = element('div', here.length > 0 ? 'wrong' : '');
     // The rest of a long line is below its text.
-    line.style.setProperty('--indent', `${text.search(/\S|$/) + 2}ch`);
-    line.append(element('span', 'number', String(number)), text);
+    const code = element('span', 'code', text);
+    code.style.setProperty('--indent', `${text.search(/\S|$/) + 2}ch`);
+    line.append(element('span', 'number', String(number)), code);
     for (const { finding } of here)
       line.append(element('span', 'says', messageOf(finding)), ...fixOf(finding));
     box.append(line);
