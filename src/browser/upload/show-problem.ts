@@ -104,7 +104,7 @@ function manifestWith(manifest: string, located: readonly Located[]): HTMLElemen
     const here = located.filter(({ at }) => at === number);
     const line = element('div', here.length > 0 ? 'wrong' : '');
     // The rest of a long line is below its text.
-    const code = element('span', 'code', text);
+    const code = element('span', 'line-text', text);
     code.style.setProperty('--indent', `${text.search(/\S|$/) + 2}ch`);
     line.append(element('span', 'number', String(number)), code);
     for (const { finding } of here)
