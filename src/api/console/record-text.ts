@@ -127,13 +127,16 @@ const units: readonly [string, number][] = [
   ['min', minute],
 ];
 
-/** Formats an age such as `3 h ago`, or `just now` below a minute. */
+/**
+ * Formats an age such as `3 h ago`, or `just now` below a minute. Ages are rounded down, as a run is not a
+ * day old before it is. Times ahead are rounded to the nearest unit: 11 h 59 min is `in 12 h`.
+ */
 export function ageText(iso: string, now: Date): string {
-  const ms = now.getTime() - Date.parse(iso);
+  const age = now.getTime() - Date.parse(iso);
+  const ms = age > -minute ? age : Math.round(age / minute) * minute;
   const [name, size] = units.find(([, unit]) => Math.abs(ms) >= unit) ?? ['', 0];
   if (name === '') return ms >= 0 ? 'just now' : 'in a moment';
-  const count = Math.floor(Math.abs(ms) / size);
-  return ms >= 0 ? `${count} ${name} ago` : `in ${count} ${name}`;
+  return ms >= 0 ? `${Math.floor(ms / size)} ${name} ago` : `in ${Math.round(-ms / size)} ${name}`;
 }
 
 /** Formats a duration such as `120 ms`, `1.2 s`, `3 min 4 s` or `2 h`. Omits a second part that is zero. */

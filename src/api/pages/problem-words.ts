@@ -97,6 +97,12 @@ export function consolePlaceOf(path: string): string | null {
   return null;
 }
 
+/** Returns the heading for a page or an action that is forbidden, such as `You may not pause maps`. */
+export function refusalOf(place: string): string {
+  const isAction = /^(?:Pause|Resume|Reload|Upload) /.test(place);
+  return `You may not ${isAction ? `${place.charAt(0).toLowerCase()}${place.slice(1)}` : `open ${place}`}`;
+}
+
 const byStatus: Readonly<Record<number, ProblemWords>> = {
   400: {
     heading: 'This request is invalid',

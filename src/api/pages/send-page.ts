@@ -3,7 +3,7 @@ import { describeFinding } from '../../core/lib/errors.ts';
 import type { ProblemPage } from '../http/answer/problem.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import { parameterProblems } from './parameter-problems.ts';
-import { consolePlaceOf, hasOwnWords, namedWordsOf } from './problem-words.ts';
+import { consolePlaceOf, hasOwnWords, namedWordsOf, refusalOf } from './problem-words.ts';
 import { type Crumb, type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
@@ -78,9 +78,10 @@ export function problemPage(site: Site): ProblemPage {
     const isMissing = message === 'there is nothing under this path';
     const isRefused = status === 403 && account !== undefined && !hasOwnWords(code);
     const place = isRefused ? consolePlaceOf(path) : null;
+    const heading = place === null ? words.heading : refusalOf(place);
     const parameters = parameterProblems(findings, request);
     const html = renderPage(site, {
-      title: place === null ? words.heading : `${words.heading}: ${place}`,
+      title: heading,
       template: isRefused ? 'pages/denied' : 'pages/problem',
       scripts: ['copy'],
       ...(isRefused ? { styles: ['console'], crumbs: crumbsTo(site, place ?? words.heading) } : {}),
@@ -88,19 +89,19 @@ export function problemPage(site: Site): ProblemPage {
       ...(account === undefined ? {} : { account, nav: 'console' }),
       view: {
         ...words,
+        heading,
         ...parameters,
         next: site.nav.find(({ id }) => id === words.next) ?? site.nav[0] ?? null,
         hasSearch: code === 'station_not_found',
         // The login page returns to this address, but a form's address cannot be opened.
         login: isRefused ? loginPath(site, path) : null,
-        place,
         account: account ?? null,
         title,
         status,
         code,
         path,
         retryable,
-        message: asSentence(place === null ? message : message.replace(/^this needs/, `“${place}” needs`)),
+        message: asSentence(message),
         hint: hint === undefined ? null : asSentence(hint),
         // The message for programs is the reason, unless it only repeats the heading.
         isReason: status < 500 && !hasOwnWords(code) && !isMissing && parameters === null,

@@ -58,9 +58,11 @@ export function showProblem(
   }
   if (list.childElementCount > 0) notice.append(list);
   if (code !== undefined) {
-    const line = element('p', 'small quiet', 'Code ');
+    const details = element('details', 'small');
+    const line = element('p', '', 'Code ');
     line.append(element('code', '', code));
-    notice.append(line);
+    details.append(element('summary', '', 'Technical details'), line);
+    notice.append(details);
   }
   place.replaceChildren(notice);
   if (manifest !== null && located.length > 0) place.append(manifestWith(manifest, located));
@@ -101,7 +103,10 @@ function manifestWith(manifest: string, located: readonly Located[]): HTMLElemen
     last = number;
     const here = located.filter(({ at }) => at === number);
     const line = element('div', here.length > 0 ? 'wrong' : '');
-    line.append(element('span', 'number', String(number)), text);
+    // The rest of a long line is below its text.
+    const code = element('span', 'line-text', text);
+    code.style.setProperty('--indent', `${text.search(/\S|$/) + 2}ch`);
+    line.append(element('span', 'number', String(number)), code);
     for (const { finding } of here)
       line.append(element('span', 'says', messageOf(finding)), ...fixOf(finding));
     box.append(line);

@@ -11,7 +11,7 @@ import { ageText, type Mark, type Moment, momentOf, plural, statusMark, triesTex
 import { goTo, show } from '../show.ts';
 import { placeText } from '../views/audit-view.ts';
 import { sentence } from '../views/error-view.ts';
-import { eventName, failureText, runName } from '../views/run-words.ts';
+import { causeText, eventName, failureText, fixText, runName } from '../views/run-words.ts';
 import { action, page, requireAdmin, seenBy, type Visit } from '../visit.ts';
 import { pausedBy } from './pipeline-pages.ts';
 
@@ -31,9 +31,13 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
   const notifiers = await Promise.all(
     [...access.notifierIds].map(async (id) => {
       const events = (await notifier.undelivered(id)) ?? [];
+      const place = access.notifierPlaces.get(id) ?? null;
+      const fault = faultOf(id, events, place);
+      // The heading has the cause already.
+      const textOf = fault.isShared ? codedText : failureText;
       return {
-        ...{ id, count: events.length, place: access.notifierPlaces.get(id) ?? null },
-        events: await Promise.all(events.slice(0, maxEvents).map((one) => eventRow(one, queue))),
+        ...{ id, count: events.length, place, ...fault },
+        events: await Promise.all(events.slice(0, maxEvents).map((one) => eventRow(one, textOf, queue))),
       };
     }),
   );
@@ -53,16 +57,30 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       notifiers,
       queues,
       hasRunning: queues.some(({ running }) => running !== null),
-      hasWaiting: queues.some(({ since }) => since !== null),
-      depth: await queue.depth(),
+      receiving: (await queue.depth()).reserved,
       kept: plural((await queue.bundleUsage()).bundles, 'bundle'),
     },
   });
 }
 
+/** Names the fault of a notifier if all of its events failed with the same one, and the next step. */
+function faultOf(
+  id: string,
+  events: readonly Undelivered[],
+  place: string | null,
+): { fault: string; isShared: boolean; fix: string } {
+  const [first, ...others] = [...new Set(events.map(({ reason }) => reason))];
+  if (first === undefined || others.length > 0)
+    return { fault: `Notifier ${id}`, isShared: false, fix: 'Fix the causes' };
+  return { fault: `Notifier ${id}: ${causeText(first)}`, isShared: true, fix: fixText(first, place) };
+}
+
+const codedText = (reason: string): string => sentence(reason.replace(/\.?$/, '.'));
+
 /** Describes an undelivered event, and names its run like the lists of runs. */
 async function eventRow(
   { event, tries, reason, givenUpAt }: Undelivered,
+  textOf: (reason: string) => string,
   queue: ConsoleParts['queue'],
 ): Promise<object> {
   const subject = subjectOf(event);
@@ -70,7 +88,7 @@ async function eventRow(
   const run = id === null ? undefined : await queue.find(id);
   return {
     ...{ name: eventName(event.type), place: placeText(subject), tries: triesText(tries) },
-    ...{ reason: failureText(reason), givenUp: momentOf(givenUpAt) },
+    ...{ reason: textOf(reason), givenUp: momentOf(givenUpAt) },
     run: id === null ? null : { name: run === undefined ? `Run ${id}` : runName(run), href: paths.run(id) },
   };
 }
@@ -81,8 +99,14 @@ function pausedOf(queues: readonly QueueRow[]): Mark | null {
   return count === 0 ? null : { ...pausedMark, label: `${plural(count, 'pipeline')} paused` };
 }
 
-/** Names what fails, such as `1 check not ok, 1 undelivered event`; null if nothing does. */
-function problemsOf(checks: readonly CheckReport[], notifiers: readonly { count: number }[]): Mark | null {
+/**
+ * Names what fails, such as `1 check not ok, 1 undelivered event`, or the fault itself if it is the only one.
+ * Null if nothing fails.
+ */
+function problemsOf(
+  checks: readonly CheckReport[],
+  notifiers: readonly { count: number; fault: string; isShared: boolean }[],
+): (Mark & { isFault: boolean }) | null {
   const bad = checks.filter(({ state }) => state !== 'ok');
   const events = notifiers.reduce((sum, one) => sum + one.count, 0);
   const parts = [
@@ -92,7 +116,9 @@ function problemsOf(checks: readonly CheckReport[], notifiers: readonly { count:
   if (parts.length === 0) return null;
   const isFailing = events > 0 || bad.some(({ state }) => state === 'failing');
   const look = isFailing ? checkMarks.failing : checkMarks.degraded;
-  return { ...look, label: parts.join(', ') };
+  const [failing, ...others] = notifiers.filter(({ count }) => count > 0);
+  const isFault = bad.length === 0 && others.length === 0 && failing?.isShared === true;
+  return { ...look, isFault, label: isFault ? failing.fault : parts.join(', ') };
 }
 
 const checkNames: Readonly<Record<CheckReport['name'], string>> = {
@@ -137,7 +163,7 @@ interface QueueRow {
   running: { id: string; href: string } | null;
 }
 
-const pausedMark: Mark = { label: 'paused', tone: 'warning', symbol: '❚❚' };
+const pausedMark: Mark = { label: 'paused', tone: 'warning', symbol: '‖' };
 
 /** Describes the queue of a pipeline, but not the results of its runs. */
 function queueMark({ paused, running }: PipelineState): Mark {

@@ -7,8 +7,8 @@ import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { dayOf, plural } from '../record-text.ts';
 import { show } from '../show.ts';
-import { actNames, auditDays } from '../views/audit-view.ts';
-import { starterText } from '../views/run-words.ts';
+import { actNames, type AuditContext, auditDays } from '../views/audit-view.ts';
+import { runName, starterText } from '../views/run-words.ts';
 import { page, requireAdmin, seenBy } from '../visit.ts';
 
 /** Shows this host's audit trail to admins. */
@@ -40,7 +40,7 @@ export const auditPage: PageRoute<ConsoleParts> = {
         view: {
           days: auditDays(found.records, {
             pauses: await parts.queue.pauses(),
-            starters: await startersOf(parts, pipelines),
+            runs: await runsOf(parts, pipelines),
           }),
           count: countText(found.records.length, next !== null, before !== null),
           filters: filtersText(query),
@@ -68,13 +68,13 @@ export const auditPage: PageRoute<ConsoleParts> = {
 /** The number of newest runs in which the run of a record is looked up. */
 const searchedRuns = 500;
 
-/** Returns what started the newest runs, by the id of the run. */
-async function startersOf(
+/** Returns the names of the newest runs and what started them, by the id of the run. */
+async function runsOf(
   { queue }: Pick<ConsoleParts, 'queue'>,
   pipelines: readonly string[],
-): Promise<Map<string, string>> {
+): Promise<AuditContext['runs']> {
   const { runs } = await queue.list(pipelines, { limit: searchedRuns });
-  return new Map(runs.map((run) => [run.run_id, starterText(run)]));
+  return new Map(runs.map((run) => [run.run_id, { name: runName(run), starter: starterText(run) }]));
 }
 
 function countText(count: number, hasOlder: boolean, isLater: boolean): string {

@@ -189,7 +189,9 @@ function showLogin(
       ...view,
     },
   };
-  sendPage(res, site, page, { status });
+  // Before the login, these entries would only lead back here.
+  const nav = site.nav.filter(({ path }) => !path.startsWith('console'));
+  sendPage(res, { ...site, nav }, page, { status });
 }
 
 interface LoginView {

@@ -58,6 +58,8 @@ interface AuditRow {
   /** null if it was done on this host. */
   address: string | null;
   facts: string;
+  /** The run that this act created; null if the details are about something else. */
+  run: { name: string; href: string } | null;
   /** The exact values, which the page shows on request. */
   details: Detail[];
 }
@@ -80,14 +82,14 @@ const marks: Readonly<Record<AuditRecord['result'], Mark | null>> = {
 export interface AuditContext {
   /** The current pauses with their reasons, by pipeline. */
   pauses: ReadonlyMap<string, Pause>;
-  /** The tokens and events that started runs, by the id of the run, as far as known. */
-  starters: ReadonlyMap<string, string>;
+  /** The names of runs and the tokens and events that started them, by the id of the run, as far as known. */
+  runs: ReadonlyMap<string, { name: string; starter: string }>;
 }
 
-/** Groups records by day. */
+/** Groups records by day. They are sorted, the newest first. */
 export function auditDays(records: readonly AuditRecord[], context: AuditContext): AuditDay[] {
   const days = new Map<string, AuditRecord[]>();
-  for (const record of records) {
+  for (const record of causesLast(records)) {
     const day = record.time.slice(0, 10);
     days.set(day, [...(days.get(day) ?? []), record]);
   }
@@ -98,8 +100,26 @@ export function auditDays(records: readonly AuditRecord[], context: AuditContext
   }));
 }
 
-function rowOf(record: AuditRecord, { pauses, starters }: AuditContext): AuditRow {
-  const { time, act, result, actor, run_id: run } = record;
+/**
+ * The first use of a token is recorded after the request that it was used for. If both have the same second,
+ * this puts it before the request, which is below it.
+ */
+function causesLast(records: readonly AuditRecord[]): AuditRecord[] {
+  const sorted = [...records];
+  for (const [index, after] of sorted.entries()) {
+    const before = sorted[index + 1];
+    if (after.act !== 'token.use' || before?.request_id !== after.request_id) continue;
+    if (before.time.slice(0, 19) === after.time.slice(0, 19)) sorted.splice(index, 2, before, after);
+  }
+  return sorted;
+}
+
+/** The acts that create a run. */
+const runActs: ReadonlySet<Act> = new Set<Act>(['upload', 'run.start', 'run.rerun']);
+
+function rowOf(record: AuditRecord, { pauses, runs }: AuditContext): AuditRow {
+  const { time, act, result, actor, run_id: id } = record;
+  const run = id === null ? undefined : runs.get(id);
   return {
     name: actNames[act],
     time: { iso: time, text: time.slice(11, 19) },
@@ -107,9 +127,10 @@ function rowOf(record: AuditRecord, { pauses, starters }: AuditContext): AuditRo
     result: marks[result],
     isByUser: actor.type !== 'daemon',
     actor: tokenName(actor.id ?? actor.type),
-    starter: actor.type === 'daemon' && run !== null ? (starters.get(run) ?? null) : null,
+    starter: actor.type === 'daemon' ? (run?.starter ?? null) : null,
     address: record.address,
     facts: factsText(record, pauses) || codeText(record),
+    run: id === null || !runActs.has(act) ? null : { name: run?.name ?? id, href: paths.run(id) },
     details: detailsOf(record),
   };
 }
@@ -163,8 +184,21 @@ function factsText(
   return [text, `reason: ${pause.reason}`].filter((part) => part !== '').join(', ');
 }
 
-/** The error code in words, such as `insufficient scope`; empty if there is none. */
-function codeText({ code }: AuditRecord): string {
+/** The permissions that acts need, in the words of the account page. */
+const permissions: Readonly<Record<string, string>> = {
+  ...{ upload: 'Publish', 'run.start': 'Publish', 'run.rerun': 'Repeat and verify' },
+  ...{ 'run.retry': 'Repeat and verify', 'run.cancel': 'Cancel and pause' },
+  ...{ 'pipeline.pause': 'Cancel and pause', 'pipeline.resume': 'Cancel and pause' },
+  ...{ 'release.activate': 'Switch releases', 'release.rollback': 'Switch releases' },
+  ...{ 'release.resume': 'Switch releases', 'release.drop': 'Switch releases' },
+};
+
+/**
+ * The missing permission, or the error code in words, such as `unmanaged content`; empty if there is no code.
+ */
+function codeText({ act, code }: AuditRecord): string {
+  const permission = code === 'insufficient_scope' ? permissions[act] : undefined;
+  if (permission !== undefined) return `needs the permission “${permission}”`;
   return code?.replaceAll('_', ' ') ?? '';
 }
 

@@ -80,7 +80,7 @@ function stateMark({
   last_run: last,
 }: Pick<PipelineState, 'paused' | 'running' | 'last_run'>): Mark {
   if (running !== null) return { label: 'running', tone: 'running', symbol: '▸' };
-  if (paused !== null) return { label: 'paused', tone: 'warning', symbol: '❚❚' };
+  if (paused !== null) return { label: 'paused', tone: 'warning', symbol: '‖' };
   return last === null ? { label: 'no runs yet', tone: 'neutral', symbol: '○' } : statusMark(last);
 }
 

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import type { PlannedChange } from '../../../core/publish/plan.ts';
 import type { FailedDelivery, RunDestination, RunRecord } from '../../../workers/queue/run-record.ts';
@@ -112,11 +113,27 @@ const systemErrors: Readonly<Record<string, string>> = {
 
 /** Describes why a notification failed, with the codes of the system in words. */
 export function failureText(reason: string): string {
-  const text = reason.replace(/\(([A-Z]+)\)/, (all, code: string) => {
+  const text = reason.replace(systemCode, (all, code: string) => {
     const words = systemErrors[code];
     return words === undefined ? all : `because ${words} (${code})`;
   });
   return sentence(text.replace(/\.?$/, '.'));
+}
+
+const systemCode = /\(([A-Z]+)\)/;
+
+/** Returns the cause alone if it is known, such as `the directory does not exist`, or else the reason. */
+export function causeText(reason: string): string {
+  return systemErrors[systemCode.exec(reason)?.[1] ?? ''] ?? reason.replace(/\.$/, '');
+}
+
+/** Returns the next step if a notification failed for this reason. `place` is a file or a host. */
+export function fixText(reason: string, place: string | null): string {
+  const code = systemCode.exec(reason)?.[1];
+  if (code === 'ENOSPC') return 'Free disk space';
+  if (place?.startsWith('/') !== true) return 'Fix the cause';
+  if (code === 'ENOENT') return `Create the directory ${path.dirname(place)}`;
+  return code === 'EACCES' ? `Let the daemon write to ${place}` : 'Fix the cause';
 }
 
 const kinds = { upload: 'upload', request: 'manual start', schedule: 'schedule', watch: 'source change' };

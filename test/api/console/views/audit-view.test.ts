@@ -12,7 +12,10 @@ const record: AuditRecord = {
 };
 
 t.test('a record is one line, with its exact values apart', (t) => {
-  const [day] = auditDays([record], { pauses: new Map(), starters: new Map([['maps.1', 'ci']]) });
+  const [day] = auditDays([record], {
+    pauses: new Map(),
+    runs: new Map([['maps.1', { name: 'session-1', starter: 'ci' }]]),
+  });
   t.match(day, {
     date: { iso: '2026-11-20', text: '20 Nov 2026' },
     count: '1 record',
@@ -47,7 +50,7 @@ t.test('groups records by day, and names the client', (t) => {
     ...{ actor: { type: 'token', id: 'operator' }, address: '192.0.2.7' },
     ...{ pipeline_id: null, destination_id: null, run_id: null },
   };
-  const days = auditDays([record, record, login], { pauses: new Map(), starters: new Map() });
+  const days = auditDays([record, record, login], { pauses: new Map(), runs: new Map() });
   t.same(
     days.map(({ date, count }) => [date.text, count]),
     [
@@ -64,7 +67,40 @@ t.test('groups records by day, and names the client', (t) => {
 
 t.test('a refusal without facts shows its code in words', (t) => {
   const refused: AuditRecord = { ...record, result: 'refused', code: 'insufficient_scope', detail: {} };
-  const [day] = auditDays([refused], { pauses: new Map(), starters: new Map() });
+  const [day] = auditDays([refused], { pauses: new Map(), runs: new Map() });
   t.match(day?.records[0], { result: { label: 'refused' }, facts: 'insufficient scope', starter: null });
+  const [started] = auditDays([{ ...refused, act: 'run.start' }], { pauses: new Map(), runs: new Map() });
+  t.match(started?.records[0], { facts: 'needs the permission “Publish”' });
+  t.end();
+});
+
+t.test('an upload names and links its run, and is above the token use that it began with', (t) => {
+  const upload: AuditRecord = {
+    ...record,
+    ...{
+      seq: 2,
+      act: 'upload',
+      result: 'done',
+      code: null,
+      detail: {},
+      request_id: 'r',
+      destination_id: null,
+    },
+  };
+  const use: AuditRecord = { ...upload, seq: 3, act: 'token.use', run_id: null };
+  const runs = new Map([['maps.1', { name: 'session-1', starter: 'ci' }]]);
+  const [day] = auditDays([use, upload, record], { pauses: new Map(), runs });
+  t.same(
+    day?.records.map(({ name, run }) => [name, run?.name ?? null]),
+    [
+      ['Upload', 'session-1'],
+      ['Use token', null],
+      ['Publish', null],
+    ],
+  );
+  t.match(day?.records[0]?.run, { href: 'console/runs/maps.1' });
+  const later: AuditRecord = { ...use, time: '2026-11-20T01:02:04.000Z' };
+  const [sorted] = auditDays([later, upload], { pauses: new Map(), runs });
+  t.equal(sorted?.records[0]?.name, 'Use token', 'a later second stays above');
   t.end();
 });
