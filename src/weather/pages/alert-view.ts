@@ -36,9 +36,10 @@ export function alertLine(alert: AlertData, now: Date, options: AlertOptions = {
     tone: severityTone(severity),
     isDangerous: severity === 'Extreme' || severity === 'Severe',
     severityWord: severity === 'Unknown' ? null : severity,
-    paragraphs: [...paragraphsOf(instruction).map(asInstruction), ...paragraphsOf(description)].filter(
-      ({ text }) => !isSameText(text, event) && !isSameText(text, areaDescription),
-    ),
+    paragraphs: [
+      ...paragraphsOf(instruction).map(asInstruction),
+      ...paragraphsOf(description).map(asDescription),
+    ].filter(({ text }) => !isSameText(text, event) && !isSameText(text, areaDescription)),
     action: paragraphsOf(instruction)[0]?.text ?? null,
     until,
     // Without a known end, only the message itself expires.
@@ -103,6 +104,11 @@ const tones = {
 /** Returns the class that gives an alert the color of its severity. */
 function severityTone(severity: AlertData['severity']): (typeof tones)[keyof typeof tones] {
   return tones[severity];
+}
+
+/** `What` alone is hard to tell from `What to do`. */
+function asDescription(paragraph: Paragraph): Paragraph {
+  return { ...paragraph, label: paragraph.label === 'What' ? 'What happens' : paragraph.label };
 }
 
 function asInstruction(paragraph: Paragraph, index: number): Paragraph {

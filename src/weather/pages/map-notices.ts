@@ -75,11 +75,16 @@ export function asidesOf({ alerts, drawnAlerts, outlook }: MapContent): string[]
       ? [`Not on the map, because their areas are unknown: ${namesOf(unplaced)}.`]
       : []),
     ...(elsewhere > 0 ? [`${mayApply(elsewhere)}.`] : []),
-    ...(data.tests.length > 0 ? [`Tests, which are not warnings: ${namesOf(data.tests)}.`] : []),
     ...(data.total > data.alerts.length
       ? [`Shown are the ${data.alerts.length} most severe of ${data.total} alerts.`]
       : []),
   ];
+}
+
+/** Returns a sentence about test messages, or null if there are none. */
+export function testsOf({ alerts, outlook }: MapContent): string | null {
+  const tests = dataOf(alerts)?.tests ?? [];
+  return outlook !== null || tests.length === 0 ? null : `Not warnings: ${namesOf(tests)}.`;
 }
 
 /** Hazards that the map does not show, but the station pages do. */

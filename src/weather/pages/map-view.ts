@@ -6,7 +6,7 @@ import { alertLine, zoneOfAlert } from './alert-view.ts';
 import { alertRank, temperatureSteps } from './colours.ts';
 import { frameAround } from './map-cover.ts';
 import { isCurrent, layerOf, type MapContent } from './map-layers.ts';
-import { asidesOf, noticesOf } from './map-notices.ts';
+import { asidesOf, noticesOf, testsOf } from './map-notices.ts';
 import { type MapQuery, queryText, stationHref, unitsText } from './map-query.ts';
 import { frameOf, isShownWith, type MapFrame, phoneRatio, states } from './map-shapes.ts';
 import { dataOf } from './section.ts';
@@ -42,7 +42,7 @@ export function mapView(content: MapContent, base: string): Page {
       clearHref: `${here}${queryText({ ...query, q: null })}`,
       otherUnits: query.day === null ? otherUnits(query, here) : null,
       notices: noticesOf(content),
-      asides: asidesOf(content),
+      ...{ asides: asidesOf(content), tests: testsOf(content) },
       frame: `${frame.left} ${frame.top} ${frame.width} ${frame.height}`,
       wide: layerOf(content, 'wide', { land, here }),
       phone:
@@ -50,7 +50,7 @@ export function mapView(content: MapContent, base: string): Page {
           ? layerOf(content, 'phone', { land, here })
           : layerOf({ ...content, frame: closer }, 'closer', { land, here }),
       zoom: closer === null ? null : zoomTo(closer, frame),
-      hasInsets: state === null,
+      hasInsets: state === null && query.day === null,
       scaleOfColours: query.day === null ? scaleOfColours(query) : null,
       land: land.map(({ code, name, coarse, fine }) => ({
         ...{ code, name },

@@ -168,12 +168,15 @@ function alertsOf(
   return { isQuiet, notices, list, uncertain, tests };
 }
 
+const whatToCheck = 'Check whether you are in an area that is named here.';
+
 /** Returns a sentence about alerts that might apply here. */
 function uncertainText(section: Section<AlertsData>, { near, elsewhere }: Unplaced): string | null {
   const all = dataOf(section)?.unplaced ?? 0;
   const unplaced = Math.max(all - elsewhere, near.length);
   const isCut = near.length > 0 && unplaced > near.length;
-  if (unplaced > 0) return `${mayApply(unplaced)}${isCut ? `. The first ${near.length} are listed` : ''}.`;
+  if (unplaced > 0)
+    return `${mayApply(unplaced)}${isCut ? `. The first ${near.length} are listed` : ''}.${near.length > 0 ? ` ${whatToCheck}` : ''}`;
   const isUnknown =
     section.kind === 'read' &&
     section.unknown.some(({ field, reason }) => field === 'alerts' && (reason !== 'unplaced' || all === 0));

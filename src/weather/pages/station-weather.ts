@@ -108,9 +108,14 @@ export function nearestOf({ nearest, units }: PresentContent, here: string): obj
           ? unknown
           : wholeDegrees(converter.temperature(celsius), converter.units.temperature),
       sky: (observation === null ? null : skyOf(observation)) ?? unknown,
-      time: observation === null ? unknown : textHelpers.time(observation.observedAt, place.timeZone, 'hour'),
+      time: observation === null ? unknown : clockOf(observation.observedAt, place.timeZone),
     };
   });
+}
+
+/** Returns the time of a recent report without its day: `12:51 EST`. */
+function clockOf(instant: string, timeZone: string | null): string {
+  return moment(instant, timeZone).split(' ').slice(-2).join(' ');
 }
 
 /**

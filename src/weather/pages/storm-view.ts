@@ -181,7 +181,7 @@ export function isOutside(state: MapContent['state']): boolean {
 }
 
 /** The headline names only a few states, and the legend names all of them. */
-const maxNamed = 6;
+const maxNamed = 3;
 
 function headlineOf(
   { label, level, colour, shape }: MapArea,
@@ -191,7 +191,7 @@ function headlineOf(
   const others = names.length - maxNamed;
   const named = others > 1 ? [...names.slice(0, maxNamed), plural(others, 'other state')] : names;
   return {
-    text: `${label.replace(/ Risk$/, ' risk')} of severe storms ${at.day}`,
+    text: `${label} of severe storms ${at.day}`,
     // An area can be entirely in the sea.
     place: named.length === 0 ? null : `parts of ${joined(named)}`,
     ...{ colour, level },

@@ -134,10 +134,15 @@ export function cloudsOf(
   const text = clouds
     .map(({ amount, base }) => {
       const at = amount === 'VV' ? ' ' : ' at ';
-      return `${amounts[amount]}${base === null ? '' : `${at}${base.toLocaleString('en-US')}\u00a0${unit}`}`;
+      return `${amounts[amount]}${base === null ? '' : `${at}${heightOf(base, unit).toLocaleString('en-US')}\u00a0${unit}`}`;
     })
     .join(', ');
   return capital(text);
+}
+
+/** Reports have heights in hundreds of feet, so that more than two digits of meters are not known. */
+function heightOf(base: number, unit: string): number {
+  return unit === 'm' ? Number(base.toPrecision(2)) : base;
 }
 
 /** Splits the text of an alert into paragraphs. The original is broken into lines of 69 characters. */
