@@ -258,7 +258,10 @@ t.test('a destination marks the files that are kept from earlier bundles', async
   const page = await open(t);
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web?path=keeping`);
   const files = page.getByRole('region', { name: 'keeping' });
-  t.match(await files.innerText(), /Readers get now\s+keeping\s+2 files, 14 B: 1 in this bundle, 1 kept/);
+  t.match(
+    await files.innerText(),
+    /Newest published bundle\s+keeping\s+2 files, 14 B: 1 in this bundle, 1 kept/,
+  );
   t.match(await files.getByRole('row').filter({ hasText: 'old.txt' }).innerText(), /old\.txt kept/);
   t.notMatch(await files.getByRole('row').filter({ hasText: 'new.txt' }).innerText(), /kept/);
 });

@@ -96,7 +96,7 @@ t.test('the newest run of a destination is the one that ended there, or failed b
   t.equal(newestRunAt([waiting, other, cancelled], 'web', about), null);
   t.match(newestRunAt([waiting, other, cancelled, good], 'web', about), {
     ...{ starter: { token: 'ci', how: 'manual start' } },
-    ...{ mark: { label: 'succeeded' }, href: 'console/runs/good', ended: { age: '1 h ago' }, error: null },
+    ...{ mark: { label: 'published' }, href: 'console/runs/good', ended: { age: '1 h ago' }, error: null },
   });
   for (const more of [{ error: failure }, { destinations: [at('web'), at('web', failure)] }])
     t.match(newestRunAt([run('failed', more), good], 'web', about), {
