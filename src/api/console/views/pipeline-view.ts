@@ -25,7 +25,7 @@ import {
   type StatusSummary,
   statusSummaryOf,
 } from './overview-view.ts';
-import { type RunGrid, runGrid } from './run-grid.ts';
+import { type RunGrid, runGrid } from './run-destinations.ts';
 import { runName, type Starter, starterOf } from './run-words.ts';
 
 interface PipelineView extends PipelineCard {
