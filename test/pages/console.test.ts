@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
+import path from 'node:path';
 import type { Browser, BrowserContext, Locator, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { startChromium } from '../services/chromium.ts';
@@ -258,10 +259,35 @@ t.test('a destination marks the files that are kept from earlier bundles', async
   const page = await open(t);
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web?path=keeping`);
   const files = page.getByRole('region', { name: 'keeping' });
-  t.match(await files.innerText(), /Readers get now\s+keeping\s+2 files, 14 B: 1 in this bundle, 1 kept/);
+  t.match(
+    await files.innerText(),
+    /Newest published bundle\s+keeping\s+2 files, 14 B: 1 in this bundle, 1 kept/,
+  );
   t.match(await files.getByRole('row').filter({ hasText: 'old.txt' }).innerText(), /old\.txt kept/);
   t.notMatch(await files.getByRole('row').filter({ hasText: 'new.txt' }).innerText(), /kept/);
 });
+
+t.test(
+  'a destination without its catalog says to restore it, and its pipeline links to these steps',
+  async (t) => {
+    const full = path.join(daemon.root, 'public/full');
+    rmSync(path.join(full, 'index.html'));
+    t.equal((await daemon.start('blocked')).status, 'succeeded');
+    rmSync(path.join(full, '.publisher.json'));
+    await daemon.start('blocked');
+    const page = await open(t);
+    await page.goto(`${daemon.base}console/pipelines/blocked`);
+    const status = page.getByRole('region', { name: 'Files in the way at full' });
+    t.notMatch(await status.innerText(), /Move these files/);
+    await status.getByRole('link', { name: 'What to do at full' }).click();
+    const failure = page.getByRole('region', { name: 'The catalog is missing' });
+    t.match(
+      (await failure.innerText()).replace(/\s+/g, ' '),
+      /With a backup: restore \.publisher\.json to \S+\/public\/full, and run again\. Without a backup: list the files/,
+    );
+    t.equal(await failure.locator('.copy.primary').count(), 0);
+  },
+);
 
 t.test('a run links to the page of its scene map', async (t) => {
   const page = await open(t);

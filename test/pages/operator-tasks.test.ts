@@ -73,7 +73,7 @@ t.test('roll back production, and undo it: six clicks', async (t) => {
   await click(link(page, 'maps'));
   await click(link(page, 'site'));
   await click(link(page, 'Releases'));
-  const row = page.getByRole('row').filter({ hasText: 'last good' });
+  const row = page.getByRole('row').filter({ hasText: 'previous' });
   await click(row.getByRole('link', { name: 'Roll back' }));
   const question = page.getByRole('region', { name: 'Roll back site to session-1 of' });
   t.match(

@@ -45,6 +45,14 @@ export function statusMark({
   return statuses[status];
 }
 
+/** Returns the state of a destination, given the error of the newest run there. */
+export function destinationMark(error: RunDestination['error']): Mark {
+  return error === null ? { label: 'published', tone: 'success', symbol: '✓' } : statuses.failed;
+}
+
+/** The state of a destination without runs. */
+export const unpublishedMark: Mark = { label: 'nothing published', tone: 'neutral', symbol: '○' };
+
 /** Returns the name of a status of runs, such as `waiting` for `queued`. */
 export function statusLabel(status: RunStatus): string {
   return statuses[status].label;

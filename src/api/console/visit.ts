@@ -16,6 +16,7 @@ import { permitPipeline, requireAdminToken, requirePipeline } from '../pipelines
 import type { PipelineAccess, PipelineSummary } from '../pipelines/pipelines-route.ts';
 import { loginPath, paths } from './paths.ts';
 import type { ConsoleAccess, ConsoleParts } from './ports.ts';
+import { tokenName } from './record-text.ts';
 import type { Visitor } from './sessions.ts';
 
 /** A request by a logged-in visitor. */
@@ -267,10 +268,12 @@ export function firstRunOf(
   { visitor, access }: Pick<Visit<unknown>, 'visitor' | 'access'>,
   id: string,
 ): { text: string; label: string; path: string; isAction: boolean } {
-  const open = { label: 'Open the pipeline', path: paths.pipeline(id), isAction: false };
+  const open = { label: 'Show the first steps', path: paths.pipeline(id), isAction: true };
   if (!access.uploadPipelines.has(id)) return { text: 'The first run reads the source.', ...open };
   if (!isAllowed(visitor, 'upload', id)) {
-    return { text: 'The first upload starts a run. It needs the permission to publish.', ...open };
+    const { id: tokenId, person } = visitor.token;
+    const owner = person === undefined ? `the token ${tokenName(tokenId)}` : `the account ${person.name}`;
+    return { text: `The first upload starts a run. It needs a permission that ${owner} lacks.`, ...open };
   }
   const upload = { label: 'Upload a bundle', path: paths.upload(id), isAction: true };
   return { text: 'The first upload starts a run.', ...upload };

@@ -252,7 +252,10 @@ t.test('a role decides what a user can see and do', async (t) => {
   t.match((await get('/pipelines/maps')).text, /Pause/, 'an operator can pause');
   const { text } = await get('/pipelines/docs');
   t.notMatch(text, /Pause|Upload a bundle/, 'a viewer cannot');
-  t.match(text, /The account [^<]+ may not upload to docs[^]*Uploads need the role operator/);
+  t.match(
+    text,
+    /The account <code>[^<]+<.code> may not upload to <code>docs<[^]*Uploads need the role <code>operator</,
+  );
   for (const path of ['/pipelines/files', '/admin', '/audit', '/pipelines/docs/upload'])
     t.equal((await get(path)).status, 403, path);
   t.match((await get('/admin')).text, /“Daemon” needs the role admin\./);

@@ -7,6 +7,7 @@ import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import type { DestinationParams } from '../../pipelines/releases-routes.ts';
 import { paths, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
+import { unpublishedMark } from '../record-text.ts';
 import { show } from '../show.ts';
 import { catalogView, newestRunAt, openable, placementOf } from '../views/destination-view.ts';
 import { publishedAt } from '../views/pipeline-view.ts';
@@ -47,9 +48,7 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
   const run = catalog === null ? null : publisherOf(recent, runs, { ...catalog, destinationId: id });
   const place = placesFor(visitor, pipelineId, access).get(id) ?? null;
   const newest = newestRunAt(recent, id, { place, now: parts.clock.now() });
-  const published = new Map(
-    [...runs].map(([path, { accepted_at: at, finished_at: end }]) => [path, end ?? at]),
-  );
+  const published = endsOf(runs);
   const lastKnown = catalog === null ? publishedAt(recent, id, parts.clock.now()).published : [];
   show(visit, {
     title: `${id} of ${pipelineId}`,
@@ -63,6 +62,11 @@ async function showDestination(visit: Visit<DestinationParams>): Promise<void> {
       ...{ id, pipelineId, here, prefix },
       ...{ placement: placementOf(destination), publicBaseUrl: destination.public_base_url },
       ...{ place, newest },
+      mark: newest?.mark ?? (catalog === null ? unpublishedMark : null),
+      isLost: newest?.error?.code === 'unmanaged_content' && lastKnown.length > 0,
+      // At a destination with several paths, readers get all of them.
+      isNewest: catalog?.destinationPath === runs.keys().next().value,
+      hasPaths: destination.mapping === 'preserve_relative' && catalog?.destinationPath !== '.',
       mayRerun: newest?.isRerunnable === true && isAllowed(visitor, 'rerun', pipelineId),
       lastKnown: lastKnown.map((one) => ({ ...one, by: publishedBy(runs.get(one.path) ?? null) })),
       publishedBy: publishedBy(run),
@@ -133,6 +137,11 @@ function runsByPath(runs: readonly RunRecord[], destinationId: string): Map<stri
   return found;
 }
 
+/** Returns the times at which runs ended. */
+function endsOf(runs: ReadonlyMap<string, RunRecord>): Map<string, string> {
+  return new Map([...runs].map(([path, { accepted_at: at, finished_at: end }]) => [path, end ?? at]));
+}
+
 /** Returns the run that published what a page shows; null if it is not known. */
 function publisherOf(
   recent: readonly RunRecord[],
@@ -191,12 +200,13 @@ export const verifyAction: PageRoute<ConsoleParts> = {
         const verified = await verifyPaths(visit, destination, only);
         const id = destination.destination_id;
         const here = paths.destination(pipelineId, id);
+        const published = endsOf(runsByPath(await recentRuns(visit), id));
         show(visit, {
           title: `Verification of ${id}`,
           template: 'verify',
           crumbs: crumbsTo(pipelineId, id, 'Verification'),
           view: {
-            ...verificationView(verified, started, parts.clock.now()),
+            ...verificationView(verified, { started, now: parts.clock.now(), published }),
             ...{ destinationId: id, here, path: only },
             repair: `waybill verify --config waybill.yml --pipeline ${pipelineId} --destination ${id} --repair`,
             at: (path: string) => withQuery(here, { path }),

@@ -135,7 +135,11 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
         withQuery(paths.destination(id, destination), { path: at }),
       path: paths.pipeline(id),
       trendsPath: paths.trends(id),
-      runsPath: `${paths.runs()}?${new URLSearchParams({ pipeline: id }).toString()}`,
+      runsPath: withQuery(paths.runs(), { pipeline: id }),
+      waitingPath:
+        view.waitingRun === null
+          ? withQuery(paths.runs(), { pipeline: id, status: 'queued' })
+          : paths.run(view.waitingRun),
       uploadPath: mayUpload ? paths.upload(id) : null,
       lacking: lackingFor(visit, id, takesUploads ? 'upload' : 'start'),
       pushCommand: pushCommand(visit, id),
@@ -156,6 +160,19 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
   });
 }
 
+interface Lacking {
+  step: string;
+  /** The kind and the name of the visitor's token or account. */
+  owner: [string, string];
+  /** What the owner may not do, such as `upload to`. */
+  act: string;
+  /** A sentence about what the operation needs. It ends with the name of a permission or a role. */
+  needs: [string, string];
+  setting: string;
+  isAdmin: boolean;
+  login: string;
+}
+
 /**
  * Returns the permission that the visitor lacks for the pipeline's first run, and who grants it. Returns null
  * if none is missing.
@@ -164,21 +181,21 @@ function lackingFor(
   { visitor }: Visit<PipelineParams>,
   id: string,
   operation: 'upload' | 'start',
-): { step: string; text: string; setting: string; isAdmin: boolean; login: string } | null {
+): Lacking | null {
   if (isAllowed(visitor, operation, id)) return null;
   const { id: tokenId, person } = visitor.token;
   const [act, name] = operation === 'upload' ? ['upload to', 'Uploads'] : ['start runs of', 'Runs'];
-  const scope = operation === 'upload' ? 'upload' : 'run';
-  const [owner, needs, setting, login] =
-    person === undefined
-      ? [`The token ${tokenName(tokenId)}`, `a token with the scope ${scope}`, 'upload_tokens', 'token']
-      : [`The account ${person.name}`, 'the role operator', 'server.console.login', 'account'];
+  const isToken = person === undefined;
   return {
     step: `Get the permission to ${operation === 'upload' ? 'upload' : 'start runs'}`,
-    text: `${owner} may not ${act} ${id}. ${name} need ${needs} for this pipeline.`,
-    setting,
+    owner: isToken ? ['token', tokenName(tokenId)] : ['account', person.name],
+    act,
+    needs: isToken
+      ? [`${name} need a token with the permission`, operation === 'upload' ? 'upload' : 'run']
+      : [`${name} need the role`, 'operator'],
+    setting: isToken ? 'upload_tokens' : 'server.console.login',
     isAdmin: visitor.isAdmin,
-    login: `Log in with another ${login}`,
+    login: `Log in with another ${isToken ? 'token' : 'account'}`,
   };
 }
 

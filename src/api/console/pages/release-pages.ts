@@ -58,7 +58,8 @@ async function showReleases(visit: Visit<DestinationParams>): Promise<void> {
   const id = destination.destination_id;
   const here = paths.releases(pipelineId, id);
   const runOf = await releaseRuns(visit, id);
-  const step = choice !== null ? 'Switch' : compared !== null ? 'Compare' : null;
+  const isBack = choice?.to.verb === 'rollback';
+  const step = choice !== null ? (isBack ? 'Roll back' : 'Promote') : compared !== null ? 'Compare' : null;
   show(visit, {
     title: `Releases of ${id}`,
     template: 'releases',

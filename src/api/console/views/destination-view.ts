@@ -6,13 +6,13 @@ import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { paths as pagePaths } from '../paths.ts';
 import {
   ageText,
+  destinationMark,
   type Mark,
   type Moment,
   momentOf,
   plural,
   shortMoment,
   sizeText,
-  statusMark,
 } from '../record-text.ts';
 import { type ErrorView, errorView } from './error-view.ts';
 import { forceCommand, rerunHelps, type Starter, starterOf } from './run-words.ts';
@@ -122,7 +122,7 @@ export function newestRunAt(
   const first = failed.at(-1);
   const command = error === null ? null : forceCommand(run, destinationId, error.hint ?? null);
   return {
-    mark: statusMark({ status: error === null ? 'succeeded' : 'failed', error, next_try_at: null }),
+    mark: destinationMark(error),
     href: pagePaths.run(run.run_id),
     starter: starterOf(run),
     ended: { ...momentOf(ended), age: ageText(ended, now) },
@@ -139,7 +139,8 @@ interface RunEnd {
   error: ErrorRecord | null;
 }
 
-function endsAt(runs: readonly RunRecord[], destinationId: string): RunEnd[] {
+/** Returns the ends of the runs that published to a destination or failed to, in the order of the runs. */
+export function endsAt(runs: readonly RunRecord[], destinationId: string): RunEnd[] {
   return runs.flatMap((run) => {
     const { destinations, error: ofRun, finished_at: ended } = run;
     const here = destinations.filter(({ destination_id: id }) => id === destinationId);
@@ -194,7 +195,7 @@ export function catalogView(
       },
       about: `${plural(catalog.total, 'file')}, ${sizeText(bytes)}`,
       kept: prefix === '' ? keptText(catalog, bundleFiles) : null,
-      outputs: outputs.map((one) => ({
+      outputs: inOrder(outputs, catalog.total).map((one) => ({
         ...one,
         sizeText: sizeText(one.size),
         short: one.digest.replace(digestPrefix, '').slice(0, digestChars),
@@ -207,6 +208,13 @@ export function catalogView(
       directories: directoriesOf(outputs, prefix),
     },
   };
+}
+
+const byNumbers = new Intl.Collator('en', { numeric: true });
+
+/** Sorts `day-2` before `day-10` if all files are on one page. Pages are cut by code units. */
+function inOrder(outputs: readonly OutputLine[], total: number): readonly OutputLine[] {
+  return outputs.length < total ? outputs : [...outputs].sort((a, b) => byNumbers.compare(a.path, b.path));
 }
 
 /** A release is written as a whole, so only the run that published it knows the files of its bundle. */

@@ -114,8 +114,7 @@ export function statusSummaryOf(state: PipelineState): StatusSummary | null {
     };
   if (last === null || error === null || error.code === 'cancelled') return null;
   const { runId, title, text } = error;
-  const heading = `The last run failed: ${title}`;
-  return { tone: 'failure', runId, failedRunId: null, heading, text, waits: null };
+  return { tone: 'failure', runId, failedRunId: null, heading: title, text, waits: null };
 }
 
 function waitsText({ source, waiting }: PipelineState): string {

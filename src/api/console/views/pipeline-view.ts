@@ -2,6 +2,7 @@ import type { RunDestination, RunRecord } from '../../../workers/queue/run-recor
 import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import {
   ageText,
+  destinationMark,
   durationOf,
   durationText,
   type Mark,
@@ -12,8 +13,9 @@ import {
   shortMoment,
   sizeText,
   statusMark,
+  unpublishedMark,
 } from '../record-text.ts';
-import { placementOf } from './destination-view.ts';
+import { endsAt, placementOf } from './destination-view.ts';
 import { errorView, failureOf } from './error-view.ts';
 import {
   overviewView,
@@ -23,6 +25,7 @@ import {
   type StatusSummary,
   statusSummaryOf,
 } from './overview-view.ts';
+import { type RunGrid, runGrid } from './run-destinations.ts';
 import { runName, type Starter, starterOf } from './run-words.ts';
 
 interface PipelineView extends PipelineCard {
@@ -32,17 +35,23 @@ interface PipelineView extends PipelineCard {
   schedule: string | null;
   watch: boolean;
   hasSource: boolean;
+  unpublishedMark: Mark;
   places: DestinationCard[];
   /** null below a few runs, because the list of runs says the same. */
   grid: RunGrid | null;
   bars: RunBars;
   runs: OrderedRuns[];
+  /** The only waiting run; null if there is none or another number of them. */
+  waitingRun: string | null;
+  pausedSince: (Moment & { short: string; age: string }) | null;
 }
 
 interface FailedRun {
   starter: Starter;
   ended: Moment & { age: string };
   hint: string | null;
+  /** The destination whose page has the steps; null if the run failed before it reached one. */
+  destinationId: string | null;
   /** How many runs in a row failed, this one included, and when the first of them did. */
   failures: number;
   since: { iso: string; short: string };
@@ -58,8 +67,8 @@ interface DestinationCard {
   how: string;
   url: string | null;
   hasReleases: boolean;
-  /** The outcome at this destination of the newest run that reached it. */
-  last: (Mark & { runId: string; at: Moment & { age: string } }) | null;
+  /** Its state after the newest run that reached it, and the end of that run. */
+  last: (Mark & { at: Moment & { age: string } }) | null;
   /** The newest bundle at each bundle path, newest first, without those for channels. */
   published: Published[];
   publishedOmitted: number;
@@ -69,6 +78,8 @@ interface Published {
   /** The bundle, or the release if the bundle has no name. */
   name: string;
   path: string;
+  /** The number of files in the bundle, such as `2 files`. */
+  count: string;
   /** The content of the bundle, such as `2 files, 4 KiB`. Files of earlier bundles may be published too. */
   files: string;
   /** null if all runs in the list found it unchanged. */
@@ -93,6 +104,7 @@ export function pipelineView(
   const ids = state.destinations.map(({ destination_id: id }) => id);
   const { schedule } = state;
   const statusSummary = statusSummaryOf(state);
+  const waits = new Set(runs.flatMap((run) => (run.status === 'queued' ? run.run_id : [])));
   const newest = runs.findIndex(({ run_id: id }) => id === statusSummary?.runId);
   return {
     ...card,
@@ -100,6 +112,7 @@ export function pipelineView(
     failed: newest === -1 ? null : failedRun(runs.slice(newest), now),
     schedule: schedule === null ? null : `${schedule.cron} (${schedule.timezone})`,
     watch: state.watch,
+    unpublishedMark,
     hasSource: state.source.backend !== 'http_upload',
     places: state.destinations.map((one) => ({
       ...publishedAt(runs, one.destination_id, now),
@@ -113,7 +126,18 @@ export function pipelineView(
     })),
     grid: runs.length < minGridRuns ? null : runGrid(runs.slice(0, gridRuns), ids, now),
     bars: runBars(runs, now),
-    runs: runLines(runs.slice(0, listedRuns), now),
+    runs: runLines(runs.slice(0, listedRuns), now).map((line) =>
+      state.paused !== null && waits.has(line.id) ? { ...line, note: 'Until the pipeline is resumed' } : line,
+    ),
+    waitingRun: waits.size === 1 && state.waiting === 1 ? ([...waits][0] ?? null) : null,
+    pausedSince:
+      state.paused === null
+        ? null
+        : {
+            ...momentOf(state.paused.since),
+            short: `${shortMoment(state.paused.since)} UTC`,
+            age: ageText(state.paused.since, now),
+          },
   };
 }
 
@@ -121,7 +145,8 @@ export function pipelineView(
 function failedRun(runs: readonly RunRecord[], now: Date): FailedRun | null {
   const [run] = runs;
   if (run === undefined) return null;
-  const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
+  const place = run.destinations.find((one) => one.error !== null);
+  const error = run.error ?? place?.error ?? null;
   const success = runs.findIndex(({ status }) => status !== 'failed');
   const failed = success === -1 ? runs : runs.slice(0, success);
   const since = endOf(failed.at(-1) ?? run);
@@ -129,6 +154,7 @@ function failedRun(runs: readonly RunRecord[], now: Date): FailedRun | null {
     starter: starterOf(run),
     ended: { ...momentOf(endOf(run)), age: ageText(endOf(run), now) },
     hint: error === null ? null : errorView(error).hint,
+    destinationId: run.error === null ? (place?.destination_id ?? null) : null,
     failures: failed.length,
     since: { iso: since, short: `${shortMoment(since)} UTC` },
   };
@@ -147,17 +173,11 @@ function publishingMode(destination: PipelineState['destinations'][number]): str
 }
 
 function lastOf(runs: readonly RunRecord[], id: string, now: Date): DestinationCard['last'] {
-  for (const run of runs) {
-    const found = run.destinations.find((one) => one.destination_id === id);
-    if (found === undefined) continue;
-    const at = run.finished_at ?? run.accepted_at;
-    return {
-      ...outcomeMark(found),
-      runId: run.run_id,
-      at: { ...momentOf(at), age: ageText(at, now) },
-    };
-  }
-  return null;
+  const forAll = runs.filter(({ channel }) => channel === null);
+  const [newest] = endsAt(forAll, id);
+  if (newest === undefined) return null;
+  const { error, ended } = newest;
+  return { ...destinationMark(error), at: { ...momentOf(ended), age: ageText(ended, now) } };
 }
 
 /** Returns the newest bundle at each bundle path of a destination, as far as the runs say. */
@@ -189,64 +209,10 @@ function publishedIn(run: RunRecord, one: RunDestination, path: string): Publish
   return {
     name: path === '.' ? (named ?? one.release ?? 'at the root') : path,
     path,
+    count: plural(files, 'file'),
     files: `${plural(files, 'file')}, ${sizeText(bytes)}`,
     at: null,
   };
-}
-
-/** A grid of results with one column per run, newest first, and one row per destination. */
-interface RunGrid {
-  columns: { runId: string; status: Mark; title: string }[];
-  rows: { destinationId: string; cells: (Mark & { runId: string; title: string })[] }[];
-  /** The times of the newest and of the oldest run. */
-  times: Moment[];
-  /** The signs in the grid, in the order in which they occur. */
-  legend: Mark[];
-}
-
-const nothing: Mark = { label: 'nothing', tone: 'neutral', symbol: '·' };
-const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
-
-/** Builds the grid. Destinations that have been removed from the configuration come last. */
-function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], now: Date): RunGrid {
-  const known = runs.flatMap(({ destinations }) => destinations.map((one) => one.destination_id));
-  const ids = [...new Set([...destinationIds, ...known])];
-  const columns = runs.map((run) => ({
-    runId: run.run_id,
-    status: statusMark(run),
-    title: `${momentOf(run.accepted_at).text}: ${statusMark(run).label}${took(run, now)}`,
-  }));
-  const rows = ids.map((destinationId) => ({
-    destinationId,
-    cells: runs.map((run) => {
-      const mark = markOf(run, destinationId);
-      return { ...mark, runId: run.run_id, title: `${destinationId}: ${mark.label}` };
-    }),
-  }));
-  const marks = [...columns.map(({ status }) => status), ...rows.flatMap(({ cells }) => cells)];
-  return {
-    ...{ columns, rows },
-    times: [runs[0], runs.at(-1)].flatMap((run) =>
-      run === undefined ? [] : [{ iso: run.accepted_at, text: shortMoment(run.accepted_at) }],
-    ),
-    legend: [...new Map(marks.map(({ label, tone, symbol }) => [label, { label, tone, symbol }])).values()],
-  };
-}
-
-/**
- * Returns a run's worst result at a destination. There can be several, since a run may publish several
- * bundles.
- */
-function markOf(run: RunRecord, destinationId: string): Mark {
-  const marks = run.destinations.filter((one) => one.destination_id === destinationId).map(outcomeMark);
-  const worst =
-    marks.find(({ tone }) => tone === 'failure') ?? marks.find(({ tone }) => tone !== 'neutral') ?? marks[0];
-  return worst ?? (run.finished_at === null ? moving : nothing);
-}
-
-function took(run: RunRecord, now: Date): string {
-  const ms = durationOf(run, now);
-  return ms === null ? '' : `, ${durationText(ms)}`;
 }
 
 interface OrderedRuns {

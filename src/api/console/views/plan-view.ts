@@ -43,7 +43,7 @@ export interface PlanView {
   hasChanges: boolean;
   isFailing: boolean;
   /** Publications that would fail. */
-  failures: (ErrorView & { destinationId: string })[];
+  failures: (ErrorView & Pick<PlanRow, 'destinationId' | 'bundle'>)[];
   /** Publications that would change something. Destinations with the same ones share an entry. */
   places: { ids: string[]; rows: PlanRow[] }[];
   /** Destinations with bundles that a run would leave unchanged. */
@@ -131,8 +131,8 @@ export function planView(planned: RunResult, now: Date, options: PlanOptions = {
     changes: changesText(changed),
     hasChanges: changed.length > 0,
     isFailing: failed.length + errors.length > 0,
-    failures: failed.flatMap(({ error, destinationId }) =>
-      error === null ? [] : { ...error, destinationId },
+    failures: failed.flatMap(({ error, destinationId, bundle }) =>
+      error === null ? [] : { ...error, destinationId, bundle },
     ),
     places: byDestination(changed),
     unchanged: unchangedRows(unchanged),

@@ -119,7 +119,7 @@ function standingOf(one: Listed): Pick<ReleaseRow, 'badges' | 'note'> {
   const state = one.state === 'complete' ? null : states[one.state];
   const badges: (ReleaseRow['badges'][number] | null)[] = [
     one.isCurrent ? { label: 'current', tone: 'success' } : null,
-    one.isLastGood && !one.isCurrent ? { label: 'last good', tone: 'neutral' } : null,
+    one.isLastGood && !one.isCurrent ? { label: 'previous', tone: 'neutral' } : null,
     one.isRolledBack ? { label: 'rolled back', tone: 'warning' } : null,
     one.isBeingRemoved ? { label: 'being removed', tone: 'warning' } : null,
     state,

@@ -1,5 +1,6 @@
+import { compareCodeUnits } from '../../../core/lib/paths.ts';
 import type { VerifyReport } from '../../../core/maintain/verify.ts';
-import { durationText, type Mark, type Moment, momentOf, plural, sizeText } from '../record-text.ts';
+import { ageText, durationText, type Mark, type Moment, momentOf, plural, sizeText } from '../record-text.ts';
 import { type ErrorView, errorView } from './error-view.ts';
 
 /** A report about a bundle path, whose own path is relative to `path`. */
@@ -15,13 +16,17 @@ interface VerificationView {
   /** Whether every file is as published. */
   isClean: boolean;
   made: Moment;
-  /** Such as `7.8 KiB read in 120 ms`. */
-  about: string;
+  /** The bytes that were read, and how long that took. */
+  size: string;
+  took: string;
+  /** The bundles, newest first. */
   bundles: VerifiedBundle[];
 }
 
 interface VerifiedBundle {
   path: string;
+  /** The end of the newest run that published it; null if it is not known. */
+  published: (Moment & { age: string }) | null;
   mark: Mark;
   isClean: boolean;
   /** The number of verified files, and their noun for narrow screens. */
@@ -49,8 +54,7 @@ const marks = {
 
 export function verificationView(
   verified: readonly VerifiedPath[],
-  started: Date,
-  now: Date,
+  { started, now, published }: { started: Date; now: Date; published: ReadonlyMap<string, string> },
 ): VerificationView {
   const reports = verified.map(({ report }) => report);
   const files = reports.reduce((sum, one) => sum + one.verified, 0);
@@ -70,16 +74,25 @@ export function verificationView(
     mark: isClean ? { tone: 'success', symbol: '✓' } : { tone: 'failure', symbol: '✕' },
     isClean,
     made: momentOf(now.toISOString()),
-    about: `${sizeText(bytes)} read in ${durationText(now.getTime() - started.getTime())}`,
-    bundles: verified.map(bundleOf),
+    ...{ size: sizeText(bytes), took: durationText(now.getTime() - started.getTime()) },
+    bundles: verified
+      .map((one) => bundleOf(one, published, now))
+      .sort((a, b) => compareCodeUnits(b.published?.iso ?? '', a.published?.iso ?? '')),
   };
 }
 
-function bundleOf({ path, report }: VerifiedPath): VerifiedBundle {
+function bundleOf(
+  { path, report }: VerifiedPath,
+  published: ReadonlyMap<string, string>,
+  now: Date,
+): VerifiedBundle {
   const { destinationPath: own, verified, bytes, differing, interrupted, error } = report;
   const isClean = error === null && differing.length === 0;
+  const whole = path === '.' ? own : own === '.' ? path : `${path}/${own}`;
+  const at = published.get(whole);
   return {
-    path: path === '.' ? own : own === '.' ? path : `${path}/${own}`,
+    path: whole,
+    published: at === undefined ? null : { ...momentOf(at), age: ageText(at, now) },
     mark: isClean ? marks.clean : error === null ? marks.different : marks.unknown,
     isClean,
     count: verified.toLocaleString('en-GB'),

@@ -78,6 +78,27 @@ t.test('counts the files of the newest bundle and the kept ones', (t) => {
   t.end();
 });
 
+t.test('sorts files by the numbers in their names, unless a page has only some of them', (t) => {
+  const outputs = ['day-10.txt', 'day-2.txt'].map((path) => ({
+    ...{ path, size: 1, digest: 'sha256:ab', kind: 'file', owner: 'maps/web', url: null, isKept: false },
+    updatedAt: '2026-11-20T01:00:00Z',
+  }));
+  const namesOf = (total: number) =>
+    catalogView(
+      {
+        ...{ kind: 'catalog', paths: ['a'], pathsOmitted: 0 },
+        catalog: {
+          ...{ destinationPath: 'a', release: null, isPublished: true, generation: 1, isInterrupted: false },
+          ...{ updatedAt: '2026-11-20T01:00:00Z', bytes: 2, kept: 0, pages: [], next: null, outputs, total },
+        } as never,
+      },
+      { prefix: '', published: new Map(), bundleFiles: null, now: new Date('2026-11-20T02:00:00Z') },
+    ).catalog?.outputs.map(({ path }) => path);
+  t.same(namesOf(2), ['day-2.txt', 'day-10.txt']);
+  t.same(namesOf(3), ['day-10.txt', 'day-2.txt']);
+  t.end();
+});
+
 t.test('the newest run of a destination is the one that ended there, or failed before', (t) => {
   const now = new Date('2026-11-20T02:00:00Z');
   const run = (id: string, more: object): never =>
@@ -96,7 +117,7 @@ t.test('the newest run of a destination is the one that ended there, or failed b
   t.equal(newestRunAt([waiting, other, cancelled], 'web', about), null);
   t.match(newestRunAt([waiting, other, cancelled, good], 'web', about), {
     ...{ starter: { token: 'ci', how: 'manual start' } },
-    ...{ mark: { label: 'succeeded' }, href: 'console/runs/good', ended: { age: '1 h ago' }, error: null },
+    ...{ mark: { label: 'published' }, href: 'console/runs/good', ended: { age: '1 h ago' }, error: null },
   });
   for (const more of [{ error: failure }, { destinations: [at('web'), at('web', failure)] }])
     t.match(newestRunAt([run('failed', more), good], 'web', about), {

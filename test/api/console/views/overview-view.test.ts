@@ -35,7 +35,7 @@ t.test('links the most important status of a pipeline to its run', (t) => {
   t.equal(statusSummaryOf(last({ status: 'running', finished_at: null })), null);
   t.match(statusSummaryOf(failed), {
     ...{ tone: 'failure', runId: 'maps.1', text: 'It is in the way.' },
-    heading: 'The last run failed: Files in the way',
+    heading: 'Files in the way',
   });
   const paused = { since: '2026-11-20T01:02:03Z', reason: 'the disk' };
   t.match(statusSummaryOf({ ...failed, paused }), {

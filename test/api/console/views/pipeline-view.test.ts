@@ -94,3 +94,26 @@ t.test('a failing pipeline names the first of the runs that failed in a row', (t
   t.equal(pipelineView(state, runs, now).failed, null);
   t.end();
 });
+
+t.test('a paused pipeline says what its waiting run waits for', (t) => {
+  const waiting = run(50, {}, { status: 'queued', finished_at: null, destinations: [] });
+  const paused = { ...state, waiting: 1, paused: { since: '2026-11-20T01:30:00Z', reason: null } } as never;
+  t.match(pipelineView(paused, [waiting, run(40, {})], now), {
+    pausedSince: { short: '20 Nov, 01:30 UTC', age: '30 min ago' },
+    waitingRun: 'maps.50',
+    runs: [{ note: 'Until the pipeline is resumed' }, { note: null }],
+  });
+  const idle = { ...state, waiting: 1 };
+  t.match(pipelineView(idle, [waiting], now), { pausedSince: null, runs: [{ note: null }] });
+  t.end();
+});
+
+t.test('the state of a destination is the one after the newest run for all readers', (t) => {
+  const failure = { code: 'x', message: 'no', hint: null, findings: [] };
+  t.equal(cardOf()?.last, null);
+  t.match(cardOf(run(40, { error: failure }, { channel: 'preview' }), run(30, {}))?.last, {
+    ...{ label: 'published', at: { age: '30 min ago' } },
+  });
+  t.match(cardOf(run(40, { error: failure }), run(30, {}))?.last, { label: 'failed' });
+  t.end();
+});

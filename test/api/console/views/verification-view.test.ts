@@ -8,7 +8,7 @@ const report = {
 const at = new Date('2026-11-20T01:02:03Z');
 
 t.test('a verification without differences is clean, and counts files and bytes', (t) => {
-  const view = verificationView([{ path: 'a', report }], at, at);
+  const view = verificationView([{ path: 'a', report }], { started: at, now: at, published: new Map() });
   t.equal(view.isClean, true);
   t.equal(view.headline, 'All 3 files of 1 bundle are as published');
   t.match(view.bundles, [{ path: 'a', isClean: true, count: '3', noun: 'files', size: '2 KiB' }]);
@@ -23,8 +23,7 @@ t.test('only the bundles that differ are marked', (t) => {
       { path: 'a', report },
       { path: 'b', report: other },
     ],
-    at,
-    at,
+    { started: at, now: at, published: new Map() },
   );
   t.equal(view.isClean, false);
   t.same(
@@ -32,6 +31,24 @@ t.test('only the bundles that differ are marked', (t) => {
     [
       [true, 'files', 'success'],
       [false, 'file', 'failure'],
+    ],
+  );
+  t.end();
+});
+
+t.test('the bundle that was published last comes first', (t) => {
+  const published = new Map([
+    ['a', '2026-11-19T01:00:00Z'],
+    ['b', '2026-11-20T01:00:00Z'],
+  ]);
+  const reports = ['a', 'b', 'c'].map((path) => ({ path, report }));
+  const { bundles } = verificationView(reports, { started: at, now: at, published });
+  t.same(
+    bundles.map((one) => [one.path, one.published?.age ?? null]),
+    [
+      ['b', '2 min ago'],
+      ['a', '1 d ago'],
+      ['c', null],
     ],
   );
   t.end();
