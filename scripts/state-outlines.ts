@@ -7,7 +7,7 @@ import type { GeometryCollection, Topology } from 'topojson-specification';
 /*
  * Generates the outlines of the states for the weather map. They come from the us-atlas package, which
  * contains public domain data of the Census Bureau. The projection is the one in
- * `src/weather/pages/projection.ts`.
+ * `src/weather/pages/map-shapes.ts`.
  */
 
 /** Two-letter codes by the number that the Census Bureau uses. */

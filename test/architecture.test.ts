@@ -89,7 +89,7 @@ const homes: Record<string, string> = {
   kdbush: 'src/weather/places/place-index\\.ts',
   geokdbush: 'src/weather/places/place-index\\.ts',
   flatbush: 'src/weather/places/outlines\\.ts',
-  'd3-geo': 'src/weather/pages/projection\\.ts',
+  'd3-geo': 'src/weather/pages/map-shapes\\.ts',
   'csv-parse': 'src/(weather/feed/documents/place-tables|core/scene-map/transcript)\\.ts',
   'csv-stringify': 'src/weather/render/formats\\.ts',
   negotiator: 'src/api/http/answer/negotiate\\.ts',

@@ -1,5 +1,4 @@
-import type { MapFrame, StateOutline } from './map-shapes.ts';
-import { mapSize, type Point } from './projection.ts';
+import { type MapFrame, mapSize, type Point, type StateOutline } from './map-shapes.ts';
 
 /** Says which parts of the map are in an area. Works on the SVG path data that the page draws. */
 

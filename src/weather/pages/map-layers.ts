@@ -17,8 +17,15 @@ import {
   rounded,
 } from './map-names.ts';
 import { type MapQuery, stationHref } from './map-query.ts';
-import { isWithin, type MapArea, type MapFrame, type StateOutline } from './map-shapes.ts';
-import { mapSize, type Point, projected } from './projection.ts';
+import {
+  isWithin,
+  type MapArea,
+  type MapFrame,
+  mapSize,
+  type Point,
+  projected,
+  type StateOutline,
+} from './map-shapes.ts';
 import type { Section } from './section.ts';
 import { quantity, skyOf } from './words.ts';
 

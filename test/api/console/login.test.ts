@@ -258,7 +258,7 @@ t.test('a role decides what a user can see and do', async (t) => {
   );
   for (const path of ['/pipelines/files', '/admin', '/audit', '/pipelines/docs/upload'])
     t.equal((await get(path)).status, 403, path);
-  t.match((await get('/admin')).text, /“Daemon” needs the role admin\./);
+  t.match((await get('/admin')).text, /needs the role admin\./);
   const post = async (path: string): Promise<Response> =>
     browser.send(`${api.origin}/console${path}`, { csrf });
   const refused = await post('/pipelines/docs/pause');

@@ -2,8 +2,7 @@ import t from 'tap';
 import { hidesArea, labelPoint, outlinesOf, statesIn } from '../../../src/weather/pages/map-cover.ts';
 import { apart, type MapStation } from '../../../src/weather/pages/map-layers.ts';
 import { rememberedUnits } from '../../../src/weather/pages/map-query.ts';
-import { states } from '../../../src/weather/pages/map-shapes.ts';
-import { outlinePath } from '../../../src/weather/pages/projection.ts';
+import { outlinePath, states } from '../../../src/weather/pages/map-shapes.ts';
 import { forecastWindOf, iconOf, paragraphsOf, windOf } from '../../../src/weather/pages/words.ts';
 
 t.test('describes wind in words', (t) => {

@@ -3,9 +3,8 @@ import { paths, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { plural } from '../record-text.ts';
 import { show } from '../show.ts';
-import { type Holding, holdingsOf } from '../views/holdings.ts';
 import { runLines } from '../views/pipeline-view.ts';
-import { periodOf, trendFacts } from '../views/trend-facts.ts';
+import { type Holding, holdingsOf, periodOf, trendFacts } from '../views/trend-facts.ts';
 import { minPlottedRuns, trendsOf } from '../views/trends.ts';
 import { firstRunOf, page, permit } from '../visit.ts';
 

@@ -2,7 +2,6 @@ import { scaleLinear } from 'd3-scale';
 import { area, curveStepAfter, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
-import { bytesOf, type Destination, outputsOf } from './holdings.ts';
 import {
   above,
   durationUnit,
@@ -13,7 +12,7 @@ import {
   type Tick,
   ticksOf,
 } from './plot-axis.ts';
-import { durationMs, percentileOf, waitedMs } from './trend-facts.ts';
+import { bytesOf, type Destination, durationMs, outputsOf, percentileOf, waitedMs } from './trend-facts.ts';
 
 /**
  * A plot with the same width for each run, oldest first. The drawing is stretched to fit. The labels are HTML

@@ -1,6 +1,5 @@
 import t from 'tap';
-import { holdingsOf } from '../../../../src/api/console/views/holdings.ts';
-import { periodOf } from '../../../../src/api/console/views/trend-facts.ts';
+import { holdingsOf, periodOf } from '../../../../src/api/console/views/trend-facts.ts';
 import { trendsOf } from '../../../../src/api/console/views/trends.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 
