@@ -1,7 +1,7 @@
 /** Generates `docs/limits.md`, which lists all fixed limits on input. The numbers are taken from the code. */
 import { maxHeaderSize } from 'node:http';
 import { statusOf } from '../src/api/http/answer/error-status.ts';
-import { usualHeadersMs } from '../src/api/http/listen.ts';
+import { maxWaitingRequests, usualHeadersMs } from '../src/api/http/listen.ts';
 import { smallBodyBytes } from '../src/api/http/request/request-body.ts';
 import { maxSeconds } from '../src/api/runs/run-route.ts';
 import { maxRequestBytes as maxSceneMapRequestBytes } from '../src/api/scene-maps/document-body.ts';
@@ -50,6 +50,7 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
   Requests: [
     ['request headers', bytes(maxHeaderSize), answered('headers_too_large')],
     ['time to receive the headers', `${usualHeadersMs / 1000} s`, answered('request_timeout')],
+    ['pipelined requests of a connection', `${maxWaitingRequests}`, 'the connection is closed'],
     ['`Idempotency-Key`', '255 characters', answered('invalid_idempotency_key')],
     ['JSON body', bytes(smallBodyBytes), answered('invalid_request')],
     ['manifest sent to `/missing`', bytes(maxMissingBytes), answered('upload_too_large')],

@@ -55,7 +55,7 @@ const lastAnswersMs = 6_000;
 const requestGraceMs = 60_000;
 const refusalLogMs = 60_000;
 /** With more requests that wait for the response before theirs, a connection is closed. They need memory. */
-const maxWaitingRequests = 100;
+export const maxWaitingRequests = 100;
 
 /**
  * Listens on `host` and `port`, or on the inherited socket. Connections are closed if they do not send a
