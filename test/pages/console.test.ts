@@ -280,7 +280,7 @@ t.test(
     const status = page.getByRole('region', { name: 'Files in the way at full' });
     t.notMatch(await status.innerText(), /Move these files/);
     await status.getByRole('link', { name: 'What to do at full' }).click();
-    const failure = page.getByRole('region', { name: 'The catalog is missing' });
+    const failure = page.getByRole('region', { name: 'Files in the way' });
     t.match(
       (await failure.innerText()).replace(/\s+/g, ' '),
       /With a backup: restore \.publisher\.json to \S+\/public\/full, and run again\. Without a backup: list the files/,

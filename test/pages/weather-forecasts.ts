@@ -102,7 +102,7 @@ export function forecastRows(place: ForecastPlace, odd = ''): string {
   insert into forecast_periods (run_id, number, starts_at, ends_at, is_daytime, temperature_c, dewpoint_c, precipitation_probability_pct,
       wind_speed_max_kmh, wind_direction, short_forecast)
     select ${run('hourly')}, n + 1, '${start}'::timestamptz + n * interval '1 hour', '${start}'::timestamptz + (n + 1) * interval '1 hour',
-      ${isDay}, ${mean} + ${rise} * sin((n + ${firstHour} - 9) * 0.2618) + 2 * sin(n * 0.05), ${mean - 4} + 2 * sin(n * 0.2),
+      ${isDay}, ${mean} + ${rise} * sin((n + ${firstHour} - 9) * 0.2618) + 2 * sin(n * 0.05), least(${mean - 4} + 2 * sin(n * 0.2), ${mean - 1} + ${rise} * sin((n + ${firstHour} - 9) * 0.2618) + 2 * sin(n * 0.05)),
       greatest(0, round(60 * sin(n * 0.07))), round(${wind[1]} + 8 * sin(n * 0.11) + n % 3), '${wind[0]}',
       case when sin(n * 0.07) > 0.1 then ${wet} when ${isDay} then ${day} else ${night} end from generate_series(0, 167) n;
   ${words

@@ -273,7 +273,10 @@ export function firstRunOf(
   if (!isAllowed(visitor, 'upload', id)) {
     const { id: tokenId, person } = visitor.token;
     const owner = person === undefined ? `the token ${tokenName(tokenId)}` : `the account ${person.name}`;
-    return { text: `The first upload starts a run. It needs a permission that ${owner} lacks.`, ...open };
+    return {
+      text: `The first upload starts a run. It needs the permission “Publish”, which ${owner} lacks.`,
+      ...open,
+    };
   }
   const upload = { label: 'Upload a bundle', path: paths.upload(id), isAction: true };
   return { text: 'The first upload starts a run.', ...upload };

@@ -13,7 +13,7 @@ import {
   type Tone,
 } from '../record-text.ts';
 import { failureOf, sentence } from './error-view.ts';
-import { percentileOf } from './trend-facts.ts';
+import { medianOf } from './trend-facts.ts';
 
 export interface PipelineCard {
   id: string;
@@ -201,8 +201,7 @@ function aboutOf(shown: readonly RunRecord[], failed: number, now: Date): string
   const ended = shown.filter((run) => run.finished_at !== null);
   if (ended.length === 0) return 'No run has ended yet.';
   const durations = ended.flatMap((run) => durationOf(run, now) ?? []);
-  const median =
-    durations.length < fewestForMedian ? '' : `, median ${durationText(percentileOf(durations, 0.5))}`;
+  const median = durations.length < fewestForMedian ? '' : `, median ${durationText(medianOf(durations))}`;
   return `${failed} of ${plural(ended.length, 'run')} failed${median}`;
 }
 

@@ -121,22 +121,22 @@ export function planView(planned: RunResult, now: Date, options: PlanOptions = {
   const failed = all.filter(({ error }) => error !== null);
   const changed = all.filter(({ error, isUnchanged }) => error === null && !isUnchanged);
   const unchanged = all.filter(({ isUnchanged }) => isUnchanged);
+  const changedPlaces = byDestination(changed);
   const isSettled = failed.length + errors.length + changed.length === 0 && unchanged.length > 0;
   const unchangedReason = reasonOfAll(unchanged);
   return {
     headline:
       isSettled && unchangedReason !== null
         ? `Nothing would change: ${unchangedReason.charAt(0).toLowerCase()}${unchangedReason.slice(1)}`
-        : headlineOf(failed.length + errors.length, changed),
-    changes: changesText(changed),
+        : headlineOf(failed.length + errors.length, changedPlaces),
+    changes: changesText(counted(changedPlaces)),
     hasChanges: changed.length > 0,
     isFailing: failed.length + errors.length > 0,
     failures: failed.flatMap(({ error, destinationId, bundle }) =>
       error === null ? [] : { ...error, destinationId, bundle },
     ),
-    places: byDestination(changed),
-    unchanged: unchangedRows(unchanged),
-    ...{ unchangedReason, isSettled },
+    places: changedPlaces,
+    ...{ unchanged: unchangedRows(unchanged), unchangedReason, isSettled },
     made: momentOf(now.toISOString()),
     errors: errors.map((one) => errorView(one)),
     warnings: warningsOf(result),
@@ -194,17 +194,25 @@ function reasonOfAll(rows: readonly PlanRow[]): string | null {
   return reasons.size === 1 ? only : null;
 }
 
-function headlineOf(failed: number, changed: readonly PlanRow[]): string {
-  const places = destinationsPhrase([...new Set(changed.map(({ destinationId }) => destinationId))]);
-  const files = changed.reduce(
+/** If all destinations get the same changes, counts those of one. */
+function counted(places: PlanView['places']): PlanRow[] {
+  const [only, ...others] = places;
+  if (only !== undefined && others.length === 0) return only.rows;
+  return places.flatMap(({ ids, rows }) => ids.flatMap(() => rows));
+}
+
+function headlineOf(failed: number, places: PlanView['places']): string {
+  const [first, ...others] = places;
+  const isEach = others.length === 0 && (first?.ids.length ?? 0) > 1;
+  const names = destinationsPhrase(places.flatMap(({ ids }) => ids));
+  const files = counted(places).reduce(
     (sum, { changes, changesOmitted }) => sum + changes.length + changesOmitted,
     0,
   );
   const what = files === 0 ? 'no file, but its records,' : plural(files, 'file');
-  const changes = `A run would change ${what} at ${places}`;
+  const changes = `A run would change ${what} at ${isEach ? 'each of ' : ''}${names}`;
   const failures = `${plural(failed, 'publication')} would fail`;
-  if (changed.length === 0)
-    return failed === 0 ? 'Nothing would change' : `Nothing would change: ${failures}`;
+  if (first === undefined) return failed === 0 ? 'Nothing would change' : `Nothing would change: ${failures}`;
   return failed === 0 ? changes : `${failures}. ${changes}`;
 }
 

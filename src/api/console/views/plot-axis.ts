@@ -42,7 +42,7 @@ export function sizeUnit(bytes: number): number {
 
 /**
  * Returns the times of all points if there is room for them, and otherwise of the ends and the middle. Each
- * is centered below its point, unless it would extend too far beyond the end of the axis.
+ * is centered below its point, unless it would extend beyond the end of the axis.
  */
 export function ticksOf(points: readonly Timed[]): { ticks: Tick[]; hasEachTick: boolean } {
   const span = (points.at(-1)?.at ?? 0) - (points[0]?.at ?? 0);
@@ -52,7 +52,13 @@ export function ticksOf(points: readonly Timed[]): { ticks: Tick[]; hasEachTick:
       const text = tickText(new Date(points[index]?.at ?? 0), span, hasDay && index === 0);
       const isShort = text.length <= maxTickChars;
       const anchor =
-        isShort || last === 0 ? 'middle' : index === 0 ? 'start' : index === last ? 'end' : 'middle';
+        last === 0 || (isShort && (index < last || points.length <= maxLabels))
+          ? 'middle'
+          : index === 0
+            ? 'start'
+            : index === last
+              ? 'end'
+              : 'middle';
       const across = anchor === 'middle' ? (index + 0.5) / points.length : anchor === 'start' ? 0 : 1;
       return { x: Math.round(1000 * across) / 10, text, anchor };
     });

@@ -12,7 +12,7 @@ import {
   type Tick,
   ticksOf,
 } from './plot-axis.ts';
-import { bytesOf, type Destination, durationMs, outputsOf, percentileOf, waitedMs } from './trend-facts.ts';
+import { bytesOf, type Destination, durationMs, medianOf, outputsOf, waitedMs } from './trend-facts.ts';
 
 /**
  * A plot with the same width for each run, oldest first. The drawing is stretched to fit. The labels are HTML
@@ -170,7 +170,7 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   const { together, text, unitOf = () => 1, isContinuous = false } = options;
   const shown = condensed(points, together);
   const values = points.map(({ value }) => value);
-  const median = options.hasMedian === true && values.length > 0 ? percentileOf(values, 0.5) : null;
+  const median = options.hasMedian === true && values.length > 0 ? medianOf(values) : null;
   const top = roundTop(Math.max(1, limitOf(shown.map(({ value }) => value))), unitOf);
   const slot = width / Math.max(1, shown.length);
   const y = scaleLinear([0, top], [height, 0]).clamp(true);

@@ -59,7 +59,8 @@ t.test('destinations with the same changes share an entry', (t) => {
     plan.places.map(({ ids, rows }) => [ids, rows.length]),
     [[['web', 'site'], 1]],
   );
-  t.equal(plan.headline, 'A run would change 2 files at web and site');
+  t.equal(plan.headline, 'A run would change 1 file at each of web and site');
+  t.equal(plan.changes, '1 new');
   t.end();
 });
 
