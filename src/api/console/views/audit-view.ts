@@ -58,8 +58,8 @@ interface AuditRow {
   /** null if it was done on this host. */
   address: string | null;
   facts: string;
-  /** The run that this act created; null if the details are about something else. */
-  run: { name: string; href: string } | null;
+  /** The name of the run that this act created; null if it created none. */
+  run: string | null;
   /** The exact values, which the page shows on request. */
   details: Detail[];
 }
@@ -130,7 +130,7 @@ function rowOf(record: AuditRecord, { pauses, runs }: AuditContext): AuditRow {
     starter: actor.type === 'daemon' ? (run?.starter ?? null) : null,
     address: record.address,
     facts: factsText(record, pauses) || codeText(record),
-    run: id === null || !runActs.has(act) ? null : { name: run?.name ?? id, href: paths.run(id) },
+    run: id === null || !runActs.has(act) ? null : (run?.name ?? id),
     details: detailsOf(record),
   };
 }
