@@ -13,7 +13,7 @@ const types: Readonly<Record<string, string>> = {
   ico: 'image/svg+xml',
 };
 
-/** Bytes that do not compress, like those of a recording. They are the same in each run. */
+/** Returns text that hardly compresses, for files as large as recordings. It is the same in each run. */
 function noise(bytes: number): string {
   let seed = 42;
   const next = (): string => {

@@ -58,6 +58,15 @@ export function statusLabel(status: RunStatus): string {
   return statuses[status].label;
 }
 
+/** The names of permissions for a pipeline. `publish` is to upload or to start runs, as it allows. */
+export const permissionNames = {
+  read: 'View',
+  publish: 'Publish',
+  rerun: 'Repeat and verify',
+  cancel: 'Cancel and pause',
+  releases: 'Switch releases',
+} as const;
+
 export function isAction(value: unknown): value is RunDestination['action'] {
   return typeof value === 'string' && Object.hasOwn(actions, value);
 }

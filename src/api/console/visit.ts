@@ -16,7 +16,7 @@ import { permitPipeline, requireAdminToken, requirePipeline } from '../pipelines
 import type { PipelineAccess, PipelineSummary } from '../pipelines/pipelines-route.ts';
 import { loginPath, paths } from './paths.ts';
 import type { ConsoleAccess, ConsoleParts } from './ports.ts';
-import { tokenName } from './record-text.ts';
+import { permissionNames, tokenName } from './record-text.ts';
 import type { Visitor } from './sessions.ts';
 
 /** A request by a logged-in visitor. */
@@ -274,7 +274,7 @@ export function firstRunOf(
     const { id: tokenId, person } = visitor.token;
     const owner = person === undefined ? `the token ${tokenName(tokenId)}` : `the account ${person.name}`;
     return {
-      text: `The first upload starts a run. It needs the permission “Publish”, which ${owner} lacks.`,
+      text: `The first upload starts a run. It needs the permission “${permissionNames.publish}”, which ${owner} lacks.`,
       ...open,
     };
   }

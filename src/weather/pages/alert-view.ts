@@ -106,7 +106,7 @@ function severityTone(severity: AlertData['severity']): (typeof tones)[keyof typ
   return tones[severity];
 }
 
-/** `What` alone is hard to tell from `What to do`. */
+/** Replaces the label `What`, which is too similar to `What to do`. */
 function asDescription(paragraph: Paragraph): Paragraph {
   return { ...paragraph, label: paragraph.label === 'What' ? 'What happens' : paragraph.label };
 }

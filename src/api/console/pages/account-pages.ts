@@ -1,10 +1,10 @@
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { ageText, momentOf, tokenName } from '../record-text.ts';
+import { ageText, momentOf, permissionNames, tokenName } from '../record-text.ts';
 import { type Right, sharedRights } from '../rights.ts';
 import { show } from '../show.ts';
-import { action, isAllowed, page, type PipelineOperation, seenBy, type Visit } from '../visit.ts';
+import { action, isAllowed, page, seenBy, type Visit } from '../visit.ts';
 
 /** Shows which pipelines the visitor may use and for what, with a button that ends all their sessions. */
 export const accountPage: PageRoute<ConsoleParts> = {
@@ -35,13 +35,12 @@ export const accountPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** Publishing is uploading or starting runs, depending on the pipeline. */
-const rights: readonly [operation: PipelineOperation | 'publish', label: string, about: string][] = [
-  ['read', 'View', 'runs, published files, releases and trends'],
-  ['publish', 'Publish', 'upload a bundle, or start a run'],
-  ['rerun', 'Repeat and verify', 'run again, try now, plan, and verify published files'],
-  ['cancel', 'Cancel and pause', 'cancel a run, pause and resume the pipeline'],
-  ['releases', 'Switch releases', 'promote a release, or roll back'],
+const rights: readonly [operation: keyof typeof permissionNames, about: string][] = [
+  ['read', 'runs, published files, releases and trends'],
+  ['publish', 'upload a bundle, or start a run'],
+  ['rerun', 'run again, try now, plan, and verify published files'],
+  ['cancel', 'cancel a run, pause and resume the pipeline'],
+  ['releases', 'promote a release, or roll back'],
 ];
 
 interface PipelineRights {
@@ -60,8 +59,8 @@ function pipelineRights({ visitor, access }: Visit<unknown>): PipelineRights[] {
       id,
       href: paths.pipeline(id),
       role: visitor.token.person?.roles.get(id) ?? null,
-      rights: rights.map(([operation, label, about]) => ({
-        ...{ label, about },
+      rights: rights.map(([operation, about]) => ({
+        ...{ label: permissionNames[operation], about },
         isGranted: isAllowed(visitor, operation === 'publish' ? publish : operation, id),
       })),
     };

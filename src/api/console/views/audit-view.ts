@@ -1,7 +1,15 @@
 import type { Act, AuditRecord } from '../../../core/audit/record.ts';
 import type { Pause } from '../../../workers/queue/job-queue.ts';
 import { paths } from '../paths.ts';
-import { actionMark, isAction, type Mark, momentOf, plural, tokenName } from '../record-text.ts';
+import {
+  actionMark,
+  isAction,
+  type Mark,
+  momentOf,
+  permissionNames,
+  plural,
+  tokenName,
+} from '../record-text.ts';
 
 /* Shows records of the audit trail in words. */
 
@@ -184,13 +192,12 @@ function factsText(
   return [text, `reason: ${pause.reason}`].filter((part) => part !== '').join(', ');
 }
 
-/** The permissions that acts need, in the words of the account page. */
-const permissions: Readonly<Record<string, string>> = {
-  ...{ upload: 'Publish', 'run.start': 'Publish', 'run.rerun': 'Repeat and verify' },
-  ...{ 'run.retry': 'Repeat and verify', 'run.cancel': 'Cancel and pause' },
-  ...{ 'pipeline.pause': 'Cancel and pause', 'pipeline.resume': 'Cancel and pause' },
-  ...{ 'release.activate': 'Switch releases', 'release.rollback': 'Switch releases' },
-  ...{ 'release.resume': 'Switch releases', 'release.drop': 'Switch releases' },
+/** The permissions that acts need. */
+const permissions: Readonly<Record<string, keyof typeof permissionNames>> = {
+  ...{ upload: 'publish', 'run.start': 'publish', 'run.rerun': 'rerun', 'run.retry': 'rerun' },
+  ...{ 'run.cancel': 'cancel', 'pipeline.pause': 'cancel', 'pipeline.resume': 'cancel' },
+  ...{ 'release.activate': 'releases', 'release.rollback': 'releases' },
+  ...{ 'release.resume': 'releases', 'release.drop': 'releases' },
 };
 
 /**
@@ -198,7 +205,7 @@ const permissions: Readonly<Record<string, string>> = {
  */
 function codeText({ act, code }: AuditRecord): string {
   const permission = code === 'insufficient_scope' ? permissions[act] : undefined;
-  if (permission !== undefined) return `needs the permission “${permission}”`;
+  if (permission !== undefined) return `needs the permission “${permissionNames[permission]}”`;
   return code?.replaceAll('_', ' ') ?? '';
 }
 
